@@ -1,0 +1,146 @@
+//! One access to memory, and what the modelled memory system answered.
+
+use crate::{CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
+
+/// What an instruction did to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessOp {
+    /// A plain load.
+    Load,
+    /// A plain store: it retires through the store buffer.
+    Store,
+    /// A locked read-modify-write, `xchg` with memory, or an LSE atomic: it drains the store
+    /// buffer and waits for the line.
+    LockedRmw,
+    /// A full fence: it drains the store buffer and touches no line.
+    Fence,
+}
+
+impl AccessOp {
+    /// Whether the access needs the line exclusively.
+    pub const fn is_write(self) -> bool {
+        matches!(self, AccessOp::Store | AccessOp::LockedRmw)
+    }
+}
+
+/// One access by one thread. An access that straddles a line boundary is two of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// The thread that ran the instruction.
+    pub thread: ThreadId,
+    /// The modelled CPU that the thread ran on.
+    pub cpu: CpuId,
+    /// When the instruction issued, on the thread's virtual clock.
+    pub time: Cycles,
+    /// The first byte touched.
+    pub addr: u64,
+    /// Bytes touched, all within one line: 1 to 64; 0 for a fence.
+    pub size: u8,
+    /// Load, store, locked operation or fence.
+    pub op: AccessOp,
+    /// The instruction.
+    pub code: CodeAddr,
+}
+
+impl Access {
+    /// The line that is touched.
+    pub const fn line(&self) -> LineAddr {
+        LineAddr::of(self.addr)
+    }
+
+    /// Offset of the first byte in its line, 0 to 63.
+    pub const fn offset(&self) -> u8 {
+        (self.addr % LINE_SIZE) as u8
+    }
+}
+
+/// Where the data of an access came from, in the words of perf's `mem` events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum DataSource {
+    /// The CPU's own store buffer: a load forwarded from an older store, or a store that joined one.
+    StoreBuffer = 0,
+    /// A miss that was already under way for the same line (perf: LFB).
+    FillBuffer = 1,
+    /// The core's first-level cache.
+    L1 = 2,
+    /// The core's second-level cache.
+    L2 = 3,
+    /// The last-level cache next to the CPU, no other core involved.
+    Llc = 4,
+    /// The data was here, but other copies had to be invalidated before the write, all of them in
+    /// the same package.
+    LocalUpgrade = 5,
+    /// As above, with a copy in another package.
+    RemoteUpgrade = 6,
+    /// A clean copy in another cache of the same package.
+    LocalPeer = 7,
+    /// A clean copy in another package (perf: remote cache hit).
+    RemotePeer = 8,
+    /// A line modified in another core of the same package (perf: local HITM).
+    LocalHitm = 9,
+    /// A line modified in another package (perf: remote HITM).
+    RemoteHitm = 10,
+    /// Memory of the CPU's own NUMA node.
+    LocalDram = 11,
+    /// Memory of another NUMA node.
+    RemoteDram = 12,
+}
+
+impl DataSource {
+    /// Every source, in the order of its number.
+    pub const ALL: [DataSource; 13] = [
+        DataSource::StoreBuffer,
+        DataSource::FillBuffer,
+        DataSource::L1,
+        DataSource::L2,
+        DataSource::Llc,
+        DataSource::LocalUpgrade,
+        DataSource::RemoteUpgrade,
+        DataSource::LocalPeer,
+        DataSource::RemotePeer,
+        DataSource::LocalHitm,
+        DataSource::RemoteHitm,
+        DataSource::LocalDram,
+        DataSource::RemoteDram,
+    ];
+
+    /// The source with this number, if there is one.
+    pub fn from_index(index: u8) -> Option<DataSource> {
+        DataSource::ALL.get(usize::from(index)).copied()
+    }
+
+    /// Whether the line was modified in another core's cache.
+    pub const fn is_hitm(self) -> bool {
+        matches!(self, DataSource::LocalHitm | DataSource::RemoteHitm)
+    }
+
+    /// Whether another CPU's use of the line caused the wait: a transfer from a peer or an
+    /// invalidation. Misses to the LLC or to memory are not contention.
+    pub const fn is_contention(self) -> bool {
+        matches!(
+            self,
+            DataSource::LocalUpgrade
+                | DataSource::RemoteUpgrade
+                | DataSource::LocalPeer
+                | DataSource::RemotePeer
+                | DataSource::LocalHitm
+                | DataSource::RemoteHitm
+        )
+    }
+}
+
+/// What the memory system answered to one [`Access`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Where the data came from.
+    pub source: DataSource,
+    /// From leaving the core (a store: from leaving the head of the store buffer) to completion,
+    /// waiting in the line's queue included.
+    pub latency: Cycles,
+    /// The part of `latency` spent waiting behind other CPUs' transfers of the same line.
+    pub queued: Cycles,
+    /// Cycles for which the thread's clock stood still because of this access: what it really cost.
+    /// Less than `latency` for overlapped loads, zero for stores hidden by the buffer.
+    pub stall: Cycles,
+}

@@ -1,0 +1,20 @@
+//! Ids, units, topology and the machine model: the words that every other crate uses.
+//!
+//! Nothing here does I/O. Start with [`Access`] (what a thread did), [`Outcome`] (what the
+//! memory system answered) and [`Machine`] (where the prices come from).
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod access;
+mod ids;
+pub mod machine;
+mod topology;
+mod units;
+
+pub use access::{Access, AccessOp, DataSource, Outcome};
+pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
+pub use machine::Machine;
+pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};
+pub use units::{Clock, Cycles, Nanos};
+
+/// Bytes in a cache line on every machine that hitm models.
+pub const LINE_SIZE: u64 = 64;

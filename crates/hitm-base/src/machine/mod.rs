@@ -1,0 +1,105 @@
+//! The machine model: topology, clock, caches, and what each kind of transfer costs.
+//!
+//! [`Machine`] is the resolved form that the engine uses: everything in cycles, nothing optional.
+//! The TOML form, in which every number names its source, is `machine/file.rs`.
+
+use crate::{Clock, Cycles, Distance, Topology};
+
+/// Which copies of a line may answer for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// A modified line that is read goes back to the LLC and both copies become shared.
+    Mesi,
+    /// As MESI, and one clean copy answers reads from other packages (Intel).
+    Mesif,
+    /// A modified line that is read stays dirty in its owner, which goes on answering (AMD, Arm).
+    Moesi,
+}
+
+/// Size, associativity and hit latency of one cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Capacity in bytes.
+    pub size_bytes: u64,
+    /// Lines in a set.
+    pub ways: u32,
+    /// Load-to-use latency of a hit.
+    pub latency: Cycles,
+}
+
+/// The caches of a machine: L1 and L2 per core, the LLC per group of cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caches {
+    /// First-level data cache of a core.
+    pub l1: CacheShape,
+    /// Second-level cache of a core.
+    pub l2: CacheShape,
+    /// Last-level cache.
+    pub llc: CacheShape,
+}
+
+/// What it costs to get a line from another core at one distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// A clean copy, with nobody waiting.
+    pub clean: Cycles,
+    /// A line modified there, with nobody waiting.
+    pub dirty: Cycles,
+    /// The service time: how long the line is taken by this transfer, so that the next one of the
+    /// same line cannot be served. At most `dirty`; the rest of the latency overlaps with others.
+    pub occupancy: Cycles,
+}
+
+/// Memory latencies, from issue to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dram {
+    /// The CPU's own NUMA node.
+    pub local: Cycles,
+    /// Another node of the same package.
+    pub package: Cycles,
+    /// Another package, directly linked.
+    pub remote: Cycles,
+    /// The other half of the machine.
+    pub far_remote: Cycles,
+}
+
+/// What of a core decides how much of a latency it can hide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreModel {
+    /// Cycles per instruction of code that hits the L1, in thousandths.
+    pub cpi_milli: u32,
+    /// Stores that can wait for their line.
+    pub store_buffer_entries: u16,
+    /// Instructions that may issue past a load that has not completed (the reorder buffer).
+    pub load_window_insns: u16,
+    /// Line misses that a core can have under way at once (fill buffers).
+    pub fill_buffers: u16,
+    /// A locked operation on a line that the core owns.
+    pub locked_hit: Cycles,
+}
+
+/// A machine, resolved to cycles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Short name: a preset's file name.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Frequency of the virtual clock.
+    pub clock: Clock,
+    /// The CPUs and their places.
+    pub topology: Topology,
+    /// Coherence protocol.
+    pub protocol: Protocol,
+    /// The caches.
+    pub caches: Caches,
+    /// Transfers by `Distance::index()`; the entry for `Same` is zero and unused.
+    pub transfers: [Transfer; Distance::COUNT],
+    /// The same when neither side is in the package of the line's home node (2-socket EPYC: the
+    /// home decides); equal to `transfers` where a machine has no such rule.
+    pub transfers_away_from_home: [Transfer; Distance::COUNT],
+    /// Memory latencies.
+    pub dram: Dram,
+    /// The core.
+    pub core: CoreModel,
+}

@@ -1,0 +1,314 @@
+//! What happened to each line: the statistics, apart from the mechanism that produced them.
+//!
+//! A [`Statistics`] is fed one ([`Access`], [`Outcome`]) pair at a time, by a replay, by a reader of
+//! recorded outcomes, or by a simulation. Two of them over disjoint lines merge by concatenation,
+//! which is what sharded replays do; the result does not depend on the number of shards.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use hitm_base::{
+    Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
+};
+
+/// Counts by [`DataSource`], indexed by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SourceCounts(pub [u64; DataSource::ALL.len()]);
+
+impl SourceCounts {
+    /// The count of one source.
+    pub fn get(&self, source: DataSource) -> u64 {
+        self.0[source as usize]
+    }
+
+    /// The sum over all sources.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Local and remote HITM together.
+    pub fn hitm(&self) -> u64 {
+        self.get(DataSource::LocalHitm) + self.get(DataSource::RemoteHitm)
+    }
+
+    /// Adds `other` source by source.
+    pub fn merge(&mut self, other: &SourceCounts) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// Latency of a group of accesses that waited for their line (loads and locked operations).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LatencySum {
+    /// Accesses that the sum is over.
+    pub count: u64,
+    /// Sum of their latencies.
+    pub sum: Cycles,
+    /// The largest.
+    pub max: Cycles,
+}
+
+impl LatencySum {
+    fn add(&mut self, latency: Cycles) {
+        self.count += 1;
+        self.sum += latency;
+        self.max = self.max.max(latency);
+    }
+
+    /// Adds another group.
+    pub fn merge(&mut self, other: &LatencySum) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// Mean in cycles, 0 for an empty group.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 {
+            0.0
+        } else {
+            self.sum.0 as f64 / self.count as f64
+        }
+    }
+}
+
+/// What tells one row of a line from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// Offset of the first byte in the line, 0 to 63.
+    pub offset: u8,
+    /// Bytes touched.
+    pub size: u8,
+    /// Load, store or locked operation.
+    pub op: AccessOp,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The instruction.
+    pub code: CodeAddr,
+}
+
+/// Accesses of one thread by one instruction to one place in a line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowStats {
+    /// Where the data came from.
+    pub sources: SourceCounts,
+    /// Latency of all accesses of the row, hits included.
+    pub latency: LatencySum,
+    /// Latency of those that found the line modified in another package.
+    pub remote_hitm: LatencySum,
+    /// Latency of those that found the line modified in the same package.
+    pub local_hitm: LatencySum,
+    /// Cycles that the thread lost here, whatever the source.
+    pub stall: Cycles,
+    /// The part of `stall` whose source is another CPU's use of the line.
+    pub contention_stall: Cycles,
+    /// The CPUs that the accesses came from.
+    pub cpus: CpuSet,
+}
+
+/// Which bytes of a line one thread reads and writes: a row of the reader/writer matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ByteUse {
+    /// Bit i: byte i was read.
+    pub read: u64,
+    /// Bit i: byte i was written.
+    pub written: u64,
+    /// Loads, locked operations included.
+    pub load_count: u64,
+    /// Stores, locked operations included.
+    pub store_count: u64,
+}
+
+/// Everything about one line.
+#[derive(Debug, Clone, Default)]
+pub struct LineStats {
+    /// Plain loads by source.
+    pub loads: SourceCounts,
+    /// Plain stores by source.
+    pub stores: SourceCounts,
+    /// Locked operations by source.
+    pub rmws: SourceCounts,
+    /// Latency of loads and locked operations, hits included.
+    pub load_latency: LatencySum,
+    /// Histogram of the latencies of loads and locked operations that left the core, in cycles, to
+    /// one significant digit.
+    pub latency_histogram: Option<Box<Histogram<u32>>>,
+    /// Cycles that threads lost on this line, whatever the source.
+    pub stall: Cycles,
+    /// The part of `stall` that other CPUs' use of the line caused: what the report ranks by.
+    pub contention_stall: Cycles,
+    /// The rows, by key.
+    pub rows: BTreeMap<RowKey, RowStats>,
+    /// The reader/writer matrix, by thread.
+    pub threads: BTreeMap<ThreadId, ByteUse>,
+}
+
+impl LineStats {
+    /// All accesses to the line.
+    pub fn access_count(&self) -> u64 {
+        self.loads.total() + self.stores.total() + self.rmws.total()
+    }
+
+    /// Local and remote HITM of every kind of access.
+    pub fn hitm(&self) -> u64 {
+        self.loads.hitm() + self.stores.hitm() + self.rmws.hitm()
+    }
+
+    fn add(&mut self, access: &Access, outcome: &Outcome) {
+        let lost = contention_part(outcome);
+        self.stall += outcome.stall;
+        self.contention_stall += lost;
+        let counts = match access.op {
+            AccessOp::Load => &mut self.loads,
+            AccessOp::Store => &mut self.stores,
+            AccessOp::LockedRmw | AccessOp::Fence => &mut self.rmws,
+        };
+        counts.0[outcome.source as usize] += 1;
+        if access.op != AccessOp::Store {
+            self.load_latency.add(outcome.latency);
+            self.record_latency(outcome);
+        }
+        self.threads.entry(access.thread).or_default().add(access);
+        let key = RowKey {
+            offset: access.offset(),
+            size: access.size,
+            op: access.op,
+            thread: access.thread,
+            code: access.code,
+        };
+        self.rows
+            .entry(key)
+            .or_default()
+            .add(access.cpu, outcome, lost);
+    }
+
+    fn record_latency(&mut self, outcome: &Outcome) {
+        if outcome.source <= DataSource::L2 {
+            return;
+        }
+        let histogram = self.latency_histogram.get_or_insert_with(|| {
+            Box::new(Histogram::new(1).expect("one significant digit is within the allowed range"))
+        });
+        histogram.saturating_record(outcome.latency.0);
+    }
+}
+
+impl RowStats {
+    fn add(&mut self, cpu: CpuId, outcome: &Outcome, lost: Cycles) {
+        self.sources.0[outcome.source as usize] += 1;
+        self.latency.add(outcome.latency);
+        match outcome.source {
+            DataSource::RemoteHitm => self.remote_hitm.add(outcome.latency),
+            DataSource::LocalHitm => self.local_hitm.add(outcome.latency),
+            _ => {}
+        }
+        self.stall += outcome.stall;
+        self.contention_stall += lost;
+        self.cpus.insert(cpu);
+    }
+}
+
+impl ByteUse {
+    fn add(&mut self, access: &Access) {
+        let mask = byte_mask(access.offset(), access.size);
+        if access.op != AccessOp::Store {
+            self.read |= mask;
+            self.load_count += 1;
+        }
+        if access.op.is_write() {
+            self.written |= mask;
+            self.store_count += 1;
+        }
+    }
+}
+
+/// The bits of the bytes `offset .. offset + size` of a line.
+pub fn byte_mask(offset: u8, size: u8) -> u64 {
+    let ones = if size >= 64 {
+        u64::MAX
+    } else {
+        (1 << size) - 1
+    };
+    ones << offset
+}
+
+fn contention_part(outcome: &Outcome) -> Cycles {
+    if outcome.source.is_contention() {
+        outcome.stall
+    } else {
+        Cycles::ZERO
+    }
+}
+
+/// A set of CPUs, as bits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuSet(Vec<u64>);
+
+impl CpuSet {
+    /// Adds one CPU.
+    pub fn insert(&mut self, cpu: CpuId) {
+        let word = cpu.index() / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (cpu.index() % 64);
+    }
+
+    /// Adds every CPU of `other`.
+    pub fn merge(&mut self, other: &CpuSet) {
+        if other.0.len() > self.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine |= theirs;
+        }
+    }
+
+    /// How many CPUs are in the set.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether the set has no CPU.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.0.iter().enumerate().flat_map(|(index, word)| {
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| CpuId((index * 64 + bit) as u16))
+        })
+    }
+}
+
+/// Statistics of a whole run.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics {
+    /// By line.
+    pub lines: BTreeMap<LineAddr, LineStats>,
+}
+
+impl Statistics {
+    /// Counts one access and its outcome. Fences touch no line and are not counted.
+    pub fn add(&mut self, access: &Access, outcome: &Outcome) {
+        if access.op != AccessOp::Fence {
+            self.lines
+                .entry(access.line())
+                .or_default()
+                .add(access, outcome);
+        }
+    }
+
+    /// Adds the statistics of other lines. Panics when both know a line: shards are disjoint.
+    pub fn merge_disjoint(&mut self, other: Statistics) {
+        for (line, stats) in other.lines {
+            let before = self.lines.insert(line, stats);
+            assert!(before.is_none(), "{line:?} was counted in two shards");
+        }
+    }
+}
