@@ -162,6 +162,8 @@ pub struct Topology {
     llc: Vec<u16>,
     node: Vec<u16>,
     package: Vec<u16>,
+    package_of_node: Vec<u16>,
+    llc_of_core: Vec<u16>,
     core_count: usize,
     llc_count: usize,
     node_count: usize,
@@ -187,6 +189,14 @@ impl Topology {
         let (node, node_count) = number_parts(&packed, 4);
         let (package, package_count) = number_parts(&packed, 6);
         limit("last-level caches", llc_count, Topology::LLCS_MAX)?;
+        let mut package_of_node = vec![0; node_count];
+        for (node, package) in node.iter().zip(&package) {
+            package_of_node[usize::from(*node)] = *package;
+        }
+        let mut llc_of_core = vec![0; core_count];
+        for (core, llc) in core.iter().zip(&llc) {
+            llc_of_core[usize::from(*core)] = *llc;
+        }
         Ok(Topology {
             places,
             packed,
@@ -194,6 +204,8 @@ impl Topology {
             llc,
             node,
             package,
+            package_of_node,
+            llc_of_core,
             core_count,
             llc_count,
             node_count,
@@ -289,6 +301,16 @@ impl Topology {
     /// Machine-wide number of the package of `cpu`.
     pub fn package_of(&self, cpu: CpuId) -> u16 {
         self.package[cpu.index()]
+    }
+
+    /// Machine-wide number of the package of NUMA node `node`.
+    pub fn package_of_node(&self, node: u16) -> u16 {
+        self.package_of_node[usize::from(node)]
+    }
+
+    /// Machine-wide number of the last-level cache of core `core`.
+    pub fn llc_of_core(&self, core: u16) -> u16 {
+        self.llc_of_core[usize::from(core)]
     }
 
     /// How far `a` and `b` are apart.

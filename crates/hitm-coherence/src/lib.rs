@@ -1,4 +1,10 @@
 //! Cache-line states, the transfers between CPUs, and what they cost. Knows no scheduler and no file.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod cache;
+pub mod core;
+pub mod directory;
+pub mod price;
+pub mod queue;
+pub mod sharing;
 pub mod stats;

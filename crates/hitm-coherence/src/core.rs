@@ -1,0 +1,218 @@
+//! What a core hides: the store buffer and the window of overlapped loads.
+//!
+//! A store retires into the store buffer at once; the buffer drains in program order (TSO), one
+//! line at a time. Stores that wait at the head for the same line commit together, one a cycle,
+//! when the line arrives. A load that misses does not stop the core: instructions go on to issue
+//! until the reorder buffer is full. Locked operations and fences wait for both.
+//!
+//! Not modelled, and why: merging of stores within the buffer before they reach its head (x86 cores
+//! keep one entry a store; merging happens at the head); data dependences between loads (the
+//! recorder sees addresses, not registers: a chain of dependent misses is priced as if it
+//! overlapped within the window, which understates pointer chasing over contended lines).
+
+use std::collections::VecDeque;
+
+use hitm_base::{Access, Cycles, DataSource, LINE_SIZE};
+
+use crate::directory::{Grant, LineId};
+
+/// Latency of a load that is answered by an older store in the store buffer.
+///
+/// Assumed: 5 cycles (range 0 to 6: Golden Cove forwards some loads for nothing, Skylake takes 4 to
+/// 5, Zen 7 without renaming). The window hides it; it only shows as a load latency.
+pub const STORE_FORWARD_LATENCY: Cycles = Cycles(5);
+
+/// A store that has retired and waits for its line.
+#[derive(Debug, Clone, Copy)]
+pub struct PendingStore {
+    /// The store.
+    pub access: Access,
+    /// Its line.
+    pub line: LineId,
+    /// Program position: older loads must complete first.
+    pub insn: u64,
+    /// Cycles that the thread lost because the buffer was full with this store at its head.
+    pub stall: Cycles,
+}
+
+/// What the store at the head of the buffer is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// Not issued yet.
+    Idle,
+    /// Its request waits in the line's queue since the given time.
+    Queued(Cycles),
+    /// Its line arrives as the grant says; the request left the core at the given time.
+    Granted(Cycles, Grant),
+}
+
+/// The store buffer of one hardware thread.
+#[derive(Debug, Clone)]
+pub struct StoreBuffer {
+    entries: VecDeque<PendingStore>,
+    capacity: usize,
+    /// State of the oldest entry's request.
+    pub head: Head,
+    /// The cache is busy committing earlier stores until then.
+    pub commit_free_at: Cycles,
+}
+
+impl StoreBuffer {
+    /// An empty buffer of `capacity` entries.
+    pub fn new(capacity: usize) -> StoreBuffer {
+        StoreBuffer {
+            entries: VecDeque::with_capacity(capacity),
+            capacity,
+            head: Head::Idle,
+            commit_free_at: Cycles::ZERO,
+        }
+    }
+
+    /// Whether another store has to wait for the head.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() == self.capacity
+    }
+
+    /// Whether no store waits.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The oldest store.
+    pub fn oldest(&self) -> Option<&PendingStore> {
+        self.entries.front()
+    }
+
+    /// The oldest store, to charge a stall to.
+    pub fn oldest_mut(&mut self) -> Option<&mut PendingStore> {
+        self.entries.front_mut()
+    }
+
+    /// Adds the youngest store. Panics when the buffer is full: the caller stalls first.
+    pub fn push(&mut self, store: PendingStore) {
+        assert!(!self.is_full(), "a store may not enter a full store buffer");
+        self.entries.push_back(store);
+    }
+
+    /// Removes the oldest store.
+    pub fn pop(&mut self) -> Option<PendingStore> {
+        self.entries.pop_front()
+    }
+
+    /// Whether a load of these bytes is answered by the youngest store that overlaps them.
+    pub fn forwards(&self, addr: u64, size: u8) -> bool {
+        let end = addr + u64::from(size);
+        let overlapping = self.entries.iter().rev().find(|store| {
+            let from = store.access.addr;
+            from < end && addr < from + u64::from(store.access.size)
+        });
+        overlapping.is_some_and(|store| {
+            store.access.addr <= addr && end <= store.access.addr + u64::from(store.access.size)
+        })
+    }
+}
+
+/// A load that has issued and not retired.
+#[derive(Debug, Clone, Copy)]
+pub struct PendingLoad {
+    /// The load.
+    pub access: Access,
+    /// Its line.
+    pub line: LineId,
+    /// Program position.
+    pub insn: u64,
+    /// Where its data comes from and when it is there; unknown while the request is queued.
+    pub grant: Option<Grant>,
+    /// Whether it waits for the miss of an older load to the same line.
+    pub merged: bool,
+}
+
+/// The loads of one hardware thread that have not retired, oldest first.
+#[derive(Debug, Clone)]
+pub struct LoadWindow {
+    loads: VecDeque<PendingLoad>,
+    window_insns: u64,
+    fill_buffers: usize,
+    miss_count: usize,
+}
+
+impl LoadWindow {
+    /// An empty window: `window_insns` may issue past a load, `fill_buffers` misses be under way.
+    pub fn new(window_insns: u64, fill_buffers: usize) -> LoadWindow {
+        LoadWindow { loads: VecDeque::new(), window_insns, fill_buffers, miss_count: 0 }
+    }
+
+    /// Whether every load has retired.
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
+    /// The oldest load.
+    pub fn oldest(&self) -> Option<&PendingLoad> {
+        self.loads.front()
+    }
+
+    /// The program position by which the oldest load must have completed for the instruction at
+    /// `insn` to issue, if it must.
+    pub fn blocking_limit(&self, insn: u64) -> Option<u64> {
+        let limit = self.loads.front()?.insn + self.window_insns;
+        (limit <= insn).then_some(limit)
+    }
+
+    /// Whether one more miss has to wait for an older one.
+    pub fn fill_buffers_full(&self) -> bool {
+        self.miss_count == self.fill_buffers
+    }
+
+    /// The miss under way for `line`, if there is one that is not over at `now`.
+    pub fn miss_for(&self, line: LineId, now: Cycles) -> Option<&PendingLoad> {
+        let misses = self.loads.iter().rev().filter(|load| !load.merged && load.line == line);
+        let mut under_way = misses.filter(|load| load.grant.is_none_or(|grant| grant.done > now));
+        under_way.next()
+    }
+
+    /// Adds the youngest load.
+    pub fn push(&mut self, load: PendingLoad) {
+        self.miss_count += usize::from(!load.merged);
+        self.loads.push_back(load);
+    }
+
+    /// Removes the oldest load.
+    pub fn pop(&mut self) -> Option<PendingLoad> {
+        let load = self.loads.pop_front()?;
+        self.miss_count -= usize::from(!load.merged);
+        Some(load)
+    }
+
+    /// The queued miss for `line` has been served: it and the loads merged with it know their time.
+    pub fn resolve(&mut self, line: LineId, grant: Grant) {
+        for load in self.loads.iter_mut().filter(|load| load.line == line && load.grant.is_none()) {
+            let source = if load.merged { DataSource::FillBuffer } else { grant.source };
+            load.grant = Some(Grant { source, ..grant });
+        }
+    }
+
+    /// When all loads older than `insn` have completed; `None` while one of them is queued.
+    pub fn done_before(&self, insn: u64) -> Option<Cycles> {
+        let older = self.loads.iter().take_while(|load| load.insn < insn);
+        older.map(|load| load.grant.map(|grant| grant.done)).try_fold(Cycles::ZERO, |latest, done| {
+            done.map(|done| latest.max(done))
+        })
+    }
+}
+
+/// Splits an access that straddles line boundaries: (address, size) of each part.
+pub fn split_by_line(addr: u64, size: u64) -> impl Iterator<Item = (u64, u8)> {
+    let end = addr.saturating_add(size);
+    let mut from = addr;
+    std::iter::from_fn(move || {
+        if from >= end {
+            return None;
+        }
+        let line_end = (from / LINE_SIZE + 1).saturating_mul(LINE_SIZE);
+        let to = line_end.min(end);
+        let part = (from, (to - from) as u8);
+        from = to;
+        Some(part)
+    })
+}

@@ -1,0 +1,477 @@
+//! The directory: the state of every line, and what a request to it costs.
+//!
+//! A directory protocol with the states Modified, Exclusive, Shared and Invalid, plus Owned where
+//! the machine says MOESI. The sharer set is kept per core, because the threads of a core share
+//! their private caches.
+//!
+//! **Invariant:** a line has one owner and no other valid copy (Modified, Exclusive), or any number
+//! of clean copies and at most one dirty one (Shared, Owned).
+//!
+//! Not modelled, and why: transient states (a request is atomic at the moment it is served; its
+//! duration is the line's `free_at`); the snoop filter's own capacity (its evictions are far rarer
+//! than the contention priced here).
+
+use hitm_base::machine::{Machine, Protocol};
+use hitm_base::{CpuId, Cycles, DataSource, Distance, LineAddr};
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::cache::TagArray;
+use crate::price::{Price, Prices};
+use crate::queue::{LineQueue, Request};
+
+/// A line known to a [`Directory`]: its index in order of first use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LineId(u32);
+
+impl LineId {
+    /// The id as an index into a per-line table.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Whether private caches and the LLC have their real sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capacity {
+    /// Real sizes and ways, least recently used goes first.
+    Finite,
+    /// Nothing is ever evicted: contention alone.
+    Infinite,
+}
+
+/// How a request was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// Where the data came from.
+    pub source: DataSource,
+    /// When the core has it.
+    pub done: Cycles,
+    /// How long the request waited behind others at the line's home.
+    pub queued: Cycles,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No private cache has it.
+    Invalid,
+    /// Clean copies; if there is an owner, it answers for the others.
+    Shared,
+    /// One dirty copy, which answers for clean copies beside it.
+    Owned,
+    /// One clean copy.
+    Exclusive,
+    /// One dirty copy.
+    Modified,
+}
+
+#[derive(Debug, Clone)]
+struct Line {
+    addr: LineAddr,
+    state: State,
+    /// The CPU that last got the line exclusively; its core holds the copy in the states Owned,
+    /// Exclusive and Modified.
+    owner: CpuId,
+    /// NUMA node whose memory backs the line.
+    home: u16,
+    /// Last-level caches that have a copy of their own or above one that had, as bits.
+    llcs: u64,
+    /// When the transfer that was granted last is over.
+    free_at: Cycles,
+    queue: Option<Box<LineQueue>>,
+}
+
+/// The states of all lines of one machine.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    prices: Prices,
+    capacity: Capacity,
+    ids: IndexSet<LineAddr, FxBuildHasher>,
+    lines: Vec<Line>,
+    /// `sharers[line * words ..][..words]`: one bit per core with a valid copy.
+    sharers: Vec<u64>,
+    words: usize,
+    l1: Vec<TagArray>,
+    l2: Vec<TagArray>,
+    llc: Vec<TagArray>,
+}
+
+impl Directory {
+    /// An empty directory for `machine`.
+    pub fn new(machine: Machine, capacity: Capacity) -> Directory {
+        let topology = &machine.topology;
+        let words = topology.core_count().div_ceil(64);
+        let caches = &machine.caches;
+        Directory {
+            capacity,
+            ids: IndexSet::default(),
+            lines: Vec::new(),
+            sharers: Vec::new(),
+            words,
+            l1: vec![TagArray::new(&caches.l1); topology.core_count()],
+            l2: vec![TagArray::new(&caches.l2); topology.core_count()],
+            llc: vec![TagArray::new(&caches.llc); topology.llc_count()],
+            prices: Prices::new(machine),
+        }
+    }
+
+    /// The machine that is modelled.
+    pub fn machine(&self) -> &Machine {
+        self.prices.machine()
+    }
+
+    /// The id of a line, which is made known with its home on the NUMA node of `cpu` if it is new
+    /// (Linux places a page where it is first touched).
+    #[inline]
+    pub fn line(&mut self, addr: LineAddr, cpu: CpuId) -> LineId {
+        let (index, new) = self.ids.insert_full(addr);
+        if new {
+            self.lines.push(Line {
+                addr,
+                state: State::Invalid,
+                owner: cpu,
+                home: self.prices.machine().topology.node_of(cpu),
+                llcs: 0,
+                free_at: Cycles::ZERO,
+                queue: None,
+            });
+            self.sharers.resize(self.sharers.len() + self.words, 0);
+        }
+        LineId(index as u32)
+    }
+
+    /// The address of a line.
+    pub fn addr(&self, line: LineId) -> LineAddr {
+        self.lines[line.0 as usize].addr
+    }
+
+    /// Answers from the core's own caches if they hold a copy that suffices.
+    #[inline]
+    pub fn hit(&mut self, cpu: CpuId, line: LineId, exclusive: bool) -> Option<(DataSource, Cycles)> {
+        let core = self.core(cpu);
+        if !self.is_sharer(line, core) {
+            return None;
+        }
+        let entry = &mut self.lines[line.0 as usize];
+        if exclusive {
+            if !matches!(entry.state, State::Exclusive | State::Modified) {
+                return None;
+            }
+            entry.state = State::Modified;
+            entry.owner = cpu;
+        }
+        Some(self.private_level(core, line))
+    }
+
+    /// A request that the core's own caches cannot answer. Served at once when the line is free
+    /// when the request reaches its home; otherwise it waits, `None` comes back, and the caller
+    /// asks [`Directory::next_service`].
+    pub fn request(&mut self, request: Ask) -> Option<Grant> {
+        let Ask { now, cpu, line, exclusive, ticket } = request;
+        let (price, _) = self.quote(cpu, line, exclusive);
+        let arrived = now + (price.latency - price.occupancy);
+        let entry = &mut self.lines[line.0 as usize];
+        let has_waiters = entry.queue.as_ref().is_some_and(|queue| !queue.is_empty());
+        if !has_waiters && entry.free_at <= arrived {
+            return Some(self.grant(Request { cpu, exclusive, issued: now, arrived, ticket }, line));
+        }
+        let waiting = Request { cpu, exclusive, issued: now, arrived, ticket };
+        entry.queue.get_or_insert_default().push(waiting);
+        None
+    }
+
+    /// When the line's next waiter can be served, if there is one.
+    pub fn next_service(&self, line: LineId) -> Option<Cycles> {
+        let entry = &self.lines[line.0 as usize];
+        entry.queue.as_ref()?.next_service(entry.free_at)
+    }
+
+    /// Serves the line's next waiter, at the time that [`Directory::next_service`] named. Panics
+    /// when nobody waits.
+    pub fn serve_next(&mut self, line: LineId) -> (Request, Grant) {
+        let entry = &mut self.lines[line.0 as usize];
+        let queue = entry.queue.as_mut().expect("only a line with waiters is served");
+        let now = queue.next_service(entry.free_at).expect("only a line with waiters is served");
+        let topology = &self.prices.machine().topology;
+        let owner_llc = topology.llc_of(entry.owner);
+        let request = queue.take_next(now, |cpu| topology.llc_of(cpu) == owner_llc);
+        (request, self.grant(request, line))
+    }
+
+    /// Keeps the line with its new owner until `until`, for stores that were already waiting for
+    /// it in that core.
+    pub fn hold(&mut self, line: LineId, until: Cycles) {
+        let entry = &mut self.lines[line.0 as usize];
+        entry.free_at = entry.free_at.max(until);
+    }
+
+    /// The CPU that wrote the line last, if its copy is still dirty.
+    pub fn dirty_owner(&self, line: LineId) -> Option<CpuId> {
+        let entry = &self.lines[line.0 as usize];
+        matches!(entry.state, State::Modified | State::Owned).then_some(entry.owner)
+    }
+
+    /// The cores with a valid copy, ascending.
+    pub fn sharers(&self, line: LineId) -> impl Iterator<Item = u16> + '_ {
+        let words = &self.sharers[line.0 as usize * self.words..][..self.words];
+        words.iter().enumerate().flat_map(|(index, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| (index * 64 + bit) as u16)
+        })
+    }
+
+    fn grant(&mut self, request: Request, line: LineId) -> Grant {
+        let Request { cpu, exclusive, arrived, .. } = request;
+        if let Some((source, latency)) = self.hit(cpu, line, exclusive) {
+            // The other thread of the core fetched the line meanwhile.
+            let start = arrived.max(self.lines[line.0 as usize].free_at);
+            return Grant { source, done: start + latency, queued: start - arrived };
+        }
+        let (price, source) = self.quote(cpu, line, exclusive);
+        let entry = &mut self.lines[line.0 as usize];
+        let start = arrived.max(entry.free_at);
+        let done = start + price.occupancy;
+        entry.free_at = done;
+        if exclusive {
+            self.make_owner(cpu, line);
+        } else {
+            self.add_reader(cpu, line);
+        }
+        self.fill(cpu, line);
+        Grant { source, done, queued: start - arrived }
+    }
+
+    /// What the request costs in the line's present state, and where the data is.
+    fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
+        let entry = &self.lines[line.0 as usize];
+        let core = self.core(cpu);
+        let data = if self.is_sharer(line, core) {
+            None // Present, but not writable.
+        } else {
+            Some(self.quote_data(cpu, entry))
+        };
+        let others = exclusive.then(|| self.farthest_other(cpu, line)).flatten();
+        match (data, others) {
+            (Some(data), None) => data,
+            (None, None) => (self.prices.llc_hit(), DataSource::LocalUpgrade),
+            (None, Some(distance)) => (self.prices.invalidate(distance), upgrade(distance)),
+            (Some((price, source)), Some(distance)) => {
+                let invalidation = self.prices.invalidate(distance);
+                let slower = invalidation.latency > price.latency;
+                let price = if slower { invalidation } else { price };
+                // Taking a shared line away from others is contention, wherever the data was.
+                let source = if source.is_hitm() { source } else { peer(distance) };
+                (price, source)
+            }
+        }
+    }
+
+    /// Where a core without a copy gets the data from.
+    fn quote_data(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
+        let topology = &self.prices.machine().topology;
+        let distance = topology.distance(cpu, entry.owner);
+        match entry.state {
+            State::Modified | State::Owned => {
+                (self.prices.dirty(cpu, entry.owner, entry.home), hitm(distance))
+            }
+            State::Exclusive => {
+                (self.prices.clean(cpu, entry.owner, entry.home), peer(distance))
+            }
+            State::Shared | State::Invalid => self.quote_clean(cpu, entry),
+        }
+    }
+
+    /// The nearest last-level cache with a clean copy, else memory.
+    fn quote_clean(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
+        let own = self.prices.machine().topology.llc_of(cpu);
+        let nearest = bits(entry.llcs).map(|llc| self.prices.llc_distance(own, llc)).min();
+        match nearest {
+            Some(Distance::Llc) => (self.prices.llc_hit(), DataSource::Llc),
+            // Without a forwarding copy, memory answers for another package's clean lines.
+            Some(distance) if distance.is_remote() && !self.forwards_clean() => self.quote_dram(cpu, entry),
+            Some(distance) => (self.prices.shared_read(distance), peer(distance)),
+            None => self.quote_dram(cpu, entry),
+        }
+    }
+
+    fn quote_dram(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
+        let (price, local) = self.prices.dram(cpu, entry.home);
+        (price, if local { DataSource::LocalDram } else { DataSource::RemoteDram })
+    }
+
+    fn forwards_clean(&self) -> bool {
+        self.prices.machine().protocol != Protocol::Mesi
+    }
+
+    /// How far the farthest other core with a copy is, if there is one.
+    fn farthest_other(&self, cpu: CpuId, line: LineId) -> Option<Distance> {
+        let own_core = self.core(cpu);
+        let has_other = self.sharer_words(line).iter().enumerate().any(|(index, word)| {
+            let own_bit = if own_core / 64 == index { 1 << (own_core % 64) } else { 0 };
+            word & !own_bit != 0
+        });
+        if !has_other {
+            return None;
+        }
+        let own = self.prices.machine().topology.llc_of(cpu);
+        let llcs = self.lines[line.0 as usize].llcs;
+        bits(llcs).map(|llc| self.prices.llc_distance(own, llc)).max()
+    }
+
+    fn make_owner(&mut self, cpu: CpuId, line: LineId) {
+        let llc = self.prices.machine().topology.llc_of(cpu);
+        self.sharer_words_mut(line).fill(0);
+        self.set_sharer(line, self.core(cpu));
+        let entry = &mut self.lines[line.0 as usize];
+        entry.state = State::Modified;
+        entry.owner = cpu;
+        entry.llcs = 1 << llc;
+    }
+
+    fn add_reader(&mut self, cpu: CpuId, line: LineId) {
+        let topology = &self.prices.machine().topology;
+        let llc = topology.llc_of(cpu);
+        let protocol = self.prices.machine().protocol;
+        let entry = &mut self.lines[line.0 as usize];
+        let previous_owner_llc = topology.llc_of(entry.owner);
+        entry.state = match entry.state {
+            State::Invalid if entry.llcs == 0 => {
+                entry.owner = cpu;
+                State::Exclusive
+            }
+            State::Modified | State::Owned if protocol == Protocol::Moesi => State::Owned,
+            State::Modified => {
+                // Written back on the way: both last-level caches have it now.
+                entry.llcs |= 1 << previous_owner_llc;
+                State::Shared
+            }
+            _ => State::Shared,
+        };
+        entry.llcs |= 1 << llc;
+        self.set_sharer(line, self.core(cpu));
+    }
+
+    /// Brings the line into the core's caches, and lets the lines go that it displaces.
+    fn fill(&mut self, cpu: CpuId, line: LineId) {
+        if self.capacity == Capacity::Infinite {
+            return;
+        }
+        let core = self.core(cpu);
+        let addr = self.addr(line);
+        self.l1[core].insert(addr);
+        let Some(victim) = self.l2[core].insert(addr) else { return };
+        let Some(victim) = self.ids.get_index_of(&victim).map(|index| LineId(index as u32)) else {
+            return;
+        };
+        self.evict_from_core(cpu, core, victim);
+    }
+
+    fn evict_from_core(&mut self, cpu: CpuId, core: usize, victim: LineId) {
+        if !self.is_sharer(victim, core) {
+            return; // Invalidated long ago.
+        }
+        self.clear_sharer(victim, core);
+        let llc = self.prices.machine().topology.llc_of(cpu);
+        let is_last = self.sharer_words(victim).iter().all(|word| *word == 0);
+        let owner_core = self.core(self.lines[victim.0 as usize].owner);
+        let entry = &mut self.lines[victim.0 as usize];
+        entry.llcs |= 1 << llc;
+        if is_last {
+            entry.state = State::Invalid;
+        } else if entry.state == State::Owned && owner_core == core {
+            entry.state = State::Shared; // The dirty copy went back to the LLC.
+        }
+        let addr = entry.addr;
+        if let Some(gone) = self.llc[usize::from(llc)].insert(addr)
+            && let Some(index) = self.ids.get_index_of(&gone)
+        {
+            self.drop_from_llc(LineId(index as u32), llc);
+        }
+    }
+
+    /// Forgets the LLC's copy, unless a core above it still has one.
+    fn drop_from_llc(&mut self, line: LineId, llc: u16) {
+        let topology = &self.prices.machine().topology;
+        let still_above = self.sharers(line).any(|core| topology.llc_of_core(core) == llc);
+        if !still_above {
+            self.lines[line.0 as usize].llcs &= !(1 << llc);
+        }
+    }
+
+    fn private_level(&mut self, core: usize, line: LineId) -> (DataSource, Cycles) {
+        let caches = &self.prices.machine().caches;
+        let (l1, l2) = (caches.l1.latency, caches.l2.latency);
+        if self.capacity == Capacity::Infinite {
+            return (DataSource::L1, l1);
+        }
+        let addr = self.addr(line);
+        if self.l1[core].touch(addr) {
+            return (DataSource::L1, l1);
+        }
+        self.l1[core].insert(addr);
+        self.l2[core].touch(addr);
+        (DataSource::L2, l2)
+    }
+
+    fn core(&self, cpu: CpuId) -> usize {
+        usize::from(self.prices.machine().topology.core_of(cpu))
+    }
+
+    fn sharer_words(&self, line: LineId) -> &[u64] {
+        &self.sharers[line.0 as usize * self.words..][..self.words]
+    }
+
+    fn sharer_words_mut(&mut self, line: LineId) -> &mut [u64] {
+        &mut self.sharers[line.0 as usize * self.words..][..self.words]
+    }
+
+    fn is_sharer(&self, line: LineId, core: usize) -> bool {
+        self.sharers[line.0 as usize * self.words + core / 64] >> (core % 64) & 1 == 1
+    }
+
+    fn set_sharer(&mut self, line: LineId, core: usize) {
+        self.sharers[line.0 as usize * self.words + core / 64] |= 1 << (core % 64);
+    }
+
+    fn clear_sharer(&mut self, line: LineId, core: usize) {
+        self.sharers[line.0 as usize * self.words + core / 64] &= !(1 << (core % 64));
+    }
+}
+
+/// What [`Directory::request`] is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask {
+    /// When the request leaves the core.
+    pub now: Cycles,
+    /// Who asks.
+    pub cpu: CpuId,
+    /// For which line.
+    pub line: LineId,
+    /// Whether for writing.
+    pub exclusive: bool,
+    /// The caller's mark, handed back by [`Directory::serve_next`].
+    pub ticket: u64,
+}
+
+fn hitm(distance: Distance) -> DataSource {
+    if distance.is_remote() { DataSource::RemoteHitm } else { DataSource::LocalHitm }
+}
+
+fn peer(distance: Distance) -> DataSource {
+    if distance.is_remote() { DataSource::RemotePeer } else { DataSource::LocalPeer }
+}
+
+fn upgrade(distance: Distance) -> DataSource {
+    if distance.is_remote() { DataSource::RemoteUpgrade } else { DataSource::LocalUpgrade }
+}
+
+/// The numbers of the set bits of `word`.
+fn bits(mut word: u64) -> impl Iterator<Item = u16> {
+    std::iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let bit = word.trailing_zeros();
+        word &= word - 1;
+        Some(bit as u16)
+    })
+}

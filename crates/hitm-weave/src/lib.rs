@@ -1,0 +1,15 @@
+//! Bound and weave: threads run ahead of each other by a bounded span of virtual time, then their
+//! accesses are woven into one order and priced, and what they waited for goes into their clocks.
+//!
+//! The method is that of zsim (Sanchez and Kozyrakis, ISCA 2013, section 3.2) with the weave phase
+//! on single accesses. Nothing here knows QEMU, files or host threads: a driver pushes what each
+//! thread did and asks which may go on.
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod thread;
+mod tree;
+mod weave;
+
+pub use thread::{ThreadEvent, ThreadTotals};
+pub use tree::WinnerTree;
+pub use weave::{Slot, Weave};

@@ -1,0 +1,245 @@
+//! One thread of the recorded program: its clock, what it did and has not been woven in yet, and
+//! what its core still has under way.
+
+use std::collections::VecDeque;
+
+use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, Machine, Outcome, ThreadId};
+use hitm_coherence::core::{Head, LoadWindow, PendingLoad, StoreBuffer};
+use hitm_coherence::directory::{Grant, LineId};
+
+/// One access as the recorder sees it: a position in the thread's program, no time yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadEvent {
+    /// Instructions that the thread had run before this one.
+    pub insn: u64,
+    /// The first byte touched. Within one line together with `size`.
+    pub addr: u64,
+    /// The instruction.
+    pub code: CodeAddr,
+    /// Bytes touched, 0 for a fence.
+    pub size: u8,
+    /// What was done.
+    pub op: AccessOp,
+}
+
+/// Sums over a thread's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadTotals {
+    /// Instructions run.
+    pub insns: u64,
+    /// Accesses woven in.
+    pub accesses: u64,
+    /// The thread's virtual clock at its end.
+    pub clock: Cycles,
+    /// Cycles for which the thread stood still because of an access.
+    pub stall: Cycles,
+    /// The part of `stall` that other CPUs' use of a line caused.
+    pub contention_stall: Cycles,
+}
+
+/// Why a thread cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Its oldest load waits in a line's queue.
+    Load,
+    /// Its store buffer is full; it has been charged for the wait up to `since`.
+    StoreBufferFull {
+        /// End of the time charged so far.
+        since: Cycles,
+    },
+    /// A locked operation or fence waits for older stores.
+    Drain {
+        /// End of the time charged so far.
+        since: Cycles,
+    },
+    /// Its locked operation waits in a line's queue.
+    Locked,
+}
+
+/// The thread's next action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Progress of the store buffer.
+    Drain(Cycles),
+    /// The next access in program order.
+    Step(Cycles),
+    /// All that is known has been woven in; the thread may do anything from then on.
+    Frontier(Cycles),
+    /// Nothing until another line is served, or for ever.
+    Nothing,
+}
+
+impl Next {
+    pub(crate) fn time(self) -> Cycles {
+        match self {
+            Next::Drain(time) | Next::Step(time) | Next::Frontier(time) => time,
+            Next::Nothing => Cycles::MAX,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) id: ThreadId,
+    pub(crate) cpu: CpuId,
+    pub(crate) events: VecDeque<ThreadEvent>,
+    /// Instructions that the thread has run; everything before is in `events` or woven in.
+    pub(crate) frontier_insn: u64,
+    /// Whether the thread takes part in the barrier: it may go on from its frontier at any time.
+    pub(crate) present: bool,
+    pub(crate) blocked: Option<Blocked>,
+    pub(crate) loads: LoadWindow,
+    pub(crate) stores: StoreBuffer,
+    pub(crate) totals: ThreadTotals,
+    /// What waiting has added to the clock.
+    delay: Cycles,
+    cpi_milli: u64,
+}
+
+impl Thread {
+    pub(crate) fn new(id: ThreadId, cpu: CpuId, machine: &Machine) -> Thread {
+        let core = &machine.core;
+        Thread {
+            id,
+            cpu,
+            events: VecDeque::new(),
+            frontier_insn: 0,
+            present: true,
+            blocked: None,
+            loads: LoadWindow::new(core.load_window_insns.into(), core.fill_buffers.into()),
+            stores: StoreBuffer::new(core.store_buffer_entries.into()),
+            totals: ThreadTotals::default(),
+            delay: Cycles::ZERO,
+            cpi_milli: core.cpi_milli.into(),
+        }
+    }
+
+    /// The thread's clock when it issues instruction `insn`.
+    pub(crate) fn time_of(&self, insn: u64) -> Cycles {
+        Cycles(insn * self.cpi_milli / 1000) + self.delay
+    }
+
+    /// The thread's clock at its frontier, waits that are still to come not included.
+    pub(crate) fn clock(&self) -> Cycles {
+        self.time_of(self.frontier_insn)
+    }
+
+    /// Moves the clock on without work.
+    pub(crate) fn add_delay(&mut self, span: Cycles) {
+        self.delay += span;
+    }
+
+    /// How many instructions fit before the clock reads `until`.
+    pub(crate) fn insns_until(&self, until: Cycles) -> u64 {
+        until.saturating_sub(self.clock()).0 * 1000 / self.cpi_milli
+    }
+
+    pub(crate) fn next(&self) -> Next {
+        let step = self.next_step();
+        let drain = self.next_drain();
+        if drain <= step.time() && drain < Cycles::MAX { Next::Drain(drain) } else { step }
+    }
+
+    fn next_step(&self) -> Next {
+        if self.blocked.is_some() {
+            return Next::Nothing;
+        }
+        match self.events.front() {
+            Some(event) => Next::Step(self.time_of(event.insn)),
+            None if self.present => Next::Frontier(self.clock()),
+            None => Next::Nothing,
+        }
+    }
+
+    fn next_drain(&self) -> Cycles {
+        let Some(oldest) = self.stores.oldest() else { return Cycles::MAX };
+        match self.stores.head {
+            Head::Granted(_, grant) => grant.done,
+            Head::Queued(_) => Cycles::MAX,
+            Head::Idle => match self.loads.done_before(oldest.insn) {
+                Some(done) => oldest.access.time.max(done).max(self.stores.commit_free_at),
+                None => Cycles::MAX,
+            },
+        }
+    }
+
+    /// Retires loads, oldest first, so that the instruction at `insn` can issue; waits that this
+    /// takes go into the clock. False when the oldest load must retire but is still queued.
+    pub(crate) fn retire_loads(&mut self, insn: u64, sink: &mut impl FnMut(&Access, &Outcome)) -> bool {
+        while let Some(oldest) = self.loads.oldest().copied() {
+            let limit = self.loads.blocking_limit(insn);
+            let Some(grant) = oldest.grant else { return limit.is_none() };
+            let needed_at = self.time_of(limit.unwrap_or(insn));
+            let wait = grant.done.saturating_sub(needed_at);
+            if wait > Cycles::ZERO && limit.is_none() {
+                return true;
+            }
+            self.retire_oldest_load(wait, grant, sink);
+        }
+        true
+    }
+
+    /// Retires the oldest load after waiting `wait` for it.
+    pub(crate) fn retire_oldest_load(
+        &mut self,
+        wait: Cycles,
+        grant: Grant,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) {
+        let load = self.loads.pop().expect("the caller has seen the oldest load");
+        self.delay += wait;
+        let latency = grant.done.saturating_sub(load.access.time);
+        let outcome = Outcome { source: grant.source, latency, queued: grant.queued, stall: wait };
+        self.emit(&load.access, &outcome, sink);
+    }
+
+    /// Adds a load that waits for a line.
+    pub(crate) fn push_load(&mut self, access: Access, at: (LineId, u64), grant: Option<Grant>, merged: bool) {
+        let (line, insn) = at;
+        self.loads.push(PendingLoad { access, line, insn, grant, merged });
+    }
+
+    /// Hands a finished access to the sink and adds it to the sums.
+    pub(crate) fn emit(
+        &mut self,
+        access: &Access,
+        outcome: &Outcome,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) {
+        self.totals.accesses += 1;
+        self.totals.stall += outcome.stall;
+        if outcome.source.is_contention() {
+            self.totals.contention_stall += outcome.stall;
+        }
+        sink(access, outcome);
+    }
+
+    /// Charges the time up to `now` to the store at the head of the buffer, if the thread waits for
+    /// it.
+    pub(crate) fn charge_oldest_store(&mut self, now: Cycles) {
+        let (Some(Blocked::StoreBufferFull { since }) | Some(Blocked::Drain { since })) =
+            &mut self.blocked
+        else {
+            return;
+        };
+        let wait = now.saturating_sub(*since);
+        *since = (*since).max(now);
+        self.delay += wait;
+        if let Some(oldest) = self.stores.oldest_mut() {
+            oldest.stall += wait;
+        }
+    }
+
+    /// The access of an event, at the thread's present time.
+    pub(crate) fn access(&self, event: &ThreadEvent) -> Access {
+        Access {
+            thread: self.id,
+            cpu: self.cpu,
+            time: self.time_of(event.insn),
+            addr: event.addr,
+            size: event.size,
+            op: event.op,
+            code: event.code,
+        }
+    }
+}
