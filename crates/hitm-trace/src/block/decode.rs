@@ -1,0 +1,387 @@
+//! Bytes to records. Any bytes may come in: every index, size and number is checked.
+
+use hitm_base::{Access, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, Outcome, ThreadId};
+use thiserror::Error;
+
+use super::*;
+use crate::Record;
+use crate::wire::{Cursor, undelta};
+
+/// What is wrong with the bytes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DecodeFault {
+    /// The block ends inside a record, or a length points past the end.
+    #[error("the record is cut off")]
+    Truncated,
+    /// A varint holds more than 64 bits.
+    #[error("a number has more than 64 bits")]
+    VarintTooLong,
+    /// A number is too large for its field.
+    #[error("{field} is {found}, which is out of range")]
+    OutOfRange {
+        /// The field.
+        field: &'static str,
+        /// The number.
+        found: u64,
+    },
+    /// A reference to something that the block has not introduced.
+    #[error("{what} {found} is referred to, but the block has introduced {known}")]
+    UnknownReference {
+        /// Thread, code address or line.
+        what: &'static str,
+        /// The index.
+        found: u64,
+        /// How many there are.
+        known: usize,
+    },
+    /// The access leaves its line, or is a fence with a size, or another operation without one.
+    #[error("an access of {size} bytes at offset {offset} of a line cannot be")]
+    InvalidAccess {
+        /// Offset in the line.
+        offset: u8,
+        /// Bytes touched.
+        size: u8,
+    },
+    /// A bit pattern that this version of the format gives no meaning.
+    #[error("{field} has the reserved value {found:#x}")]
+    Reserved {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: u8,
+    },
+    /// A text that is not UTF-8.
+    #[error("{field} is not UTF-8")]
+    NotUtf8 {
+        /// The field.
+        field: &'static str,
+    },
+    /// The block decodes, but to another number of records than its chunk says.
+    #[error("the block has {found} records, its chunk says {expected}")]
+    RecordCount {
+        /// Records in the block.
+        found: u64,
+        /// Records by the chunk's header.
+        expected: u64,
+    },
+}
+
+/// What is wrong with a block, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("record {record} at byte {offset} of the block: {fault}")]
+pub struct DecodeError {
+    /// Records before the bad one.
+    pub record: u64,
+    /// Where the bad one begins, in bytes from the start of the uncompressed block.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub fault: DecodeFault,
+}
+
+/// Takes the records of a block as they are decoded; nothing is allocated for an access.
+pub trait Visitor {
+    /// An access and its price.
+    fn access(&mut self, access: &Access, outcome: &Outcome);
+
+    /// A record of any other kind.
+    fn record(&mut self, record: Record);
+}
+
+/// What was in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockSummary {
+    /// Records, those of unknown kind included.
+    pub record_count: u64,
+    /// Records of a kind that this version does not know; they were passed over.
+    pub unknown_count: u64,
+}
+
+/// Decodes a whole block into `visitor`. On an error the records before the bad one have been
+/// visited.
+pub fn decode_block<V: Visitor>(
+    bytes: &[u8],
+    visitor: &mut V,
+) -> Result<BlockSummary, DecodeError> {
+    let mut decoder = BlockDecoder::new(bytes);
+    while !decoder.cursor.is_at_end() {
+        match decoder.step() {
+            Ok(Step::Access(access, outcome)) => visitor.access(&access, &outcome),
+            Ok(Step::Other(record)) => visitor.record(record),
+            Ok(Step::Unknown) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(decoder.summary)
+}
+
+/// The records of a block, one by one. Ends after the first error.
+///
+/// It keeps what the block has introduced: at most 16 bytes for every five of the block.
+#[derive(Debug)]
+pub struct BlockDecoder<'a> {
+    cursor: Cursor<'a>,
+    summary: BlockSummary,
+    state: State,
+    has_failed: bool,
+}
+
+impl<'a> BlockDecoder<'a> {
+    /// A decoder of one uncompressed block.
+    pub fn new(bytes: &'a [u8]) -> BlockDecoder<'a> {
+        BlockDecoder {
+            cursor: Cursor::new(bytes),
+            summary: BlockSummary::default(),
+            state: State::default(),
+            has_failed: false,
+        }
+    }
+
+    /// What has been decoded so far.
+    pub fn summary(&self) -> BlockSummary {
+        self.summary
+    }
+
+    /// Decodes the record that begins here; there must be at least one byte.
+    #[inline(always)]
+    fn step(&mut self) -> Result<Step, DecodeError> {
+        let offset = self.cursor.position();
+        match self.try_step() {
+            Ok(step) => {
+                self.summary.record_count += 1;
+                Ok(step)
+            }
+            Err(fault) => Err(DecodeError {
+                record: self.summary.record_count,
+                offset,
+                fault,
+            }),
+        }
+    }
+
+    #[inline(always)]
+    fn try_step(&mut self) -> Result<Step, DecodeFault> {
+        let head = self.cursor.byte()?;
+        if head & HEAD_ACCESS != 0 {
+            let (access, outcome) = self.state.access(head, &mut self.cursor)?;
+            return Ok(Step::Access(access, outcome));
+        }
+        let payload = self.cursor.bytes()?;
+        match other::decode(head, payload)? {
+            Some(record) => Ok(Step::Other(record)),
+            None => {
+                self.summary.unknown_count += 1;
+                Ok(Step::Unknown)
+            }
+        }
+    }
+}
+
+impl Iterator for BlockDecoder<'_> {
+    type Item = Result<Record, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.has_failed && !self.cursor.is_at_end() {
+            match self.step() {
+                Ok(Step::Access(access, outcome)) => {
+                    return Some(Ok(Record::Access { access, outcome }));
+                }
+                Ok(Step::Other(record)) => return Some(Ok(record)),
+                Ok(Step::Unknown) => {}
+                Err(error) => {
+                    self.has_failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What one step found.
+enum Step {
+    Access(Access, Outcome),
+    Other(Record),
+    Unknown,
+}
+
+/// A code address, and the line that it touched last.
+#[derive(Debug, Clone, Copy)]
+struct Code {
+    addr: u64,
+    line: u64,
+}
+
+/// Everything that an access may refer back to. Mirrors the encoder's.
+#[derive(Debug, Default)]
+struct State {
+    last_time: u64,
+    last_actor: Option<(ThreadId, CpuId)>,
+    last_code: u64,
+    last_new_line: u64,
+    last_line: u64,
+    last_base: [u64; DataSource::ALL.len()],
+    actors: Vec<(ThreadId, CpuId)>,
+    codes: Vec<Code>,
+    lines: Vec<u64>,
+}
+
+impl State {
+    #[inline(always)]
+    fn access(
+        &mut self,
+        head: u8,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(Access, Outcome), DecodeFault> {
+        if head & HEAD_RESERVED != 0 {
+            return Err(DecodeFault::Reserved {
+                field: "head",
+                found: head,
+            });
+        }
+        let flags = cursor.byte()?;
+        let op = OPS[usize::from(head & HEAD_OP_MASK)];
+        let size = match head >> HEAD_SIZE_SHIFT & SIZE_EXPLICIT {
+            SIZE_EXPLICIT => cursor.byte()?,
+            log2 => 1 << log2,
+        };
+        self.last_time = undelta(self.last_time, cursor.varint()?);
+        let (thread, cpu) = self.actor(head, cursor)?;
+        let code = self.code(cursor)?;
+        let (line, offset) = self.place(code, cursor)?;
+        if !is_valid(op, offset, size) {
+            return Err(DecodeFault::InvalidAccess { offset, size });
+        }
+        let access = Access {
+            thread,
+            cpu,
+            time: Cycles(self.last_time),
+            addr: line * LINE_SIZE + u64::from(offset),
+            size,
+            op,
+            code: CodeAddr(self.codes[code].addr),
+        };
+        Ok((access, self.outcome(flags, cursor)?))
+    }
+
+    #[inline(always)]
+    fn actor(
+        &mut self,
+        head: u8,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(ThreadId, CpuId), DecodeFault> {
+        let actor = if head & HEAD_SAME_ACTOR != 0 {
+            match self.last_actor {
+                Some(actor) => return Ok(actor),
+                None => return Err(unknown("thread", 0, 0)),
+            }
+        } else {
+            match cursor.varint()? {
+                0 => {
+                    let actor = (
+                        ThreadId(cursor.narrow("thread")?),
+                        CpuId(cursor.narrow("cpu")?),
+                    );
+                    self.actors.push(actor);
+                    actor
+                }
+                found => match self.actors.get((found - 1) as usize) {
+                    Some(&actor) => actor,
+                    None => return Err(unknown("thread", found - 1, self.actors.len())),
+                },
+            }
+        };
+        self.last_actor = Some(actor);
+        Ok(actor)
+    }
+
+    /// The index of the instruction among those that the block has introduced.
+    #[inline(always)]
+    fn code(&mut self, cursor: &mut Cursor<'_>) -> Result<usize, DecodeFault> {
+        match cursor.varint()? {
+            0 => {
+                self.last_code = undelta(self.last_code, cursor.varint()?);
+                self.codes.push(Code {
+                    addr: self.last_code,
+                    line: self.last_line,
+                });
+                Ok(self.codes.len() - 1)
+            }
+            found if found <= self.codes.len() as u64 => Ok((found - 1) as usize),
+            found => Err(unknown("code address", found - 1, self.codes.len())),
+        }
+    }
+
+    /// Line and offset in it.
+    #[inline(always)]
+    fn place(&mut self, code: usize, cursor: &mut Cursor<'_>) -> Result<(u64, u8), DecodeFault> {
+        let place = cursor.byte()?;
+        let expected = self.codes[code].line;
+        let line = match place >> PLACE_LINE_SHIFT {
+            LINE_SAME => expected,
+            LINE_NEXT => expected + 1, // At most LINE_MAX + 1, which is refused below.
+            LINE_KNOWN => {
+                let found = cursor.varint()?;
+                match self.lines.get(found as usize) {
+                    Some(&line) => line,
+                    None => return Err(unknown("line", found, self.lines.len())),
+                }
+            }
+            _ => {
+                let line = undelta(self.last_new_line, cursor.varint()?);
+                self.last_new_line = line;
+                self.lines.push(line);
+                line
+            }
+        };
+        if line > LINE_MAX {
+            return Err(DecodeFault::OutOfRange {
+                field: "line",
+                found: line,
+            });
+        }
+        self.codes[code].line = line;
+        self.last_line = line;
+        Ok((line, place & PLACE_OFFSET_MASK))
+    }
+
+    #[inline(always)]
+    fn outcome(&mut self, flags: u8, cursor: &mut Cursor<'_>) -> Result<Outcome, DecodeFault> {
+        let Some(source) = DataSource::from_index(flags & OUTCOME_SOURCE_MASK) else {
+            return Err(DecodeFault::Reserved {
+                field: "source",
+                found: flags & OUTCOME_SOURCE_MASK,
+            });
+        };
+        if flags & OUTCOME_BASE != 0 {
+            self.last_base[source as usize] = cursor.varint()?;
+        }
+        let queued = match flags & OUTCOME_QUEUED {
+            0 => 0,
+            _ => cursor.varint()?,
+        };
+        let latency = self.last_base[source as usize].wrapping_add(queued);
+        let stall = match flags >> OUTCOME_STALL_SHIFT & 3 {
+            STALL_ZERO => 0,
+            STALL_LATENCY => latency,
+            STALL_EXPLICIT => cursor.varint()?,
+            found => {
+                return Err(DecodeFault::Reserved {
+                    field: "stall",
+                    found,
+                });
+            }
+        };
+        Ok(Outcome {
+            source,
+            latency: Cycles(latency),
+            queued: Cycles(queued),
+            stall: Cycles(stall),
+        })
+    }
+}
+
+#[cold]
+fn unknown(what: &'static str, found: u64, known: usize) -> DecodeFault {
+    DecodeFault::UnknownReference { what, found, known }
+}

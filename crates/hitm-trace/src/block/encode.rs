@@ -1,0 +1,337 @@
+//! Records to bytes.
+
+use hitm_base::{Access, AccessOp, Cycles, DataSource, Outcome};
+use thiserror::Error;
+
+use super::dictionary::Dictionary;
+use super::*;
+use crate::Record;
+use crate::wire::{VARINT_LEN_MAX, delta, put_varint};
+
+/// Room that must be left before an access is begun: its three fixed bytes, the size, and a varint
+/// for time, actor index, thread, CPU, code index, code, line, base, queued and stall.
+const ACCESS_LEN_MAX: usize = 4 + 10 * VARINT_LEN_MAX;
+
+/// Why a record was not encoded. Nothing was written, and the encoder is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The block has no room left: it is time for the next one.
+    #[error("the block is full")]
+    Full,
+    /// The record does not fit even into an empty block.
+    #[error("a record of {needed} bytes does not fit into a block of {capacity}")]
+    TooLarge {
+        /// Bytes that the record takes.
+        needed: usize,
+        /// Bytes that an empty block has.
+        capacity: usize,
+    },
+    /// The access leaves its line, or is a fence with a size, or another operation without one.
+    #[error("an access of {size} bytes at offset {offset} of a line cannot be recorded")]
+    InvalidAccess {
+        /// Offset in the line.
+        offset: u8,
+        /// Bytes touched.
+        size: u8,
+    },
+}
+
+/// Encodes the records of one block after the other into buffers that the caller gives.
+///
+/// A record is written whole or not at all: [`EncodeError::Full`] comes before anything is.
+#[derive(Debug)]
+pub struct BlockEncoder<B> {
+    buffer: B,
+    len: usize,
+    meta: BlockMeta,
+    has_time: bool,
+    state: State,
+    scratch: Vec<u8>,
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
+    /// An encoder whose first block goes into `buffer`. Of a buffer larger than [`BLOCK_LEN_MAX`]
+    /// only that much is used.
+    pub fn new(buffer: B) -> BlockEncoder<B> {
+        BlockEncoder {
+            buffer,
+            len: 0,
+            meta: BlockMeta::default(),
+            has_time: false,
+            state: State::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Bytes of the block so far.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the block has no record yet.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The block so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.as_ref()[..self.len]
+    }
+
+    /// Count and times of the block so far.
+    pub fn meta(&self) -> BlockMeta {
+        self.meta
+    }
+
+    /// Ends the block and begins the next one in the same buffer.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.meta = BlockMeta::default();
+        self.has_time = false;
+        self.state.clear();
+    }
+
+    /// Ends the block and begins the next one in `buffer`; returns the buffer that was in use.
+    pub fn replace_buffer(&mut self, buffer: B) -> B {
+        self.clear();
+        std::mem::replace(&mut self.buffer, buffer)
+    }
+
+    /// Adds a record of any kind.
+    pub fn push(&mut self, record: &Record) -> Result<(), EncodeError> {
+        if let Record::Access { access, outcome } = record {
+            return self.push_access(access, outcome);
+        }
+        self.scratch.clear();
+        let kind = other::encode(record, &mut self.scratch);
+        let needed = 1 + varint_len(self.scratch.len() as u64) + self.scratch.len();
+        self.make_room(needed)?;
+        let buffer = self.buffer.as_mut();
+        buffer[self.len] = kind;
+        let at = put_varint(buffer, self.len + 1, self.scratch.len() as u64);
+        buffer[at..at + self.scratch.len()].copy_from_slice(&self.scratch);
+        self.len += needed;
+        self.note(record.time());
+        Ok(())
+    }
+
+    /// Adds an access: [`push`](Self::push) without building a [`Record`].
+    #[inline]
+    pub fn push_access(&mut self, access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
+        if !is_valid(access.op, access.offset(), access.size) {
+            return Err(EncodeError::InvalidAccess {
+                offset: access.offset(),
+                size: access.size,
+            });
+        }
+        self.make_room(ACCESS_LEN_MAX)?;
+        let room = self.buffer.as_mut()[self.len..].first_chunk_mut();
+        let room = room.expect("make_room found that many bytes");
+        self.len += self.state.encode(access, outcome, room);
+        self.note(Some(access.time));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn make_room(&self, needed: usize) -> Result<(), EncodeError> {
+        let capacity = self.buffer.as_ref().len().min(BLOCK_LEN_MAX);
+        if needed <= capacity - self.len {
+            Ok(())
+        } else if needed <= capacity || capacity == 0 {
+            // An empty buffer is a block that has not begun, not one that is too small.
+            Err(EncodeError::Full)
+        } else {
+            Err(EncodeError::TooLarge { needed, capacity })
+        }
+    }
+
+    #[inline(always)]
+    fn note(&mut self, time: Option<Cycles>) {
+        self.meta.record_count += 1;
+        let Some(time) = time else { return };
+        if self.has_time {
+            self.meta.first_time = self.meta.first_time.min(time);
+            self.meta.last_time = self.meta.last_time.max(time);
+        } else {
+            self.has_time = true;
+            self.meta.first_time = time;
+            self.meta.last_time = time;
+        }
+    }
+}
+
+/// Everything that an access may refer back to. Empty at the start of a block.
+#[derive(Debug)]
+struct State {
+    last_time: u64,
+    last_actor: Option<u64>,
+    last_code: u64,
+    last_new_line: u64,
+    last_line: u64,
+    last_base: [u64; DataSource::ALL.len()],
+    actors: Dictionary,
+    codes: Dictionary,
+    lines: Dictionary,
+    line_of_code: Vec<u64>,
+}
+
+impl State {
+    fn new() -> State {
+        State {
+            last_time: 0,
+            last_actor: None,
+            last_code: 0,
+            last_new_line: 0,
+            last_line: 0,
+            last_base: [0; DataSource::ALL.len()],
+            actors: Dictionary::new(),
+            codes: Dictionary::new(),
+            lines: Dictionary::new(),
+            line_of_code: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.last_time = 0;
+        self.last_actor = None;
+        self.last_code = 0;
+        self.last_new_line = 0;
+        self.last_line = 0;
+        self.last_base = [0; DataSource::ALL.len()];
+        self.actors.clear();
+        self.codes.clear();
+        self.lines.clear();
+        self.line_of_code.clear();
+    }
+
+    /// Writes a valid access and returns its length.
+    #[inline(always)]
+    fn encode(
+        &mut self,
+        access: &Access,
+        outcome: &Outcome,
+        out: &mut [u8; ACCESS_LEN_MAX],
+    ) -> usize {
+        let at = self.encode_who_and_when(access, out);
+        let at = self.encode_where(access, out, at);
+        self.encode_outcome(outcome, out, at)
+    }
+
+    /// Head byte, size, time and actor. The outcome byte at 1 is filled in later.
+    #[inline(always)]
+    fn encode_who_and_when(&mut self, access: &Access, out: &mut [u8; ACCESS_LEN_MAX]) -> usize {
+        let size_code = match access.size {
+            size if size.is_power_of_two() => size.trailing_zeros() as u8,
+            _ => SIZE_EXPLICIT,
+        };
+        let mut head = HEAD_ACCESS | op_number(access.op) | size_code << HEAD_SIZE_SHIFT;
+        let mut at = 2;
+        if size_code == SIZE_EXPLICIT {
+            out[at] = access.size;
+            at += 1;
+        }
+        at = put_varint(out, at, delta(self.last_time, access.time.0));
+        self.last_time = access.time.0;
+        let actor = u64::from(access.thread.0) << 16 | u64::from(access.cpu.0);
+        if self.last_actor == Some(actor) {
+            head |= HEAD_SAME_ACTOR;
+        } else if let Some(index) = self.actors.find_or_insert(actor) {
+            at = put_varint(out, at, u64::from(index) + 1);
+        } else {
+            out[at] = 0;
+            at = put_varint(out, at + 1, u64::from(access.thread.0));
+            at = put_varint(out, at, u64::from(access.cpu.0));
+        }
+        self.last_actor = Some(actor);
+        out[0] = head;
+        at
+    }
+
+    /// Code address and data address.
+    #[inline(always)]
+    fn encode_where(
+        &mut self,
+        access: &Access,
+        out: &mut [u8; ACCESS_LEN_MAX],
+        mut at: usize,
+    ) -> usize {
+        let code = match self.codes.find_or_insert(access.code.0) {
+            Some(index) => {
+                at = put_varint(out, at, u64::from(index) + 1);
+                index as usize
+            }
+            None => {
+                out[at] = 0;
+                at = put_varint(out, at + 1, delta(self.last_code, access.code.0));
+                self.last_code = access.code.0;
+                self.line_of_code.push(self.last_line);
+                self.line_of_code.len() - 1
+            }
+        };
+        let line = access.line().0;
+        let expected = std::mem::replace(&mut self.line_of_code[code], line);
+        self.last_line = line;
+        let place = at;
+        at += 1;
+        let how = if line == expected {
+            LINE_SAME
+        } else if line == expected + 1 {
+            LINE_NEXT
+        } else if let Some(index) = self.lines.find_or_insert(line) {
+            at = put_varint(out, at, u64::from(index));
+            LINE_KNOWN
+        } else {
+            at = put_varint(out, at, delta(self.last_new_line, line));
+            self.last_new_line = line;
+            LINE_NEW
+        };
+        out[place] = access.offset() | how << PLACE_LINE_SHIFT;
+        at
+    }
+
+    /// The outcome: its byte at 1, and what does not go without saying.
+    #[inline(always)]
+    fn encode_outcome(
+        &mut self,
+        outcome: &Outcome,
+        out: &mut [u8; ACCESS_LEN_MAX],
+        mut at: usize,
+    ) -> usize {
+        let mut flags = outcome.source as u8;
+        let base = outcome.latency.0.wrapping_sub(outcome.queued.0);
+        let last_base = &mut self.last_base[outcome.source as usize];
+        if base != *last_base {
+            *last_base = base;
+            flags |= OUTCOME_BASE;
+            at = put_varint(out, at, base);
+        }
+        if outcome.queued != Cycles::ZERO {
+            flags |= OUTCOME_QUEUED;
+            at = put_varint(out, at, outcome.queued.0);
+        }
+        let stall = if outcome.stall == Cycles::ZERO {
+            STALL_ZERO
+        } else if outcome.stall == outcome.latency {
+            STALL_LATENCY
+        } else {
+            at = put_varint(out, at, outcome.stall.0);
+            STALL_EXPLICIT
+        };
+        out[1] = flags | stall << OUTCOME_STALL_SHIFT;
+        at
+    }
+}
+
+const fn op_number(op: AccessOp) -> u8 {
+    match op {
+        AccessOp::Load => 0,
+        AccessOp::Store => 1,
+        AccessOp::LockedRmw => 2,
+        AccessOp::Fence => 3,
+    }
+}
+
+const fn varint_len(value: u64) -> usize {
+    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}

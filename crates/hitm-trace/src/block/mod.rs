@@ -1,0 +1,101 @@
+//! The records of one block: how they become bytes, and bytes become records.
+//!
+//! A block is a run of records that decodes on its own: all state that an encoding refers back to
+//! (the last time, the dictionaries) begins empty in every block. The byte layout is written down
+//! in docs/formats/trace.md; the constants here are its names.
+//!
+//! ```text
+//!  access:  head | outcome | [size] | time | [actor] | code | place | [line] | [base] | [queued] | [stall]
+//!  others:  kind | length | payload
+//! ```
+//! An access usually takes six to ten bytes: what repeats (who, which instruction, which line, what
+//! a hit in this cache costs) is a reference of one byte or a bit.
+
+mod decode;
+mod dictionary;
+mod encode;
+mod other;
+
+pub use decode::{BlockDecoder, BlockSummary, DecodeError, DecodeFault, Visitor, decode_block};
+pub use encode::{BlockEncoder, EncodeError};
+
+use hitm_base::{AccessOp, Cycles};
+
+/// The most bytes that a block may have before compression.
+pub const BLOCK_LEN_MAX: usize = 4 << 20;
+
+/// What a block says about itself beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockMeta {
+    /// Records in the block.
+    pub record_count: u32,
+    /// The earliest time that a record of the block carries; zero when none carries one.
+    pub first_time: Cycles,
+    /// The latest time that a record of the block carries; zero when none carries one.
+    pub last_time: Cycles,
+}
+
+/// Head byte, bit 7: the record is an access; else the low bits are the kind of record.
+const HEAD_ACCESS: u8 = 0x80;
+/// Head byte, bit 6: same thread on the same CPU as the access before.
+const HEAD_SAME_ACTOR: u8 = 0x40;
+/// Head byte, bits 2 to 4: the binary logarithm of the size, or [`SIZE_EXPLICIT`].
+const HEAD_SIZE_SHIFT: u32 = 2;
+/// The size is no power of two, and a byte of its own.
+const SIZE_EXPLICIT: u8 = 7;
+/// Head byte, bits 0 and 1: the operation.
+const HEAD_OP_MASK: u8 = 0x03;
+/// Head byte, bit 5: no meaning yet, zero.
+const HEAD_RESERVED: u8 = 0x20;
+
+/// Outcome byte, bits 0 to 3: the source of the data.
+const OUTCOME_SOURCE_MASK: u8 = 0x0f;
+/// Outcome byte, bits 4 and 5: how the stall is given.
+const OUTCOME_STALL_SHIFT: u32 = 4;
+/// The stall is zero.
+const STALL_ZERO: u8 = 0;
+/// The stall equals the latency.
+const STALL_LATENCY: u8 = 1;
+/// The stall is a varint of its own.
+const STALL_EXPLICIT: u8 = 2;
+/// Outcome byte, bit 6: the access queued, and the cycles are a varint.
+const OUTCOME_QUEUED: u8 = 0x40;
+/// Outcome byte, bit 7: the latency without queueing is a varint; else it is that of the last
+/// access with the same source.
+const OUTCOME_BASE: u8 = 0x80;
+
+/// Place byte, bits 0 to 5: offset in the line.
+const PLACE_OFFSET_MASK: u8 = 0x3f;
+/// Place byte, bits 6 and 7: how the line is given.
+const PLACE_LINE_SHIFT: u32 = 6;
+/// The line that this instruction touched last.
+const LINE_SAME: u8 = 0;
+/// A line of the block's dictionary, by index.
+const LINE_KNOWN: u8 = 1;
+/// A line that enters the dictionary, as the difference to the one that entered before it.
+const LINE_NEW: u8 = 2;
+/// The line after the one that this instruction touched last.
+const LINE_NEXT: u8 = 3;
+
+/// The highest line number: addresses have 64 bits, lines 64 bytes.
+const LINE_MAX: u64 = u64::MAX / hitm_base::LINE_SIZE;
+
+/// The operations by their number in a head byte.
+const OPS: [AccessOp; 4] = [
+    AccessOp::Load,
+    AccessOp::Store,
+    AccessOp::LockedRmw,
+    AccessOp::Fence,
+];
+
+/// Whether an access can exist: within one line, and of no size exactly when it is a fence.
+const fn is_valid(op: AccessOp, offset: u8, size: u8) -> bool {
+    if matches!(op, AccessOp::Fence) {
+        size == 0
+    } else {
+        size >= 1 && offset as u64 + size as u64 <= hitm_base::LINE_SIZE
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! The payloads of the records that are not accesses. They are rare, so they are plain: varints and
+//! length-prefixed strings in the order of their fields.
+//!
+//! A later minor version may add kinds, which a reader passes over, and fields at the end of a kind,
+//! which a reader ignores.
+
+use hitm_base::{CodeAddr, CpuId, Cycles, ThreadId};
+
+use super::DecodeFault;
+use crate::wire::{Cursor, push_bytes, push_varint, unzigzag, zigzag};
+use crate::{
+    Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, ThreadExit,
+    ThreadPlaced, ThreadStart, Totals,
+};
+
+/// Never written, so that a hole of zeros in a file is not taken for records.
+const KIND_NEVER: u8 = 0;
+const KIND_THREAD_START: u8 = 1;
+const KIND_THREAD_PLACED: u8 = 2;
+const KIND_THREAD_EXIT: u8 = 3;
+const KIND_MAPPING: u8 = 4;
+const KIND_HEAP_OBJECT: u8 = 5;
+const KIND_REGION: u8 = 6;
+const KIND_COUNTERS: u8 = 7;
+const KIND_END: u8 = 8;
+
+const REGION_STACK: u8 = 0;
+const REGION_ANONYMOUS_MAP: u8 = 1;
+const REGION_BRK: u8 = 2;
+
+const END_EXITED: u8 = 0;
+const END_SIGNALLED: u8 = 1;
+const END_STOPPED: u8 = 2;
+const END_EXEC: u8 = 3;
+
+/// Appends the payload of `record` and returns its kind. Panics on an access, which has an encoding
+/// of its own.
+pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
+    match record {
+        Record::Access { .. } => panic!("accesses are encoded by push_access"),
+        Record::ThreadStart(start) => {
+            push_all(
+                out,
+                [
+                    u64::from(start.thread.0),
+                    u64::from(start.tid),
+                    u64::from(start.cpu.0),
+                    start.time.0,
+                ],
+            );
+            push_bytes(out, start.name.as_bytes());
+            KIND_THREAD_START
+        }
+        Record::ThreadPlaced(placed) => {
+            push_all(
+                out,
+                [
+                    u64::from(placed.thread.0),
+                    u64::from(placed.cpu.0),
+                    placed.time.0,
+                ],
+            );
+            KIND_THREAD_PLACED
+        }
+        Record::ThreadExit(exit) => {
+            push_all(out, [u64::from(exit.thread.0), exit.time.0]);
+            push_all(out, [exit.insns, exit.accesses]);
+            push_all(out, [exit.stall.0, exit.contention_stall.0]);
+            KIND_THREAD_EXIT
+        }
+        Record::Mapping(mapping) => {
+            push_all(out, [mapping.start, mapping.end, mapping.file_offset]);
+            push_bytes(out, mapping.path.as_bytes());
+            push_bytes(out, &mapping.build_id);
+            out.push(u8::from(mapping.executable));
+            KIND_MAPPING
+        }
+        Record::HeapObject(object) => {
+            push_all(out, [object.addr, object.size, object.time.0]);
+            push_varint(out, u64::from(object.thread.0));
+            push_stack(out, &object.stack);
+            KIND_HEAP_OBJECT
+        }
+        Record::Region(region) => {
+            push_all(out, [region.start, region.end]);
+            encode_region_kind(&region.kind, out);
+            KIND_REGION
+        }
+        Record::Counters(counters) => {
+            push_varint(out, counters.len() as u64);
+            for counter in counters {
+                push_bytes(out, counter.name.as_bytes());
+                push_varint(out, counter.value);
+            }
+            KIND_COUNTERS
+        }
+        Record::End(end) => {
+            encode_end(end, out);
+            KIND_END
+        }
+    }
+}
+
+fn encode_region_kind(kind: &RegionKind, out: &mut Vec<u8>) {
+    match kind {
+        RegionKind::Stack { thread } => {
+            out.push(REGION_STACK);
+            push_varint(out, u64::from(thread.0));
+        }
+        RegionKind::AnonymousMap { stack } => {
+            out.push(REGION_ANONYMOUS_MAP);
+            push_stack(out, stack);
+        }
+        RegionKind::Brk => out.push(REGION_BRK),
+    }
+}
+
+fn encode_end(end: &End, out: &mut Vec<u8>) {
+    let (code, value) = match end.reason {
+        EndReason::Exited { status } => (END_EXITED, i64::from(status)),
+        EndReason::Signalled { signal } => (END_SIGNALLED, i64::from(signal)),
+        EndReason::Stopped => (END_STOPPED, 0),
+        EndReason::Exec => (END_EXEC, 0),
+        EndReason::Other { code, value } => (code, value),
+    };
+    push_varint(out, end.time.0);
+    out.push(code);
+    push_varint(out, zigzag(value));
+    let totals = &end.totals;
+    push_all(out, [totals.threads, totals.insns, totals.accesses]);
+    push_all(out, [totals.stored_accesses, totals.stall.0]);
+    push_varint(out, totals.contention_stall.0);
+}
+
+fn push_all<const N: usize>(out: &mut Vec<u8>, values: [u64; N]) {
+    for value in values {
+        push_varint(out, value);
+    }
+}
+
+fn push_stack(out: &mut Vec<u8>, stack: &[CodeAddr]) {
+    push_varint(out, stack.len() as u64);
+    for code in stack {
+        push_varint(out, code.0);
+    }
+}
+
+/// The record in `payload`, or `None` when this version does not know its kind.
+#[inline(never)]
+pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeFault> {
+    let cursor = &mut Cursor::new(payload);
+    let record = match kind {
+        KIND_NEVER => {
+            return Err(DecodeFault::Reserved {
+                field: "record kind",
+                found: kind,
+            });
+        }
+        KIND_THREAD_START => Record::ThreadStart(ThreadStart {
+            thread: thread(cursor)?,
+            tid: cursor.narrow("tid")?,
+            cpu: cpu(cursor)?,
+            time: cycles(cursor)?,
+            name: cursor.string("thread name")?,
+        }),
+        KIND_THREAD_PLACED => Record::ThreadPlaced(ThreadPlaced {
+            thread: thread(cursor)?,
+            cpu: cpu(cursor)?,
+            time: cycles(cursor)?,
+        }),
+        KIND_THREAD_EXIT => Record::ThreadExit(ThreadExit {
+            thread: thread(cursor)?,
+            time: cycles(cursor)?,
+            insns: cursor.varint()?,
+            accesses: cursor.varint()?,
+            stall: cycles(cursor)?,
+            contention_stall: cycles(cursor)?,
+        }),
+        KIND_MAPPING => Record::Mapping(Mapping {
+            start: cursor.varint()?,
+            end: cursor.varint()?,
+            file_offset: cursor.varint()?,
+            path: cursor.string("path")?,
+            build_id: cursor.bytes()?.to_vec(),
+            executable: cursor.byte()? & 1 != 0,
+        }),
+        KIND_HEAP_OBJECT => Record::HeapObject(HeapObject {
+            addr: cursor.varint()?,
+            size: cursor.varint()?,
+            time: cycles(cursor)?,
+            thread: thread(cursor)?,
+            stack: stack(cursor)?,
+        }),
+        KIND_REGION => Record::Region(Region {
+            start: cursor.varint()?,
+            end: cursor.varint()?,
+            kind: region_kind(cursor)?,
+        }),
+        KIND_COUNTERS => Record::Counters(counters(cursor)?),
+        KIND_END => Record::End(end(cursor)?),
+        _ => return Ok(None),
+    };
+    Ok(Some(record))
+}
+
+fn thread(cursor: &mut Cursor<'_>) -> Result<ThreadId, DecodeFault> {
+    cursor.narrow("thread").map(ThreadId)
+}
+
+fn cpu(cursor: &mut Cursor<'_>) -> Result<CpuId, DecodeFault> {
+    cursor.narrow("cpu").map(CpuId)
+}
+
+fn cycles(cursor: &mut Cursor<'_>) -> Result<Cycles, DecodeFault> {
+    cursor.varint().map(Cycles)
+}
+
+fn stack(cursor: &mut Cursor<'_>) -> Result<Vec<CodeAddr>, DecodeFault> {
+    let count = cursor.count()?;
+    (0..count).map(|_| cursor.varint().map(CodeAddr)).collect()
+}
+
+fn region_kind(cursor: &mut Cursor<'_>) -> Result<RegionKind, DecodeFault> {
+    match cursor.byte()? {
+        REGION_STACK => Ok(RegionKind::Stack {
+            thread: thread(cursor)?,
+        }),
+        REGION_ANONYMOUS_MAP => Ok(RegionKind::AnonymousMap {
+            stack: stack(cursor)?,
+        }),
+        REGION_BRK => Ok(RegionKind::Brk),
+        found => Err(DecodeFault::Reserved {
+            field: "region kind",
+            found,
+        }),
+    }
+}
+
+fn counters(cursor: &mut Cursor<'_>) -> Result<Vec<Counter>, DecodeFault> {
+    let count = cursor.count()?;
+    let counter = |_| {
+        Ok(Counter {
+            name: cursor.string("counter name")?,
+            value: cursor.varint()?,
+        })
+    };
+    (0..count).map(counter).collect()
+}
+
+fn end(cursor: &mut Cursor<'_>) -> Result<End, DecodeFault> {
+    let time = cycles(cursor)?;
+    let code = cursor.byte()?;
+    let value = unzigzag(cursor.varint()?);
+    let reason = match (code, i32::try_from(value)) {
+        (END_EXITED, Ok(status)) => EndReason::Exited { status },
+        (END_SIGNALLED, Ok(signal)) => EndReason::Signalled { signal },
+        (END_STOPPED, _) => EndReason::Stopped,
+        (END_EXEC, _) => EndReason::Exec,
+        _ => EndReason::Other { code, value },
+    };
+    Ok(End {
+        time,
+        reason,
+        totals: Totals {
+            threads: cursor.varint()?,
+            insns: cursor.varint()?,
+            accesses: cursor.varint()?,
+            stored_accesses: cursor.varint()?,
+            stall: cycles(cursor)?,
+            contention_stall: cycles(cursor)?,
+        },
+    })
+}

@@ -1,0 +1,261 @@
+use expect_test::{Expect, expect};
+use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
+
+use super::*;
+use crate::{Counter, Record, ThreadPlaced};
+
+const LOAD: Access = Access {
+    thread: ThreadId(1),
+    cpu: CpuId(8),
+    time: Cycles(1000),
+    addr: 0x5555_0048,
+    size: 8,
+    op: AccessOp::Load,
+    code: CodeAddr(0x40_1000),
+};
+
+const HITM: Outcome = Outcome {
+    source: DataSource::RemoteHitm,
+    latency: Cycles(700),
+    queued: Cycles(200),
+    stall: Cycles(700),
+};
+
+fn encode(records: &[Record]) -> Vec<u8> {
+    let mut encoder = BlockEncoder::new(vec![0; 4096]);
+    for record in records {
+        encoder.push(record).unwrap();
+    }
+    encoder.bytes().to_vec()
+}
+
+fn decode(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
+    BlockDecoder::new(bytes).collect()
+}
+
+fn access(access: Access, outcome: Outcome) -> Record {
+    Record::Access { access, outcome }
+}
+
+/// Encodes, compares the bytes of each record with `expected`, and decodes again.
+fn check(records: &[Record], expected: Expect) {
+    let mut lines = String::new();
+    let mut at = 0;
+    for end in 1..=records.len() {
+        let bytes = encode(&records[..end]);
+        lines += &format!("{}\n", crate::header::hex(&bytes[at..]));
+        at = bytes.len();
+    }
+    expected.assert_eq(&lines);
+    assert_eq!(decode(&encode(records)).unwrap(), records);
+}
+
+#[test]
+fn what_repeats_takes_few_bytes() {
+    let later = |cycles: u64| Access {
+        time: Cycles(1000 + cycles),
+        ..LOAD
+    };
+    let store = Access {
+        thread: ThreadId(2),
+        cpu: CpuId(9),
+        addr: 0x5555_0040,
+        op: AccessOp::Store,
+        code: CodeAddr(0x40_1010),
+        ..later(4)
+    };
+    let hidden = Outcome {
+        queued: Cycles(0),
+        latency: Cycles(500),
+        stall: Cycles(0),
+        ..HITM
+    };
+    check(
+        &[
+            access(LOAD, HITM),
+            access(later(2), HITM), // All but time and queueing as before.
+            access(store, hidden),  // Another thread and instruction, the same line.
+            access(later(3), HITM), // The first thread again, a cycle earlier.
+        ],
+        expect![[r#"
+            8c da d0 0f 00 01 08 00 80 c0 80 04 88 82 d0 aa 15 f4 03 c8 01
+            cc 5a 04 01 08 c8 01
+            8d 0a 04 00 02 09 00 20 00
+            8c 5a 01 01 01 08 c8 01
+        "#]],
+    );
+}
+
+#[test]
+fn the_next_line_needs_no_address() {
+    let at = |addr: u64| {
+        access(
+            Access { addr, ..LOAD },
+            Outcome {
+                queued: Cycles(0),
+                ..HITM
+            },
+        )
+    };
+    let bytes = encode(&[at(0x1000), at(0x1040), at(0x1080)]);
+    let two = encode(&[at(0x1000), at(0x1040)]);
+    assert_eq!(crate::header::hex(&bytes[two.len()..]), "cc 1a 00 01 c0");
+    assert_eq!(decode(&bytes).unwrap()[2], at(0x1080));
+}
+
+#[test]
+fn odd_sizes_fences_and_extreme_numbers_survive() {
+    let extreme = Access {
+        thread: ThreadId(u32::MAX),
+        cpu: CpuId(u16::MAX),
+        time: Cycles(u64::MAX),
+        addr: u64::MAX - 2,
+        size: 3,
+        op: AccessOp::LockedRmw,
+        code: CodeAddr(u64::MAX),
+    };
+    let fence = Access {
+        addr: 0,
+        size: 0,
+        op: AccessOp::Fence,
+        ..LOAD
+    };
+    let impossible = Outcome {
+        latency: Cycles(0),
+        queued: Cycles(u64::MAX),
+        stall: Cycles(1),
+        ..HITM
+    };
+    let records = [
+        access(extreme, impossible),
+        access(fence, HITM),
+        access(extreme, HITM),
+    ];
+    assert_eq!(decode(&encode(&records)).unwrap(), records);
+}
+
+#[test]
+fn a_record_of_an_unknown_kind_is_passed_over_and_counted() {
+    let placed = Record::ThreadPlaced(ThreadPlaced {
+        thread: ThreadId(3),
+        cpu: CpuId(4),
+        time: Cycles(5),
+    });
+    let mut bytes = vec![0x7f, 2, 0xaa, 0xbb];
+    bytes.extend(encode(std::slice::from_ref(&placed)));
+    let mut decoder = BlockDecoder::new(&bytes);
+    assert_eq!(decoder.next(), Some(Ok(placed)));
+    assert_eq!(decoder.next(), None);
+    assert_eq!(
+        decoder.summary(),
+        BlockSummary {
+            record_count: 2,
+            unknown_count: 1
+        }
+    );
+}
+
+#[test]
+fn errors_name_record_place_and_fault() {
+    let good = encode(&[access(LOAD, HITM)]);
+    let check = |tail: &[u8], expected: Expect| {
+        let mut bytes = good.clone();
+        bytes.extend_from_slice(tail);
+        expected.assert_eq(&decode(&bytes).unwrap_err().to_string());
+    };
+    check(
+        &[0xcc, 0x0a],
+        expect!["record 1 at byte 21 of the block: the record is cut off"],
+    );
+    check(
+        &[0xcc, 0x0f, 0x04, 0x01, 0x08],
+        expect!["record 1 at byte 21 of the block: source has the reserved value 0xf"],
+    );
+    check(
+        &[0xcc, 0x0a, 0x04, 0x03, 0x08],
+        expect![
+            "record 1 at byte 21 of the block: code address 2 is referred to, but the block has introduced 1"
+        ],
+    );
+    check(
+        &[0xcc, 0x0a, 0x04, 0x01, 0x3c],
+        expect![
+            "record 1 at byte 21 of the block: an access of 8 bytes at offset 60 of a line cannot be"
+        ],
+    );
+    check(
+        &[0, 0],
+        expect!["record 1 at byte 21 of the block: record kind has the reserved value 0x0"],
+    );
+    check(
+        &[2, 3, 1, 0x80, 0x80],
+        expect!["record 1 at byte 21 of the block: the record is cut off"],
+    );
+}
+
+#[test]
+fn full_comes_before_anything_is_written() {
+    let mut encoder = BlockEncoder::new(vec![0; 200]);
+    let record = access(LOAD, HITM);
+    let mut count = 0;
+    while encoder.push(&record) == Ok(()) {
+        count += 1;
+    }
+    assert_eq!(encoder.push(&record), Err(EncodeError::Full));
+    assert_eq!(encoder.meta().record_count, count);
+    assert_eq!(decode(encoder.bytes()).unwrap().len(), count as usize);
+    encoder.clear();
+    assert_eq!(encoder.push(&record), Ok(()));
+    assert_eq!(
+        decode(encoder.bytes()).unwrap(),
+        std::slice::from_ref(&record)
+    );
+}
+
+#[test]
+fn what_can_never_be_recorded_is_said_to_be_so() {
+    let mut encoder = BlockEncoder::new(vec![0; 200]);
+    let counters = Record::Counters(vec![Counter {
+        name: "x".repeat(300),
+        value: 1,
+    }]);
+    assert_eq!(
+        encoder.push(&counters),
+        Err(EncodeError::TooLarge {
+            needed: 307,
+            capacity: 200
+        })
+    );
+    let straddling = Access {
+        addr: 0x103c,
+        ..LOAD
+    };
+    assert_eq!(
+        encoder.push_access(&straddling, &HITM),
+        Err(EncodeError::InvalidAccess {
+            offset: 60,
+            size: 8
+        })
+    );
+    assert!(encoder.is_empty());
+}
+
+#[test]
+fn times_of_a_block_are_its_earliest_and_latest() {
+    let mut encoder = BlockEncoder::new(vec![0; 1000]);
+    for time in [50, 20, 70] {
+        let access = Access {
+            time: Cycles(time),
+            ..LOAD
+        };
+        encoder.push_access(&access, &HITM).unwrap();
+    }
+    assert_eq!(
+        encoder.meta(),
+        BlockMeta {
+            record_count: 3,
+            first_time: Cycles(20),
+            last_time: Cycles(70)
+        }
+    );
+}

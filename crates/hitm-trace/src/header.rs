@@ -1,0 +1,270 @@
+//! The head of a file: what it is, and everything needed to make the recording again.
+//!
+//! ```text
+//!  0  magic            8 bytes
+//!  8  major version    u16
+//! 10  minor version    u16
+//! 12  length of JSON   u32
+//! 16  CRC-32C          u32, of bytes 0 to 15 and the JSON
+//! 20  JSON
+//! ```
+
+use std::io::{self, Read};
+
+use hitm_base::{Clock, Cycles};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::wire::u32_at;
+
+/// The first bytes of every file. As in PNG, the first is no ASCII and the last ones do not survive
+/// a transfer that takes the file for text.
+pub const MAGIC: [u8; 8] = *b"\x89HITM\r\n\x1a";
+
+/// Bytes before the JSON.
+const PREFIX_LEN: usize = 20;
+
+/// The most bytes that the JSON may have.
+const JSON_LEN_MAX: usize = 4 << 20;
+
+/// The number in the JSON's `schema`.
+const SCHEMA: u32 = 1;
+
+/// Version of the file format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Changes when old readers cannot read new files.
+    pub major: u16,
+    /// Changes when something was added that old readers pass over.
+    pub minor: u16,
+}
+
+/// The version that this crate writes, and the highest that it knows all of.
+pub const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// Everything that a recording was made with. The working directory and the environment are not
+/// stored: they name people and machines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The version of hitm that recorded.
+    pub hitm_version: String,
+    /// The recorded program and its arguments.
+    pub args: Vec<String>,
+    /// The machine model, as the text of its TOML file.
+    pub machine_toml: String,
+    /// How far a thread's clock may run ahead of the slowest.
+    pub window: Cycles,
+    /// How threads were placed on the modelled CPUs, in the words of the command line.
+    pub placement: String,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// Architecture of the recorded program: `x86_64` or `aarch64`.
+    pub arch: String,
+    /// What QEMU calls itself.
+    pub qemu_version: String,
+    /// The clock that cycles are counted in.
+    pub clock: Clock,
+    /// Bytes in a page of the recorded program.
+    pub page_size_bytes: u32,
+}
+
+/// Why the head of a file cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// Not a recording at all.
+    #[error("not a hitm trace: the file begins with [{}], expected [{}]", hex(.found), hex(&MAGIC))]
+    Foreign {
+        /// The first bytes of the file, at most eight; fewer when the file is shorter.
+        found: Vec<u8>,
+    },
+    /// A recording in a format that this version cannot read.
+    #[error(
+        "trace format {}.{}, but this hitm reads {}.x: use the hitm that recorded it, or a newer one",
+        found.major, found.minor, VERSION.major
+    )]
+    UnsupportedVersion {
+        /// The file's version.
+        found: Version,
+    },
+    /// A header that is larger than any can be.
+    #[error("the header at byte 20 claims {found} bytes, at most {max} are possible")]
+    TooLarge {
+        /// Bytes that it claims or has.
+        found: usize,
+        /// Bytes that are allowed.
+        max: usize,
+    },
+    /// The file ends within its header.
+    #[error("the file ends at byte {found} within its header, expected {expected} bytes of header")]
+    Truncated {
+        /// Bytes of the file.
+        found: usize,
+        /// Bytes of the header.
+        expected: usize,
+    },
+    /// The header was damaged.
+    #[error(
+        "the header (bytes 0 to {end}) is damaged: checksum {found:#010x}, expected {expected:#010x}"
+    )]
+    Checksum {
+        /// First byte after the header.
+        end: usize,
+        /// The checksum of what is there.
+        found: u32,
+        /// The checksum that is written there.
+        expected: u32,
+    },
+    /// The header is whole, but says something impossible.
+    #[error("the header at byte 20 is not understood: {message}")]
+    Content {
+        /// What and where.
+        message: String,
+    },
+    /// Reading failed.
+    #[error("reading the header failed")]
+    Io(#[from] io::Error),
+}
+
+/// The header as it is written: keys are part of the format.
+#[derive(Serialize, Deserialize)]
+struct HeaderJson {
+    schema: u32,
+    hitm_version: String,
+    args: Vec<String>,
+    arch: String,
+    qemu_version: String,
+    placement: String,
+    seed: u64,
+    window_cycles: u64,
+    clock_khz: u64,
+    page_size_bytes: u32,
+    machine_toml: String,
+}
+
+impl Header {
+    /// The head of a file, or an error when it would be too large.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, HeaderError> {
+        let json = HeaderJson {
+            schema: SCHEMA,
+            hitm_version: self.hitm_version.clone(),
+            args: self.args.clone(),
+            arch: self.arch.clone(),
+            qemu_version: self.qemu_version.clone(),
+            placement: self.placement.clone(),
+            seed: self.seed,
+            window_cycles: self.window.0,
+            clock_khz: self.clock.khz(),
+            page_size_bytes: self.page_size_bytes,
+            machine_toml: self.machine_toml.clone(),
+        };
+        let json = serde_json::to_vec_pretty(&json).map_err(|error| content(&error.to_string()))?;
+        if json.len() > JSON_LEN_MAX {
+            return Err(HeaderError::TooLarge {
+                found: json.len(),
+                max: JSON_LEN_MAX,
+            });
+        }
+        let mut out = Vec::with_capacity(PREFIX_LEN + json.len());
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.major.to_le_bytes());
+        out.extend_from_slice(&VERSION.minor.to_le_bytes());
+        out.extend_from_slice(&(json.len() as u32).to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&out), &json);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out.extend_from_slice(&json);
+        Ok(out)
+    }
+
+    /// Reads the head of a file; returns its version, what it says, and its length in bytes.
+    pub(crate) fn read(mut reader: impl Read) -> Result<(Version, Header, u64), HeaderError> {
+        let prefix = read_up_to(&mut reader, PREFIX_LEN)?;
+        if prefix.get(..MAGIC.len()) != Some(MAGIC.as_slice()) {
+            let found = prefix[..prefix.len().min(MAGIC.len())].to_vec();
+            return Err(HeaderError::Foreign { found });
+        }
+        if prefix.len() < PREFIX_LEN {
+            return Err(HeaderError::Truncated {
+                found: prefix.len(),
+                expected: PREFIX_LEN,
+            });
+        }
+        let version = Version {
+            major: u16::from_le_bytes([prefix[8], prefix[9]]),
+            minor: u16::from_le_bytes([prefix[10], prefix[11]]),
+        };
+        if version.major != VERSION.major {
+            return Err(HeaderError::UnsupportedVersion { found: version });
+        }
+        let json_len = u32_at(&prefix, 12) as usize;
+        if json_len > JSON_LEN_MAX {
+            return Err(HeaderError::TooLarge {
+                found: json_len,
+                max: JSON_LEN_MAX,
+            });
+        }
+        let json = read_up_to(&mut reader, json_len)?;
+        let end = PREFIX_LEN + json_len;
+        if json.len() < json_len {
+            return Err(HeaderError::Truncated {
+                found: PREFIX_LEN + json.len(),
+                expected: end,
+            });
+        }
+        let found = crc32c::crc32c_append(crc32c::crc32c(&prefix[..16]), &json);
+        let expected = u32_at(&prefix, 16);
+        if found != expected {
+            return Err(HeaderError::Checksum {
+                end,
+                found,
+                expected,
+            });
+        }
+        Ok((version, parse(&json)?, end as u64))
+    }
+}
+
+fn parse(json: &[u8]) -> Result<Header, HeaderError> {
+    let json: HeaderJson =
+        serde_json::from_slice(json).map_err(|error| content(&error.to_string()))?;
+    if json.schema != SCHEMA {
+        return Err(content(&format!(
+            "schema {}, expected {SCHEMA}",
+            json.schema
+        )));
+    }
+    if json.clock_khz == 0 {
+        return Err(content("clock_khz is 0, a clock needs a frequency"));
+    }
+    Ok(Header {
+        hitm_version: json.hitm_version,
+        args: json.args,
+        machine_toml: json.machine_toml,
+        window: Cycles(json.window_cycles),
+        placement: json.placement,
+        seed: json.seed,
+        arch: json.arch,
+        qemu_version: json.qemu_version,
+        clock: Clock::from_khz(json.clock_khz),
+        page_size_bytes: json.page_size_bytes,
+    })
+}
+
+fn content(message: &str) -> HeaderError {
+    HeaderError::Content {
+        message: message.to_owned(),
+    }
+}
+
+/// `len` bytes, or what there is of them. `len` has been checked against a limit.
+fn read_up_to(reader: &mut impl Read, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(len as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Bytes as people write them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(" ")
+}
