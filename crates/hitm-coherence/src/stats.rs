@@ -191,7 +191,10 @@ impl LineStats {
         let histogram = self.latency_histogram.get_or_insert_with(|| {
             Box::new(Histogram::new(1).expect("one significant digit is within the allowed range"))
         });
-        histogram.saturating_record(outcome.latency.0);
+        // Not `saturating_record`: that clamps to what the histogram holds now, which starts at 2.
+        histogram
+            .record(outcome.latency.0)
+            .expect("the histogram grows with its values");
     }
 }
 

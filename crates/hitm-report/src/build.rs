@@ -1,0 +1,200 @@
+//! Statistics, names and run facts -> [`Report`].
+
+mod lines;
+mod objects;
+
+use std::collections::BTreeMap;
+
+use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
+use hitm_coherence::sharing::{Sharing, Verdict, judge};
+use hitm_coherence::stats::{LineStats, Statistics};
+
+use crate::Names;
+use crate::model::{AccessCounts, Flagged, Quiet, Report, RunHeader, ThreadSummary, Totals, share};
+use lines::LineBuilder;
+pub(crate) use objects::LineNames;
+
+/// What is known about a run besides its accesses.
+#[derive(Debug, Clone)]
+pub struct RunFacts<'a> {
+    /// The recorded command with its arguments.
+    pub command: Vec<String>,
+    /// The machine model that priced the accesses.
+    pub machine: &'a Machine,
+    /// How far a thread may run ahead of the slowest one.
+    pub window: Cycles,
+    /// How threads were placed on CPUs.
+    pub placement: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The threads.
+    pub threads: Vec<ThreadFacts>,
+    /// Accesses that were counted but not stored, because only one thread had touched the line.
+    pub private_access_count: u64,
+    /// Accesses that the recorder had to drop.
+    pub lost_access_count: u64,
+    /// Whether the recording was closed properly.
+    pub complete: bool,
+    /// What the reader of the recording, or its recorder, had to say.
+    pub diagnostics: Vec<String>,
+}
+
+/// What is known about a thread besides its accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadFacts {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its id in the operating system.
+    pub tid: u64,
+    /// Instructions executed.
+    pub instruction_count: u64,
+    /// Virtual cycles that passed while it ran.
+    pub cycles: Cycles,
+}
+
+/// How much to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Contended lines shown in detail.
+    pub lines_max: usize,
+    /// Rows of one line; beyond it rows of one instruction are folded over threads, and then the
+    /// cheapest are left out.
+    pub rows_max: usize,
+}
+
+impl ReportOptions {
+    /// Lines shown when nothing else is asked for.
+    pub const LINES_MAX_DEFAULT: usize = 20;
+    /// Rows of a line that still fit on a screen.
+    pub const ROWS_MAX_DEFAULT: usize = 16;
+}
+
+/// A line with its verdict, before it is named.
+struct Judged<'a> {
+    line: LineAddr,
+    stats: &'a LineStats,
+    sharing: Sharing,
+}
+
+impl Report {
+    /// Builds the report of one run. Names are asked for only for what is shown. Cost: a pass over
+    /// all rows of `statistics`.
+    pub fn build(
+        statistics: &Statistics,
+        names: &dyn Names,
+        facts: &RunFacts<'_>,
+        options: &ReportOptions,
+    ) -> Report {
+        let totals = totals(statistics, facts);
+        let (judged, mut quiet) = judge_all(statistics);
+        let flagged = flagged(&judged, &totals);
+        let shown = judged.len().min(options.lines_max);
+        quiet.left_out_line_count = (judged.len() - shown) as u64;
+        quiet.left_out_lost_cycles = flagged[shown..].iter().map(|line| line.lost_cycles).sum();
+        let builder = LineBuilder {
+            names,
+            topology: &facts.machine.topology,
+            totals: &totals,
+            rows_max: options.rows_max,
+        };
+        let lines = judged[..shown].iter().zip(1..);
+        Report {
+            run: header(facts),
+            lines: lines
+                .map(|(line, rank)| builder.build(line, rank))
+                .collect(),
+            quiet,
+            threads: threads(statistics, names, facts),
+            diagnostics: facts.diagnostics.clone(),
+            totals: Totals {
+                flagged_line_count: flagged.len() as u64,
+                ..totals
+            },
+            flagged,
+        }
+    }
+}
+
+fn header(facts: &RunFacts<'_>) -> RunHeader {
+    let topology = &facts.machine.topology;
+    RunHeader {
+        command: facts.command.clone(),
+        machine: facts.machine.name.clone(),
+        machine_description: facts.machine.description.clone(),
+        cpu_count: topology.cpu_count() as u64,
+        node_count: topology.node_count() as u64,
+        clock_khz: facts.machine.clock.khz(),
+        window_cycles: facts.window.0,
+        placement: facts.placement.clone(),
+        seed: facts.seed,
+        private_access_count: facts.private_access_count,
+        lost_access_count: facts.lost_access_count,
+        complete: facts.complete,
+    }
+}
+
+fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
+    let mut totals = Totals {
+        line_count: statistics.lines.len() as u64,
+        thread_cycles: facts.threads.iter().map(|thread| thread.cycles.0).sum(),
+        ..Totals::default()
+    };
+    for stats in statistics.lines.values() {
+        totals.counts.merge(&AccessCounts::of(stats));
+        totals.stall_cycles += stats.stall.0;
+        totals.lost_cycles += stats.contention_stall.0;
+    }
+    totals
+}
+
+/// The contended lines, costliest first, and how many lines are not worth a verdict.
+fn judge_all(statistics: &Statistics) -> (Vec<Judged<'_>>, Quiet) {
+    let mut judged = Vec::new();
+    let mut quiet = Quiet::default();
+    for (&line, stats) in &statistics.lines {
+        let sharing = judge(stats);
+        if sharing.verdict != Verdict::NoContention {
+            judged.push(Judged {
+                line,
+                stats,
+                sharing,
+            });
+        } else if sharing.contended_count > 0 {
+            quiet.line_count += 1;
+            quiet.lost_cycles += stats.contention_stall.0;
+        }
+    }
+    judged.sort_by_key(|one| {
+        let cost = (one.stats.contention_stall, one.stats.hitm());
+        (std::cmp::Reverse(cost), one.line)
+    });
+    (judged, quiet)
+}
+
+fn flagged(judged: &[Judged<'_>], totals: &Totals) -> Vec<Flagged> {
+    let lines = judged.iter().map(|one| Flagged {
+        line: one.line,
+        verdict: one.sharing.verdict,
+        lost_cycles: one.stats.contention_stall.0,
+        run_share: share(one.stats.contention_stall.0, totals.thread_cycles),
+    });
+    lines.collect()
+}
+
+fn threads(statistics: &Statistics, names: &dyn Names, facts: &RunFacts<'_>) -> Vec<ThreadSummary> {
+    let mut lost: BTreeMap<ThreadId, u64> = BTreeMap::new();
+    for stats in statistics.lines.values() {
+        for (key, row) in &stats.rows {
+            *lost.entry(key.thread).or_default() += row.contention_stall.0;
+        }
+    }
+    let threads = facts.threads.iter().map(|thread| ThreadSummary {
+        thread: thread.thread,
+        name: names.thread(thread.thread),
+        tid: thread.tid,
+        instruction_count: thread.instruction_count,
+        cycles: thread.cycles.0,
+        lost_cycles: lost.get(&thread.thread).copied().unwrap_or(0),
+    });
+    threads.collect()
+}

@@ -1,0 +1,258 @@
+//! One contended line: its rows, folded and cut to size, its objects and its figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId, Topology};
+use hitm_coherence::sharing::{Sharing, Verdict, contended};
+use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowStats};
+
+use super::Judged;
+use super::objects::{LineNames, MemberUse};
+use crate::Names;
+use crate::advice::advise;
+use crate::model::{AccessCounts, LineReport, RowReport, Totals, share, store_hits};
+
+/// What all lines of a report have in common.
+pub(super) struct LineBuilder<'a> {
+    pub(super) names: &'a dyn Names,
+    pub(super) topology: &'a Topology,
+    pub(super) totals: &'a Totals,
+    pub(super) rows_max: usize,
+}
+
+/// Who shares a row: what is left of a row's key when threads are folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    offset: u8,
+    size: u8,
+    op: AccessOp,
+    code: CodeAddr,
+}
+
+/// One row, or several rows of different threads taken together.
+#[derive(Debug, Default)]
+struct FoldedRow {
+    stats: RowStats,
+    threads: Vec<ThreadId>,
+}
+
+impl FoldedRow {
+    fn add(&mut self, thread: ThreadId, row: &RowStats) {
+        self.threads.push(thread);
+        let stats = &mut self.stats;
+        stats.sources.merge(&row.sources);
+        stats.latency.merge(&row.latency);
+        stats.remote_hitm.merge(&row.remote_hitm);
+        stats.local_hitm.merge(&row.local_hitm);
+        stats.stall += row.stall;
+        stats.contention_stall += row.contention_stall;
+        stats.cpus.merge(&row.cpus);
+    }
+
+    /// What decides which rows are shown.
+    fn weight(&self) -> (u64, u64, u64) {
+        let sources = &self.stats.sources;
+        (
+            self.stats.contention_stall.0,
+            contended(sources),
+            sources.total(),
+        )
+    }
+}
+
+/// The rows to show, and what became of the others.
+#[derive(Debug, Default)]
+struct ChosenRows {
+    rows: Vec<(Place, FoldedRow)>,
+    folded: u64,
+    left_out: u64,
+    left_out_lost_cycles: u64,
+}
+
+impl LineBuilder<'_> {
+    pub(super) fn build(&self, judged: &Judged<'_>, rank: u64) -> LineReport {
+        let (line, stats, sharing) = (judged.line, judged.stats, &judged.sharing);
+        let names = self.line_names(line, stats);
+        let counts = AccessCounts::of(stats);
+        let chosen = choose_rows(stats, self.rows_max);
+        let cpus = cpus_of(stats);
+        let rows = chosen.rows.iter();
+        let percentile = |quantile: f64| {
+            let histogram = stats.latency_histogram.as_ref()?;
+            // A bucket's upper end may lie above the largest value.
+            Some(
+                histogram
+                    .value_at_quantile(quantile)
+                    .min(stats.load_latency.max.0),
+            )
+        };
+        LineReport {
+            rank,
+            line,
+            verdict: sharing.verdict,
+            verdict_text: verdict_text(sharing).to_owned(),
+            advice: advise(sharing, &names),
+            disjoint_share: sharing.disjoint_permille as f64 / 1000.0,
+            counts,
+            lost_cycles: stats.contention_stall.0,
+            lost_share: share(stats.contention_stall.0, self.totals.lost_cycles),
+            run_share: share(stats.contention_stall.0, self.totals.thread_cycles),
+            stall_cycles: stats.stall.0,
+            load_latency_cycles_mean: stats.load_latency.mean(),
+            load_latency_cycles_max: stats.load_latency.max.0,
+            miss_latency_cycles_p50: percentile(0.5),
+            miss_latency_cycles_p99: percentile(0.99),
+            thread_count: stats.threads.len() as u64,
+            cpu_count: cpus.len() as u64,
+            nodes: self.nodes_of(&cpus),
+            rows: rows
+                .map(|(place, row)| self.row(*place, row, judged, &counts))
+                .collect(),
+            rows_folded: chosen.folded,
+            rows_left_out: chosen.left_out,
+            rows_left_out_lost_cycles: chosen.left_out_lost_cycles,
+            objects: names.into_objects(),
+        }
+    }
+
+    fn line_names(&self, line: LineAddr, stats: &LineStats) -> LineNames {
+        let mut names = LineNames::default();
+        let mut seen: BTreeMap<(u8, u8), MemberUse> = BTreeMap::new();
+        for (key, row) in &stats.rows {
+            let used = seen.entry((key.offset, key.size)).or_default();
+            used.contended += contended(&row.sources);
+            used.is_written |= key.op.is_write();
+        }
+        for ((offset, size), used) in seen {
+            let addr = line.first_byte() + u64::from(offset);
+            if let Some(name) = self.names.data(addr, size) {
+                names.add(name, (offset, size), used);
+            }
+        }
+        names
+    }
+
+    fn nodes_of(&self, cpus: &CpuSet) -> Vec<u16> {
+        let known = cpus
+            .iter()
+            .filter(|cpu| cpu.index() < self.topology.cpu_count());
+        let nodes: BTreeSet<u16> = known.map(|cpu| self.topology.node_of(cpu)).collect();
+        nodes.into_iter().collect()
+    }
+
+    fn row(
+        &self,
+        place: Place,
+        row: &FoldedRow,
+        judged: &Judged<'_>,
+        counts: &AccessCounts,
+    ) -> RowReport {
+        let stats = &row.stats;
+        let code = self.names.code(place.code);
+        let addr = judged.line.first_byte() + u64::from(place.offset);
+        let data = self.names.data(addr, place.size);
+        let is_load = place.op != AccessOp::Store;
+        let loads = |source| {
+            if is_load {
+                stats.sources.get(source)
+            } else {
+                0
+            }
+        };
+        let hits = if place.op.is_write() {
+            store_hits(&stats.sources)
+        } else {
+            0
+        };
+        let stores = if place.op.is_write() {
+            stats.sources.total()
+        } else {
+            0
+        };
+        let mean = |sum: &LatencySum| (is_load && sum.count > 0).then(|| sum.mean());
+        let named = row.threads.iter().take(RowReport::THREADS_NAMED_MAX);
+        let part_of_loads = |source| share(loads(source), counts.loads_from(source));
+        RowReport {
+            offset: place.offset,
+            size_bytes: place.size,
+            member: data
+                .map(|name| name.object + &name.member)
+                .unwrap_or_default(),
+            op: place.op,
+            threads: named.map(|thread| self.names.thread(*thread)).collect(),
+            thread_count: row.threads.len() as u64,
+            code: place.code,
+            source: code.source(),
+            source_short: code.source_short(),
+            function: code.function,
+            remote_hitm_share: part_of_loads(DataSource::RemoteHitm),
+            local_hitm_share: part_of_loads(DataSource::LocalHitm),
+            store_hit_share: share(hits, counts.store_hits()),
+            store_miss_share: share(stores - hits, counts.store_misses()),
+            remote_hitm_cycles_mean: mean(&stats.remote_hitm),
+            local_hitm_cycles_mean: mean(&stats.local_hitm),
+            load_cycles_mean: mean(&stats.latency),
+            lost_cycles: stats.contention_stall.0,
+            lost_share: share(stats.contention_stall.0, judged.stats.contention_stall.0),
+            access_count: stats.sources.total(),
+            cpu_count: stats.cpus.len() as u64,
+            nodes: self.nodes_of(&stats.cpus),
+        }
+    }
+}
+
+fn verdict_text(sharing: &Sharing) -> &'static str {
+    match sharing.verdict {
+        Verdict::NoContention => "no contention",
+        Verdict::FalseSharing => "false sharing",
+        Verdict::TrueSharing => "true sharing",
+        Verdict::Mixed => "mixed: false and true sharing",
+        Verdict::ReadMostlyWithHotWriter => "read-mostly with a hot writer",
+        Verdict::Lock if sharing.guarded != 0 => "lock with its data",
+        Verdict::Lock => "lock",
+    }
+}
+
+fn cpus_of(stats: &LineStats) -> CpuSet {
+    let mut cpus = CpuSet::default();
+    for row in stats.rows.values() {
+        cpus.merge(&row.cpus);
+    }
+    cpus
+}
+
+/// Rows as they are when they are few; else folded over threads; else the costliest of those.
+fn choose_rows(stats: &LineStats, rows_max: usize) -> ChosenRows {
+    let fold = stats.rows.len() > rows_max;
+    let mut rows: BTreeMap<(Place, Option<ThreadId>), FoldedRow> = BTreeMap::new();
+    for (key, row) in &stats.rows {
+        let place = Place {
+            offset: key.offset,
+            size: key.size,
+            op: key.op,
+            code: key.code,
+        };
+        let thread = (!fold).then_some(key.thread);
+        rows.entry((place, thread))
+            .or_default()
+            .add(key.thread, row);
+    }
+    let folded = (stats.rows.len() - rows.len()) as u64;
+    let mut rows: Vec<(Place, FoldedRow)> = rows
+        .into_iter()
+        .map(|((place, _), row)| (place, row))
+        .collect();
+    // Stable sorts: rows of equal weight stay in the order of their keys.
+    rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.weight()));
+    let cut = rows.split_off(rows.len().min(rows_max));
+    rows.sort_by_key(|(place, _)| place.offset);
+    ChosenRows {
+        rows,
+        folded,
+        left_out: cut.len() as u64,
+        left_out_lost_cycles: cut
+            .iter()
+            .map(|(_, row)| row.stats.contention_stall.0)
+            .sum(),
+    }
+}

@@ -1,0 +1,252 @@
+//! Every reported quantity, declared once: id, title, unit, description, and where it comes from.
+//!
+//! Text, JSON and docs/formats/report.md use these tables, so a figure has one name, one unit and one
+//! meaning wherever it appears. A test checks that the document describes every field.
+
+mod tables;
+
+pub use tables::{
+    LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
+    TOTALS_FIELDS,
+};
+
+/// One quantity of a `T`.
+#[derive(Debug)]
+pub struct Field<T> {
+    /// The key in JSON: lower case, words joined by `_`, the unit last.
+    pub id: &'static str,
+    /// The column head in text: short.
+    pub title: &'static str,
+    /// What the number counts; decides how text shows it.
+    pub unit: Unit,
+    /// One sentence for the documentation, without a full stop.
+    pub description: &'static str,
+    /// Reads the quantity.
+    pub value: fn(&T) -> Value,
+}
+
+/// The unit of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Words, a flag, a list or a plain number without grouping.
+    None,
+    /// How many.
+    Count,
+    /// Cycles of the modelled clock.
+    Cycles,
+    /// A part of a whole: 0 to 1 in JSON, per cent in text.
+    Share,
+    /// Bytes.
+    Bytes,
+    /// Bytes from the start of a line, hexadecimal in text.
+    Offset,
+    /// A virtual address of the recorded program: a string like `"0x4040c0"` in JSON.
+    Address,
+    /// Kilohertz; gigahertz in text.
+    Kilohertz,
+}
+
+impl Unit {
+    /// The unit in words, for the documentation.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Unit::None => "-",
+            Unit::Count => "count",
+            Unit::Cycles => "cycles",
+            Unit::Share => "share",
+            Unit::Bytes | Unit::Offset => "bytes",
+            Unit::Address => "address",
+            Unit::Kilohertz => "kHz",
+        }
+    }
+}
+
+/// A quantity's value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// There is none: `null` in JSON, `-` in text.
+    Missing,
+    /// Yes or no.
+    Flag(bool),
+    /// A whole number.
+    Whole(u64),
+    /// A mean or a share.
+    Number(f64),
+    /// Words.
+    Text(String),
+    /// Several words.
+    Texts(Vec<String>),
+    /// Several small numbers, such as NUMA nodes.
+    Wholes(Vec<u64>),
+}
+
+impl Value {
+    /// A whole number that may be missing.
+    pub fn whole_or_missing(value: Option<u64>) -> Value {
+        value.map_or(Value::Missing, Value::Whole)
+    }
+
+    /// A number that may be missing.
+    pub fn number_or_missing(value: Option<f64>) -> Value {
+        value.map_or(Value::Missing, Value::Number)
+    }
+
+    /// Words that are missing when empty.
+    pub fn text_or_missing(text: &str) -> Value {
+        if text.is_empty() {
+            Value::Missing
+        } else {
+            Value::Text(text.to_owned())
+        }
+    }
+}
+
+impl<T> Field<T> {
+    /// The quantity of `item` as text, in the manner of its unit.
+    pub fn text(&self, item: &T) -> String {
+        match (self.unit, (self.value)(item)) {
+            (_, Value::Missing) => "-".to_owned(),
+            (_, Value::Flag(flag)) => if flag { "yes" } else { "no" }.to_owned(),
+            (Unit::Address | Unit::Offset, Value::Whole(address)) => format!("{address:#x}"),
+            (Unit::Kilohertz, Value::Whole(khz)) => format!("{} GHz", khz as f64 / 1e6),
+            (Unit::None, Value::Whole(number)) => number.to_string(),
+            (_, Value::Whole(number)) => grouped(number),
+            (Unit::Share, Value::Number(share)) => format!("{:.1}%", share * 100.0),
+            (_, Value::Number(number)) => grouped(number.round() as u64),
+            (_, Value::Text(text)) => text,
+            (_, Value::Texts(texts)) => texts.join(", "),
+            (_, Value::Wholes(numbers)) => ranges(&numbers),
+        }
+    }
+
+    /// The same for a cell of a table, where room is scarce: shares without their sign, large
+    /// numbers to four digits.
+    pub(crate) fn cell(&self, item: &T) -> String {
+        match (self.unit, (self.value)(item)) {
+            (Unit::Share, Value::Number(share)) => format!("{:.1}", share * 100.0),
+            (Unit::Count | Unit::Cycles, Value::Whole(number)) => compact(number),
+            (Unit::Count | Unit::Cycles, Value::Number(number)) => compact(number.round() as u64),
+            _ => self.text(item),
+        }
+    }
+}
+
+/// Looks a field up by its id. Panics when the table has none: a renderer asked for a field that was
+/// renamed, which its tests find.
+pub fn by_id<T>(fields: &'static [Field<T>], id: &str) -> &'static Field<T> {
+    let field = fields.iter().find(|field| field.id == id);
+    field.unwrap_or_else(|| panic!("the field table has no field {id}"))
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Numbers from a million on with four digits and a suffix: `12345678` as `12.35M`.
+fn compact(number: u64) -> String {
+    if number < 1_000_000 {
+        return grouped(number);
+    }
+    let mut value = number as f64;
+    let mut suffix = ' ';
+    // From 999.95 on, four digits would round up to the next suffix.
+    for next in ['k', 'M', 'G', 'T', 'P', 'E'] {
+        if value < 999.95 {
+            break;
+        }
+        value /= 1000.0;
+        suffix = next;
+    }
+    let decimals = match value {
+        v if v < 9.9995 => 3,
+        v if v < 99.995 => 2,
+        _ => 1,
+    };
+    format!("{value:.decimals$}{suffix}")
+}
+
+/// Ascending numbers as `0-3,5`.
+fn ranges(numbers: &[u64]) -> String {
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let texts: Vec<String> = parts
+        .into_iter()
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        })
+        .collect();
+    texts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(123_456_789), "123,456,789");
+    }
+
+    #[test]
+    fn large_numbers_keep_four_digits() {
+        assert_eq!(compact(999_999), "999,999");
+        assert_eq!(compact(1_000_000), "1.000M");
+        assert_eq!(compact(12_345_678), "12.35M");
+        assert_eq!(compact(999_949_999), "999.9M");
+        assert_eq!(compact(999_999_999), "1.000G");
+        assert_eq!(compact(u64::MAX), "18.45E");
+    }
+
+    #[test]
+    fn neighbouring_nodes_are_one_range() {
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[2]), "2");
+        assert_eq!(ranges(&[0, 1, 2, 3, 5, 7, 8]), "0-3,5,7-8");
+    }
+
+    #[test]
+    fn ids_are_unique_and_spelled_alike() {
+        fn check<T>(fields: &[Field<T>]) {
+            for (index, field) in fields.iter().enumerate() {
+                let id = field.id;
+                let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+                assert!(!id.is_empty() && id.chars().all(legal), "{id}");
+                assert!(
+                    fields[..index].iter().all(|other| other.id != id),
+                    "{id} occurs twice"
+                );
+                assert!(!field.description.is_empty(), "{id} has no description");
+                assert!(!field.description.ends_with('.'), "{id}: no full stop");
+            }
+        }
+        check(RUN_FIELDS);
+        check(TOTALS_FIELDS);
+        check(QUIET_FIELDS);
+        check(SOURCE_FIELDS);
+        check(LINE_FIELDS);
+        check(OBJECT_FIELDS);
+        check(ROW_FIELDS);
+        check(THREAD_FIELDS);
+    }
+}

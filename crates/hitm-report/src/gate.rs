@@ -1,0 +1,163 @@
+//! `--fail-on`: turns a report into the answer a continuous-integration job wants.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hitm_base::LineAddr;
+use hitm_coherence::sharing::Verdict;
+use thiserror::Error;
+
+use crate::{Flagged, Report};
+
+/// The least share of all threads' time, 0 to 1, that makes [`Gate::FalseSharing`] fail. A run-time
+/// library's own lines share falsely for a moment at start-up; a thousandth of the run is less than
+/// what two runs of one program differ by.
+pub const FALSE_SHARING_RUN_SHARE_MIN: f64 = 0.001;
+
+/// A condition under which a run counts as failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// A line loses at least [`FALSE_SHARING_RUN_SHARE_MIN`] of the run although its threads use
+    /// different bytes: false sharing, mixed, or read-mostly with a hot writer.
+    FalseSharing,
+    /// A line loses more than this many cycles to contention of any kind.
+    Cycles(u64),
+}
+
+/// Why a text is no gate.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GateError {
+    /// Neither of the known conditions.
+    #[error("unknown condition \"{found}\", expected false-sharing or cycles=N")]
+    Unknown {
+        /// The text.
+        found: String,
+    },
+    /// `cycles=` without a whole number.
+    #[error("\"{found}\" after cycles= is no whole number of cycles")]
+    Cycles {
+        /// The text after the equals sign.
+        found: String,
+    },
+}
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Gate, GateError> {
+        if text == "false-sharing" {
+            return Ok(Gate::FalseSharing);
+        }
+        let Some(number) = text.strip_prefix("cycles=") else {
+            return Err(GateError::Unknown {
+                found: text.to_owned(),
+            });
+        };
+        let digits = number.replace('_', "");
+        let cycles = digits.parse().map_err(|_| GateError::Cycles {
+            found: number.to_owned(),
+        })?;
+        Ok(Gate::Cycles(cycles))
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Gate::FalseSharing => f.write_str("false-sharing"),
+            Gate::Cycles(cycles) => write!(f, "cycles={cycles}"),
+        }
+    }
+}
+
+/// One line that breaks a gate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateFailure {
+    /// The gate.
+    pub gate: Gate,
+    /// The line.
+    pub line: LineAddr,
+    /// Its name, when the report shows the line in detail.
+    pub name: Option<String>,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// Cycles lost on it.
+    pub lost_cycles: u64,
+    /// The same as a part of all threads' time, 0 to 1.
+    pub run_share: f64,
+}
+
+impl fmt::Display for GateFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: line {:#x}", self.gate, self.line.first_byte())?;
+        if let Some(name) = &self.name {
+            write!(f, " ({name})")?;
+        }
+        write!(
+            f,
+            " lost {} cycles to contention, {:.1}% of the run: {}",
+            self.lost_cycles,
+            self.run_share * 100.0,
+            self.verdict.id()
+        )
+    }
+}
+
+/// Every (gate, line) that fails, in the order of `gates` and then of cost. All contended lines are
+/// looked at, not only those that the report shows. Empty: all gates hold.
+pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
+    let mut failures = Vec::new();
+    for gate in gates {
+        let lines = report.flagged.iter().filter(|line| breaks(line, *gate));
+        failures.extend(lines.map(|line| GateFailure {
+            gate: *gate,
+            line: line.line,
+            name: name_of(report, line.line),
+            verdict: line.verdict,
+            lost_cycles: line.lost_cycles,
+            run_share: line.run_share,
+        }));
+    }
+    failures
+}
+
+fn breaks(line: &Flagged, gate: Gate) -> bool {
+    match gate {
+        Gate::FalseSharing => {
+            line.verdict.is_curable_by_layout() && line.run_share >= FALSE_SHARING_RUN_SHARE_MIN
+        }
+        Gate::Cycles(cycles_max) => line.lost_cycles > cycles_max,
+    }
+}
+
+fn name_of(report: &Report, line: LineAddr) -> Option<String> {
+    let shown = report.lines.iter().find(|shown| shown.line == line)?;
+    (!shown.objects.is_empty()).then(|| shown.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_read_and_written_alike() {
+        for text in ["false-sharing", "cycles=0", "cycles=1000000"] {
+            assert_eq!(text.parse::<Gate>().unwrap().to_string(), text);
+        }
+        assert_eq!("cycles=1_000".parse(), Ok(Gate::Cycles(1000)));
+    }
+
+    #[test]
+    fn what_is_no_gate_says_what_was_expected() {
+        let error = "speed".parse::<Gate>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown condition \"speed\", expected false-sharing or cycles=N"
+        );
+        let error = "cycles=1e6".parse::<Gate>().unwrap_err().to_string();
+        assert_eq!(error, "\"1e6\" after cycles= is no whole number of cycles");
+        assert!("cycles=".parse::<Gate>().is_err());
+        assert!("cycles=-1".parse::<Gate>().is_err());
+    }
+}

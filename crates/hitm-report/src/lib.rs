@@ -1,0 +1,27 @@
+//! From the statistics of a run to what a person or a program reads.
+//!
+//! [`Report::build`] joins [`Statistics`](hitm_coherence::stats::Statistics), a [`Names`] and
+//! [`RunFacts`] into a [`Report`]: plain structs, ordered by cycles lost, bounded in size. [`text::render`]
+//! and [`json::render`] show it; both take every quantity from the tables in [`fields`], so that a
+//! figure has one name, one unit and one meaning wherever it appears. [`gate`] turns a report into
+//! the answer to `--fail-on`.
+//!
+//! Nothing here opens a file, looks up a symbol or asks a terminal for its width: names, widths and
+//! colours come from the caller, and the same input gives the same bytes.
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod advice;
+mod build;
+pub mod fields;
+pub mod gate;
+pub mod json;
+mod model;
+mod names;
+pub mod text;
+
+pub use build::{ReportOptions, RunFacts, ThreadFacts};
+pub use model::{
+    AccessCounts, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport, RunHeader, SCHEMA,
+    ThreadSummary, Totals,
+};
+pub use names::{CodeName, DataName, Names};

@@ -1,0 +1,348 @@
+//! The report: plain structs with public fields, filled by [`Report::build`](crate::Report::build)
+//! and shown through the tables in [`fields`](crate::fields).
+
+use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
+use hitm_coherence::sharing::Verdict;
+use hitm_coherence::stats::{LineStats, SourceCounts};
+
+/// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
+/// is added.
+pub const SCHEMA: u32 = 1;
+
+/// Everything that a report says about one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What ran, where.
+    pub run: RunHeader,
+    /// Sums over all lines.
+    pub totals: Totals,
+    /// The contended lines in detail, the costliest first, at most as many as were asked for.
+    pub lines: Vec<LineReport>,
+    /// All contended lines, in the same order, those that are not in `lines` included.
+    pub flagged: Vec<Flagged>,
+    /// What is in neither of the two.
+    pub quiet: Quiet,
+    /// The threads, in order of appearance.
+    pub threads: Vec<ThreadSummary>,
+    /// What the reader of the recording, or its recorder, had to say.
+    pub diagnostics: Vec<String>,
+}
+
+/// What ran, where, and how much of it was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunHeader {
+    /// The recorded command with its arguments.
+    pub command: Vec<String>,
+    /// Name of the machine model.
+    pub machine: String,
+    /// One line about the machine model.
+    pub machine_description: String,
+    /// CPUs of the machine model.
+    pub cpu_count: u64,
+    /// NUMA nodes of the machine model.
+    pub node_count: u64,
+    /// Clock of the machine model.
+    pub clock_khz: u64,
+    /// How far a thread may run ahead of the slowest one.
+    pub window_cycles: u64,
+    /// How threads were placed on CPUs.
+    pub placement: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Accesses to lines that only one thread had touched: counted by the recorder, not stored.
+    pub private_access_count: u64,
+    /// Accesses that the recorder had to drop.
+    pub lost_access_count: u64,
+    /// Whether the recording was closed properly.
+    pub complete: bool,
+}
+
+/// Sums over all lines of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Totals {
+    /// Accesses by operation and source.
+    pub counts: AccessCounts,
+    /// Lines with at least one recorded access.
+    pub line_count: u64,
+    /// Lines with a verdict other than "no contention".
+    pub flagged_line_count: u64,
+    /// Virtual cycles of all threads together.
+    pub thread_cycles: u64,
+    /// Cycles that threads waited for memory, whatever the source.
+    pub stall_cycles: u64,
+    /// The part of `stall_cycles` that other CPUs' use of the line caused.
+    pub lost_cycles: u64,
+}
+
+impl Totals {
+    /// Part of all threads' time lost to contention, 0 to 1.
+    pub fn run_share(&self) -> f64 {
+        share(self.lost_cycles, self.thread_cycles)
+    }
+}
+
+/// Accesses by operation and source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccessCounts {
+    /// Plain loads.
+    pub loads: SourceCounts,
+    /// Plain stores.
+    pub stores: SourceCounts,
+    /// Locked operations.
+    pub locked: SourceCounts,
+}
+
+impl AccessCounts {
+    /// The counts of one line.
+    pub fn of(line: &LineStats) -> AccessCounts {
+        AccessCounts {
+            loads: line.loads,
+            stores: line.stores,
+            locked: line.rmws,
+        }
+    }
+
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &AccessCounts) {
+        self.loads.merge(&other.loads);
+        self.stores.merge(&other.stores);
+        self.locked.merge(&other.locked);
+    }
+
+    /// All accesses.
+    pub fn total(&self) -> u64 {
+        self.loads.total() + self.stores.total() + self.locked.total()
+    }
+
+    /// Loads and locked operations with this source: what perf counts as loads.
+    pub fn loads_from(&self, source: DataSource) -> u64 {
+        self.loads.get(source) + self.locked.get(source)
+    }
+
+    /// Stores and locked operations that their own core could complete, in its store buffer or L1.
+    pub fn store_hits(&self) -> u64 {
+        store_hits(&self.stores) + store_hits(&self.locked)
+    }
+
+    /// Stores and locked operations that had to leave the L1.
+    pub fn store_misses(&self) -> u64 {
+        self.stores.total() + self.locked.total() - self.store_hits()
+    }
+}
+
+/// Accesses of `sources` that hit the store buffer or the L1.
+pub(crate) fn store_hits(sources: &SourceCounts) -> u64 {
+    sources.get(DataSource::StoreBuffer) + sources.get(DataSource::L1)
+}
+
+/// One contended line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineReport {
+    /// 1 for the line that costs most.
+    pub rank: u64,
+    /// The line.
+    pub line: LineAddr,
+    /// What lies in the line, as far as it is accessed, by address.
+    pub objects: Vec<ObjectUse>,
+    /// What kind of contention it is.
+    pub verdict: Verdict,
+    /// The verdict in words.
+    pub verdict_text: String,
+    /// What to do about it: one sentence.
+    pub advice: String,
+    /// Part of the hand-overs between threads that have no byte in common, 0 to 1.
+    pub disjoint_share: f64,
+    /// Accesses by operation and source.
+    pub counts: AccessCounts,
+    /// Cycles that threads lost to other CPUs' use of the line.
+    pub lost_cycles: u64,
+    /// `lost_cycles` as a part of those of all lines, 0 to 1.
+    pub lost_share: f64,
+    /// `lost_cycles` as a part of all threads' time, 0 to 1.
+    pub run_share: f64,
+    /// Cycles that threads waited for the line, whatever the source.
+    pub stall_cycles: u64,
+    /// Mean latency in cycles of loads and locked operations, hits included.
+    pub load_latency_cycles_mean: f64,
+    /// The largest of these latencies.
+    pub load_latency_cycles_max: u64,
+    /// Median latency of the loads and locked operations that left their core, if any did.
+    pub miss_latency_cycles_p50: Option<u64>,
+    /// The same, 99th percentile.
+    pub miss_latency_cycles_p99: Option<u64>,
+    /// Threads that accessed the line.
+    pub thread_count: u64,
+    /// Modelled CPUs that accessed the line.
+    pub cpu_count: u64,
+    /// Modelled NUMA nodes of these CPUs, ascending.
+    pub nodes: Vec<u16>,
+    /// Who does what where, by offset.
+    pub rows: Vec<RowReport>,
+    /// Rows of single threads that were folded into rows of several threads.
+    pub rows_folded: u64,
+    /// Rows that were left out, the cheapest ones.
+    pub rows_left_out: u64,
+    /// Cycles lost in the rows that were left out.
+    pub rows_left_out_lost_cycles: u64,
+}
+
+impl LineReport {
+    /// The names of the objects, the first two written out; the address when none is known.
+    pub fn name(&self) -> String {
+        match self.objects.as_slice() {
+            [] => format!("{:#x}", self.line.first_byte()),
+            [one] => one.name.clone(),
+            [one, two] => format!("{}, {}", one.name, two.name),
+            [one, two, rest @ ..] => format!("{}, {} +{} more", one.name, two.name, rest.len()),
+        }
+    }
+
+    /// Local HITM of loads and locked operations.
+    pub fn local_hitm(&self) -> u64 {
+        self.counts.loads_from(DataSource::LocalHitm)
+    }
+
+    /// Remote HITM of loads and locked operations.
+    pub fn remote_hitm(&self) -> u64 {
+        self.counts.loads_from(DataSource::RemoteHitm)
+    }
+}
+
+/// An object of which some bytes in a line are accessed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectUse {
+    /// Its name.
+    pub name: String,
+    /// Address of its first byte.
+    pub addr: u64,
+    /// Its size in bytes, 0 when unknown.
+    pub size_bytes: u64,
+    /// The members accessed in this line, by offset.
+    pub members: Vec<String>,
+    /// Whether the object, or the accessed element of it, is spread over more lines than its size
+    /// needs.
+    pub straddles: bool,
+    /// Whether `members` are elements of an array, or members of them.
+    pub is_array: bool,
+}
+
+/// One instruction's accesses to one place in a line, by one thread or by several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowReport {
+    /// Offset in the line.
+    pub offset: u8,
+    /// Bytes accessed.
+    pub size_bytes: u8,
+    /// Object and member, empty when unknown.
+    pub member: String,
+    /// Load, store or locked operation.
+    pub op: AccessOp,
+    /// Names of the threads, at most [`RowReport::THREADS_NAMED_MAX`].
+    pub threads: Vec<String>,
+    /// How many threads there are.
+    pub thread_count: u64,
+    /// The instruction.
+    pub code: CodeAddr,
+    /// Its function, empty when unknown.
+    pub function: String,
+    /// Its source file and line as in the debug information, empty when unknown.
+    pub source: String,
+    /// The same without directories.
+    pub source_short: String,
+    /// Part of the line's remote HITM, 0 to 1.
+    pub remote_hitm_share: f64,
+    /// Part of the line's local HITM, 0 to 1.
+    pub local_hitm_share: f64,
+    /// Part of the line's store hits, 0 to 1.
+    pub store_hit_share: f64,
+    /// Part of the line's store misses, 0 to 1.
+    pub store_miss_share: f64,
+    /// Mean latency of the remote HITMs, if there are any.
+    pub remote_hitm_cycles_mean: Option<f64>,
+    /// Mean latency of the local HITMs, if there are any.
+    pub local_hitm_cycles_mean: Option<f64>,
+    /// Mean latency of all loads or locked operations; none for a store.
+    pub load_cycles_mean: Option<f64>,
+    /// Cycles lost to other CPUs' use of the line.
+    pub lost_cycles: u64,
+    /// `lost_cycles` as a part of the line's, 0 to 1.
+    pub lost_share: f64,
+    /// Accesses.
+    pub access_count: u64,
+    /// Modelled CPUs that the accesses came from.
+    pub cpu_count: u64,
+    /// Modelled NUMA nodes of these CPUs, ascending.
+    pub nodes: Vec<u16>,
+}
+
+impl RowReport {
+    /// How many threads of a row are named; the others are counted.
+    pub const THREADS_NAMED_MAX: usize = 4;
+
+    /// The threads for people: a name, or how many there are.
+    pub fn threads_text(&self) -> String {
+        match self.threads.as_slice() {
+            [one] if self.thread_count == 1 => one.clone(),
+            _ => format!("{} threads", self.thread_count),
+        }
+    }
+}
+
+/// A contended line without its details.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flagged {
+    /// The line.
+    pub line: LineAddr,
+    /// What kind of contention it is.
+    pub verdict: Verdict,
+    /// Cycles that threads lost to other CPUs' use of the line.
+    pub lost_cycles: u64,
+    /// `lost_cycles` as a part of all threads' time, 0 to 1.
+    pub run_share: f64,
+}
+
+/// Lines that are counted only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quiet {
+    /// Lines with contended accesses, but too few for a verdict.
+    pub line_count: u64,
+    /// Cycles lost on them.
+    pub lost_cycles: u64,
+    /// Contended lines that are not shown in detail.
+    pub left_out_line_count: u64,
+    /// Cycles lost on those.
+    pub left_out_lost_cycles: u64,
+}
+
+/// One thread's time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadSummary {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its name.
+    pub name: String,
+    /// Its id in the operating system, 0 when unknown.
+    pub tid: u64,
+    /// Instructions executed.
+    pub instruction_count: u64,
+    /// Virtual cycles that passed while it ran.
+    pub cycles: u64,
+    /// Cycles that it lost to other CPUs' use of the lines it needed.
+    pub lost_cycles: u64,
+}
+
+impl ThreadSummary {
+    /// Part of its time lost to contention, 0 to 1.
+    pub fn lost_share(&self) -> f64 {
+        share(self.lost_cycles, self.cycles)
+    }
+}
+
+/// `part / whole`, 0 when there is no whole.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}

@@ -1,0 +1,64 @@
+//! What the report wants to know about addresses and threads.
+
+use hitm_base::{CodeAddr, ThreadId};
+
+/// Names for what a recording knows as numbers only. Every method must answer the same for the same
+/// argument, or the report's bytes change from run to run.
+pub trait Names {
+    /// The object that holds the byte at `addr`, of which `size` bytes are accessed; `None` when
+    /// nothing is known about it.
+    fn data(&self, addr: u64, size: u8) -> Option<DataName>;
+
+    /// The place in the source of the instruction at `code`.
+    fn code(&self, code: CodeAddr) -> CodeName;
+
+    /// What to call a thread: its name if it has one, and its tid.
+    fn thread(&self, thread: ThreadId) -> String;
+}
+
+/// A variable or a heap block, and the part of it that is accessed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DataName {
+    /// The object: a symbol (`f`), a heap block (`heap 192 B, main.c:12`), a stack.
+    pub object: String,
+    /// Address of the object's first byte.
+    pub object_addr: u64,
+    /// Size of the object in bytes, 0 when unknown.
+    pub object_size: u64,
+    /// The part, to be written behind the object: `.x`, `[3].count`; empty when unknown.
+    pub member: String,
+    /// When the object is an array: address and size in bytes of the element that is accessed.
+    pub element: Option<(u64, u64)>,
+}
+
+/// Where an instruction is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CodeName {
+    /// The function, inlined ones included (the innermost); empty when unknown.
+    pub function: String,
+    /// Source file, empty when unknown.
+    pub file: String,
+    /// Line in the file, 0 when unknown.
+    pub line: u32,
+}
+
+impl CodeName {
+    /// `file:line` with the directories left out; empty when the file is unknown.
+    pub fn source_short(&self) -> String {
+        let file = self.file.rsplit('/').next().unwrap_or_default();
+        CodeName::join(file, self.line)
+    }
+
+    /// `file:line` as in the debug information; empty when the file is unknown.
+    pub fn source(&self) -> String {
+        CodeName::join(&self.file, self.line)
+    }
+
+    fn join(file: &str, line: u32) -> String {
+        match (file, line) {
+            ("", _) => String::new(),
+            (file, 0) => file.to_owned(),
+            (file, line) => format!("{file}:{line}"),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Columns of text that fit a given width.
+
+use super::style::{Painter, Style};
+
+/// How a column's cells are set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+    /// To the left, and shortened in the middle when the table is too wide.
+    Name,
+}
+
+/// A column's head.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    title: String,
+    align: Align,
+}
+
+impl Column {
+    pub(super) fn new(title: &str, align: Align) -> Column {
+        Column {
+            title: title.to_owned(),
+            align,
+        }
+    }
+}
+
+/// Rows of cells, each perhaps with a note on a line of its own below.
+#[derive(Debug)]
+pub(super) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<(Vec<String>, String)>,
+}
+
+/// The narrowest that a column of names becomes.
+const NAME_WIDTH_MIN: usize = 10;
+
+impl Table {
+    pub(super) fn new(columns: Vec<Column>) -> Table {
+        Table {
+            columns,
+            rows: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, cells: Vec<String>) {
+        self.push_with_note(cells, String::new());
+    }
+
+    pub(super) fn push_with_note(&mut self, cells: Vec<String>, note: String) {
+        assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push((cells, note));
+    }
+
+    /// The table in at most `width` columns, unless its numbers alone are wider.
+    pub(super) fn render(&self, width: usize, painter: Painter) -> String {
+        let widths = self.widths(width);
+        let mut out = String::new();
+        let titles: Vec<String> = self.columns.iter().map(|c| c.title.clone()).collect();
+        let mut push = |style, text: &str| {
+            out.push_str(&painter.paint(style, text));
+            out.push('\n');
+        };
+        push(Style::Bold, &self.line(&titles, &widths));
+        for (cells, note) in &self.rows {
+            push(Style::Plain, &self.line(cells, &widths));
+            if !note.is_empty() {
+                let indent = widths[0] + 4;
+                let note = shorten(note, width.saturating_sub(indent));
+                push(Style::Dim, &format!("{}{note}", " ".repeat(indent)));
+            }
+        }
+        out
+    }
+
+    fn widths(&self, width: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|c| c.title.chars().count())
+            .collect();
+        for (cells, _) in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        // Two blanks before the first column, one before each other one.
+        let taken = widths.iter().sum::<usize>() + widths.len() + 1;
+        let mut excess = taken.saturating_sub(width);
+        while excess > 0 {
+            let names = widths.iter_mut().zip(&self.columns);
+            let names = names.filter(|(_, column)| column.align == Align::Name);
+            // The widest gives way first; of two, the second one.
+            match names.map(|(width, _)| width).max_by_key(|width| **width) {
+                Some(width) if *width > NAME_WIDTH_MIN => *width -= 1,
+                _ => break,
+            }
+            excess -= 1;
+        }
+        widths
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::from(" ");
+        for ((cell, width), column) in cells.iter().zip(widths).zip(&self.columns) {
+            line.push(' ');
+            match column.align {
+                Align::Right => line.push_str(&format!("{cell:>width$}")),
+                Align::Left => line.push_str(&format!("{cell:<width$}")),
+                Align::Name => line.push_str(&format!("{:<width$}", shorten(cell, *width))),
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// `text` in at most `width` characters: its middle gives way to `..`.
+pub(super) fn shorten(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(2);
+    let head = kept.div_ceil(2);
+    let tail = kept - head;
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    format!("{start}..{end}")
+}
+
+/// `text` in lines of at most `width` characters, broken at blanks; a longer word stays whole.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        let line = lines.last_mut().expect("there is always a line");
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_a_long_name_gives_way() {
+        assert_eq!(
+            shorten("dequeue_pushable_task", 21),
+            "dequeue_pushable_task"
+        );
+        assert_eq!(shorten("dequeue_pushable_task", 12), "deque.._task");
+        assert_eq!(shorten("größenänderung", 8), "grö..ung");
+        assert_eq!(shorten("abc", 0), "..");
+    }
+
+    #[test]
+    fn words_stay_whole() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(
+            wrap("incomprehensible it is", 5),
+            ["incomprehensible", "it is"]
+        );
+        assert_eq!(wrap("", 5), [""]);
+    }
+}

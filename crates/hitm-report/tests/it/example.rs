@@ -1,0 +1,276 @@
+//! A run with one falsely shared struct, one lock and one quiet line, built access by access.
+
+use std::collections::BTreeMap;
+
+use hitm_base::machine::{CacheShape, Caches, CoreModel, Dram, Machine, Protocol, Transfer};
+use hitm_base::{
+    Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Distance, Numbering, Outcome,
+    ThreadId, Topology, TopologyShape,
+};
+use hitm_coherence::stats::Statistics;
+use hitm_report::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
+
+pub(crate) const PACKED: u64 = 0x4040c0;
+pub(crate) const LOCK: u64 = 0x404100;
+pub(crate) const SLOTS: u64 = 0x7f00_0010;
+
+/// Four packages of two cores. The prices do not matter: outcomes are given.
+pub(crate) fn machine() -> Machine {
+    let cache = |size_bytes| CacheShape {
+        size_bytes,
+        ways: 8,
+        latency: Cycles(4),
+    };
+    let transfer = Transfer {
+        clean: Cycles(100),
+        dirty: Cycles(100),
+        occupancy: Cycles(50),
+    };
+    Machine {
+        name: "toy-4s".to_owned(),
+        description: "four packages of two cores".to_owned(),
+        clock: Clock::from_khz(2_000_000),
+        topology: Topology::from_shape(TopologyShape {
+            halves: 1,
+            packages: 4,
+            dies: 1,
+            nodes: 1,
+            llcs: 1,
+            clusters: 1,
+            cores: 2,
+            threads: 1,
+            numbering: Numbering::ThreadsAdjacent,
+        })
+        .unwrap(),
+        protocol: Protocol::Mesif,
+        caches: Caches {
+            l1: cache(32 << 10),
+            l2: cache(256 << 10),
+            llc: cache(16 << 20),
+        },
+        transfers: [transfer; Distance::COUNT],
+        transfers_away_from_home: [transfer; Distance::COUNT],
+        dram: Dram {
+            local: Cycles(200),
+            package: Cycles(200),
+            remote: Cycles(300),
+            far_remote: Cycles(300),
+        },
+        core: CoreModel {
+            cpi_milli: 500,
+            store_buffer_entries: 42,
+            load_window_insns: 192,
+            fill_buffers: 10,
+            locked_hit: Cycles(20),
+        },
+    }
+}
+
+/// Feeds statistics with accesses of given outcome.
+#[derive(Default)]
+pub(crate) struct Run(pub(crate) Statistics);
+
+impl Run {
+    pub(crate) fn access(
+        &mut self,
+        thread: u32,
+        (addr, op): (u64, AccessOp),
+        code: u64,
+        (source, cycles): (DataSource, u64),
+    ) {
+        let stall = if op == AccessOp::Store { 0 } else { cycles };
+        let access = Access {
+            thread: ThreadId(thread),
+            cpu: CpuId(2 * (thread as u16 % 4)),
+            time: Cycles::ZERO,
+            addr,
+            size: 4,
+            op,
+            code: CodeAddr(code),
+        };
+        let outcome = Outcome {
+            source,
+            latency: Cycles(cycles),
+            queued: Cycles::ZERO,
+            stall: Cycles(stall),
+        };
+        self.0.add(&access, &outcome);
+    }
+
+    /// One reader of `f.x`, writers of `f.w`, `f.y` and `f.z`.
+    pub(crate) fn packed(&mut self, rounds: u64) {
+        use AccessOp::{Load, Store};
+        for round in 0..rounds {
+            let cycles = 300 + round % 5 * 20;
+            self.access(
+                0,
+                (PACKED + 4, Load),
+                0x401100,
+                (DataSource::RemoteHitm, cycles),
+            );
+            for (thread, offset) in [(1, 0), (2, 8), (3, 12)] {
+                let code = 0x401200 + u64::from(thread) * 0x40;
+                let at = PACKED + offset;
+                self.access(
+                    thread,
+                    (at, Load),
+                    code,
+                    (DataSource::RemoteHitm, cycles + 10),
+                );
+                self.access(
+                    thread,
+                    (at, Store),
+                    code + 6,
+                    (DataSource::RemoteUpgrade, 120),
+                );
+                self.access(thread, (at, Load), code, (DataSource::L1, 4));
+                self.access(thread, (at, Store), code + 6, (DataSource::L1, 4));
+            }
+        }
+    }
+
+    /// A spin lock at offset 0 with the count that it guards at offset 8.
+    pub(crate) fn lock(&mut self, rounds: u64) {
+        use AccessOp::{Load, LockedRmw, Store};
+        for round in 0..rounds {
+            let holder = (round % 4) as u32;
+            self.access(
+                holder,
+                (LOCK, LockedRmw),
+                0x401500,
+                (DataSource::RemoteHitm, 350),
+            );
+            self.access(
+                (holder + 1) % 4,
+                (LOCK, Load),
+                0x401510,
+                (DataSource::RemoteHitm, 200),
+            );
+            self.access(holder, (LOCK + 8, Load), 0x401520, (DataSource::L1, 4));
+            self.access(
+                holder,
+                (LOCK + 8, Store),
+                0x401524,
+                (DataSource::RemoteUpgrade, 90),
+            );
+            self.access(holder, (LOCK, Store), 0x401530, (DataSource::L1, 4));
+        }
+    }
+
+    /// Elements of 48 bytes, one for each thread, from 16 bytes into a line.
+    pub(crate) fn slots(&mut self, threads: u32, rounds: u64) {
+        use AccessOp::{Load, Store};
+        for _ in 0..rounds {
+            for thread in 0..threads {
+                for member in [0, 40] {
+                    let at = SLOTS + 48 * u64::from(thread) + member;
+                    self.access(thread, (at, Load), 0x401600, (DataSource::LocalHitm, 90));
+                    self.access(thread, (at, Store), 0x401604, (DataSource::L1, 4));
+                }
+            }
+        }
+    }
+
+    /// A line that is handed over once.
+    pub(crate) fn quiet(&mut self) {
+        use AccessOp::{Load, Store};
+        self.access(0, (0x500000, Store), 0x401000, (DataSource::LocalDram, 200));
+        self.access(1, (0x500000, Load), 0x401700, (DataSource::RemoteHitm, 310));
+    }
+}
+
+/// What a symbol table and debug information would say.
+pub(crate) struct Symbols;
+
+impl Names for Symbols {
+    fn data(&self, addr: u64, _size: u8) -> Option<DataName> {
+        let named = |object: &str, object_addr, object_size, member: &str| DataName {
+            object: object.to_owned(),
+            object_addr,
+            object_size,
+            member: member.to_owned(),
+            element: None,
+        };
+        match addr {
+            PACKED..0x4040d0 => {
+                let member = [".w", ".x", ".y", ".z"][((addr - PACKED) / 4) as usize];
+                Some(named("f", PACKED, 16, member))
+            }
+            LOCK => Some(named("account", LOCK, 16, ".lock")),
+            0x404108 => Some(named("account", LOCK, 16, ".balance")),
+            SLOTS.. => {
+                let index = (addr - SLOTS) / 48;
+                let member = if (addr - SLOTS) % 48 == 0 {
+                    "count"
+                } else {
+                    "sum"
+                };
+                Some(DataName {
+                    element: Some((SLOTS + 48 * index, 48)),
+                    ..named("slots (heap)", SLOTS, 4096, &format!("[{index}].{member}"))
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn code(&self, code: CodeAddr) -> CodeName {
+        let lines: BTreeMap<u64, (&str, u32)> = BTreeMap::from([
+            (0x401100, ("read_x", 21)),
+            (0x401200, ("bump", 30)),
+            (0x401500, ("account_add", 50)),
+            (0x401600, ("count_in_slot", 70)),
+        ]);
+        let Some((_, (function, line))) = lines.range(..=code.0).next_back() else {
+            return CodeName::default();
+        };
+        CodeName {
+            function: (*function).to_owned(),
+            file: "examples/packed.c".to_owned(),
+            line: *line,
+        }
+    }
+
+    fn thread(&self, thread: ThreadId) -> String {
+        format!("worker-{} ({})", thread.0, 1000 + thread.0)
+    }
+}
+
+/// The report over `statistics` with `threads` threads of a million cycles each.
+pub(crate) fn report(statistics: &Statistics, threads: u32, options: ReportOptions) -> Report {
+    let machine = machine();
+    let threads = (0..threads).map(|thread| ThreadFacts {
+        thread: ThreadId(thread),
+        tid: u64::from(1000 + thread),
+        instruction_count: 400_000,
+        cycles: Cycles(1_000_000),
+    });
+    let facts = RunFacts {
+        command: vec!["./packed".to_owned(), "100000".to_owned()],
+        machine: &machine,
+        window: Cycles(10_000),
+        placement: "spread".to_owned(),
+        seed: 1,
+        threads: threads.collect(),
+        private_access_count: 1_234_567,
+        lost_access_count: 0,
+        complete: true,
+        diagnostics: Vec::new(),
+    };
+    Report::build(statistics, &Symbols, &facts, &options)
+}
+
+/// Everything at once.
+pub(crate) fn example() -> Report {
+    let mut run = Run::default();
+    run.packed(500);
+    run.lock(200);
+    run.slots(3, 60);
+    run.quiet();
+    report(&run.0, 4, OPTIONS)
+}
+
+pub(crate) const OPTIONS: ReportOptions = ReportOptions {
+    lines_max: ReportOptions::LINES_MAX_DEFAULT,
+    rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+};

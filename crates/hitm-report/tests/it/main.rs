@@ -1,0 +1,7 @@
+//! The report from statistics to text and JSON.
+
+mod document;
+mod example;
+mod gates;
+mod model;
+mod views;

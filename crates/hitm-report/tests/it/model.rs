@@ -1,0 +1,131 @@
+//! What the model says, and that it stays bounded.
+
+use hitm_coherence::sharing::Verdict;
+use hitm_report::ReportOptions;
+use proptest::prelude::*;
+
+use crate::example::{LOCK, OPTIONS, PACKED, Run, SLOTS, example, report};
+
+#[test]
+fn lines_come_by_cycles_lost_with_their_verdicts() {
+    let report = example();
+    let lines: Vec<_> = report
+        .lines
+        .iter()
+        .map(|line| (line.rank, line.line.first_byte(), line.name(), line.verdict))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            (1, PACKED, "f".to_owned(), Verdict::FalseSharing),
+            (2, LOCK, "account".to_owned(), Verdict::Lock),
+            (
+                3,
+                SLOTS + 48,
+                "slots (heap)".to_owned(),
+                Verdict::FalseSharing
+            ),
+        ]
+    );
+    assert_eq!(report.lines[1].verdict_text, "lock with its data");
+    assert_eq!(report.quiet.line_count, 3); // And the first and the last line of the slots.
+}
+
+#[test]
+fn shares_of_a_line_add_up() {
+    let report = example();
+    let line = &report.lines[0];
+    let sum = |share: fn(&hitm_report::RowReport) -> f64| line.rows.iter().map(share).sum::<f64>();
+    assert!((sum(|row| row.remote_hitm_share) - 1.0).abs() < 1e-9);
+    assert!((sum(|row| row.store_hit_share) - 1.0).abs() < 1e-9);
+    assert!((sum(|row| row.store_miss_share) - 1.0).abs() < 1e-9);
+    assert!((sum(|row| row.lost_share) - 1.0).abs() < 1e-9);
+    assert_eq!(line.remote_hitm(), 2000);
+    assert_eq!(line.nodes, [0, 1, 2, 3]);
+}
+
+#[test]
+fn time_lost_is_the_same_by_line_and_by_thread() {
+    let report = example();
+    let by_thread: u64 = report.threads.iter().map(|thread| thread.lost_cycles).sum();
+    let by_line: u64 = report.flagged.iter().map(|line| line.lost_cycles).sum();
+    assert_eq!(by_thread, report.totals.lost_cycles);
+    assert_eq!(
+        by_line + report.quiet.lost_cycles,
+        report.totals.lost_cycles
+    );
+}
+
+#[test]
+fn elements_that_straddle_lines_are_noted() {
+    let report = example();
+    let slots = &report.lines[2].objects[0];
+    assert!(slots.straddles && slots.is_array);
+    assert_eq!(slots.members, ["[1].count", "[1].sum", "[2].count"]);
+    assert!(!report.lines[0].objects[0].straddles);
+    let advice = &report.lines[2].advice;
+    assert!(
+        advice.starts_with("Align slots (heap) to 64 bytes and pad its elements"),
+        "{advice}"
+    );
+}
+
+#[test]
+fn rows_of_many_threads_are_folded_and_counted() {
+    let mut run = Run::default();
+    for thread in 0..40 {
+        for _ in 0..20 {
+            use hitm_base::{AccessOp::LockedRmw, DataSource::RemoteHitm};
+            run.access(thread, (0x600000, LockedRmw), 0x401500, (RemoteHitm, 500));
+        }
+    }
+    let report = report(&run.0, 40, OPTIONS);
+    let line = &report.lines[0];
+    assert_eq!(
+        (line.rows.len(), line.rows_folded, line.rows_left_out),
+        (1, 39, 0)
+    );
+    assert_eq!(line.rows[0].thread_count, 40);
+    assert_eq!(line.rows[0].threads.len(), 4);
+    assert_eq!(line.rows[0].threads_text(), "40 threads");
+    assert_eq!(line.rows[0].access_count, 800);
+}
+
+#[test]
+fn lines_and_rows_that_do_not_fit_are_counted() {
+    let options = ReportOptions {
+        lines_max: 1,
+        rows_max: 4,
+    };
+    let mut run = Run::default();
+    run.packed(500);
+    run.lock(200);
+    let report = report(&run.0, 4, options);
+    assert_eq!(report.lines.len(), 1);
+    assert_eq!(report.flagged.len(), 2);
+    assert_eq!(report.quiet.left_out_line_count, 1);
+    assert_eq!(
+        report.quiet.left_out_lost_cycles,
+        report.flagged[1].lost_cycles
+    );
+    let line = &report.lines[0];
+    assert_eq!((line.rows.len(), line.rows_left_out), (4, 3));
+    let shown: u64 = line.rows.iter().map(|row| row.lost_cycles).sum();
+    assert_eq!(shown + line.rows_left_out_lost_cycles, line.lost_cycles);
+}
+
+proptest! {
+    #[test]
+    fn private_and_quiet_lines_change_no_contended_line(extra in proptest::collection::vec(0..4_u32, 0..50)) {
+        use hitm_base::{AccessOp::Store, DataSource::L1};
+        let mut run = Run::default();
+        run.packed(100);
+        let before = report(&run.0, 4, OPTIONS);
+        for (index, thread) in extra.into_iter().enumerate() {
+            run.access(thread, (0x900000 + 64 * index as u64, Store), 0x401100, (L1, 4));
+        }
+        let after = report(&run.0, 4, OPTIONS);
+        prop_assert_eq!(before.lines, after.lines);
+        prop_assert_eq!(before.flagged, after.flagged);
+    }
+}
