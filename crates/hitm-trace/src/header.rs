@@ -144,7 +144,7 @@ struct HeaderJson {
 
 impl Header {
     /// The head of a file, or an error when it would be too large.
-    pub(crate) fn encode(&self) -> Result<Vec<u8>, HeaderError> {
+    pub fn encode(&self) -> Result<Vec<u8>, HeaderError> {
         let json = HeaderJson {
             schema: SCHEMA,
             hitm_version: self.hitm_version.clone(),
@@ -174,6 +174,11 @@ impl Header {
         out.extend_from_slice(&checksum.to_le_bytes());
         out.extend_from_slice(&json);
         Ok(out)
+    }
+
+    /// Reads a header that somebody else encoded into memory; what follows it is ignored.
+    pub fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
+        Header::read(bytes).map(|(_, header, _)| header)
     }
 
     /// Reads the head of a file; returns its version, what it says, and its length in bytes.

@@ -6,10 +6,11 @@
 //!                varint record count
 //!                varint zigzag difference of the first time to that of the chunk before
 //!                varint last time minus first time
-//!  trailer       8 bytes marker | u64 offset of the first index chunk | u32 CRC-32C of these 16
+//!  trailer       8 bytes marker | u64 offset of the first index chunk | u64 number of chunks of
+//!                records | u32 CRC-32C of these 24
 //! ```
-//! All numbers go on from one index chunk to the next. A reader that streams needs none of it; the
-//! trailer alone tells it that the file is complete.
+//! All differences go on from one index chunk to the next. A reader that streams needs only the
+//! trailer: with the number of chunks it tells whether the file is complete.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -24,7 +25,7 @@ use crate::{DecodeFault, RawChunk, ReadError};
 pub(crate) const TRAILER_MARKER: [u8; 8] = *b"\xa7hitmEND";
 
 /// Bytes of the trailer.
-pub(crate) const TRAILER_LEN: usize = 20;
+pub(crate) const TRAILER_LEN: usize = 28;
 
 /// Entries in one index chunk: even of the longest varints, fewer bytes than a chunk may have.
 pub(crate) const ENTRIES_PER_CHUNK: usize = 1 << 16;
@@ -95,22 +96,35 @@ impl IndexState {
     }
 }
 
-/// The last bytes of a complete file.
-pub(crate) fn encode_trailer(index_offset: u64) -> [u8; TRAILER_LEN] {
-    let mut out = [0; TRAILER_LEN];
-    out[0..8].copy_from_slice(&TRAILER_MARKER);
-    out[8..16].copy_from_slice(&index_offset.to_le_bytes());
-    let checksum = crc32c::crc32c(&out[..16]);
-    out[16..20].copy_from_slice(&checksum.to_le_bytes());
-    out
+/// What a trailer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Trailer {
+    pub(crate) index_offset: u64,
+    pub(crate) chunk_count: u64,
 }
 
-/// Where the index begins, when `bytes` are a trailer.
-pub(crate) fn decode_trailer(bytes: &[u8]) -> Option<u64> {
-    let is_trailer = bytes.len() >= TRAILER_LEN
-        && bytes[..8] == TRAILER_MARKER
-        && crc32c::crc32c(&bytes[..16]) == u32_at(bytes, 16);
-    is_trailer.then(|| u64_at(bytes, 8))
+impl Trailer {
+    /// The last bytes of a complete file.
+    pub(crate) fn encode(self) -> [u8; TRAILER_LEN] {
+        let mut out = [0; TRAILER_LEN];
+        out[0..8].copy_from_slice(&TRAILER_MARKER);
+        out[8..16].copy_from_slice(&self.index_offset.to_le_bytes());
+        out[16..24].copy_from_slice(&self.chunk_count.to_le_bytes());
+        let checksum = crc32c::crc32c(&out[..24]);
+        out[24..28].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// The trailer that `bytes` begin with, if it is one and undamaged.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Trailer> {
+        let is_trailer = bytes.len() >= TRAILER_LEN
+            && bytes[..8] == TRAILER_MARKER
+            && crc32c::crc32c(&bytes[..24]) == u32_at(bytes, 24);
+        is_trailer.then(|| Trailer {
+            index_offset: u64_at(bytes, 8),
+            chunk_count: u64_at(bytes, 16),
+        })
+    }
 }
 
 /// Reads the index of a complete file; `None` when the file has no trailer, because its recording
@@ -123,7 +137,7 @@ pub fn read_index<R: Read + Seek>(reader: &mut R) -> Result<Option<Index>, ReadE
     let mut trailer = [0; TRAILER_LEN];
     reader.seek(SeekFrom::Start(trailer_offset))?;
     reader.read_exact(&mut trailer)?;
-    let Some(index_offset) = decode_trailer(&trailer) else {
+    let Some(Trailer { index_offset, .. }) = Trailer::decode(&trailer) else {
         return Ok(None);
     };
     let mut index = Index::default();

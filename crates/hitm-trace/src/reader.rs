@@ -13,7 +13,7 @@ use crate::chunk::{
     CHUNK_HEADER_LEN, CHUNK_MARKER, ChunkDecoder, ChunkHeader, ChunkKind, HeaderFault,
 };
 use crate::header::hex;
-use crate::index::{TRAILER_LEN, TRAILER_MARKER, decode_trailer};
+use crate::index::{TRAILER_LEN, TRAILER_MARKER, Trailer};
 use crate::window::Window;
 use crate::{DecodeError, DecodedBlock, Header, HeaderError, RawChunk, Version, Visitor};
 
@@ -27,8 +27,8 @@ pub enum ReadError {
     /// Reading failed.
     #[error("reading the trace failed")]
     Io(#[from] io::Error),
-    /// The file is damaged, and readable chunks follow.
-    #[error("the trace is damaged at {0}; readable chunks follow")]
+    /// The file is damaged, and something readable follows.
+    #[error("the trace is damaged, though not only at its end: {0}")]
     Damaged(Damage),
     /// A chunk whose checksums are right does not decompress.
     #[error("chunk {chunk} at byte {offset} does not decompress: {message}")]
@@ -124,10 +124,10 @@ pub enum DamageKind {
         /// Its number.
         found: u8,
     },
-    /// Chunks before this one are missing.
-    #[error("found chunk {found}: the ones between are missing")]
+    /// Chunks are missing.
+    #[error("the chunks before chunk {found} are missing")]
     Gap {
-        /// The sequence number that is there.
+        /// The sequence number that is there; at the end of the file, the number of chunks.
         found: u64,
     },
     /// A chunk that was already there.
@@ -148,8 +148,8 @@ pub struct Recovery {
     pub chunks: u64,
     /// Bytes of the file that belong to no readable chunk.
     pub missing_bytes: u64,
-    /// Chunks whose absence is known because a later one was read. How many are missing at the end
-    /// of a file without trailer, nobody knows.
+    /// Chunks whose absence is known because a later one, or the trailer, was read. How many are
+    /// missing at the end of a file without trailer, nobody knows.
     pub missing_chunks: u64,
     /// Chunks of a kind that this version does not know; they were passed over.
     pub unknown_chunks: u64,
@@ -169,7 +169,7 @@ impl Recovery {
 /// What begins at the window.
 enum Item {
     Chunk(ChunkHeader),
-    Trailer,
+    Trailer(Trailer),
     /// Damage of which `len` bytes can be passed over at once.
     Damaged {
         kind: DamageKind,
@@ -236,7 +236,7 @@ impl<R: Read> TraceReader<R> {
                         return Ok(Some(chunk));
                     }
                 }
-                Item::Trailer => self.take_trailer()?,
+                Item::Trailer(trailer) => self.take_trailer(trailer)?,
                 Item::Damaged { kind, len } => self.pass_over(kind, len)?,
                 Item::Ends(kind) => {
                     self.note(kind);
@@ -280,8 +280,8 @@ impl<R: Read> TraceReader<R> {
         if head.is_empty() {
             return Ok(Item::Ends(DamageKind::NoTrailer));
         }
-        if decode_trailer(head).is_some() {
-            return Ok(Item::Trailer);
+        if let Some(trailer) = Trailer::decode(head) {
+            return Ok(Item::Trailer(trailer));
         }
         if head.len() < CHUNK_HEADER_LEN {
             return Ok(cut_off(head));
@@ -343,7 +343,12 @@ impl<R: Read> TraceReader<R> {
         }))
     }
 
-    fn take_trailer(&mut self) -> io::Result<()> {
+    fn take_trailer(&mut self, trailer: Trailer) -> Result<(), ReadError> {
+        if trailer.chunk_count > self.next_sequence {
+            let found = trailer.chunk_count;
+            self.fail_unless_resync(DamageKind::Gap { found })?;
+            self.recovery.missing_chunks += found - self.next_sequence;
+        }
         self.window.consume(TRAILER_LEN);
         self.is_done = true;
         if !self.window.look_ahead(1)?.is_empty() {
@@ -381,7 +386,7 @@ impl<R: Read> TraceReader<R> {
             self.window.consume(skipped);
             let bytes = self.window.look_ahead(CHUNK_HEADER_LEN)?;
             let is_header = bytes.len() >= CHUNK_HEADER_LEN && ChunkHeader::decode(bytes).is_ok();
-            if is_header || decode_trailer(bytes).is_some() {
+            if is_header || Trailer::decode(bytes).is_some() {
                 return Ok(true);
             }
             let passed = usize::from(!bytes.is_empty());

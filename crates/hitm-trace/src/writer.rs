@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::block::{BLOCK_LEN_MAX, BlockMeta};
 use crate::chunk::{ChunkEncoder, ChunkKind};
-use crate::index::{ENTRIES_PER_CHUNK, IndexEntry, IndexState, encode_trailer};
+use crate::index::{ENTRIES_PER_CHUNK, IndexEntry, IndexState, Trailer};
 use crate::{Header, HeaderError};
 
 /// Why something was not written.
@@ -109,7 +109,10 @@ impl<W: Write> TraceWriter<W> {
     /// Writes the index and the trailer that marks the file as complete, and flushes. The last block
     /// should have ended with an [`End`](crate::End) record.
     pub fn finish(mut self) -> Result<W, WriteError> {
-        let index_offset = self.offset;
+        let trailer = Trailer {
+            index_offset: self.offset,
+            chunk_count: self.chunk_count(),
+        };
         let mut state = IndexState::default();
         let entries = std::mem::take(&mut self.entries);
         for (sequence, part) in entries.chunks(ENTRIES_PER_CHUNK).enumerate() {
@@ -120,7 +123,7 @@ impl<W: Write> TraceWriter<W> {
             let block = state.encode(part);
             self.write_chunk(ChunkKind::INDEX, sequence as u64, meta, &block)?;
         }
-        self.write(&encode_trailer(index_offset))?;
+        self.write(&trailer.encode())?;
         let offset = self.offset;
         self.writer
             .flush()

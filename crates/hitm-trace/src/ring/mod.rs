@@ -29,6 +29,3 @@ mod producer;
 pub use consumer::{Block, Consumer, ProducerState};
 pub use layout::{RingConfig, RingCounter, RingError};
 pub use producer::{Producer, PushError};
-
-#[cfg(test)]
-mod tests;

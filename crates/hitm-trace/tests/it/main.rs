@@ -1,1 +1,6 @@
+//! Tests of the trace format through its public interface.
 
+mod document;
+mod file;
+mod ring;
+mod samples;

@@ -1,0 +1,227 @@
+//! Records to test with: any that can be, and some that a program could make.
+
+use hitm_base::{Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
+use hitm_trace::{
+    BlockEncoder, BlockMeta, Counter, EncodeError, End, EndReason, Header, HeapObject, Mapping,
+    Record, Region, RegionKind, ThreadExit, ThreadPlaced, ThreadStart, Totals, TraceWriter,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+pub(crate) fn header() -> Header {
+    Header {
+        hitm_version: "0.1.0".to_owned(),
+        args: vec!["./packed".to_owned(), "1000".to_owned()],
+        machine_toml: "schema = 1\n".to_owned(),
+        window: Cycles(10_000),
+        placement: "spread".to_owned(),
+        seed: 1,
+        arch: "x86_64".to_owned(),
+        qemu_version: "7.2.0".to_owned(),
+        clock: Clock::from_khz(2_100_000),
+        page_size_bytes: 4096,
+    }
+}
+
+/// Mostly small numbers, sometimes any.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0u64..300, 2 => 0u64..100_000, 1 => any::<u64>()]
+}
+
+fn code() -> impl Strategy<Value = CodeAddr> {
+    prop_oneof![3 => 0x40_1000u64..0x40_1040, 1 => any::<u64>()].prop_map(CodeAddr)
+}
+
+fn thread() -> impl Strategy<Value = ThreadId> {
+    prop_oneof![5 => 0u32..4, 1 => any::<u32>()].prop_map(ThreadId)
+}
+
+fn cpu() -> impl Strategy<Value = CpuId> {
+    prop_oneof![5 => 0u16..4, 1 => any::<u16>()].prop_map(CpuId)
+}
+
+fn cycles() -> impl Strategy<Value = Cycles> {
+    number().prop_map(Cycles)
+}
+
+prop_compose! {
+    fn access()(
+        thread in thread(),
+        cpu in cpu(),
+        time in cycles(),
+        line in prop_oneof![4 => 100u64..110, 1 => 0..=u64::MAX / 64],
+        offset in 0u64..64,
+        size in prop_oneof![Just(1u8), Just(4u8), Just(8u8), 1u8..=64],
+        op in prop::sample::select(vec![AccessOp::Load, AccessOp::Store, AccessOp::LockedRmw, AccessOp::Fence]),
+        code in code(),
+    ) -> Access {
+        let room = 64 - offset as u8;
+        let size = if op == AccessOp::Fence { 0 } else { size.min(room) };
+        Access { thread, cpu, time, addr: line * 64 + offset, size, op, code }
+    }
+}
+
+prop_compose! {
+    fn outcome()(
+        source in prop::sample::select(DataSource::ALL.to_vec()),
+        latency in cycles(),
+        queued in prop_oneof![Just(Cycles::ZERO), cycles()],
+        stall in prop_oneof![Just(None), cycles().prop_map(Some)],
+    ) -> Outcome {
+        Outcome { source, latency, queued, stall: stall.unwrap_or(latency) }
+    }
+}
+
+fn end_reason() -> impl Strategy<Value = EndReason> {
+    prop_oneof![
+        any::<i32>().prop_map(|status| EndReason::Exited { status }),
+        any::<i32>().prop_map(|signal| EndReason::Signalled { signal }),
+        Just(EndReason::Stopped),
+        Just(EndReason::Exec),
+        (4u8.., any::<i64>()).prop_map(|(code, value)| EndReason::Other { code, value }),
+    ]
+}
+
+fn region_kind() -> impl Strategy<Value = RegionKind> {
+    prop_oneof![
+        thread().prop_map(|thread| RegionKind::Stack { thread }),
+        vec(code(), 0..5).prop_map(|stack| RegionKind::AnonymousMap { stack }),
+        Just(RegionKind::Brk),
+    ]
+}
+
+fn other() -> impl Strategy<Value = Record> {
+    prop_oneof![
+        (thread(), any::<u32>(), cpu(), cycles(), ".{0,20}").prop_map(
+            |(thread, tid, cpu, time, name)| Record::ThreadStart(ThreadStart {
+                thread,
+                tid,
+                cpu,
+                time,
+                name
+            })
+        ),
+        (thread(), cpu(), cycles()).prop_map(|(thread, cpu, time)| Record::ThreadPlaced(
+            ThreadPlaced { thread, cpu, time }
+        )),
+        (thread(), any::<[u64; 5]>()).prop_map(
+            |(thread, [time, insns, accesses, stall, contended])| {
+                Record::ThreadExit(ThreadExit {
+                    thread,
+                    time: Cycles(time),
+                    insns,
+                    accesses,
+                    stall: Cycles(stall),
+                    contention_stall: Cycles(contended),
+                })
+            }
+        ),
+        (
+            any::<[u64; 3]>(),
+            ".{0,40}",
+            vec(any::<u8>(), 0..20),
+            any::<bool>()
+        )
+            .prop_map(|([start, end, file_offset], path, build_id, executable)| {
+                Record::Mapping(Mapping {
+                    start,
+                    end,
+                    file_offset,
+                    path,
+                    build_id,
+                    executable,
+                })
+            }),
+        (any::<[u64; 2]>(), cycles(), thread(), vec(code(), 0..10)).prop_map(
+            |([addr, size], time, thread, stack)| Record::HeapObject(HeapObject {
+                addr,
+                size,
+                time,
+                thread,
+                stack
+            })
+        ),
+        (any::<[u64; 2]>(), region_kind())
+            .prop_map(|([start, end], kind)| Record::Region(Region { start, end, kind })),
+        vec(("[a-z_]{1,12}", any::<u64>()), 0..5).prop_map(|counters| {
+            let counter = |(name, value)| Counter { name, value };
+            Record::Counters(counters.into_iter().map(counter).collect())
+        }),
+        (cycles(), end_reason(), any::<[u64; 6]>()).prop_map(|(time, reason, totals)| {
+            Record::End(End {
+                time,
+                reason,
+                totals: Totals {
+                    threads: totals[0],
+                    insns: totals[1],
+                    accesses: totals[2],
+                    stored_accesses: totals[3],
+                    stall: Cycles(totals[4]),
+                    contention_stall: Cycles(totals[5]),
+                },
+            })
+        }),
+    ]
+}
+
+/// Any record that can be.
+pub(crate) fn record() -> impl Strategy<Value = Record> {
+    prop_oneof![
+        6 => (access(), outcome()).prop_map(|(access, outcome)| Record::Access { access, outcome }),
+        1 => other(),
+    ]
+}
+
+/// The record with number `number`, which its time says: so that a lost one, a repeated one and one
+/// out of place are told apart.
+pub(crate) fn numbered(number: u64) -> Record {
+    let access = Access {
+        thread: ThreadId((number % 3) as u32),
+        cpu: CpuId(7),
+        time: Cycles(number),
+        addr: 0x1000 + number % 7 * 72,
+        size: 4,
+        op: AccessOp::Store,
+        code: CodeAddr(0x40_1000 + number % 5 * 4),
+    };
+    let outcome = Outcome {
+        source: DataSource::LocalHitm,
+        latency: Cycles(100 + number % 11),
+        queued: Cycles(number % 11),
+        stall: Cycles(0),
+    };
+    if number % 100 == 99 {
+        return Record::ThreadPlaced(ThreadPlaced {
+            thread: ThreadId(1),
+            cpu: CpuId(2),
+            time: Cycles(number),
+        });
+    }
+    Record::Access { access, outcome }
+}
+
+/// The records as blocks of at most `block_len` bytes.
+pub(crate) fn blocks(records: &[Record], block_len: usize) -> Vec<(BlockMeta, Vec<u8>)> {
+    let mut encoder = BlockEncoder::new(vec![0; block_len]);
+    let mut blocks = Vec::new();
+    for record in records {
+        if encoder.push(record) == Err(EncodeError::Full) {
+            blocks.push((encoder.meta(), encoder.bytes().to_vec()));
+            encoder.clear();
+            encoder.push(record).unwrap();
+        }
+    }
+    if !encoder.is_empty() {
+        blocks.push((encoder.meta(), encoder.bytes().to_vec()));
+    }
+    blocks
+}
+
+/// The records as a file with a clean end.
+pub(crate) fn file(records: &[Record], block_len: usize) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), &header()).unwrap();
+    for (meta, block) in blocks(records, block_len) {
+        writer.write_block(meta, &block).unwrap();
+    }
+    writer.finish().unwrap()
+}
