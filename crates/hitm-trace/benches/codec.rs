@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::io::Write;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use hitm_base::{Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
 use hitm_trace::{
     BlockEncoder, BlockMeta, EncodeError, Header, Record, TraceReader, TraceWriter, Visitor,
@@ -183,5 +183,8 @@ fn codec(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, codec);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    codec(&mut criterion);
+    criterion.final_summary();
+}

@@ -82,6 +82,8 @@ enum Step {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
     /// Any mixture of steps, then the producer dies: what was committed is there, in order, once.
     #[test]
     fn what_was_committed_survives(

@@ -90,7 +90,7 @@ fn region_kind() -> impl Strategy<Value = RegionKind> {
     ]
 }
 
-fn other() -> impl Strategy<Value = Record> {
+fn thread_record() -> impl Strategy<Value = Record> {
     prop_oneof![
         (thread(), any::<u32>(), cpu(), cycles(), ".{0,20}").prop_map(
             |(thread, tid, cpu, time, name)| Record::ThreadStart(ThreadStart {
@@ -116,6 +116,12 @@ fn other() -> impl Strategy<Value = Record> {
                 })
             }
         ),
+    ]
+}
+
+fn other() -> impl Strategy<Value = Record> {
+    prop_oneof![
+        thread_record(),
         (
             any::<[u64; 3]>(),
             ".{0,40}",
