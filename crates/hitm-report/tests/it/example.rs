@@ -200,7 +200,7 @@ impl Names for Symbols {
             0x404108 => Some(named("account", LOCK, 16, ".balance")),
             SLOTS.. => {
                 let index = (addr - SLOTS) / 48;
-                let member = if (addr - SLOTS) % 48 == 0 {
+                let member = if (addr - SLOTS).is_multiple_of(48) {
                     "count"
                 } else {
                     "sum"

@@ -1,0 +1,29 @@
+# What a person types. The rules behind `lint` and `bench` are in xtask.
+
+CARGO ?= cargo
+
+.PHONY: all setup build test lint bench demo
+
+all: build
+
+# Installs the system packages that are missing.
+setup:
+	scripts/setup
+
+# The program, and what the recorder loads into other programs.
+build: setup
+	$(CARGO) build --release --workspace --exclude xtask
+
+# The end-to-end tests record real programs with the release build.
+test: build
+	$(CARGO) test --workspace
+
+lint:
+	$(CARGO) xtask lint
+
+bench: build
+	$(CARGO) xtask bench
+
+# Records the packed and the padded example and shows what hitm says.
+demo: build
+	scripts/demo

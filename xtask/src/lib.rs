@@ -1,0 +1,53 @@
+//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`bench`] measures.
+//!
+//! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
+
+pub mod bench;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the checkout: the directory above this crate.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent()
+        .expect("xtask lies in the workspace")
+        .to_path_buf()
+}
+
+/// Runs a command in the root, its output passed through; an error when it fails.
+pub fn run(program: &str, args: &[&str]) -> Result<()> {
+    run_with_env(program, args, &[])
+}
+
+/// As [`run`], with environment variables.
+pub fn run_with_env(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
+    let shown = format!("{program} {}", args.join(" "));
+    let status = Command::new(program)
+        .args(args)
+        .envs(env.iter().copied())
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("cannot start {shown}"))?;
+    if !status.success() {
+        bail!("{shown} failed: {status}");
+    }
+    Ok(())
+}
+
+/// The standard output of a command in the root, or an error when it fails.
+pub fn output(program: &str, args: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(args)
+        .current_dir(root())
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        bail!("{program} {} failed: {}", args.join(" "), error.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{program} did not print UTF-8"))
+}
