@@ -22,6 +22,15 @@ use crate::directory::{Grant, LineId};
 /// 5, Zen 7 without renaming). The window hides it; it only shows as a load latency.
 pub const STORE_FORWARD_LATENCY: Cycles = Cycles(5);
 
+/// A place in a thread's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// Instructions run before it.
+    pub insn: u64,
+    /// Stores made before it.
+    pub stores: u64,
+}
+
 /// A store that has retired and waits for its line.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingStore {
@@ -29,8 +38,8 @@ pub struct PendingStore {
     pub access: Access,
     /// Its line.
     pub line: LineId,
-    /// Program position: older loads must complete first.
-    pub insn: u64,
+    /// Where in the program: older loads must complete first.
+    pub position: Position,
     /// Cycles that the thread lost because the buffer was full with this store at its head.
     pub stall: Cycles,
 }
@@ -50,7 +59,7 @@ pub enum Head {
 #[derive(Debug, Clone)]
 pub struct StoreBuffer {
     entries: VecDeque<PendingStore>,
-    capacity: usize,
+    capacity: u64,
     /// State of the oldest entry's request.
     pub head: Head,
     /// The cache is busy committing earlier stores until then.
@@ -59,18 +68,18 @@ pub struct StoreBuffer {
 
 impl StoreBuffer {
     /// An empty buffer of `capacity` entries.
-    pub fn new(capacity: usize) -> StoreBuffer {
+    pub fn new(capacity: u64) -> StoreBuffer {
         StoreBuffer {
-            entries: VecDeque::with_capacity(capacity),
+            entries: VecDeque::new(),
             capacity,
             head: Head::Idle,
             commit_free_at: Cycles::ZERO,
         }
     }
 
-    /// Whether another store has to wait for the head.
-    pub fn is_full(&self) -> bool {
-        self.entries.len() == self.capacity
+    /// How many stores, kept or counted, may wait.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// Whether no store waits.
@@ -90,7 +99,9 @@ impl StoreBuffer {
 
     /// Adds the youngest store. Panics when the buffer is full: the caller stalls first.
     pub fn push(&mut self, store: PendingStore) {
-        assert!(!self.is_full(), "a store may not enter a full store buffer");
+        let oldest = self.entries.front().unwrap_or(&store);
+        let waiting = store.position.stores - oldest.position.stores;
+        assert!(waiting < self.capacity, "a store may not enter a full store buffer");
         self.entries.push_back(store);
     }
 

@@ -205,6 +205,17 @@ impl Directory {
         entry.free_at = entry.free_at.max(until);
     }
 
+    /// Makes known what happened to a line before anybody counted: `cpu` alone has it, modified or
+    /// not.
+    pub fn adopt(&mut self, addr: LineAddr, cpu: CpuId, dirty: bool) {
+        let line = self.line(addr, cpu);
+        self.make_owner(cpu, line);
+        if !dirty {
+            self.lines[line.index()].state = State::Exclusive;
+        }
+        self.fill(cpu, line);
+    }
+
     /// The CPU that wrote the line last, if its copy is still dirty.
     pub fn dirty_owner(&self, line: LineId) -> Option<CpuId> {
         let entry = &self.lines[line.0 as usize];

@@ -6,10 +6,13 @@
 //! thread did and asks which may go on.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod placement;
 mod thread;
 mod tree;
 mod weave;
 
+pub use hitm_coherence::core::Position;
+pub use placement::{Placement, PlacementError};
 pub use thread::{ThreadEvent, ThreadTotals};
 pub use tree::WinnerTree;
 pub use weave::{Slot, Weave};

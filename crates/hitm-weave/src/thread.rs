@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, Machine, Outcome, ThreadId};
-use hitm_coherence::core::{Head, LoadWindow, PendingLoad, StoreBuffer};
+use hitm_coherence::core::{Head, LoadWindow, PendingLoad, Position, StoreBuffer};
 use hitm_coherence::directory::{Grant, LineId};
 
 /// One access as the recorder sees it: a position in the thread's program, no time yet.
@@ -12,6 +12,9 @@ use hitm_coherence::directory::{Grant, LineId};
 pub struct ThreadEvent {
     /// Instructions that the thread had run before this one.
     pub insn: u64,
+    /// Stores that the thread had made before this one, those to private lines included: they
+    /// pass through the store buffer as well.
+    pub stores: u64,
     /// The first byte touched. Within one line together with `size`.
     pub addr: u64,
     /// The instruction.
@@ -20,6 +23,12 @@ pub struct ThreadEvent {
     pub size: u8,
     /// What was done.
     pub op: AccessOp,
+}
+
+impl ThreadEvent {
+    pub(crate) fn position(&self) -> Position {
+        Position { insn: self.insn, stores: self.stores }
+    }
 }
 
 /// Sums over a thread's life.
@@ -42,11 +51,6 @@ pub struct ThreadTotals {
 pub(crate) enum Blocked {
     /// Its oldest load waits in a line's queue.
     Load,
-    /// Its store buffer is full; it has been charged for the wait up to `since`.
-    StoreBufferFull {
-        /// End of the time charged so far.
-        since: Cycles,
-    },
     /// A locked operation or fence waits for older stores.
     Drain {
         /// End of the time charged so far.
@@ -83,8 +87,10 @@ pub(crate) struct Thread {
     pub(crate) id: ThreadId,
     pub(crate) cpu: CpuId,
     pub(crate) events: VecDeque<ThreadEvent>,
-    /// Instructions that the thread has run; everything before is in `events` or woven in.
-    pub(crate) frontier_insn: u64,
+    /// How far the thread has run; everything before is in `events` or woven in.
+    pub(crate) frontier: Position,
+    /// How far it has been woven in.
+    woven: Position,
     /// Whether the thread takes part in the barrier: it may go on from its frontier at any time.
     pub(crate) present: bool,
     pub(crate) blocked: Option<Blocked>,
@@ -103,7 +109,8 @@ impl Thread {
             id,
             cpu,
             events: VecDeque::new(),
-            frontier_insn: 0,
+            frontier: Position::default(),
+            woven: Position::default(),
             present: true,
             blocked: None,
             loads: LoadWindow::new(core.load_window_insns.into(), core.fill_buffers.into()),
@@ -121,7 +128,7 @@ impl Thread {
 
     /// The thread's clock at its frontier, waits that are still to come not included.
     pub(crate) fn clock(&self) -> Cycles {
-        self.time_of(self.frontier_insn)
+        self.time_of(self.frontier.insn)
     }
 
     /// Moves the clock on without work.
@@ -141,7 +148,7 @@ impl Thread {
     }
 
     fn next_step(&self) -> Next {
-        if self.blocked.is_some() {
+        if self.blocked.is_some() || self.store_buffer_limit().is_some() {
             return Next::Nothing;
         }
         match self.events.front() {
@@ -156,11 +163,40 @@ impl Thread {
         match self.stores.head {
             Head::Granted(_, grant) => grant.done,
             Head::Queued(_) => Cycles::MAX,
-            Head::Idle => match self.loads.done_before(oldest.insn) {
+            Head::Idle => match self.loads.done_before(oldest.position.insn) {
                 Some(done) => oldest.access.time.max(done).max(self.stores.commit_free_at),
                 None => Cycles::MAX,
             },
         }
+    }
+
+    /// Where the thread has to stop because its store buffer is full, if that is before the next
+    /// thing to weave in. Stores to private lines wait in the buffer too, behind the oldest store
+    /// that waits for a shared line; they are counted, not kept, so the place is interpolated.
+    fn store_buffer_limit(&self) -> Option<u64> {
+        let oldest = self.stores.oldest()?;
+        let (next, is_store) = match self.events.front() {
+            Some(event) => (event.position(), event.op == AccessOp::Store),
+            None => (self.frontier, false),
+        };
+        let full_at = oldest.position.stores + self.stores.capacity();
+        if next.stores + u64::from(is_store) <= full_at {
+            return None;
+        }
+        if full_at >= next.stores {
+            return Some(next.insn);
+        }
+        let insns = next.insn - self.woven.insn;
+        let stores = next.stores - self.woven.stores;
+        Some(self.woven.insn + insns * full_at.saturating_sub(self.woven.stores) / stores)
+    }
+
+    /// The next event has been woven in.
+    pub(crate) fn pop_event(&mut self) -> Option<ThreadEvent> {
+        let event = self.events.pop_front()?;
+        let is_store = u64::from(event.op == AccessOp::Store);
+        self.woven = Position { insn: event.insn, stores: event.stores + is_store };
+        Some(event)
     }
 
     /// Retires loads, oldest first, so that the instruction at `insn` can issue; waits that this
@@ -215,15 +251,16 @@ impl Thread {
     }
 
     /// Charges the time up to `now` to the store at the head of the buffer, if the thread waits for
-    /// it.
+    /// it: because the buffer is full, or because a locked operation waits for it to drain.
     pub(crate) fn charge_oldest_store(&mut self, now: Cycles) {
-        let (Some(Blocked::StoreBufferFull { since }) | Some(Blocked::Drain { since })) =
-            &mut self.blocked
-        else {
-            return;
+        let since = match &mut self.blocked {
+            Some(Blocked::Drain { since }) => std::mem::replace(since, (*since).max(now)),
+            _ => match self.store_buffer_limit() {
+                Some(insn) => self.time_of(insn),
+                None => return,
+            },
         };
-        let wait = now.saturating_sub(*since);
-        *since = (*since).max(now);
+        let wait = now.saturating_sub(since);
         self.delay += wait;
         if let Some(oldest) = self.stores.oldest_mut() {
             oldest.stall += wait;

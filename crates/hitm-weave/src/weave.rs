@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, Machine, Outcome, ThreadId};
-use hitm_coherence::core::{Head, PendingStore, STORE_FORWARD_LATENCY};
+use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId};
+use hitm_coherence::core::{Head, PendingStore, Position, STORE_FORWARD_LATENCY};
 use hitm_coherence::directory::{Ask, Capacity, Directory, Grant, LineId};
 use hitm_coherence::queue::Request;
 
@@ -72,12 +72,17 @@ impl Weave {
         self.threads[slot.0].cpu = cpu;
     }
 
-    /// Adds what a thread did, in program order; it has run `frontier_insn` instructions now.
-    pub fn push(&mut self, slot: Slot, events: &[ThreadEvent], frontier_insn: u64) {
+    /// Adds what a thread did, in program order; it is at `frontier` now.
+    pub fn push(&mut self, slot: Slot, events: &[ThreadEvent], frontier: Position) {
         let thread = &mut self.threads[slot.0];
         thread.events.extend(events);
-        thread.frontier_insn = frontier_insn;
+        thread.frontier = frontier;
         self.rekey(slot);
+    }
+
+    /// Makes known that until now `owner` alone used a line, and whether it wrote to it.
+    pub fn adopt(&mut self, line: LineAddr, owner: Slot, written: bool) {
+        self.directory.adopt(line, self.threads[owner.0].cpu, written);
     }
 
     /// The thread waits for something outside the model (a system call, its end): nobody waits
@@ -119,7 +124,7 @@ impl Weave {
     /// The sums of a thread so far.
     pub fn totals(&self, slot: Slot) -> ThreadTotals {
         let thread = &self.threads[slot.0];
-        ThreadTotals { insns: thread.frontier_insn, clock: thread.clock(), ..thread.totals }
+        ThreadTotals { insns: thread.frontier.insn, clock: thread.clock(), ..thread.totals }
     }
 
     /// Prices everything up to the frontier of the slowest present thread.
@@ -157,7 +162,7 @@ impl Weave {
         }
         self.advance(sink);
         for thread in &mut self.threads {
-            let retired = thread.retire_loads(thread.frontier_insn, sink);
+            let retired = thread.retire_loads(thread.frontier.insn, sink);
             assert!(retired, "no load is queued when no line has waiters");
             while let Some(oldest) = thread.loads.oldest() {
                 let grant = oldest.grant.expect("no load is queued when no line has waiters");
@@ -174,7 +179,7 @@ impl Weave {
     fn reach_frontier(&mut self, slot: Slot, sink: &mut impl FnMut(&Access, &Outcome)) -> bool {
         let thread = &mut self.threads[slot.0];
         let before = thread.clock();
-        if !thread.retire_loads(thread.frontier_insn, sink) {
+        if !thread.retire_loads(thread.frontier.insn, sink) {
             thread.blocked = Some(Blocked::Load);
             return true;
         }
@@ -301,7 +306,7 @@ impl Weave {
         let mut outcome = head_outcome;
         let mut committed = 0;
         while let Some(store) = thread.stores.oldest().copied() {
-            let is_ready = thread.loads.done_before(store.insn).is_some_and(|done| done <= now);
+            let is_ready = thread.loads.done_before(store.position.insn).is_some_and(|done| done <= now);
             let is_here =
                 store.line == line || self.directory.hit(thread.cpu, store.line, true).is_some();
             if committed > 0 && !(is_ready && is_here) {
@@ -315,7 +320,6 @@ impl Weave {
         let free_at = now + Cycles(committed);
         thread.stores.commit_free_at = free_at;
         match thread.blocked {
-            Some(Blocked::StoreBufferFull { .. }) => thread.blocked = None,
             Some(Blocked::Drain { .. }) if thread.stores.is_empty() => {
                 thread.add_delay(Cycles(committed));
                 thread.blocked = None;
@@ -339,7 +343,7 @@ impl Weave {
         let access = thread.access(&event);
         match event.op {
             AccessOp::Load => self.load(slot, event.insn, access, sink),
-            AccessOp::Store => self.store(slot, event.insn, access),
+            AccessOp::Store => self.store(slot, event.position(), access),
             AccessOp::LockedRmw | AccessOp::Fence => self.locked(slot, access, sink),
         }
     }
@@ -369,19 +373,15 @@ impl Weave {
             let grant = self.request(slot, line, now, false);
             self.threads[slot.0].push_load(access, (line, insn), grant, false);
         }
-        self.threads[slot.0].events.pop_front();
+        self.threads[slot.0].pop_event();
     }
 
-    /// Puts a store into the store buffer, or waits for its head when it is full.
-    fn store(&mut self, slot: Slot, insn: u64, access: Access) {
+    /// Puts a store into the store buffer, which has room: a thread without room has no next step.
+    fn store(&mut self, slot: Slot, position: Position, access: Access) {
         let line = self.directory.line(access.line(), access.cpu);
         let thread = &mut self.threads[slot.0];
-        if thread.stores.is_full() {
-            thread.blocked = Some(Blocked::StoreBufferFull { since: access.time });
-            return;
-        }
-        thread.stores.push(PendingStore { access, line, insn, stall: Cycles::ZERO });
-        thread.events.pop_front();
+        thread.stores.push(PendingStore { access, line, position, stall: Cycles::ZERO });
+        thread.pop_event();
     }
 
     /// A locked operation or a fence: older loads and stores complete first.
@@ -397,7 +397,7 @@ impl Weave {
             return;
         }
         if access.op == AccessOp::Fence {
-            thread.events.pop_front();
+            thread.pop_event();
             return;
         }
         let line = self.directory.line(access.line(), access.cpu);
@@ -420,7 +420,7 @@ impl Weave {
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         let thread = &mut self.threads[slot.0];
-        let event = thread.events.pop_front().expect("a locked operation is the thread's next event");
+        let event = thread.pop_event().expect("a locked operation is the thread's next event");
         let access = thread.access(&event);
         let wait = grant.done - access.time;
         thread.add_delay(wait);

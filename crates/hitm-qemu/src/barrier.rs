@@ -1,0 +1,358 @@
+//! The barrier: no running thread gets more than a window ahead of the slowest.
+//!
+//! A thread that has used up its budget parks here. When every present thread is parked, the last
+//! one weaves what they did, which moves their clocks, and releases those that are within the
+//! window of the slowest. A thread in a system call that may block is not present. A thread that a
+//! FUTEX_WAKE woke counts as present from the wake on, or its waker would run alone for as long as
+//! the host takes to schedule it.
+//!
+//! QEMU sometimes stops the world itself (translation flushes, fork), and then waits for threads
+//! that are parked here. It cannot say so, so a parked thread looks up after [`PARK_TIME_MAX`] and
+//! runs one block.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+
+use hitm_base::{CpuId, Cycles, ThreadId};
+use hitm_trace::{Counter, EndReason, Record, ThreadExit, ThreadPlaced, ThreadStart};
+use hitm_weave::{Slot, Weave};
+
+use crate::first_touch::Tag;
+use crate::heap::Heap;
+use crate::output::Output;
+use crate::vcpu::Vcpu;
+
+/// How long a thread stays parked at most before it runs a block.
+const PARK_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// A thread as the barrier sees it.
+#[derive(Debug)]
+struct Member {
+    host: Thread,
+    tid: u32,
+    state: State,
+    /// What the thread's own counts were when it was here last.
+    accesses: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    Parked,
+    /// Parked, and told to run this many more instructions.
+    Released(u64),
+    /// In a system call, or at its end.
+    Away,
+}
+
+#[derive(Debug)]
+struct Inner {
+    weave: Weave,
+    output: Output,
+    members: Vec<Member>,
+    present_count: usize,
+    /// Slots that are parked and not released.
+    parked: Vec<usize>,
+    /// Threads that a futex wake has made runnable and that have not come back yet. May fall
+    /// below zero when a sleeper is faster than its waker's return.
+    awaited_wakes: i64,
+    /// CPUs in the order in which threads get them.
+    cpu_order: Vec<CpuId>,
+    counters: Counters,
+    finished: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) forked_children: u64,
+    pub(crate) exec_calls: u64,
+    timed_out_parks: u64,
+    out_of_range: u64,
+}
+
+/// The barrier of one recorded process.
+#[derive(Debug)]
+pub(crate) struct Barrier {
+    inner: Mutex<Inner>,
+    heap: &'static Heap,
+    window: Cycles,
+    /// The recording is over: nobody waits any more.
+    over: AtomicBool,
+}
+
+impl Barrier {
+    pub(crate) fn new(
+        weave: Weave,
+        output: Output,
+        heap: &'static Heap,
+        (window, cpu_order): (Cycles, Vec<CpuId>),
+    ) -> Barrier {
+        Barrier {
+            inner: Mutex::new(Inner {
+                weave,
+                output,
+                members: Vec::new(),
+                present_count: 0,
+                parked: Vec::new(),
+                awaited_wakes: 0,
+                cpu_order,
+                counters: Counters::default(),
+                finished: false,
+            }),
+            heap,
+            window,
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the recording is over.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// The recording ends without another word: this process is a forked child.
+    pub(crate) fn abandon(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// A new thread, called on that thread.
+    pub(crate) fn enter(&self, tid: u32, name: String) -> Vcpu {
+        let mut inner = self.lock();
+        let thread = ThreadId(inner.members.len() as u32);
+        let cpu = inner.cpu_order[thread.index() % inner.cpu_order.len()];
+        let slot = inner.weave.add_thread(thread, cpu);
+        let host = std::thread::current();
+        inner.members.push(Member { host, tid, state: State::Running, accesses: 0 });
+        inner.present_count += 1;
+        let time = inner.weave.now();
+        inner.output.record(&Record::ThreadStart(ThreadStart { thread, tid, cpu, time, name }));
+        Vcpu::new(slot, Tag::of_thread(thread.0))
+    }
+
+    /// The thread has used up its budget: it parks until it has a new one.
+    pub(crate) fn wait(&self, vcpu: &mut Vcpu) {
+        let mut inner = self.lock();
+        inner.take_in(vcpu, self.heap);
+        inner.park(vcpu.slot);
+        loop {
+            if self.is_over() {
+                inner.unpark(vcpu.slot);
+                vcpu.limit = u64::MAX;
+                return;
+            }
+            if inner.everybody_is_here() {
+                self.round(&mut inner);
+            }
+            if let State::Released(budget) = inner.members[vcpu.slot.0].state {
+                inner.members[vcpu.slot.0].state = State::Running;
+                vcpu.limit = vcpu.insns + budget;
+                return;
+            }
+            drop(inner);
+            let parked_at = std::time::Instant::now();
+            std::thread::park_timeout(PARK_TIME_MAX);
+            let timed_out = parked_at.elapsed() >= PARK_TIME_MAX;
+            inner = self.lock();
+            if timed_out && inner.members[vcpu.slot.0].state == State::Parked {
+                inner.counters.timed_out_parks += 1;
+                inner.awaited_wakes = 0;
+                if !inner.everybody_is_here() {
+                    inner.unpark(vcpu.slot);
+                    vcpu.limit = vcpu.insns + 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The thread goes into a system call that may block, or to its end.
+    pub(crate) fn leave(&self, vcpu: &mut Vcpu) {
+        let mut inner = self.lock();
+        inner.take_in(vcpu, self.heap);
+        inner.weave.leave(vcpu.slot);
+        inner.members[vcpu.slot.0].state = State::Away;
+        inner.present_count -= 1;
+        if inner.everybody_is_here() && !self.is_over() {
+            self.round(&mut inner);
+        }
+    }
+
+    /// The thread is back from a system call. `was_woken`: from a futex wait that a wake ended.
+    pub(crate) fn rejoin(&self, vcpu: &mut Vcpu, was_woken: bool) {
+        let mut inner = self.lock();
+        if was_woken {
+            inner.awaited_wakes -= 1;
+        }
+        inner.weave.join(vcpu.slot);
+        inner.members[vcpu.slot.0].state = State::Running;
+        inner.present_count += 1;
+        vcpu.limit = vcpu.insns + inner.weave.budget(vcpu.slot, self.window);
+    }
+
+    /// A futex wake made `count` threads runnable.
+    pub(crate) fn expect_woken(&self, count: i64) {
+        self.lock().awaited_wakes += count;
+    }
+
+    /// The program pins the thread `tid` (0: `vcpu`'s own) to the CPUs of a mask; the first that
+    /// the modelled machine has is where it runs from now on.
+    pub(crate) fn pin(&self, vcpu: &Vcpu, tid: u32, mask: &[CpuId]) {
+        let mut inner = self.lock();
+        let slot = match tid {
+            0 => Some(vcpu.slot.0),
+            _ => inner.members.iter().rposition(|member| member.tid == tid),
+        };
+        let cpu_count = inner.weave.machine().topology.cpu_count();
+        let cpu = mask.iter().copied().find(|cpu| cpu.index() < cpu_count);
+        // A mask of all CPUs, or of those that the host has, is no wish for a place.
+        if let (Some(slot), Some(cpu), true) = (slot, cpu, mask.len() == 1) {
+            inner.weave.place(Slot(slot), cpu);
+            let time = inner.weave.now();
+            let placed = ThreadPlaced { thread: ThreadId(slot as u32), cpu, time };
+            inner.output.record(&Record::ThreadPlaced(placed));
+        }
+    }
+
+    /// The thread's virtual clock.
+    pub(crate) fn clock(&self, vcpu: &Vcpu) -> Cycles {
+        self.lock().weave.clock(vcpu.slot)
+    }
+
+    /// Writes a record that is no access.
+    pub(crate) fn record(&self, record: &Record) {
+        self.lock().output.record(record);
+    }
+
+    /// Counts something about the recording.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        change(&mut self.lock().counters);
+    }
+
+    /// Makes everything that the thread did part of the recording, now.
+    pub(crate) fn flush(&self, vcpu: &mut Vcpu) {
+        let mut inner = self.lock();
+        inner.take_in(vcpu, self.heap);
+        inner.weave_all();
+    }
+
+    /// The end of the recording.
+    pub(crate) fn finish(&self, vcpu: Option<&mut Vcpu>, reason: EndReason) {
+        let mut inner = self.lock();
+        if self.is_over() {
+            return;
+        }
+        if let Some(vcpu) = vcpu {
+            inner.take_in(vcpu, self.heap);
+        }
+        inner.finish(reason);
+        self.over.store(true, Ordering::Relaxed);
+        for member in &inner.members {
+            member.host.unpark();
+        }
+    }
+
+    /// Weaves, and releases the threads that are within the window of the slowest.
+    fn round(&self, inner: &mut Inner) {
+        inner.weave_all();
+        if inner.output.stop_requested() {
+            inner.finish(EndReason::Stopped);
+            self.over.store(true, Ordering::Relaxed);
+            for member in &inner.members {
+                member.host.unpark();
+            }
+            return;
+        }
+        inner.release(self.window);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().expect("a panic in the recorder ends the process")
+    }
+}
+
+impl Inner {
+    /// Takes over what the thread did since it was here last.
+    fn take_in(&mut self, vcpu: &mut Vcpu, heap: &Heap) {
+        if self.finished {
+            vcpu.events.clear();
+            return;
+        }
+        for adoption in vcpu.adoptions.drain(..) {
+            let owner = Slot(adoption.owner.first_thread() as usize);
+            self.weave.adopt(adoption.line, owner, adoption.written);
+            for object in heap.objects_on(adoption.line) {
+                self.output.record(&Record::HeapObject(object));
+            }
+        }
+        self.weave.push(vcpu.slot, &vcpu.events, vcpu.position());
+        vcpu.events.clear();
+        self.members[vcpu.slot.0].accesses = vcpu.accesses;
+        self.counters.out_of_range += std::mem::take(&mut vcpu.out_of_range);
+    }
+
+    fn park(&mut self, slot: Slot) {
+        self.members[slot.0].state = State::Parked;
+        self.parked.push(slot.0);
+    }
+
+    fn unpark(&mut self, slot: Slot) {
+        self.parked.retain(|parked| *parked != slot.0);
+        self.members[slot.0].state = State::Running;
+    }
+
+    fn everybody_is_here(&self) -> bool {
+        self.parked.len() == self.present_count && self.present_count > 0 && self.awaited_wakes <= 0
+    }
+
+    fn weave_all(&mut self) {
+        let output = &mut self.output;
+        self.weave.advance(&mut |access, outcome| output.access(access, outcome));
+        self.output.commit();
+    }
+
+    fn release(&mut self, window: Cycles) {
+        let parked_count = self.parked.len();
+        let (weave, members) = (&self.weave, &mut self.members);
+        self.parked.retain(|&slot| {
+            let budget = weave.budget(Slot(slot), window);
+            if budget > 0 {
+                members[slot].state = State::Released(budget);
+                members[slot].host.unpark();
+            }
+            budget == 0
+        });
+        assert!(self.parked.len() < parked_count, "the slowest thread is within its own window");
+    }
+
+    fn finish(&mut self, reason: EndReason) {
+        self.finished = true;
+        let output = &mut self.output;
+        self.weave.finish(&mut |access, outcome| output.access(access, outcome));
+        let exits: Vec<ThreadExit> = (0..self.members.len()).map(|slot| self.exit(slot)).collect();
+        let counters = &self.counters;
+        let named = [
+            ("forked_children_not_recorded", counters.forked_children),
+            ("exec_calls", counters.exec_calls),
+            ("barrier_timeouts", counters.timed_out_parks),
+            ("accesses_outside_user_space", counters.out_of_range),
+        ];
+        let counters =
+            named.into_iter().map(|(name, value)| Counter { name: name.into(), value }).collect();
+        self.output.finish(&exits, reason, counters);
+    }
+
+    fn exit(&self, slot: usize) -> ThreadExit {
+        let totals = self.weave.totals(Slot(slot));
+        ThreadExit {
+            thread: ThreadId(slot as u32),
+            time: totals.clock,
+            insns: totals.insns,
+            accesses: self.members[slot].accesses,
+            stall: totals.stall,
+            contention_stall: totals.contention_stall,
+        }
+    }
+}

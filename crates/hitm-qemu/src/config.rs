@@ -1,0 +1,124 @@
+//! What `hitm record` tells the plugin: a shared memory region, passed as an open file.
+//!
+//! The region begins with the header of the recording (machine model, window, placement), and the
+//! ring follows at `ring_offset`. The file is closed once it is mapped, so that the program finds
+//! the descriptors that it would find anyway.
+
+use std::ffi::{CStr, c_char};
+use std::ptr::NonNull;
+
+use hitm_base::{CpuId, Machine};
+use hitm_trace::Header;
+use hitm_trace::ring::Producer;
+use hitm_weave::Placement;
+
+/// Everything that the recorder is started with.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) header: Header,
+    pub(crate) machine: Machine,
+    pub(crate) cpu_order: Vec<CpuId>,
+    pub(crate) producer: Producer,
+}
+
+/// The plugin's arguments, `key=value` each.
+#[derive(Debug, PartialEq, Eq)]
+struct Args {
+    fd: i32,
+    ring_offset: usize,
+}
+
+impl Args {
+    fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
+        let (mut fd, mut ring_offset) = (None, None);
+        for arg in args {
+            let (key, value) = arg.split_once('=').ok_or(format!("'{arg}' is not key=value"))?;
+            let number = || value.parse().map_err(|_| format!("'{arg}' is not a number"));
+            match key {
+                "fd" => fd = Some(number()?),
+                "ring_offset" => ring_offset = Some(number()?),
+                _ => return Err(format!("'{key}' is not an argument of the recorder")),
+            }
+        }
+        let fd = fd.ok_or("fd= is missing: start programs with `hitm record`")?;
+        let ring_offset = ring_offset.ok_or("ring_offset= is missing")?;
+        Ok(Args { fd: fd as i32, ring_offset })
+    }
+}
+
+/// Whether the plugin is only asked whether it can be loaded (`probe=on`).
+///
+/// # Safety
+/// `argv` holds `argc` terminated strings.
+pub(crate) unsafe fn is_probe(argc: i32, argv: *mut *mut c_char) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { strings(argc, argv) }.eq(["probe=on"])
+}
+
+/// # Safety
+/// `argv` holds `argc` terminated strings, which live on.
+unsafe fn strings<'a>(argc: i32, argv: *mut *mut c_char) -> impl Iterator<Item = &'a str> {
+    // SAFETY: as the caller says.
+    let args = (0..argc as usize).map(move |index| unsafe { CStr::from_ptr(*argv.add(index)) });
+    args.map(|arg| arg.to_str().unwrap_or("?"))
+}
+
+/// Maps the region and joins the ring.
+///
+/// # Safety
+/// `argv` holds `argc` terminated strings.
+pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, String> {
+    // SAFETY: as the caller says.
+    let args = Args::parse(unsafe { strings(argc, argv) })?;
+    let (base, len) = map(args.fd)?;
+    if args.ring_offset >= len {
+        return Err(format!("ring_offset {} lies beyond the region of {len} bytes", args.ring_offset));
+    }
+    // SAFETY: the mapping has `len` bytes and is never unmapped.
+    let head = unsafe { std::slice::from_raw_parts(base.as_ptr(), args.ring_offset) };
+    let header = Header::decode(head).map_err(|error| error.to_string())?;
+    let machine = Machine::from_toml(&header.machine_toml, "the recording's machine model")
+        .map_err(|error| error.to_string())?;
+    let placement: Placement = header.placement.parse().map_err(|error| format!("{error}"))?;
+    let cpu_order = placement.order(&machine.topology).map_err(|cpu| {
+        format!("the machine {} has no CPU {}", machine.name, cpu.0)
+    })?;
+    // SAFETY: the ring lies within the mapping, which lasts as long as the process.
+    let producer = unsafe {
+        Producer::attach(base.add(args.ring_offset), len - args.ring_offset, std::process::id())
+    };
+    let producer = producer.map_err(|error| error.to_string())?;
+    Ok(Config { header, machine, cpu_order, producer })
+}
+
+fn map(fd: i32) -> Result<(NonNull<u8>, usize), String> {
+    // SAFETY: plain system calls on a descriptor that the arguments name; the kernel checks it.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        if libc::fstat(fd, &mut stat) != 0 {
+            return Err(format!("descriptor {fd} is not open"));
+        }
+        let len = stat.st_size as usize;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let base = libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0);
+        if base == libc::MAP_FAILED {
+            return Err(format!("descriptor {fd} cannot be mapped"));
+        }
+        libc::close(fd);
+        Ok((NonNull::new(base.cast()).ok_or("mapped at 0")?, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments() {
+        let parse = |args: &[&'static str]| Args::parse(args.iter().copied());
+        assert_eq!(parse(&["fd=7", "ring_offset=4096"]), Ok(Args { fd: 7, ring_offset: 4096 }));
+        assert!(parse(&["fd=7"]).unwrap_err().contains("ring_offset"));
+        assert!(parse(&["fd=x", "ring_offset=1"]).unwrap_err().contains("fd=x"));
+        assert!(parse(&["speed=1"]).unwrap_err().contains("speed"));
+    }
+}

@@ -1,0 +1,137 @@
+//! What a system call of the guest means for the recorder.
+
+use libc::c_int;
+
+/// A system call, as far as the barrier and the recording care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syscall {
+    /// Returns soon: the thread stays in the barrier.
+    Short,
+    /// May wait for anything: the thread leaves the barrier until it returns.
+    MayBlock,
+    /// Waits on a futex: as above, and its return answers a wake.
+    FutexWait,
+    /// Wakes waiters, whose number it returns.
+    FutexWake,
+    /// The end of the thread.
+    ThreadExit,
+    /// The end of the process.
+    ProcessExit,
+    /// Another program takes the process over.
+    Exec,
+    /// A new process or thread.
+    Clone,
+    /// A new mapping.
+    Mmap,
+    /// `sched_setaffinity`.
+    SetAffinity,
+    /// A message of the heap observer, which no kernel knows.
+    HeapNote,
+}
+
+/// The number that the heap observer calls: far outside every kernel's table.
+pub(crate) const HEAP_NOTE: i64 = 0x4849_544d;
+
+/// System-call numbers of one architecture (Linux: `asm/unistd.h`).
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    futex: i64,
+    thread_exit: i64,
+    process_exit: i64,
+    exec: [i64; 2],
+    clone: [i64; 4],
+    mmap: i64,
+    set_affinity: i64,
+    /// Calls that return soon and that programs make often. A call that is not named here is taken
+    /// to block, which is always safe.
+    short: &'static [i64],
+}
+
+/// x86-64. `short`: close, stat to lstat, lseek, mprotect, munmap, brk, rt_sigaction,
+/// rt_sigprocmask, access, sched_yield, madvise, dup, dup2, getpid, uname, getcwd, readlink,
+/// gettimeofday, getrlimit, getuid to getegid, sigaltstack, prctl, arch_prctl, gettid, time,
+/// sched_getaffinity, set_tid_address, clock_gettime, clock_getres, openat, newfstatat,
+/// set_robust_list, prlimit64, getcpu, getrandom, statx, rseq.
+const X86_64: Numbers = Numbers {
+    futex: 202,
+    thread_exit: 60,
+    process_exit: 231,
+    exec: [59, 322],
+    clone: [56, 57, 58, 435],
+    mmap: 9,
+    set_affinity: 203,
+    short: &[
+        3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 39, 63, 79, 89, 96, 97, 102, 104,
+        107, 108, 131, 157, 158, 186, 201, 204, 218, 228, 229, 257, 262, 273, 302, 309, 318, 332,
+        334,
+    ],
+};
+
+/// AArch64, the same calls as far as the architecture has them.
+const AARCH64: Numbers = Numbers {
+    futex: 98,
+    thread_exit: 93,
+    process_exit: 94,
+    exec: [221, 281],
+    clone: [220, 435, -1, -1],
+    mmap: 222,
+    set_affinity: 122,
+    short: &[
+        17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 96, 99, 113, 114, 123, 124, 132, 134, 135, 160,
+        163, 167, 168, 169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
+    ],
+};
+
+impl Numbers {
+    /// The table of QEMU's target `name`.
+    pub(crate) fn of_target(name: &str) -> Option<&'static Numbers> {
+        match name {
+            "x86_64" => Some(&X86_64),
+            "aarch64" => Some(&AARCH64),
+            _ => None,
+        }
+    }
+
+    /// What the call `number` with second argument `operation` is.
+    pub(crate) fn classify(&self, number: i64, operation: u64) -> Syscall {
+        match number {
+            HEAP_NOTE => Syscall::HeapNote,
+            _ if number == self.futex => futex(operation),
+            _ if number == self.thread_exit => Syscall::ThreadExit,
+            _ if number == self.process_exit => Syscall::ProcessExit,
+            _ if self.exec.contains(&number) => Syscall::Exec,
+            _ if self.clone.contains(&number) => Syscall::Clone,
+            _ if number == self.mmap => Syscall::Mmap,
+            _ if number == self.set_affinity => Syscall::SetAffinity,
+            _ if self.short.contains(&number) => Syscall::Short,
+            _ => Syscall::MayBlock,
+        }
+    }
+}
+
+fn futex(operation: u64) -> Syscall {
+    const COMMAND_MASK: c_int = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    match operation as c_int & COMMAND_MASK {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Syscall::FutexWait,
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_WAKE_OP => Syscall::FutexWake,
+        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_UNLOCK_PI => Syscall::Short,
+        _ => Syscall::MayBlock,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_block_leaves_the_barrier() {
+        let x86 = Numbers::of_target("x86_64").unwrap();
+        assert_eq!(x86.classify(0, 0), Syscall::MayBlock); // read
+        assert_eq!(x86.classify(24, 0), Syscall::Short); // sched_yield
+        assert_eq!(x86.classify(202, 128), Syscall::FutexWait); // FUTEX_WAIT_PRIVATE
+        assert_eq!(x86.classify(202, 129), Syscall::FutexWake); // FUTEX_WAKE_PRIVATE
+        assert_eq!(x86.classify(202, 137 | 256), Syscall::FutexWait); // WAIT_BITSET, realtime
+        assert_eq!(x86.classify(9999, 0), Syscall::MayBlock);
+        assert!(Numbers::of_target("m68k").is_none());
+    }
+}

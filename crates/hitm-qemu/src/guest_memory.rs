@@ -1,0 +1,61 @@
+//! Reading the guest's memory. In user mode the guest's addresses are the process's own, shifted by
+//! QEMU's guest base (nearly always 0). Any of them may be invalid: the kernel copies, and says so.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hitm_base::{CpuId, Topology};
+
+/// What QEMU adds to a guest address to find it in this process.
+static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
+
+/// Learns the guest base from an instruction whose address is known on both sides.
+pub(crate) fn learn_base(guest_addr: u64, host_addr: u64) {
+    GUEST_BASE.store(host_addr.wrapping_sub(guest_addr), Ordering::Relaxed);
+}
+
+/// The guest's address of something in this process.
+pub(crate) fn guest_addr(host_addr: u64) -> u64 {
+    host_addr.wrapping_sub(GUEST_BASE.load(Ordering::Relaxed))
+}
+
+/// The bytes at `addr`, or `None` where the guest has no memory.
+pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
+    let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed));
+    let mut bytes = vec![0u8; len];
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: host_addr as *mut libc::c_void, iov_len: len };
+    // SAFETY: the local buffer is `len` bytes long; the kernel checks the other address.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (copied == len as isize).then_some(bytes)
+}
+
+/// The words at `addr`.
+pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
+    let bytes = read(addr, count * 8)?;
+    let words = bytes.chunks_exact(8);
+    Some(words.map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8"))).collect())
+}
+
+/// The CPUs of a `cpu_set_t` of `len` bytes.
+pub(crate) fn read_cpu_set(addr: u64, len: u64) -> Vec<CpuId> {
+    let len = (len as usize).min(Topology::CPUS_MAX / 8);
+    let bytes = read(addr, len).unwrap_or_default();
+    let bits = bytes.iter().enumerate().flat_map(|(index, byte)| {
+        (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| index * 8 + bit)
+    });
+    bits.map(|cpu| CpuId(cpu as u16)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_address_is_no_crash() {
+        assert_eq!(read(8, 16), None);
+        let words = [0x8000_0000_0000_0001u64, 1];
+        assert_eq!(read_words(words.as_ptr() as u64, 2), Some(words.to_vec()));
+        let cpus = read_cpu_set(words.as_ptr() as u64, 16);
+        assert_eq!(cpus, [CpuId(0), CpuId(63), CpuId(64)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! The live allocations of the program, told by the heap observer that is preloaded into it.
+//!
+//! The observer passes every allocation and every free as a system call that no kernel knows:
+//! (operation, address, size, pointer to return addresses, how many). The recorder sees it before
+//! QEMU refuses it.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use hitm_base::{CodeAddr, Cycles, LINE_SIZE, LineAddr, ThreadId};
+use hitm_trace::HeapObject;
+
+use crate::guest_memory;
+
+/// Return addresses that are kept of an allocation's stack.
+const STACK_DEPTH_MAX: u64 = 32;
+
+/// What the observer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeapNote {
+    /// A block was handed out.
+    Allocated,
+    /// A block was given back.
+    Freed,
+}
+
+impl HeapNote {
+    /// The note with this number, as `hitm-heap` sends it.
+    pub(crate) fn from_number(number: u64) -> Option<HeapNote> {
+        match number {
+            1 => Some(HeapNote::Allocated),
+            2 => Some(HeapNote::Freed),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    size: u64,
+    time: Cycles,
+    thread: ThreadId,
+    /// Index in the table of stacks.
+    stack: u32,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    blocks: BTreeMap<u64, Block>,
+    stacks: Vec<Vec<CodeAddr>>,
+    stack_index: BTreeMap<Vec<CodeAddr>, u32>,
+}
+
+/// All live blocks.
+#[derive(Debug, Default)]
+pub(crate) struct Heap {
+    inner: Mutex<Inner>,
+}
+
+impl Heap {
+    /// Notes a new block. The stack is read from the guest.
+    pub(crate) fn allocated(
+        &self,
+        (addr, size): (u64, u64),
+        (stack_addr, depth): (u64, u64),
+        (thread, time): (ThreadId, Cycles),
+    ) -> HeapObject {
+        let words = guest_memory::read_words(stack_addr, depth.min(STACK_DEPTH_MAX) as usize);
+        let stack: Vec<CodeAddr> = words.unwrap_or_default().into_iter().map(CodeAddr).collect();
+        let mut inner = self.lock();
+        let index = inner.intern(&stack);
+        inner.blocks.insert(addr, Block { size, time, thread, stack: index });
+        HeapObject { addr, size, time, thread, stack }
+    }
+
+    /// Forgets a block.
+    pub(crate) fn freed(&self, addr: u64) {
+        self.lock().blocks.remove(&addr);
+    }
+
+    /// The live blocks that have bytes on a line.
+    pub(crate) fn objects_on(&self, line: LineAddr) -> Vec<HeapObject> {
+        let inner = self.lock();
+        let end = line.first_byte() + LINE_SIZE;
+        let before_end = inner.blocks.range(..end).rev();
+        // Blocks do not overlap: the first that ends before the line ends the search.
+        let on_line = before_end.take_while(|(addr, block)| **addr + block.size > line.first_byte());
+        on_line
+            .map(|(addr, block)| HeapObject {
+                addr: *addr,
+                size: block.size,
+                time: block.time,
+                thread: block.thread,
+                stack: inner.stacks[block.stack as usize].clone(),
+            })
+            .collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().expect("a panic in the recorder ends the process")
+    }
+}
+
+impl Inner {
+    fn intern(&mut self, stack: &[CodeAddr]) -> u32 {
+        if let Some(index) = self.stack_index.get(stack) {
+            return *index;
+        }
+        let index = self.stacks.len() as u32;
+        self.stacks.push(stack.to_vec());
+        self.stack_index.insert(stack.to_vec(), index);
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_every_block_on_it() {
+        let heap = Heap::default();
+        let at = (ThreadId(0), Cycles(7));
+        for (addr, size) in [(0x1000, 48), (0x1030, 48), (0x1060, 16)] {
+            heap.allocated((addr, size), (0, 0), at);
+        }
+        let on = |line: u64| -> Vec<u64> {
+            heap.objects_on(LineAddr::of(line)).iter().map(|object| object.addr).collect()
+        };
+        assert_eq!(on(0x1000), [0x1030, 0x1000]);
+        assert_eq!(on(0x1040), [0x1060, 0x1030]);
+        heap.freed(0x1030);
+        assert_eq!(on(0x1040), [0x1060]);
+        assert_eq!(on(0x2000), [0u64; 0]);
+    }
+}

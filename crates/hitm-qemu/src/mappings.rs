@@ -1,0 +1,88 @@
+//! Files that are mapped into the recorded process.
+
+use std::fs;
+use std::io::Read;
+
+use hitm_trace::Mapping;
+
+use crate::guest_memory::guest_addr;
+
+/// Bytes of a file in which its build-id note is looked for: notes stand near its head.
+const BUILD_ID_SEARCH_LEN: u64 = 1 << 16;
+
+/// The file mappings of this process, guest's and QEMU's own, from `/proc/self/maps`, at the
+/// guest's addresses.
+pub(crate) fn present() -> Vec<Mapping> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().filter_map(parse_line).collect()
+}
+
+/// The mapping that contains `addr`.
+pub(crate) fn at(addr: u64) -> Option<Mapping> {
+    present().into_iter().find(|mapping| (mapping.start..mapping.end).contains(&addr))
+}
+
+/// `55d0-55d1 r-xp 00001000 08:01 1234   /usr/bin/cat`.
+fn parse_line(line: &str) -> Option<Mapping> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let offset = fields.next()?;
+    let path_at = line.find('/')?;
+    let path = line[path_at..].trim_end_matches(" (deleted)").to_string();
+    if path.starts_with("/dev/") || path.starts_with("/memfd:") {
+        return None;
+    }
+    Some(Mapping {
+        start: guest_addr(u64::from_str_radix(start, 16).ok()?),
+        end: guest_addr(u64::from_str_radix(end, 16).ok()?),
+        file_offset: u64::from_str_radix(offset, 16).ok()?,
+        build_id: build_id(&path).unwrap_or_default(),
+        path,
+        executable: permissions.contains('x'),
+    })
+}
+
+/// The GNU build id of an ELF file: the descriptor of the note `GNU`, type 3.
+fn build_id(path: &str) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path).ok()?.take(BUILD_ID_SEARCH_LEN).read_to_end(&mut head).ok()?;
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    // name size 4, descriptor size, type 3, "GNU\0": no other note begins like this.
+    let is_note = |window: &[u8]| {
+        window[..4] == [4, 0, 0, 0] && window[8..12] == [3, 0, 0, 0] && window[12..16] == *b"GNU\0"
+    };
+    let at = head.windows(16).position(is_note)?;
+    let len = u32::from_le_bytes(head[at + 4..at + 8].try_into().ok()?) as usize;
+    head.get(at + 16..at + 16 + len.min(64)).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_maps() {
+        let mapping = parse_line("7f00-7f80 r-xp 00002000 fe:00 99    /nowhere/a b.so (deleted)");
+        let expected = Mapping {
+            start: 0x7f00,
+            end: 0x7f80,
+            file_offset: 0x2000,
+            path: "/nowhere/a b.so".into(),
+            build_id: vec![],
+            executable: true,
+        };
+        assert_eq!(mapping, Some(expected));
+        assert_eq!(parse_line("7f00-7f80 rw-p 00000000 00:00 0 [heap]"), None);
+        assert_eq!(parse_line("garbage"), None);
+    }
+
+    #[test]
+    fn this_test_is_mapped() {
+        let own = at(this_test_is_mapped as *const () as u64).unwrap();
+        assert!(own.executable);
+        assert_eq!(own.path, std::env::current_exe().unwrap().to_str().unwrap());
+    }
+}

@@ -1,0 +1,317 @@
+//! The callbacks: where QEMU's world meets the recorder's.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering as MemoryOrdering};
+
+use hitm_base::{AccessOp, CodeAddr, ThreadId};
+use hitm_coherence::directory::Capacity;
+use hitm_trace::{EndReason, Record};
+use hitm_weave::Weave;
+
+use crate::api::{Api, Insn, PluginId, QemuInfo, Tb};
+use crate::barrier::Barrier;
+use crate::config::{self, Config};
+use crate::decode::{self, Ordering};
+use crate::first_touch::FirstTouch;
+use crate::guest::{Numbers, Syscall};
+use crate::heap::{Heap, HeapNote};
+use crate::output::Output;
+use crate::vcpu::{InSyscall, MemInsn, Vcpu};
+use crate::{guest_memory, mappings};
+
+/// The most guest threads that may live at one time.
+const VCPUS_MAX: usize = 1 << 16;
+
+/// `CLONE_VM`: the new task shares memory, so it is a thread.
+const CLONE_VM: u64 = libc::CLONE_VM as u64;
+
+/// The one recorder of this process.
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+struct Recorder {
+    api: Api,
+    numbers: &'static Numbers,
+    classify: fn(&[u8]) -> Ordering,
+    first_touch: &'static FirstTouch,
+    heap: &'static Heap,
+    barrier: Barrier,
+    pid: u32,
+    /// Until the first instruction is translated.
+    is_new: AtomicBool,
+    /// By QEMU's index of the thread; null until the thread runs its first block. An index is used
+    /// again after a thread's end.
+    vcpus: Box<[AtomicPtr<Vcpu>]>,
+}
+
+/// Starts the recorder; 0 when QEMU may go on.
+///
+/// # Safety
+/// The arguments are those that QEMU passes to `qemu_plugin_install`.
+pub unsafe fn install(
+    id: PluginId,
+    info: *const QemuInfo,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: as the caller says.
+    if unsafe { config::is_probe(argc, argv) } {
+        return 0;
+    }
+    // SAFETY: as the caller says.
+    match unsafe { Recorder::new(&*info, argc, argv) } {
+        Ok(recorder) => {
+            let recorder = RECORDER.get_or_init(|| recorder);
+            recorder.api.on_vcpu_init(id, vcpu_init);
+            recorder.api.on_tb_trans(id, tb_translated);
+            recorder.api.on_syscall(id, syscall_begins, syscall_returns);
+            recorder.api.on_exit(id, process_exits);
+            0
+        }
+        Err(message) => {
+            eprintln!("hitm: the recorder cannot start: {message}");
+            1
+        }
+    }
+}
+
+impl Recorder {
+    /// # Safety
+    /// As for [`install`].
+    unsafe fn new(
+        info: &QemuInfo,
+        argc: c_int,
+        argv: *mut *mut c_char,
+    ) -> Result<Recorder, String> {
+        let api = Api::load(info.api_version()).map_err(|name| format!("this QEMU has no {name}"))?;
+        if info.is_system_emulation() {
+            return Err("only user-mode emulation can be recorded".into());
+        }
+        // SAFETY: `info` is QEMU's.
+        let target = unsafe { info.target() };
+        let numbers = Numbers::of_target(&target)
+            .ok_or(format!("found a {target} program, expected x86_64 or aarch64"))?;
+        // SAFETY: the arguments are QEMU's.
+        let config = unsafe { config::read(argc, argv)? };
+        let Config { header, machine, cpu_order, producer } = config;
+        let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
+        let heap: &Heap = Box::leak(Box::default());
+        let weave = Weave::new(machine, Capacity::Finite);
+        let output = Output::new(producer, first_touch);
+        Ok(Recorder {
+            api,
+            numbers,
+            classify: if target == "x86_64" { decode::x86_64 } else { decode::aarch64 },
+            first_touch,
+            heap,
+            barrier: Barrier::new(weave, output, heap, (header.window, cpu_order)),
+            pid: std::process::id(),
+            is_new: AtomicBool::new(true),
+            vcpus: (0..VCPUS_MAX).map(|_| AtomicPtr::default()).collect(),
+        })
+    }
+
+    /// The calling thread's state, made at its first block.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "each pointer is used by its own thread only")]
+    fn vcpu(&self, index: c_uint) -> &mut Vcpu {
+        let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
+        if vcpu.is_null() {
+            return self.new_vcpu(index);
+        }
+        // SAFETY: QEMU passes the index of the thread that it runs on; only that thread uses it.
+        unsafe { &mut *vcpu }
+    }
+
+    #[cold]
+    #[allow(clippy::mut_from_ref, reason = "each pointer is used by its own thread only")]
+    fn new_vcpu(&self, index: c_uint) -> &mut Vcpu {
+        // SAFETY: a plain system call.
+        let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
+        let name = name.unwrap_or_default().trim_end().to_string();
+        let is_first = tid == self.pid;
+        let vcpu = Box::leak(Box::new(self.barrier.enter(tid, name)));
+        self.vcpus[index as usize].store(vcpu, MemoryOrdering::Relaxed);
+        if is_first {
+            for mapping in mappings::present() {
+                self.barrier.record(&Record::Mapping(mapping));
+            }
+        }
+        vcpu
+    }
+
+    fn instrument(&self, tb: *mut Tb) {
+        let mut insn_count = 0;
+        for (index, insn) in self.api.insns(tb).enumerate() {
+            insn_count += 1;
+            self.instrument_insn(insn, index as u16);
+        }
+        self.api.on_tb_exec(tb, block_begins, insn_count);
+    }
+
+    fn instrument_insn(&self, insn: *mut Insn, index: u16) {
+        let (bytes, len) = self.api.insn_bytes(insn);
+        let ordering = (self.classify)(&bytes[..len]);
+        let locked = ordering == Ordering::LockedRmw;
+        let code = CodeAddr(self.api.insn_vaddr(insn));
+        if self.is_new.swap(false, MemoryOrdering::Relaxed) {
+            guest_memory::learn_base(code.0, self.api.insn_haddr(insn));
+        }
+        // Kept for ever: translated code holds the pointer for as long as QEMU keeps the code.
+        let data: *const MemInsn = Box::leak(Box::new(MemInsn { code, index, locked }));
+        if ordering == Ordering::Fence {
+            self.api.on_insn_exec(insn, fence_runs, data.cast());
+            return;
+        }
+        self.api.on_mem(insn, memory_accessed, data.cast());
+    }
+
+    fn begin_syscall(&self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
+        let kind = self.numbers.classify(number, args[1]);
+        vcpu.syscall = Some(InSyscall { kind, args });
+        match kind {
+            Syscall::MayBlock | Syscall::FutexWait | Syscall::ThreadExit => self.barrier.leave(vcpu),
+            Syscall::ProcessExit => {
+                let status = args[0] as i32 & 0xff;
+                self.barrier.finish(Some(vcpu), EndReason::Exited { status });
+            }
+            Syscall::Exec => {
+                self.barrier.count(|counters| counters.exec_calls += 1);
+                self.barrier.flush(vcpu);
+            }
+            Syscall::SetAffinity => {
+                let mask = guest_memory::read_cpu_set(args[2], args[1]);
+                self.barrier.pin(vcpu, args[0] as u32, &mask);
+            }
+            Syscall::HeapNote => self.heap_note(vcpu, &args),
+            Syscall::Short | Syscall::FutexWake | Syscall::Clone | Syscall::Mmap => {}
+        }
+    }
+
+    fn end_syscall(&self, vcpu: &mut Vcpu, result: i64) {
+        let Some(InSyscall { kind, args }) = vcpu.syscall.take() else { return };
+        match kind {
+            Syscall::MayBlock => self.barrier.rejoin(vcpu, false),
+            Syscall::FutexWait => self.barrier.rejoin(vcpu, result == 0),
+            Syscall::FutexWake if result > 0 => self.barrier.expect_woken(result),
+            Syscall::Clone if std::process::id() != self.pid => self.barrier.abandon(),
+            Syscall::Clone if result > 0 && args[0] & CLONE_VM == 0 => {
+                self.barrier.count(|counters| counters.forked_children += 1);
+            }
+            Syscall::Mmap => self.mapped(result as u64, args[4] as i32),
+            _ => {}
+        }
+    }
+
+    /// A mapping was made; of a file if there is a descriptor.
+    fn mapped(&self, addr: u64, fd: i32) {
+        if fd >= 0
+            && let Some(mapping) = mappings::at(addr)
+        {
+            self.barrier.record(&Record::Mapping(mapping));
+        }
+    }
+
+    fn heap_note(&self, vcpu: &Vcpu, args: &[u64; 6]) {
+        let [operation, addr, size, stack, depth, _] = *args;
+        match HeapNote::from_number(operation) {
+            Some(HeapNote::Allocated) => {
+                let thread = ThreadId(vcpu.slot.0 as u32);
+                let at = (thread, self.barrier.clock(vcpu));
+                let object = self.heap.allocated((addr, size), (stack, depth), at);
+                // Memory that was shared before it was freed and is handed out again.
+                let lines = (addr..addr.saturating_add(size)).step_by(hitm_base::LINE_SIZE as usize);
+                if lines.take(SHARED_CHECK_LINES).any(|addr| self.first_touch.is_shared(addr)) {
+                    self.barrier.record(&Record::HeapObject(object));
+                }
+            }
+            Some(HeapNote::Freed) => self.heap.freed(addr),
+            None => {}
+        }
+    }
+}
+
+/// Lines of a new block that are looked up in the first-touch table; larger blocks are fresh
+/// mappings, which nobody has shared.
+const SHARED_CHECK_LINES: usize = 4096;
+
+/// The recorder, when it is recording.
+#[inline(always)]
+fn recording() -> Option<&'static Recorder> {
+    let recorder = RECORDER.get()?;
+    (!recorder.barrier.is_over()).then_some(recorder)
+}
+
+unsafe extern "C" fn vcpu_init(_: PluginId, index: c_uint) {
+    if let Some(recorder) = RECORDER.get() {
+        // The index may have been another thread's. That thread's state is leaked: it is small, and
+        // its last callbacks may still be running.
+        recorder.vcpus[index as usize].store(std::ptr::null_mut(), MemoryOrdering::Relaxed);
+    }
+}
+
+unsafe extern "C" fn tb_translated(_: PluginId, tb: *mut Tb) {
+    if let Some(recorder) = RECORDER.get() {
+        recorder.instrument(tb);
+    }
+}
+
+unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
+    let Some(recorder) = recording() else { return };
+    let vcpu = recorder.vcpu(index);
+    if !vcpu.start_block(insn_count as u64) {
+        recorder.barrier.wait(vcpu);
+    }
+}
+
+unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: *mut c_void) {
+    let Some(recorder) = recording() else { return };
+    // SAFETY: the pointer is the one that `instrument_insn` registered, which lives for ever.
+    let insn = unsafe { &*insn.cast::<MemInsn>() };
+    let op = match (recorder.api.is_store(info), insn.locked) {
+        (false, false) => AccessOp::Load,
+        (true, false) => AccessOp::Store,
+        (true, true) => AccessOp::LockedRmw,
+        (false, true) => return, // A locked operation comes as a read and a write.
+    };
+    let size = || recorder.api.access_size(info);
+    recorder.vcpu(index).access(recorder.first_touch, insn, addr, op, size);
+}
+
+unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
+    let Some(recorder) = recording() else { return };
+    // SAFETY: as in `memory_accessed`.
+    let insn = unsafe { &*insn.cast::<MemInsn>() };
+    recorder.vcpu(index).fence(insn);
+}
+
+#[allow(clippy::too_many_arguments, reason = "the signature is QEMU's")]
+unsafe extern "C" fn syscall_begins(
+    _: PluginId,
+    index: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _: u64,
+    _: u64,
+) {
+    let Some(recorder) = recording() else { return };
+    recorder.begin_syscall(recorder.vcpu(index), number, [a1, a2, a3, a4, a5, a6]);
+}
+
+unsafe extern "C" fn syscall_returns(_: PluginId, index: c_uint, _: i64, result: i64) {
+    let Some(recorder) = recording() else { return };
+    recorder.end_syscall(recorder.vcpu(index), result);
+}
+
+unsafe extern "C" fn process_exits(_: PluginId, _: *mut c_void) {
+    let Some(recorder) = recording() else { return };
+    if std::process::id() == recorder.pid {
+        recorder.barrier.finish(None, EndReason::Stopped);
+    }
+}

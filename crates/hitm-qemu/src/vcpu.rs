@@ -1,0 +1,151 @@
+//! What one guest thread carries: its instruction count, its budget, and what it has done since the
+//! last barrier. Touched only by the thread itself.
+
+use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr};
+use hitm_weave::{Position, Slot, ThreadEvent};
+
+use crate::first_touch::{FirstTouch, Tag, Touch};
+
+/// Events after which a thread goes to the barrier even within its budget: bounds its memory.
+const EVENTS_MAX: usize = 1 << 16;
+
+/// A line that this thread made shared: until now it was somebody's alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Adoption {
+    pub(crate) line: LineAddr,
+    pub(crate) owner: Tag,
+    pub(crate) written: bool,
+}
+
+/// One instruction that touches memory, made when its block is translated.
+#[derive(Debug)]
+pub(crate) struct MemInsn {
+    pub(crate) code: CodeAddr,
+    /// Position in its translation block.
+    pub(crate) index: u16,
+    pub(crate) locked: bool,
+}
+
+/// A guest thread.
+#[derive(Debug)]
+pub(crate) struct Vcpu {
+    pub(crate) slot: Slot,
+    pub(crate) tag: Tag,
+    /// Instructions run, the current block's included.
+    pub(crate) insns: u64,
+    /// Instructions run before the current block.
+    pub(crate) block_start: u64,
+    /// The thread may start a block while it has run fewer instructions than this.
+    pub(crate) limit: u64,
+    pub(crate) accesses: u64,
+    /// Plain stores made.
+    pub(crate) stores: u64,
+    pub(crate) out_of_range: u64,
+    pub(crate) events: Vec<ThreadEvent>,
+    pub(crate) adoptions: Vec<Adoption>,
+    /// The system call that the thread is in, for its return.
+    pub(crate) syscall: Option<InSyscall>,
+}
+
+/// A system call under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InSyscall {
+    pub(crate) kind: crate::guest::Syscall,
+    pub(crate) args: [u64; 6],
+}
+
+impl Vcpu {
+    pub(crate) fn new(slot: Slot, tag: Tag) -> Vcpu {
+        Vcpu {
+            slot,
+            tag,
+            insns: 0,
+            block_start: 0,
+            limit: 0,
+            accesses: 0,
+            stores: 0,
+            out_of_range: 0,
+            events: Vec::with_capacity(1024),
+            adoptions: Vec::new(),
+            syscall: None,
+        }
+    }
+
+    /// A block of `insn_count` instructions starts; whether its budget allows that.
+    #[inline(always)]
+    pub(crate) fn start_block(&mut self, insn_count: u64) -> bool {
+        self.block_start = self.insns;
+        self.insns += insn_count;
+        self.block_start < self.limit && self.events.len() < EVENTS_MAX
+    }
+
+    /// An access of at most `size_max` bytes; `size` tells its real size where that matters.
+    #[inline(always)]
+    pub(crate) fn access(
+        &mut self,
+        first_touch: &FirstTouch,
+        insn: &MemInsn,
+        addr: u64,
+        op: AccessOp,
+        size: impl FnOnce() -> u64,
+    ) {
+        self.accesses += 1;
+        self.stores += u64::from(op == AccessOp::Store);
+        const SIZE_MAX: u64 = 16;
+        let touch = first_touch.touch(addr, self.tag, op.is_write());
+        if touch == Touch::Private && addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX {
+            return;
+        }
+        self.access_slowly(first_touch, insn, (addr, op, touch), size());
+    }
+
+    /// An access to a shared line, or one that may straddle two lines.
+    #[inline(never)]
+    fn access_slowly(
+        &mut self,
+        first_touch: &FirstTouch,
+        insn: &MemInsn,
+        (addr, op, touch): (u64, AccessOp, Touch),
+        size: u64,
+    ) {
+        let mut touch = Some(touch);
+        for (addr, size) in hitm_coherence::core::split_by_line(addr, size) {
+            let touch = touch
+                .take()
+                .unwrap_or_else(|| first_touch.touch(addr, self.tag, op.is_write()));
+            match touch {
+                Touch::Private => continue,
+                Touch::OutOfRange => {
+                    self.out_of_range += 1;
+                    continue;
+                }
+                Touch::Shared => {}
+                Touch::BecameShared { owner, written } => {
+                    self.adoptions.push(Adoption { line: LineAddr::of(addr), owner, written });
+                }
+            }
+            self.push_event(insn, addr, size, op);
+        }
+    }
+
+    fn push_event(&mut self, insn: &MemInsn, addr: u64, size: u8, op: AccessOp) {
+        let position = self.block_start + u64::from(insn.index);
+        // This store itself is counted already.
+        let stores = self.stores - u64::from(op == AccessOp::Store);
+        let code = insn.code;
+        self.events.push(ThreadEvent { insn: position, stores, addr, code, size, op });
+    }
+
+    /// Where the thread is in its program.
+    pub(crate) fn position(&self) -> Position {
+        Position { insn: self.insns, stores: self.stores }
+    }
+
+    /// A full fence.
+    pub(crate) fn fence(&mut self, insn: &MemInsn) {
+        // Without a shared access since the last barrier there is nothing to wait for.
+        if !self.events.is_empty() {
+            self.push_event(insn, 0, 0, AccessOp::Fence);
+        }
+    }
+}

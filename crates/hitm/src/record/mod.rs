@@ -1,0 +1,131 @@
+//! `hitm record`: runs a program under QEMU with the recorder loaded, and writes what it reports.
+//!
+//! Three parties share one region of memory: this process makes it and drains the ring in it; the
+//! plugin inside QEMU fills the ring; the file gets each full block as one chunk. Whoever dies, the
+//! others go on: a killed program leaves its last block in the ring, a killed recorder leaves a file
+//! that is whole up to its last chunk.
+
+mod command;
+mod region;
+mod run;
+mod signals;
+mod target;
+mod tools;
+
+use std::path::PathBuf;
+
+use hitm_base::{Cycles, Machine};
+use hitm_trace::Header;
+use hitm_weave::Placement;
+use thiserror::Error;
+
+pub use run::{Ended, Progress};
+pub use target::{Architecture, Target, TargetError};
+pub use tools::{Qemu, Tools, ToolsError};
+
+/// The window that is used when none is asked for. 1,000 and 10,000 give the same HITM counts, and
+/// 100,000 loses a quarter of them; 10,000 costs half of what 1,000 does.
+pub const DEFAULT_WINDOW: Cycles = Cycles(10_000);
+
+/// What to record, and how.
+#[derive(Debug, Clone)]
+pub struct RecordConfig {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The modelled machine and the text it was read from.
+    pub machine: (Machine, String),
+    /// On which modelled CPUs the threads run.
+    pub placement: Placement,
+    /// How far a thread's clock may run ahead of the slowest.
+    pub window: Cycles,
+    /// The file to write; an existing one is replaced.
+    pub output: PathBuf,
+    /// A QEMU to use instead of the one that is found.
+    pub qemu: Option<PathBuf>,
+}
+
+/// Why nothing, or not everything, was recorded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The program cannot be recorded.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Something is missing on this host.
+    #[error(transparent)]
+    Tools(#[from] ToolsError),
+    /// The placement names a CPU that the machine does not have.
+    #[error("--threads-to names CPU {cpu}, but the machine {machine} has CPUs 0 to {last}")]
+    NoSuchCpu {
+        /// The CPU.
+        cpu: u16,
+        /// The machine's name.
+        machine: String,
+        /// Its highest CPU.
+        last: usize,
+    },
+    /// The operating system refused something.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        source: std::io::Error,
+    },
+    /// The file cannot be written. What was written before is readable.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: hitm_trace::WriteError,
+    },
+    /// QEMU ended before the recorder was loaded.
+    #[error("the program did not start under {} ({status})", qemu.display())]
+    NotStarted {
+        /// The QEMU that was started.
+        qemu: PathBuf,
+        /// How it ended.
+        status: String,
+    },
+}
+
+/// Records a program. Returns when it has ended; `progress` is called about every 100 ms.
+///
+/// The program keeps this process's standard input, output and error, its working directory and
+/// its environment. Its exit status is in the result.
+pub fn record(
+    config: &RecordConfig,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Ended, RecordError> {
+    check_placement(config)?;
+    let target = Target::find(&config.command)?;
+    let tools = Tools::find(target.architecture, config.qemu.as_deref())?;
+    let header = header(config, &target, &tools);
+    run::run(config, &target, &tools, &header, progress)
+}
+
+fn check_placement(config: &RecordConfig) -> Result<(), RecordError> {
+    let (machine, _) = &config.machine;
+    config.placement.order(&machine.topology).map(drop).map_err(|cpu| RecordError::NoSuchCpu {
+        cpu: cpu.0,
+        machine: machine.name.clone(),
+        last: machine.topology.cpu_count() - 1,
+    })
+}
+
+fn header(config: &RecordConfig, target: &Target, tools: &Tools) -> Header {
+    let (machine, machine_toml) = &config.machine;
+    Header {
+        hitm_version: env!("CARGO_PKG_VERSION").to_string(),
+        args: config.command.clone(),
+        machine_toml: machine_toml.clone(),
+        window: config.window,
+        placement: config.placement.to_string(),
+        seed: 0,
+        arch: target.architecture.name().to_string(),
+        qemu_version: tools.qemu.version.clone(),
+        clock: machine.clock,
+        page_size_bytes: 4096,
+    }
+}

@@ -1,0 +1,58 @@
+//! The memory that this process and the recorder share.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::ptr::NonNull;
+
+use hitm_trace::ring::{Consumer, RingConfig};
+use memmap2::MmapRaw;
+
+/// Room for the recording's header before the ring: the header's own limit and a page.
+const RING_OFFSET: usize = (4 << 20) + 4096;
+
+/// A shared region with the header written and an empty ring.
+#[derive(Debug)]
+pub(crate) struct Region {
+    file: File,
+    pub(crate) consumer: Consumer,
+    /// Dropped after the consumer, which points into it.
+    _memory: MmapRaw,
+}
+
+impl Region {
+    /// Makes a region; `header` is the encoded header of the recording.
+    pub(crate) fn create(header: &[u8]) -> io::Result<Region> {
+        let config = RingConfig::DEFAULT;
+        let len = RING_OFFSET + config.memory_len();
+        // SAFETY: a plain system call; the name is for people who read /proc.
+        let fd = unsafe { libc::memfd_create(c"hitm-ring".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(len as u64)?;
+        let memory = MmapRaw::map_raw(&file)?;
+        let base = NonNull::new(memory.as_mut_ptr()).expect("a mapping is not at address 0");
+        assert!(header.len() <= RING_OFFSET, "the header's length is limited by its format");
+        // SAFETY: the mapping is `len` bytes long, and nobody else uses it yet.
+        let consumer = unsafe {
+            base.as_ptr().copy_from_nonoverlapping(header.as_ptr(), header.len());
+            let ring = base.add(RING_OFFSET);
+            Consumer::create(ring, len - RING_OFFSET, config, std::process::id())
+        };
+        let consumer = consumer.map_err(io::Error::other)?;
+        Ok(Region { file, consumer, _memory: memory })
+    }
+
+    /// The descriptor that the recorded process inherits.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The arguments that tell the recorder where the ring is.
+    pub(crate) fn plugin_arguments(&self) -> String {
+        format!("fd={},ring_offset={RING_OFFSET}", self.fd())
+    }
+}

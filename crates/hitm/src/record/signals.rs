@@ -1,0 +1,60 @@
+//! SIGINT and SIGTERM while a program is recorded.
+//!
+//! Ctrl-C on a terminal reaches the program as well, and what it does is its own business; this
+//! process only notes that the recording is to end. A signal that somebody sent to this process
+//! alone is passed on once the recording has ended.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+static PENDING: AtomicI32 = AtomicI32::new(0);
+/// Set when the signal came from a process and not from the terminal.
+static IS_FOR_US_ALONE: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid description.
+    let from_process = unsafe { (*info).si_code } <= 0;
+    IS_FOR_US_ALONE.store(from_process.into(), Ordering::Relaxed);
+    PENDING.store(signal, Ordering::Release);
+}
+
+/// While this lives, SIGINT and SIGTERM do not end this process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    previous: [(libc::c_int, libc::sighandler_t); 2],
+}
+
+impl Signals {
+    pub(crate) fn catch() -> Signals {
+        PENDING.store(0, Ordering::Relaxed);
+        Signals { previous: [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, install(signal))) }
+    }
+
+    /// The signal that came, if one did, and whether it is to be passed on.
+    pub(crate) fn pending(&self) -> Option<(libc::c_int, bool)> {
+        match PENDING.load(Ordering::Acquire) {
+            0 => None,
+            signal => Some((signal, IS_FOR_US_ALONE.load(Ordering::Relaxed) != 0)),
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for (signal, handler) in self.previous {
+            // SAFETY: gives the signal back to the handler that had it.
+            unsafe { libc::signal(signal, handler) };
+        }
+    }
+}
+
+fn install(signal: libc::c_int) -> libc::sighandler_t {
+    // SAFETY: the handler only stores to atomics.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        let mut previous: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &action, &mut previous);
+        previous.sa_sigaction
+    }
+}

@@ -1,0 +1,153 @@
+//! What recording needs on this host: a user-mode QEMU that loads plugins, and hitm's own libraries.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use thiserror::Error;
+
+use super::target::{Architecture, find_in_path};
+
+/// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
+const PLUGINS: [&str; 2] = ["libhitm_qemu_api2.so", "libhitm_qemu_api1.so"];
+const HEAP_OBSERVER: &str = "libhitm_heap.so";
+
+/// A QEMU that loads the recorder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// What it says of its version.
+    pub version: String,
+    /// The recorder's library that it accepts.
+    pub plugin: PathBuf,
+}
+
+/// Everything that recording needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tools {
+    /// The emulator.
+    pub qemu: Qemu,
+    /// The library that tells of allocations; only for programs of this host's architecture.
+    pub heap_observer: Option<PathBuf>,
+}
+
+/// What is missing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ToolsError {
+    /// No QEMU.
+    #[error("{name} is not installed; {}", install_hint())]
+    NoQemu {
+        /// The program that is needed.
+        name: String,
+    },
+    /// A QEMU that cannot load plugins, or not ours.
+    #[error("{} ({version}) {problem}; {}", path.display(), install_hint())]
+    UnfitQemu {
+        /// The QEMU.
+        path: PathBuf,
+        /// What it says of its version.
+        version: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// hitm's own libraries are not beside the program.
+    #[error("{name} is not in {}; build it with `cargo build --release --workspace`", directory.display())]
+    NoLibrary {
+        /// The library.
+        name: &'static str,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+}
+
+fn install_hint() -> &'static str {
+    "on Debian 12: `apt install qemu-user`; elsewhere a qemu-user built with --enable-plugins \
+     (Debian 13's own is built without)"
+}
+
+impl Tools {
+    /// Finds what is needed to record programs of `architecture`.
+    pub fn find(architecture: Architecture, qemu: Option<&Path>) -> Result<Tools, ToolsError> {
+        let directory = library_directory();
+        let qemu = Qemu::find(architecture, qemu, &directory)?;
+        let is_native = architecture.name() == std::env::consts::ARCH;
+        let heap_observer = match is_native {
+            true => Some(library(&directory, HEAP_OBSERVER)?),
+            false => None,
+        };
+        Ok(Tools { qemu, heap_observer })
+    }
+}
+
+impl Qemu {
+    /// Finds a QEMU and the plugin that it accepts.
+    fn find(
+        architecture: Architecture,
+        given: Option<&Path>,
+        directory: &Path,
+    ) -> Result<Qemu, ToolsError> {
+        let name = format!("qemu-{}", architecture.name());
+        let path = match given {
+            Some(path) => path.to_path_buf(),
+            None => find_in_path(&name).ok_or(ToolsError::NoQemu { name: name.clone() })?,
+        };
+        let version = output_of(Command::new(&path).arg("--version"));
+        let Some(version) = version.and_then(|text| text.lines().next().map(str::to_string)) else {
+            return Err(ToolsError::NoQemu { name: path.display().to_string() });
+        };
+        let help = output_of(Command::new(&path).arg("-help")).unwrap_or_default();
+        let unfit = |problem: String| ToolsError::UnfitQemu {
+            path: path.clone(),
+            version: version.clone(),
+            problem,
+        };
+        if !help.contains("-plugin") {
+            return Err(unfit("is built without plugins".into()));
+        }
+        for name in PLUGINS {
+            let plugin = library(directory, name)?;
+            if accepts(&path, &plugin) {
+                return Ok(Qemu { path, version, plugin });
+            }
+        }
+        Err(unfit("accepts no version of the recorder".into()))
+    }
+}
+
+/// Whether `qemu` loads `plugin`: it is asked to, with nothing to run. A plugin that was accepted
+/// lets QEMU go on to complain of the missing program.
+fn accepts(qemu: &Path, plugin: &Path) -> bool {
+    let argument = format!("{},probe=on", plugin.display());
+    let run = Command::new(qemu)
+        .args(["-plugin", &argument, "/"])
+        .stdin(Stdio::null())
+        .output();
+    run.is_ok_and(|output| {
+        let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        !said.contains("plugin")
+    })
+}
+
+fn output_of(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where hitm's libraries are: beside the program, or in `../lib/hitm` as packages install them.
+/// Tests run from a directory below.
+pub(crate) fn library_directory() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let beside = program.parent().unwrap_or(Path::new("/"));
+    let candidates = [beside.to_path_buf(), beside.join("../lib/hitm"), beside.join("..")];
+    let found = candidates.into_iter().find(|directory| directory.join(HEAP_OBSERVER).exists());
+    found.unwrap_or(beside.to_path_buf())
+}
+
+fn library(directory: &Path, name: &'static str) -> Result<PathBuf, ToolsError> {
+    let path = directory.join(name);
+    match path.exists() {
+        true => Ok(path),
+        false => Err(ToolsError::NoLibrary { name, directory: directory.to_path_buf() }),
+    }
+}
