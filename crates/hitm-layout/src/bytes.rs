@@ -1,0 +1,36 @@
+//! A reference-counted, read-only buffer: a vector, or a mapping of a file that the caller made.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Bytes of one file. Cloning shares the buffer.
+#[derive(Clone)]
+pub struct Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Bytes {
+    /// Takes over a buffer. A memory mapping stays a mapping: nothing is copied.
+    pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
+        Bytes(Arc::new(owner))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes::new(bytes)
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}

@@ -1,0 +1,325 @@
+//! Which function, file and line an instruction belongs to, and through which inlined calls.
+//!
+//! A unit's functions and line table are read when the first address in it is asked for, and kept
+//! until [`MAX_KEPT`] rows are.
+
+mod lines;
+
+use std::collections::BTreeMap;
+
+use self::lines::LineTable;
+use super::die::{Die, PcRanges, Walker};
+use super::units::{DieRef, Unit, View};
+use crate::demangle::demangle;
+
+/// One level of inlined calls: a function, and where in it the next inner one was called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// The function's name, demangled.
+    pub function: Option<String>,
+    /// The source file, as the compiler was given it, below its directory.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+}
+
+/// Where an instruction comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CodeLocation {
+    /// The innermost function, inlined or not; without debug information the symbol that holds the
+    /// address. Demangled, without parameters.
+    pub function: Option<String>,
+    /// The source file of the instruction.
+    pub file: Option<String>,
+    /// The source line of the instruction, from 1.
+    pub line: Option<u32>,
+    /// The callers that `function` is inlined into, innermost first; the last is the function that
+    /// the machine code belongs to. Empty when nothing is inlined here.
+    pub inlined_from: Vec<Frame>,
+    /// The symbol that holds the instruction, and the offset from its start.
+    pub symbol: Option<(String, u64)>,
+}
+
+/// Rows of line tables and functions that are kept over all units, 24 bytes each.
+const MAX_KEPT: usize = 1 << 20;
+
+/// Ranges that the functions of one unit may have together.
+const MAX_RANGES: usize = 1 << 20;
+
+/// How many references are followed from an entry to the one that has its name.
+const MAX_HOPS: usize = 16;
+
+/// What is kept of the units that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct CodeIndex {
+    units: BTreeMap<u32, UnitCode>,
+    kept: usize,
+}
+
+/// The functions and lines of one unit.
+#[derive(Debug, Default)]
+struct UnitCode {
+    /// Sorted by begin.
+    functions: Vec<FunctionRange>,
+    lines: LineTable,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct FunctionRange {
+    begin: u64,
+    end: u64,
+    die: u32,
+}
+
+impl UnitCode {
+    fn len(&self) -> usize {
+        self.functions.len() + self.lines.len()
+    }
+
+    fn function(&self, address: u64) -> Option<u32> {
+        let after = self.functions.partition_point(|f| f.begin <= address);
+        let nearest = self.functions[..after].last()?;
+        (address < nearest.end).then_some(nearest.die)
+    }
+}
+
+impl CodeIndex {
+    /// Where the instruction comes from, by debug information alone. The second value lists what
+    /// was damaged.
+    pub(crate) fn find(
+        &mut self,
+        view: &View<'_>,
+        address: u64,
+    ) -> (Option<CodeLocation>, Vec<gimli::Error>) {
+        let mut problems = Vec::new();
+        let units: Vec<u32> = view.file.units_at(address).collect();
+        for number in units {
+            match self.find_in_unit(view, number, address) {
+                Ok(Some(location)) => return (Some(location), problems),
+                Ok(None) => {}
+                Err(error) => problems.push(error),
+            }
+        }
+        (None, problems)
+    }
+
+    fn find_in_unit(
+        &mut self,
+        view: &View<'_>,
+        number: u32,
+        address: u64,
+    ) -> gimli::Result<Option<CodeLocation>> {
+        let unit = view.unit(number)?;
+        if !self.units.contains_key(&number) {
+            self.keep(number, UnitCode::read(view, &unit, number)?);
+        }
+        let code = &self.units[&number];
+        let place = code.lines.find(address);
+        let file_name = |file: u64| lines::file_name(view, &unit, number, file);
+        let chain = match code.function(address) {
+            Some(die) => inline_chain(
+                view,
+                &unit,
+                DieRef {
+                    unit: number,
+                    offset: die,
+                },
+                address,
+            )?,
+            None => Vec::new(),
+        };
+        if chain.is_empty() && place.is_none() {
+            return Ok(None);
+        }
+        let file = place.and_then(|(file, _)| file_name(file));
+        let line = place.map(|(_, line)| line).filter(|line| *line != 0);
+        let Some((innermost, callers)) = chain.split_last() else {
+            return Ok(Some(CodeLocation {
+                file,
+                line,
+                ..CodeLocation::default()
+            }));
+        };
+        // Each frame's place is where the next inner one was called.
+        let calls = chain.iter().skip(1).rev().map(|inner| inner.call);
+        let inlined_from = callers.iter().rev().zip(calls).map(|(caller, call)| Frame {
+            function: caller.name.clone(),
+            file: call.and_then(|(file, _)| file_name(file)),
+            line: call.map(|(_, line)| line),
+        });
+        Ok(Some(CodeLocation {
+            function: innermost.name.clone(),
+            file,
+            line,
+            inlined_from: inlined_from.collect(),
+            symbol: None,
+        }))
+    }
+
+    fn keep(&mut self, number: u32, code: UnitCode) {
+        if self.kept + code.len() > MAX_KEPT {
+            self.units.clear();
+            self.kept = 0;
+        }
+        self.kept += code.len();
+        self.units.insert(number, code);
+    }
+}
+
+impl UnitCode {
+    fn read(view: &View<'_>, unit: &Unit<'_>, number: u32) -> gimli::Result<UnitCode> {
+        let mut functions = Vec::new();
+        let mut attributes = Vec::new();
+        let mut budget = MAX_RANGES;
+        let mut walker = Walker::new(unit, None)?;
+        while let Some(step) = walker.next()? {
+            let has_code = walker.has(gimli::DW_AT_low_pc) || walker.has(gimli::DW_AT_ranges);
+            if step.tag != gimli::DW_TAG_subprogram || !has_code {
+                continue;
+            }
+            walker.read(&mut attributes)?;
+            let ranges = PcRanges::of(&attributes);
+            ranges.each(view.dwarf_of(number), unit, &mut budget, |range| {
+                functions.push(FunctionRange {
+                    begin: range.begin,
+                    end: range.end,
+                    die: step.offset,
+                });
+            })?;
+        }
+        functions.sort_by_key(|function| (function.begin, function.die));
+        Ok(UnitCode {
+            functions,
+            lines: LineTable::read(view, unit, number)?,
+        })
+    }
+}
+
+/// One function of the chain from the machine code's owner to the innermost inlined one.
+#[derive(Debug)]
+struct ChainLink {
+    name: Option<String>,
+    /// File number and line of the call, for an inlined function.
+    call: Option<(u64, u32)>,
+    depth: isize,
+}
+
+/// The function at `die` and the inlined calls in it that cover the address, outermost first.
+fn inline_chain(
+    view: &View<'_>,
+    unit: &Unit<'_>,
+    die: DieRef,
+    address: u64,
+) -> gimli::Result<Vec<ChainLink>> {
+    let mut chain: Vec<ChainLink> = Vec::new();
+    let mut attributes = Vec::new();
+    let mut budget = MAX_RANGES;
+    let mut walker = Walker::new(unit, Some(die.offset))?;
+    // Entries below this depth belong to a function nested in this one.
+    let mut nested: Option<isize> = None;
+    while let Some(step) = walker.next()? {
+        if nested.is_some_and(|depth| step.depth > depth) {
+            continue;
+        }
+        nested = None;
+        if step.depth > 0 && step.tag == gimli::DW_TAG_subprogram {
+            nested = Some(step.depth);
+            continue;
+        }
+        if step.depth > 0 && step.tag != gimli::DW_TAG_inlined_subroutine {
+            continue;
+        }
+        walker.read(&mut attributes)?;
+        let mut covers = step.depth == 0;
+        if step.depth > 0 {
+            let ranges = PcRanges::of(&attributes);
+            ranges.each(view.dwarf_of(die.unit), unit, &mut budget, |range| {
+                covers |= range.begin <= address && address < range.end;
+            })?;
+        }
+        let below = chain.last().is_none_or(|outer| outer.depth < step.depth);
+        if !covers || !below || chain.len() >= MAX_CHAIN {
+            continue;
+        }
+        let entry = Die {
+            at: DieRef {
+                unit: die.unit,
+                offset: step.offset,
+            },
+            tag: step.tag,
+            attributes: std::mem::take(&mut attributes),
+        };
+        chain.push(ChainLink {
+            name: view.function_name(unit, &entry),
+            call: call_site(&entry),
+            depth: step.depth,
+        });
+    }
+    Ok(chain)
+}
+
+/// Inlined calls that are reported within each other. Compilers stop far earlier.
+const MAX_CHAIN: usize = 128;
+
+fn call_site(entry: &Die<'_>) -> Option<(u64, u32)> {
+    let file = match entry.get(gimli::DW_AT_call_file)? {
+        gimli::AttributeValue::FileIndex(index) => index,
+        other => other.udata_value()?,
+    };
+    let line = entry.u64(gimli::DW_AT_call_line)?;
+    Some((file, u32::try_from(line).ok()?))
+}
+
+impl<'a> View<'a> {
+    /// The name of a function or variable, demangled: its linkage name where it has one, which says
+    /// the namespace; else its own. Follows the entry's specification and origin.
+    pub(crate) fn function_name(&self, unit: &Unit<'a>, entry: &Die<'a>) -> Option<String> {
+        let (linkage, plain) = self.names(unit, entry);
+        linkage.map(|name| demangle(&name)).or(plain)
+    }
+
+    /// The linkage name and the plain name.
+    pub(crate) fn names(
+        &self,
+        unit: &Unit<'a>,
+        entry: &Die<'a>,
+    ) -> (Option<String>, Option<String>) {
+        let mut plain = None;
+        let mut next = None;
+        for hop in 0..MAX_HOPS {
+            let fetched;
+            let (unit, entry) = match (hop, next.take()) {
+                (0, _) => (unit, entry),
+                (_, Some(at)) => {
+                    let Some(pair) = self.fetch(at) else { break };
+                    fetched = pair;
+                    (&fetched.0, &fetched.1)
+                }
+                (_, None) => break,
+            };
+            let text = |name| {
+                entry
+                    .get(name)
+                    .and_then(|v| self.text(unit, entry.at.unit, v))
+            };
+            let linkage =
+                text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_MIPS_linkage_name));
+            plain = plain.or_else(|| text(gimli::DW_AT_name));
+            if linkage.is_some() {
+                return (linkage, plain);
+            }
+            let origin = entry
+                .get(gimli::DW_AT_abstract_origin)
+                .or_else(|| entry.get(gimli::DW_AT_specification));
+            next = origin.and_then(|value| self.target(entry.at.unit, value));
+        }
+        (None, plain)
+    }
+
+    /// An entry with its unit.
+    pub(crate) fn fetch(&self, at: DieRef) -> Option<(Unit<'a>, Die<'a>)> {
+        let unit = self.unit(at.unit).ok()?;
+        let die = self.die(&unit, at).ok()?;
+        Some((unit, die))
+    }
+}

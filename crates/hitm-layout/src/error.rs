@@ -1,0 +1,134 @@
+//! What can be wrong with a file: errors that leave nothing to work with, and diagnostics that leave
+//! less to work with.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Why a file cannot be used at all, or why a type has no layout.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes are no ELF file that hitm reads.
+    #[error("{file}: expected {expected}, found {found}")]
+    NotSupported {
+        /// The file.
+        file: String,
+        /// What was expected.
+        expected: &'static str,
+        /// What the header says.
+        found: String,
+    },
+    /// A header or table of the ELF file is damaged.
+    #[error("{file}: damaged {part}: {cause}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Which part.
+        part: &'static str,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// No complete definition of a type of this name.
+    #[error("{file}: no definition of type {name}")]
+    NoSuchType {
+        /// The file.
+        file: String,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The type is there, but it has no usable layout.
+    #[error("{file}: type {name}: {cause}")]
+    BadType {
+        /// The file.
+        file: String,
+        /// The type's name.
+        name: String,
+        /// Why it has no layout.
+        cause: TypeFault,
+    },
+}
+
+/// Why a type, or a part of one, has no layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
+#[non_exhaustive]
+pub enum TypeFault {
+    /// Only declared: the definition is elsewhere or nowhere.
+    #[error("only declared")]
+    DeclarationOnly,
+    /// `void`, a function: no object has this type.
+    #[error("no object has this type")]
+    NotAnObject,
+    /// A type that contains itself.
+    #[error("contains itself")]
+    Cyclic,
+    /// Nested deeper than [`crate::TypeStore::MAX_DEPTH`].
+    #[error("nested too deeply")]
+    TooDeep,
+    /// An array or structure whose size does not fit in 63 bits.
+    #[error("size does not fit in 63 bits")]
+    TooLarge,
+    /// More types or members than the store holds.
+    #[error("too many types or members")]
+    TooMany,
+    /// The debug information is damaged here.
+    #[error("damaged debug information")]
+    Damaged,
+    /// Not a structure, class or union.
+    #[error("not a structure, class or union")]
+    NotAggregate,
+}
+
+/// Something that made answers poorer, without making them wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// The file, or the mapping, that it is about.
+    pub file: String,
+    /// What is wrong, what follows from it.
+    pub message: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.message)
+    }
+}
+
+/// Diagnostics of one file, each message once, at most [`Diagnostics::MAX`] of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Diagnostics {
+    list: Vec<Diagnostic>,
+    left_out: usize,
+}
+
+impl Diagnostics {
+    /// More than this says nothing new.
+    pub(crate) const MAX: usize = 64;
+
+    pub(crate) fn push(&mut self, file: &str, message: impl Into<String>) {
+        let diagnostic = Diagnostic {
+            file: file.to_owned(),
+            message: message.into(),
+        };
+        if self.list.contains(&diagnostic) {
+            return;
+        }
+        if self.list.len() < Diagnostics::MAX {
+            self.list.push(diagnostic);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The diagnostics, and a last one that counts those left out.
+    pub(crate) fn to_vec(&self) -> Vec<Diagnostic> {
+        let mut list = self.list.clone();
+        if self.left_out > 0 {
+            list.push(Diagnostic {
+                file: String::new(),
+                message: format!("{} further diagnostics left out", self.left_out),
+            });
+        }
+        list
+    }
+}

@@ -1,0 +1,40 @@
+//! Names for addresses, and layouts for types, from ELF and DWARF.
+//!
+//! Start with [`Symbolizer`] (runtime addresses of a process) or [`ObjectFile`] (addresses of one
+//! file). Both say which function, file and line an instruction belongs to, and which
+//! `object.member` holds a byte. [`StructLayout`] has a structure's members, holes and cache-line
+//! boundaries.
+//!
+//! Nothing here opens a file: bytes come from the caller. Any bytes may come: a damaged or hostile
+//! file gives an [`Error`], a [`Diagnostic`] or a poorer name, in time and memory that grow
+//! linearly with its size.
+//!
+//! Not read, and why: split DWARF (`.dwo`), because what is measured is rarely built with it, and
+//! its code still gets names from the symbol table; objects on the stack and in thread-local
+//! storage, because their place depends on the thread.
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod bytes;
+mod data;
+mod demangle;
+mod dwarf;
+mod elf;
+mod error;
+mod object_file;
+mod path;
+mod symbolizer;
+mod symbols;
+mod types;
+
+pub use bytes::Bytes;
+pub use data::{DataLocation, DataObject, LineMember, NameSource};
+pub use dwarf::{CodeLocation, Frame};
+pub use elf::{Machine, ObjectKind, Segment};
+pub use error::{Diagnostic, Error, TypeFault};
+pub use object_file::ObjectFile;
+pub use path::{AccessPath, Leaf, LeafKind, LeafList};
+pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
+pub use types::{
+    AggregateKind, CachelineBoundary, Hole, Member, MemberKind, StructLayout, Type, TypeId,
+    TypeKind, TypeStore,
+};

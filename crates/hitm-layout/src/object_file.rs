@@ -1,0 +1,435 @@
+//! One ELF file with its debug information, wherever that lies.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::data::{DataLocation, DataObject, LineMember, NameSource};
+use crate::demangle::demangle;
+use crate::dwarf::{CodeIndex, CodeLocation, DebugSections, DwarfFile, Variable, VariableIndex};
+use crate::elf::Elf;
+use crate::error::Diagnostics;
+use crate::path::{AccessPath, LeafList};
+use crate::symbols::SymbolTable;
+use crate::types::{StructLayout, TypeId, TypeIndex, TypeKind, TypeReader, TypeStore};
+use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment, TypeFault};
+
+/// An executable or shared library.
+///
+/// Tables are made when first needed: parsing reads headers only, code addresses cost an index of
+/// units and then the units that are asked about, data addresses one pass over the debug
+/// information. Answers are cached, which is why questions take `&mut self`.
+#[derive(Debug)]
+pub struct ObjectFile {
+    elf: Elf,
+    /// The file that the debug information and symbols come from, when it is another one.
+    debug_elf: Option<Elf>,
+    supplement: Option<Elf>,
+    symbols: Option<SymbolTable>,
+    debug: Option<Debug>,
+    diagnostics: Diagnostics,
+}
+
+/// Debug information and what was read from it.
+#[derive(Debug)]
+struct Debug {
+    dwarf: DwarfFile,
+    code: CodeIndex,
+    variables: Option<VariableIndex>,
+    type_index: Option<TypeIndex>,
+    types: TypeStore,
+}
+
+impl ObjectFile {
+    /// Parses the headers of an ELF file: 64-bit, little-endian, x86-64 or aarch64. `name` is used
+    /// in messages, and to look for separate debug information beside the file.
+    pub fn parse(bytes: Bytes, name: &str) -> Result<ObjectFile, Error> {
+        Ok(ObjectFile {
+            elf: Elf::parse(bytes, name)?,
+            debug_elf: None,
+            supplement: None,
+            symbols: None,
+            debug: None,
+            diagnostics: Diagnostics::default(),
+        })
+    }
+
+    /// Looks for debug information that lies in other files: under the build id, under the name of
+    /// `.gnu_debuglink`, and the part shared between programs that `.gnu_debugaltlink` names.
+    /// `load` returns the bytes of a file, if there is one. Call this before the first question.
+    pub fn attach_debug_files(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) {
+        self.debug = None;
+        self.symbols = None;
+        if self.elf.section(".debug_info").is_none() && self.elf.section(".zdebug_info").is_none() {
+            self.debug_elf = self.find_debug_file(load);
+        }
+        let Some(link) = self.info_elf().alt_link.clone() else {
+            return;
+        };
+        let beside = format!("{}/{}", directory(&self.info_elf().name), link.path);
+        let by_id = build_id_path(&link.build_id);
+        let paths = [Some(link.path.clone()), Some(beside), by_id];
+        for path in paths.into_iter().flatten() {
+            match load(&path).map(|bytes| Elf::parse_debug(bytes, &path)) {
+                Some(Ok(elf)) if elf.build_id.as_deref() == Some(&link.build_id) => {
+                    self.supplement = Some(elf);
+                    break;
+                }
+                Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
+                Some(Err(error)) => self.note(error.to_string()),
+                None => {}
+            }
+        }
+        if self.supplement.is_none() {
+            self.note(format!(
+                "supplementary debug information {} not found: some types and names are missing",
+                link.path
+            ));
+        }
+    }
+
+    fn find_debug_file(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) -> Option<Elf> {
+        let by_id = self.elf.build_id.as_deref().and_then(build_id_path);
+        let mut paths: Vec<String> = by_id.into_iter().collect();
+        if let Some(link) = &self.elf.debug_link {
+            let own = directory(&self.elf.name);
+            paths.push(format!("{own}/{link}"));
+            paths.push(format!("{own}/.debug/{link}"));
+            paths.push(format!("/usr/lib/debug{own}/{link}"));
+        }
+        paths.retain(|path| *path != self.elf.name);
+        for path in &paths {
+            match load(path).map(|bytes| Elf::parse_debug(bytes, path)) {
+                Some(Ok(elf)) if elf.build_id == self.elf.build_id => return Some(elf),
+                Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
+                Some(Err(error)) => self.note(error.to_string()),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// The name that was given to [`ObjectFile::parse`].
+    pub fn name(&self) -> &str {
+        &self.elf.name
+    }
+
+    /// The build id, if the file has one.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.elf.build_id.as_deref()
+    }
+
+    /// Fixed or position-independent.
+    pub fn kind(&self) -> ObjectKind {
+        self.elf.kind
+    }
+
+    /// The processor that it is for.
+    pub fn machine(&self) -> Machine {
+        self.elf.machine
+    }
+
+    /// The loadable segments, in the order of the file.
+    pub fn segments(&self) -> &[Segment] {
+        &self.elf.segments
+    }
+
+    /// Whether there is debug information: here, or in an attached file.
+    pub fn has_debug_info(&self) -> bool {
+        let elf = self.info_elf();
+        elf.section(".debug_info").is_some() || elf.section(".zdebug_info").is_some()
+    }
+
+    /// The file's virtual address of a runtime address that lies in a mapping of the file, which
+    /// begins at `mapping_start` in memory and at `file_offset` in the file.
+    pub fn file_vaddr(&self, mapping_start: u64, file_offset: u64, address: u64) -> Option<u64> {
+        let into = address.checked_sub(mapping_start)?;
+        let offset = file_offset.checked_add(into)?;
+        self.elf.vaddr_of_offset(file_offset, offset)
+    }
+
+    /// Whether a segment holds the virtual address, zero-filled parts included.
+    pub fn is_loaded(&self, vaddr: u64) -> bool {
+        self.elf.is_loaded(vaddr)
+    }
+
+    /// What was damaged or missing so far.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        self.diagnostics.to_vec()
+    }
+
+    /// The types that were read so far.
+    pub fn types(&mut self) -> &TypeStore {
+        &self.debug().types
+    }
+
+    /// Where the instruction at a virtual address comes from. Without debug information there, the
+    /// symbol's name is the function; without a symbol nothing is known.
+    pub fn code_location(&mut self, vaddr: u64) -> CodeLocation {
+        self.prepare();
+        let debug = self.debug.as_mut().expect("prepare() makes it");
+        let (found, problems) = debug.code.find(&debug.dwarf.view(), vaddr);
+        for problem in problems {
+            self.note(format!("code at {vaddr:#x}: {problem}"));
+        }
+        let mut location = found.unwrap_or_default();
+        let symbols = self.symbols.as_ref().expect("prepare() makes it");
+        if let Some(symbol) = symbols.code(vaddr) {
+            let name = demangle(&symbols.name(self.symbol_elf(), symbol));
+            location.function.get_or_insert_with(|| name.clone());
+            location.symbol = Some((name, vaddr - symbol.address));
+        }
+        location
+    }
+
+    /// The object that holds the byte at a virtual address, and the members that an access of `size`
+    /// bytes touches. Bytes beyond the object are ignored.
+    pub fn data_location(&mut self, vaddr: u64, size: u64) -> Option<DataLocation> {
+        let object = self.data_object(vaddr)?;
+        let offset = vaddr - object.start;
+        let end = offset.saturating_add(size.max(1)).min(object.size);
+        let leaves = self.leaves(&object, offset..end, false);
+        let path = AccessPath::new(&object.name, leaves, offset..end);
+        Some(DataLocation {
+            object,
+            offset,
+            path,
+        })
+    }
+
+    /// The parts of all objects that overlap a range of virtual addresses, such as a cache line.
+    pub fn members_in(&mut self, range: Range<u64>) -> Vec<LineMember> {
+        /// More parts than a range of sensible size has bytes.
+        const MAX_MEMBERS: usize = 1024;
+        let mut members = Vec::new();
+        let mut next = Some(range.start);
+        while let Some(at) = next.filter(|at| *at < range.end && members.len() < MAX_MEMBERS) {
+            let Some(object) = self.data_object(at) else {
+                next = self.next_object_start(at);
+                continue;
+            };
+            let first = range.start.saturating_sub(object.start);
+            let last = range.end - object.start;
+            let list = self.leaves(&object, first..last, true);
+            next = (object.end() > at).then(|| object.end());
+            members.extend(list.leaves.into_iter().map(|leaf| LineMember {
+                object: object.clone(),
+                leaf,
+            }));
+        }
+        members
+    }
+
+    /// The object that holds the byte at a virtual address.
+    pub fn data_object(&mut self, vaddr: u64) -> Option<DataObject> {
+        self.prepare_variables();
+        let symbols = self.symbols.as_ref().expect("prepare() makes it");
+        let symbol = symbols.data(vaddr);
+        let debug = self.debug.as_ref().expect("prepare() makes it");
+        let variables = debug.variables.as_ref().expect("just prepared");
+        if let Some(variable) = variables.nearest(vaddr) {
+            let symbol_size = symbol
+                .filter(|s| s.address == variable.address)
+                .map(|s| s.size);
+            let object = self.variable_object(variable, symbol_size.unwrap_or(0));
+            if let Some(object) = object.filter(|object| vaddr < object.end()) {
+                return Some(object);
+            }
+        }
+        let symbol = symbol?;
+        let symbols = self.symbols.as_ref().expect("prepare() makes it");
+        let next = symbols.next_data_start(symbol.address);
+        let size = match symbol.size {
+            0 => next.map_or(1, |next| next - symbol.address),
+            size => size,
+        };
+        let is_inside = vaddr - symbol.address < size;
+        is_inside.then(|| DataObject {
+            name: demangle(&symbols.name(self.symbol_elf(), symbol)),
+            start: symbol.address,
+            size,
+            type_id: None,
+            type_name: None,
+            source: NameSource::SymbolTable,
+        })
+    }
+
+    /// The layout of a structure, class or union by name: `rq`, `struct rq`, `ns::Foo`, or a typedef
+    /// of one. The first definition in the file counts.
+    pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
+        let file = self.elf.name.clone();
+        let found = self.find_type(name, |store, id| store.layout(id).is_some());
+        let Some(id) = found else {
+            let name = name.to_owned();
+            return Err(Error::NoSuchType { file, name });
+        };
+        let store = &self.debug().types;
+        if let Some(layout) = store.layout(id) {
+            return Ok(layout.clone());
+        }
+        let cause = match store.get(store.resolve(id)).kind {
+            TypeKind::Broken(fault) => fault,
+            _ => TypeFault::NotAggregate,
+        };
+        let name = name.to_owned();
+        Err(Error::BadType { file, name, cause })
+    }
+
+    /// The type of a name, a structure or any other that has a definition or typedef.
+    pub fn type_by_name(&mut self, name: &str) -> Option<TypeId> {
+        self.find_type(name, |_, _| true)
+    }
+
+    /// The first type of that name which `wanted` accepts; else the first.
+    fn find_type(
+        &mut self,
+        name: &str,
+        wanted: impl Fn(&TypeStore, TypeId) -> bool,
+    ) -> Option<TypeId> {
+        /// Definitions of one name that are looked at: each unit may have one.
+        const MAX_CANDIDATES: usize = 64;
+        self.prepare();
+        let debug = self.debug.as_mut().expect("prepare() makes it");
+        let view = debug.dwarf.view();
+        let mut problems = Vec::new();
+        let index = debug
+            .type_index
+            .get_or_insert_with(|| TypeIndex::read(&view, &mut problems));
+        let mut first = None;
+        let mut best = None;
+        for die in index.find(&view, name).take(MAX_CANDIDATES) {
+            let id = TypeReader::new(&mut debug.types, &view).read(die);
+            first = first.or(Some(id));
+            if wanted(&debug.types, id) {
+                best = Some(id);
+                break;
+            }
+        }
+        self.note_all(problems);
+        best.or(first)
+    }
+
+    /// The leaves of an object in a range of its bytes. An object without a type is one leaf.
+    fn leaves(&mut self, object: &DataObject, range: Range<u64>, is_list: bool) -> LeafList {
+        let types = &mut self.debug().types;
+        let type_id = match object.type_id {
+            Some(type_id) => type_id,
+            None if is_list => types.unknown(),
+            None => return LeafList::default(),
+        };
+        LeafList::find(types, type_id, object.size, range, is_list)
+    }
+
+    fn next_object_start(&self, vaddr: u64) -> Option<u64> {
+        let symbols = self.symbols.as_ref()?;
+        let variables = self.debug.as_ref()?.variables.as_ref()?;
+        let starts = [symbols.next_data_start(vaddr), variables.next_start(vaddr)];
+        starts.into_iter().flatten().min()
+    }
+
+    fn variable_object(&mut self, variable: Variable, symbol_size: u64) -> Option<DataObject> {
+        let debug = self.debug.as_mut()?;
+        let view = debug.dwarf.view();
+        let type_die = view.variable_type(variable)?;
+        let type_id = TypeReader::new(&mut debug.types, &view).read(type_die);
+        let found = debug.types.get(type_id);
+        // A symbol may be larger: an initialised flexible array is not in the type's size.
+        let size = found.size.unwrap_or(0).max(symbol_size);
+        if size == 0 {
+            return None;
+        }
+        let name = debug.variables.as_ref()?.name(&view, variable);
+        Some(DataObject {
+            name: name.unwrap_or_else(|| String::from("(unnamed)")),
+            start: variable.address,
+            size,
+            type_id: Some(type_id),
+            type_name: Some(found.name.to_string()),
+            source: NameSource::Dwarf,
+        })
+    }
+
+    /// The file that debug information comes from.
+    fn info_elf(&self) -> &Elf {
+        self.debug_elf.as_ref().unwrap_or(&self.elf)
+    }
+
+    /// The file that symbols come from: a stripped file leaves them to its debug file.
+    fn symbol_elf(&self) -> &Elf {
+        match &self.debug_elf {
+            Some(debug) if debug.section(".symtab").is_some() => debug,
+            _ => &self.elf,
+        }
+    }
+
+    fn debug(&mut self) -> &mut Debug {
+        self.prepare();
+        self.debug.as_mut().expect("prepare() makes it")
+    }
+
+    /// Makes the symbol table and the index of units.
+    fn prepare(&mut self) {
+        if self.symbols.is_none() {
+            let symbols = SymbolTable::read(self.symbol_elf());
+            if symbols.is_empty() && !self.has_debug_info() {
+                self.note("neither symbols nor debug information: addresses stay file+offset");
+            } else if !self.has_debug_info() {
+                self.note("no debug information: names come from the symbol table");
+            }
+            self.symbols = Some(symbols);
+        }
+        if self.debug.is_none() {
+            let mut problems = Vec::new();
+            let sections = DebugSections::new(self.info_elf(), &mut problems);
+            let supplement = self.supplement.as_ref();
+            let supplement = supplement.map(|elf| DebugSections::new(elf, &mut problems));
+            self.debug = Some(Debug {
+                dwarf: DwarfFile::new(sections, supplement, &mut problems),
+                code: CodeIndex::default(),
+                variables: None,
+                type_index: None,
+                types: TypeStore::new(),
+            });
+            self.note_all(problems);
+        }
+    }
+
+    fn prepare_variables(&mut self) {
+        self.prepare();
+        let elf = &self.elf;
+        let Some(debug) = self
+            .debug
+            .as_mut()
+            .filter(|debug| debug.variables.is_none())
+        else {
+            return;
+        };
+        let mut problems = Vec::new();
+        let is_loaded = |address| elf.is_loaded(address);
+        let view = debug.dwarf.view();
+        let variables = VariableIndex::read(&view, is_loaded, &mut problems);
+        debug.variables = Some(variables);
+        self.note_all(problems);
+    }
+
+    fn note(&mut self, message: impl Into<String>) {
+        self.diagnostics.push(&self.elf.name, message);
+    }
+
+    fn note_all(&mut self, messages: Vec<String>) {
+        for message in messages {
+            self.note(message);
+        }
+    }
+}
+
+/// The directory part of a path; empty for a bare name.
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// Where distributions put the debug information of a build id.
+fn build_id_path(id: &[u8]) -> Option<String> {
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = hex.split_at_checked(2)?;
+    (!rest.is_empty()).then(|| format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"))
+}

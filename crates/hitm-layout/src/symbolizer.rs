@@ -1,0 +1,289 @@
+//! Names for the addresses of a process, from its mappings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use crate::error::Diagnostics;
+use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile};
+
+/// A mapping of the recorded process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// The first address.
+    pub start: u64,
+    /// The address after the last one.
+    pub end: u64,
+    /// Where in the file it begins.
+    pub file_offset: u64,
+    /// The file; empty for anonymous memory; `[heap]`, `[stack]`, `[vdso]` as the kernel says.
+    pub path: String,
+    /// The build id of the file at the time of the recording, if it was recorded.
+    pub build_id: Option<Vec<u8>>,
+}
+
+impl Mapping {
+    fn is_file(&self) -> bool {
+        !self.path.is_empty() && !self.path.starts_with('[') && !self.path.starts_with("//anon")
+    }
+
+    /// What to call the memory: the file's last part, or `[anon]`.
+    fn label(&self) -> &str {
+        match self.path.as_str() {
+            "" => "[anon]",
+            path => path.rsplit('/').next().unwrap_or(path),
+        }
+    }
+}
+
+/// The name of an instruction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CodeName {
+    /// The path of the file that it is in, if it is in one.
+    pub path: Option<String>,
+    /// What is known about it; empty for an unknown address.
+    pub location: CodeLocation,
+    /// `file+0x1234` (the file's virtual address), `[vdso]+0x10`, or the bare address.
+    pub place: String,
+}
+
+impl fmt::Display for CodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function = self.location.function.as_deref().unwrap_or(&self.place);
+        match (&self.location.file, self.location.line) {
+            (Some(file), Some(line)) => {
+                let file = file.rsplit('/').next().unwrap_or(file);
+                write!(f, "{function} {file}:{line}")
+            }
+            _ => f.write_str(function),
+        }
+    }
+}
+
+/// The name of data.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DataName {
+    /// The path of the file that the object is in, if it is in one.
+    pub path: Option<String>,
+    /// The object and member; none on the heap, on stacks, and where no name is known.
+    pub location: Option<DataLocation>,
+    /// `file+0x1234` (the file's virtual address), `[heap]+0x10`, or the bare address.
+    pub place: String,
+}
+
+impl fmt::Display for DataName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.location {
+            Some(location) => location.fmt(f),
+            None => f.write_str(&self.place),
+        }
+    }
+}
+
+/// Where an address is.
+enum Place {
+    /// In a file, or in the zero-filled memory behind its data.
+    File { path: String, vaddr: u64 },
+    /// In a mapping of anything else, or of a file that cannot be read.
+    Other(String),
+}
+
+/// Returns the bytes of a file by its path.
+type Loader<'l> = dyn FnMut(&str) -> Option<Bytes> + 'l;
+
+/// Names runtime addresses. Files are loaded and indexed when an address in them is first asked for.
+pub struct Symbolizer<'l> {
+    mappings: Vec<Mapping>,
+    load: Box<Loader<'l>>,
+    files: BTreeMap<String, Option<ObjectFile>>,
+    diagnostics: Diagnostics,
+}
+
+impl fmt::Debug for Symbolizer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Symbolizer")
+            .field("mappings", &self.mappings.len())
+            .field("files", &self.files.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'l> Symbolizer<'l> {
+    /// A symbolizer for a process with these mappings. `load` returns the bytes of a file by path,
+    /// of separate debug files too; `None` when there is no such file. Mappings that overlap are
+    /// searched from the one that begins last.
+    pub fn new(
+        mut mappings: Vec<Mapping>,
+        load: impl FnMut(&str) -> Option<Bytes> + 'l,
+    ) -> Symbolizer<'l> {
+        mappings.sort_by_key(|mapping| (mapping.start, mapping.end));
+        Symbolizer {
+            mappings,
+            load: Box::new(load),
+            files: BTreeMap::new(),
+            diagnostics: Diagnostics::default(),
+        }
+    }
+
+    /// Where the instruction at a runtime address comes from.
+    pub fn code(&mut self, address: u64) -> CodeName {
+        match self.place(address) {
+            Place::File { path, vaddr } => {
+                let file = self
+                    .file(&path)
+                    .expect("a place in a file is in a loaded one");
+                let location = file.code_location(vaddr);
+                CodeName {
+                    place: file_place(&path, vaddr),
+                    path: Some(path),
+                    location,
+                }
+            }
+            Place::Other(place) => CodeName {
+                place,
+                ..CodeName::default()
+            },
+        }
+    }
+
+    /// What an access of `size` bytes at a runtime address touches.
+    pub fn data(&mut self, address: u64, size: u64) -> DataName {
+        match self.place(address) {
+            Place::File { path, vaddr } => {
+                let file = self
+                    .file(&path)
+                    .expect("a place in a file is in a loaded one");
+                let mut location = file.data_location(vaddr, size);
+                if let Some(location) = &mut location {
+                    location.object.start = address.wrapping_sub(location.offset);
+                }
+                DataName {
+                    place: file_place(&path, vaddr),
+                    path: Some(path),
+                    location,
+                }
+            }
+            Place::Other(place) => DataName {
+                place,
+                ..DataName::default()
+            },
+        }
+    }
+
+    /// The parts of all objects in a range of runtime addresses that lies in one mapping, such as a
+    /// cache line.
+    pub fn members_in(&mut self, range: Range<u64>) -> Vec<LineMember> {
+        let Place::File { path, vaddr } = self.place(range.start) else {
+            return Vec::new();
+        };
+        let bias = range.start.wrapping_sub(vaddr);
+        let end = vaddr.saturating_add(range.end.saturating_sub(range.start));
+        let file = self
+            .file(&path)
+            .expect("a place in a file is in a loaded one");
+        let mut members = file.members_in(vaddr..end);
+        for member in &mut members {
+            member.object.start = member.object.start.wrapping_add(bias);
+        }
+        members
+    }
+
+    /// The file behind a path, if it can be read: for its types and layouts.
+    pub fn file(&mut self, path: &str) -> Option<&mut ObjectFile> {
+        self.files.get_mut(path).and_then(Option::as_mut)
+    }
+
+    /// What was missing, damaged or not what was recorded, so far.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let mut all = self.diagnostics.to_vec();
+        for file in self.files.values().flatten() {
+            all.extend(file.diagnostics());
+        }
+        all
+    }
+
+    fn place(&mut self, address: u64) -> Place {
+        let after = self
+            .mappings
+            .partition_point(|mapping| mapping.start <= address);
+        let Some(index) = (0..after)
+            .rev()
+            .find(|index| address < self.mappings[*index].end)
+        else {
+            return Place::Other(format!("{address:#x}"));
+        };
+        let mapping = &self.mappings[index];
+        let into = address - mapping.start;
+        let label = mapping.label().to_owned();
+        if mapping.is_file() {
+            let offset = mapping.file_offset.saturating_add(into);
+            let place = self.place_in(index, address);
+            return place.unwrap_or_else(|| Place::Other(format!("{label}+{offset:#x}")));
+        }
+        // The zero-filled end of a file's data is anonymous memory behind its last mapping.
+        let file_before = (0..index)
+            .rev()
+            .find(|before| self.mappings[*before].is_file());
+        let place = file_before.and_then(|before| self.place_in(before, address));
+        place.unwrap_or_else(|| Place::Other(format!("{label}+{into:#x}")))
+    }
+
+    /// The address as one of the file that is mapped there.
+    fn place_in(&mut self, index: usize, address: u64) -> Option<Place> {
+        self.load_mapped(index);
+        let mapping = &self.mappings[index];
+        let file = self.files.get(&mapping.path)?.as_ref()?;
+        let first = file.file_vaddr(mapping.start, mapping.file_offset, mapping.start)?;
+        let bias = mapping.start.wrapping_sub(first);
+        let vaddr = address.wrapping_sub(bias);
+        let in_file = address < mapping.end || file.is_loaded(vaddr);
+        in_file.then(|| Place::File {
+            path: mapping.path.clone(),
+            vaddr,
+        })
+    }
+
+    /// Loads the file of a mapping, once.
+    fn load_mapped(&mut self, index: usize) {
+        let mapping = &self.mappings[index];
+        let path = mapping.path.clone();
+        if self.files.contains_key(&path) {
+            return;
+        }
+        let recorded = mapping.build_id.clone();
+        let file = match self.open(&path, recorded.as_deref()) {
+            Ok(file) => Some(file),
+            Err(problem) => {
+                self.diagnostics.push(&path, problem);
+                None
+            }
+        };
+        self.files.insert(path, file);
+    }
+
+    fn open(&mut self, path: &str, recorded: Option<&[u8]>) -> Result<ObjectFile, String> {
+        let bytes = (self.load)(path).ok_or("not found: its addresses stay file+offset")?;
+        let mut file = ObjectFile::parse(bytes, path).map_err(|error| error.to_string())?;
+        match (recorded, file.build_id()) {
+            (Some(recorded), Some(found)) if recorded != found => {
+                return Err(format!(
+                    "build id {} was recorded, the file has {}: its addresses stay file+offset",
+                    hex(recorded),
+                    hex(found)
+                ));
+            }
+            _ => {}
+        }
+        file.attach_debug_files(&mut self.load);
+        Ok(file)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn file_place(path: &str, vaddr: u64) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    format!("{name}+{vaddr:#x}")
+}

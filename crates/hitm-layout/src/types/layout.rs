@@ -1,0 +1,233 @@
+//! The layout of a structure, in pahole's words: holes, padding, cache-line boundaries.
+
+use std::sync::Arc;
+
+use super::TypeId;
+
+/// What the source calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AggregateKind {
+    /// `struct`; a Rust struct, tuple or enum with payload.
+    Struct,
+    /// C++ `class`.
+    Class,
+    /// `union`.
+    Union,
+}
+
+/// What kind of member it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemberKind {
+    /// A member of its own.
+    Field,
+    /// A bit-field.
+    BitField,
+    /// A C++ base class: its members are named as if they were the derived class's.
+    Base,
+    /// The payload of one variant of a Rust enum: it overlaps the others'.
+    Variant,
+}
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its name; none for an anonymous structure or union and for a base class.
+    pub name: Option<Arc<str>>,
+    /// Its type.
+    pub type_id: TypeId,
+    /// The type's name.
+    pub type_name: Arc<str>,
+    /// Bits from the start of the structure. Bit 0 of a byte is its least significant one.
+    pub bit_offset: u64,
+    /// Bits that it takes; 0 for a flexible array, and where the type has no layout.
+    pub bit_size: u64,
+    /// What kind of member it is.
+    pub kind: MemberKind,
+}
+
+impl Member {
+    /// The first byte that the member touches.
+    pub const fn byte_offset(&self) -> u64 {
+        self.bit_offset / 8
+    }
+
+    /// The byte after the last one that the member touches.
+    pub const fn byte_end(&self) -> u64 {
+        (self.bit_offset + self.bit_size).div_ceil(8)
+    }
+}
+
+/// Bits that belong to no member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hole {
+    /// Bits from the start of the structure.
+    pub bit_offset: u64,
+    /// Bits, at least 1.
+    pub bit_size: u64,
+}
+
+/// A member with which a new cache line begins, or within which one does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CachelineBoundary {
+    /// The line that begins, counted from 0 at the structure's start.
+    pub line: u64,
+    /// The member, as an index into [`StructLayout::members`].
+    pub member: usize,
+    /// Bytes from the member's start to the boundary; 0 when the member begins there.
+    pub bytes_into_member: u64,
+}
+
+/// The layout of a structure, class or union.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StructLayout {
+    /// Its name, without `struct`; none for an anonymous one.
+    pub name: Option<Arc<str>>,
+    /// What the source calls it.
+    pub kind: AggregateKind,
+    /// Bytes.
+    pub size: u64,
+    /// The alignment that the source demands, if it demands one.
+    pub alignment: Option<u64>,
+    /// The members, by offset; those of one offset in the order of the source.
+    pub members: Vec<Member>,
+    /// Between members, and before the first: by offset.
+    holes: Vec<Hole>,
+    padding_bits: u64,
+}
+
+impl StructLayout {
+    /// Sorts the members and finds what lies between them.
+    pub(crate) fn new(
+        name: Option<Arc<str>>,
+        kind: AggregateKind,
+        size: u64,
+        alignment: Option<u64>,
+        mut members: Vec<Member>,
+    ) -> StructLayout {
+        members.sort_by_key(|member| member.bit_offset);
+        let mut holes = Vec::new();
+        let mut covered = 0;
+        for member in &members {
+            if member.bit_offset > covered {
+                holes.push(Hole {
+                    bit_offset: covered,
+                    bit_size: member.bit_offset - covered,
+                });
+            }
+            covered = covered.max(member.bit_offset + member.bit_size);
+        }
+        StructLayout {
+            name,
+            kind,
+            size,
+            alignment,
+            members,
+            holes,
+            padding_bits: (size * 8).saturating_sub(covered),
+        }
+    }
+
+    /// The gaps before members (pahole: holes and bit holes), by offset.
+    pub fn holes(&self) -> &[Hole] {
+        &self.holes
+    }
+
+    /// Bits after the last member (pahole: padding and bit padding).
+    pub const fn padding_bits(&self) -> u64 {
+        self.padding_bits
+    }
+
+    /// Whole bytes after the last member.
+    pub const fn padding(&self) -> u64 {
+        self.padding_bits / 8
+    }
+
+    /// Bits of all holes.
+    pub fn hole_bits(&self) -> u64 {
+        self.holes.iter().map(|hole| hole.bit_size).sum()
+    }
+
+    /// Cache lines of `line_size` bytes that the structure takes when it begins at a line's start.
+    pub const fn cachelines(&self, line_size: u64) -> u64 {
+        self.size.div_ceil(line_size)
+    }
+
+    /// Bytes of the last cache line that the structure takes (pahole: last cacheline).
+    pub const fn last_cacheline(&self, line_size: u64) -> u64 {
+        self.size % line_size
+    }
+
+    /// For each line boundary inside the structure, which begins at a line's start, the member that
+    /// it falls on. Boundaries in holes are left out, and so are those of members that span more
+    /// than `usize::MAX` lines.
+    pub fn cacheline_boundaries(
+        &self,
+        line_size: u64,
+    ) -> impl Iterator<Item = CachelineBoundary> + '_ {
+        let mut next_line = 1;
+        let members = self.members.iter().enumerate();
+        let boundaries = members.flat_map(move |(index, member)| {
+            let (start, end) = (member.byte_offset(), member.byte_end());
+            let first = next_line.max(start.div_ceil(line_size));
+            let after = end.div_ceil(line_size).max(first);
+            next_line = after;
+            (first..after).map(move |line| CachelineBoundary {
+                line,
+                member: index,
+                bytes_into_member: line * line_size - start,
+            })
+        });
+        boundaries.filter(|boundary| boundary.line > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, bit_offset: u64, bit_size: u64) -> Member {
+        Member {
+            name: Some(Arc::from(name)),
+            type_id: TypeId(0),
+            type_name: Arc::from("int"),
+            bit_offset,
+            bit_size,
+            kind: MemberKind::Field,
+        }
+    }
+
+    #[test]
+    fn holes_padding_and_boundaries_in_paholes_words() {
+        // char c; <7 bytes>; long l; char big[60]; int :3 bits
+        let members = vec![
+            member("c", 0, 8),
+            member("l", 64, 64),
+            member("big", 128, 480),
+            member("bits", 608, 3),
+        ];
+        let layout = StructLayout::new(None, AggregateKind::Struct, 80, None, members);
+        let hole = Hole {
+            bit_offset: 8,
+            bit_size: 56,
+        };
+        assert_eq!(layout.holes(), [hole]);
+        assert_eq!(layout.hole_bits(), 56);
+        assert_eq!((layout.padding(), layout.padding_bits()), (3, 29));
+        assert_eq!((layout.cachelines(64), layout.last_cacheline(64)), (2, 16));
+        let boundaries: Vec<_> = layout.cacheline_boundaries(64).collect();
+        let in_big = CachelineBoundary {
+            line: 1,
+            member: 2,
+            bytes_into_member: 48,
+        };
+        assert_eq!(boundaries, [in_big]);
+    }
+
+    #[test]
+    fn overlapping_members_leave_no_hole() {
+        let members = vec![member("whole", 0, 64), member("half", 0, 32)];
+        let layout = StructLayout::new(None, AggregateKind::Union, 8, None, members);
+        assert!(layout.holes().is_empty());
+        assert_eq!(layout.padding_bits(), 0);
+    }
+}

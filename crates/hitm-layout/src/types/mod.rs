@@ -1,0 +1,209 @@
+//! Types as they lie in memory: sizes, members with bit offsets, arrays, names.
+//!
+//! A [`TypeStore`] is an arena. Invariants: a type refers only to types made before it, so that the
+//! types form no cycle; `depth` is one more than that of the deepest part and at most
+//! [`TypeStore::MAX_DEPTH`], so that recursion over parts is safe; a size fits in 63 bits.
+//! Pointers do not refer to what they point at, which is what keeps recursive types finite.
+
+mod index;
+mod layout;
+mod read;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) use index::TypeIndex;
+pub use layout::{AggregateKind, CachelineBoundary, Hole, Member, MemberKind, StructLayout};
+pub(crate) use read::TypeReader;
+
+use crate::TypeFault;
+use crate::dwarf::DieRef;
+
+/// The number of a type in its [`TypeStore`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(u32);
+
+/// One type.
+#[derive(Debug, Clone)]
+pub struct Type {
+    /// The name as its language writes it: `struct rq`, `long[4]`, `ns::Foo`'s own `Foo`.
+    pub name: Arc<str>,
+    /// Bytes, if the type has a size: a flexible array and a broken type have none.
+    pub size: Option<u64>,
+    /// What it is made of.
+    pub kind: TypeKind,
+    depth: u8,
+}
+
+/// What a type is made of.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TypeKind {
+    /// An integer, a floating-point number, a character.
+    Base,
+    /// An enumeration without payload.
+    Enum,
+    /// A pointer or reference. What it points at is only in the name.
+    Pointer,
+    /// A structure, class or union.
+    Aggregate(Arc<StructLayout>),
+    /// An array.
+    Array {
+        /// The type of an element; an array again for further dimensions.
+        element: TypeId,
+        /// Elements; none for a flexible array.
+        count: Option<u64>,
+    },
+    /// Another name for a type: a typedef or a qualifier.
+    Alias(TypeId),
+    /// A type without a layout.
+    Broken(TypeFault),
+}
+
+/// The types of one file that were asked for.
+#[derive(Debug)]
+pub struct TypeStore {
+    types: Vec<Type>,
+    by_die: BTreeMap<DieRef, TypeId>,
+    member_count: usize,
+    name_bytes: usize,
+    unknown: Option<TypeId>,
+}
+
+impl TypeStore {
+    /// How deep types may nest: members in members, elements, typedefs of typedefs.
+    pub const MAX_DEPTH: u8 = 96;
+
+    /// Types that a store holds; what comes after is [`TypeFault::TooMany`].
+    pub const MAX_TYPES: usize = 1 << 20;
+
+    /// Members of all types together.
+    const MAX_MEMBERS: usize = 1 << 22;
+
+    /// Bytes in the names of all types and members together.
+    const MAX_NAME_BYTES: usize = 1 << 28;
+
+    pub(crate) fn new() -> TypeStore {
+        TypeStore {
+            types: Vec::new(),
+            by_die: BTreeMap::new(),
+            member_count: 0,
+            name_bytes: 0,
+            unknown: None,
+        }
+    }
+
+    /// The type with this number. Panics when the number is of another store.
+    pub fn get(&self, id: TypeId) -> &Type {
+        &self.types[id.0 as usize]
+    }
+
+    /// The type behind typedefs and qualifiers.
+    pub fn resolve(&self, mut id: TypeId) -> TypeId {
+        while let TypeKind::Alias(target) = self.get(id).kind {
+            id = target;
+        }
+        id
+    }
+
+    /// The layout behind typedefs and qualifiers, if it is a structure, class or union.
+    pub fn layout(&self, id: TypeId) -> Option<&Arc<StructLayout>> {
+        match &self.get(self.resolve(id)).kind {
+            TypeKind::Aggregate(layout) => Some(layout),
+            _ => None,
+        }
+    }
+
+    /// How many types the store holds.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+
+    /// Whether nothing was asked for yet.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// Adds a type. One that breaks a limit is added as broken, with its name.
+    pub(crate) fn add(&mut self, name: &str, size: Option<u64>, kind: TypeKind) -> TypeId {
+        let deepest = match &kind {
+            TypeKind::Array { element, .. } => self.get(*element).depth,
+            TypeKind::Alias(target) => self.get(*target).depth,
+            TypeKind::Aggregate(layout) => {
+                let depths = layout
+                    .members
+                    .iter()
+                    .map(|member| self.get(member.type_id).depth);
+                depths.max().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        let fault = if deepest >= TypeStore::MAX_DEPTH {
+            Some(TypeFault::TooDeep)
+        } else if size.is_some_and(|size| size > MAX_SIZE) {
+            Some(TypeFault::TooLarge)
+        } else {
+            None
+        };
+        let (size, kind, depth) = match fault {
+            Some(fault) => (None, TypeKind::Broken(fault), 0),
+            None => (size, kind, deepest + 1),
+        };
+        if let TypeKind::Aggregate(layout) = &kind {
+            self.member_count += layout.members.len();
+        }
+        self.name_bytes += name.len();
+        let id = TypeId(self.types.len() as u32);
+        self.types.push(Type {
+            name: Arc::from(name),
+            size,
+            kind,
+            depth,
+        });
+        id
+    }
+
+    pub(crate) fn add_broken(&mut self, name: &str, fault: TypeFault) -> TypeId {
+        self.add(name, None, TypeKind::Broken(fault))
+    }
+
+    /// A type of which nothing is known: an object of it is one leaf of the object's size.
+    pub(crate) fn unknown(&mut self) -> TypeId {
+        if let Some(known) = self.unknown {
+            return known;
+        }
+        let id = self.add_broken("", TypeFault::Damaged);
+        self.unknown = Some(id);
+        id
+    }
+
+    fn is_full(&self) -> bool {
+        self.types.len() >= TypeStore::MAX_TYPES
+            || self.member_count >= TypeStore::MAX_MEMBERS
+            || self.name_bytes >= TypeStore::MAX_NAME_BYTES
+    }
+
+    /// An array of `element`, named as C does: `long[4][8]`.
+    pub(crate) fn add_array(&mut self, element: TypeId, count: Option<u64>) -> TypeId {
+        let mut innermost = element;
+        let mut dimensions = dimension(count);
+        while let TypeKind::Array { element, count } = self.get(innermost).kind {
+            dimensions.push_str(&dimension(count));
+            innermost = element;
+        }
+        let name = format!("{}{dimensions}", self.get(innermost).name);
+        let size = self.get(element).size.zip(count);
+        match size.map(|(size, count)| size.checked_mul(count)) {
+            Some(None) => self.add_broken(&name, TypeFault::TooLarge),
+            Some(size) => self.add(&name, size, TypeKind::Array { element, count }),
+            None => self.add(&name, None, TypeKind::Array { element, count }),
+        }
+    }
+}
+
+/// Largest size of a type in bytes: its bits still fit in 64 bits.
+const MAX_SIZE: u64 = 1 << 60;
+
+fn dimension(count: Option<u64>) -> String {
+    count.map_or_else(|| String::from("[]"), |count| format!("[{count}]"))
+}
