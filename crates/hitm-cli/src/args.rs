@@ -1,0 +1,31 @@
+//! What may be typed. Only names and texts here: `commands` makes sense of them.
+
+use clap::{Parser, Subcommand};
+
+/// Finds out which cache lines the threads of a program fight over, and what it costs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hitm",
+    version,
+    after_help = "\
+Exit codes:
+  0   done (hitm record: the recorded program's own exit code)
+  1   a condition of --fail-on holds
+  2   wrong usage, or something cannot be read or written
+  3   something is missing on this host; the message says what to install
+  70  an internal error of hitm
+
+Results go to standard output, everything else to standard error.
+Colours are used on a terminal only, and not when NO_COLOR is set."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One subcommand each; each has a file of its name in `commands`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what hitm can do on this host, and what to install for the rest
+    Doctor,
+}

@@ -1,0 +1,60 @@
+//! `hitm doctor`.
+
+use anyhow::Result;
+use hitm::doctor::{Finding, doctor};
+
+use crate::{Exit, Terminal};
+
+pub(super) fn run(terminal: &mut Terminal) -> Result<Exit> {
+    let findings = doctor();
+    terminal.out(&text(&findings, terminal.color()))?;
+    let works = findings.iter().all(|finding| finding.works);
+    Ok(if works { Exit::Done } else { Exit::Missing })
+}
+
+fn text(findings: &[Finding], color: bool) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let (mark, code) = if finding.works {
+            ("ok     ", "32")
+        } else {
+            ("missing", "31")
+        };
+        let mark = if color {
+            format!("\x1b[{code}m{mark}\x1b[0m")
+        } else {
+            mark.to_owned()
+        };
+        text.push_str(&format!(
+            "{mark}  {}: {}\n",
+            finding.subject, finding.detail
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn what_works_and_what_is_missing() {
+        let finding = |subject: &str, works| Finding {
+            subject: subject.to_owned(),
+            detail: "as found".to_owned(),
+            works,
+        };
+        let findings = [
+            finding("record x86_64 programs", true),
+            finding("record others", false),
+        ];
+        expect![[r#"
+            ok       record x86_64 programs: as found
+            missing  record others: as found
+        "#]]
+        .assert_eq(&text(&findings, false));
+        assert!(text(&findings, true).starts_with("\x1b[32mok     \x1b[0m  record"));
+    }
+}

@@ -1,0 +1,63 @@
+//! How a run ends.
+
+use std::io;
+
+use anyhow::Error;
+use hitm::record::RecordError;
+
+/// The meaning of the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything was done.
+    Done,
+    /// Wrong usage, or something cannot be read or written.
+    Usage,
+    /// Something is missing on this host.
+    Missing,
+    /// A bug in hitm.
+    Internal,
+}
+
+impl Exit {
+    /// The number that the process ends with.
+    pub const fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Usage => 2,
+            Exit::Missing => 3,
+            // `EX_SOFTWARE` of sysexits.h; not 101, which any Rust program may end with.
+            Exit::Internal => 70,
+        }
+    }
+
+    /// What an error of the facade means.
+    pub(crate) fn of(error: &Error) -> Exit {
+        match error.downcast_ref::<RecordError>() {
+            Some(RecordError::Tools(_)) => Exit::Missing,
+            _ => Exit::Usage,
+        }
+    }
+}
+
+/// Whether the reader of our output went away, as `head` does: no error of ours.
+pub(crate) fn is_broken_pipe(error: &Error) -> bool {
+    error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_pipe_is_found_below_its_context() {
+        let broken = Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(is_broken_pipe(&broken.context("cannot write").unwrap_err()));
+        let other = Err::<(), _>(io::Error::from(io::ErrorKind::NotFound));
+        assert!(!is_broken_pipe(&other.context("cannot write").unwrap_err()));
+    }
+}

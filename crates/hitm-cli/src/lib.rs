@@ -1,0 +1,106 @@
+//! The `hitm` command as a library, so that tests can run it without a process.
+//!
+//! [`run`] goes from arguments to an [`Exit`]: `args` says what may be typed, `commands` has one file
+//! for each subcommand, which turns its arguments into a configuration, calls one function of the
+//! facade and writes the answer. Results go to standard output, everything else to standard error.
+
+mod args;
+mod commands;
+mod exit;
+mod terminal;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use args::Args;
+pub use exit::Exit;
+pub use terminal::Terminal;
+
+/// What is said after an internal error.
+pub const PLEASE_REPORT: &str =
+    "this is a bug in hitm: please report it with the command that you ran and the lines above";
+
+/// Runs one command line, the program's name first.
+pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> Exit {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => return explain(&error, terminal),
+    };
+    match commands::run(args.command, terminal) {
+        Ok(exit) => exit,
+        Err(error) if exit::is_broken_pipe(&error) => Exit::Done,
+        Err(error) => {
+            terminal.error(&error);
+            Exit::of(&error)
+        }
+    }
+}
+
+/// Help and version are results, everything else is an error of usage.
+fn explain(error: &clap::Error, terminal: &mut Terminal) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nobody is left to read it when writing fails.
+            let _ = terminal.out(&terminal.rendered(error));
+            Exit::Done
+        }
+        _ => {
+            let text = terminal.rendered(error);
+            // An error gets our name before it, as everywhere; the help that clap shows when nothing
+            // was typed does not.
+            let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            terminal.err(&if is_help {
+                text
+            } else {
+                format!("hitm: {text}")
+            });
+            Exit::Usage
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Refuses every byte in one way.
+    struct Refusing(io::ErrorKind);
+
+    impl io::Write for Refusing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn exit_when_output_is_refused(kind: io::ErrorKind) -> Exit {
+        let mut terminal = Terminal::new(Box::new(Refusing(kind)), Box::new(io::sink()), false);
+        run(["hitm", "doctor"].map(OsString::from), &mut terminal)
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_no_error() {
+        assert_eq!(
+            exit_when_output_is_refused(io::ErrorKind::BrokenPipe),
+            Exit::Done
+        );
+        assert_eq!(
+            exit_when_output_is_refused(io::ErrorKind::StorageFull),
+            Exit::Usage
+        );
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+}

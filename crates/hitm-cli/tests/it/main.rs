@@ -1,0 +1,124 @@
+//! The command as a user meets it: what it prints where, and how it ends.
+
+use std::process::{Command, Stdio};
+
+use expect_test::{Expect, expect};
+
+/// Runs `hitm` and compares standard output, standard error and exit code.
+fn check(args: &[&str], expected: Expect) {
+    let output = Command::new(env!("CARGO_BIN_EXE_hitm"))
+        .args(args)
+        .stdin(Stdio::null())
+        .env("COLUMNS", "100")
+        .output()
+        .expect("hitm starts");
+    let text = |bytes| String::from_utf8(bytes).expect("hitm prints UTF-8");
+    let code = output
+        .status
+        .code()
+        .map_or("signal".to_owned(), |code| code.to_string());
+    let (out, err) = (text(output.stdout), text(output.stderr));
+    expected.assert_eq(&format!(
+        "exit code {code}\n-- stdout\n{out}-- stderr\n{err}"
+    ));
+}
+
+#[test]
+fn help_is_a_result() {
+    check(
+        &["--help"],
+        expect![[r#"
+            exit code 0
+            -- stdout
+            Finds out which cache lines the threads of a program fight over, and what it costs
+
+            Usage: hitm <COMMAND>
+
+            Commands:
+              doctor  Say what hitm can do on this host, and what to install for the rest
+              help    Print this message or the help of the given subcommand(s)
+
+            Options:
+              -h, --help     Print help
+              -V, --version  Print version
+
+            Exit codes:
+              0   done (hitm record: the recorded program's own exit code)
+              1   a condition of --fail-on holds
+              2   wrong usage, or something cannot be read or written
+              3   something is missing on this host; the message says what to install
+              70  an internal error of hitm
+
+            Results go to standard output, everything else to standard error.
+            Colours are used on a terminal only, and not when NO_COLOR is set.
+            -- stderr
+        "#]],
+    );
+}
+
+#[test]
+fn an_unknown_command_is_wrong_usage() {
+    check(
+        &["recrod"],
+        expect![[r#"
+        exit code 2
+        -- stdout
+        -- stderr
+        hitm: error: unrecognized subcommand 'recrod'
+
+        Usage: hitm <COMMAND>
+
+        For more information, try '--help'.
+    "#]],
+    );
+}
+
+#[test]
+fn no_command_is_wrong_usage() {
+    check(
+        &[],
+        expect![[r#"
+            exit code 2
+            -- stdout
+            -- stderr
+            Finds out which cache lines the threads of a program fight over, and what it costs
+
+            Usage: hitm <COMMAND>
+
+            Commands:
+              doctor  Say what hitm can do on this host, and what to install for the rest
+              help    Print this message or the help of the given subcommand(s)
+
+            Options:
+              -h, --help     Print help
+              -V, --version  Print version
+
+            Exit codes:
+              0   done (hitm record: the recorded program's own exit code)
+              1   a condition of --fail-on holds
+              2   wrong usage, or something cannot be read or written
+              3   something is missing on this host; the message says what to install
+              70  an internal error of hitm
+
+            Results go to standard output, everything else to standard error.
+            Colours are used on a terminal only, and not when NO_COLOR is set.
+        "#]],
+    );
+}
+
+#[test]
+fn an_unknown_option_is_wrong_usage() {
+    check(
+        &["doctor", "--fast"],
+        expect![[r#"
+        exit code 2
+        -- stdout
+        -- stderr
+        hitm: error: unexpected argument '--fast' found
+
+        Usage: hitm doctor
+
+        For more information, try '--help'.
+    "#]],
+    );
+}
