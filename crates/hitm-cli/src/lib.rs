@@ -10,6 +10,7 @@ mod exit;
 mod terminal;
 
 use std::ffi::OsString;
+use std::panic::{self, PanicHookInfo, UnwindSafe};
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -18,9 +19,29 @@ use args::Args;
 pub use exit::Exit;
 pub use terminal::Terminal;
 
-/// What is said after an internal error.
-pub const PLEASE_REPORT: &str =
+const PLEASE_REPORT: &str =
     "this is a bug in hitm: please report it with the command that you ran and the lines above";
+
+/// Runs `action`; a panic in it becomes a message on standard error and [`Exit::Internal`].
+pub fn guarded(action: impl FnOnce() -> Exit + UnwindSafe) -> Exit {
+    panic::set_hook(Box::new(|info| Terminal::complain(&internal_error(info))));
+    panic::catch_unwind(action).unwrap_or_else(|_| {
+        Terminal::complain(PLEASE_REPORT);
+        Exit::Internal
+    })
+}
+
+/// What replaces Rust's own message: the place is what a report of the bug needs.
+fn internal_error(info: &PanicHookInfo<'_>) -> String {
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let payload = info.payload();
+    let message = payload.downcast_ref::<String>().map(String::as_str);
+    let message = message.or(payload.downcast_ref::<&str>().copied());
+    format!(
+        "internal error at {place}: {}",
+        message.unwrap_or("no message")
+    )
+}
 
 /// Runs one command line, the program's name first.
 pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> Exit {
@@ -97,6 +118,14 @@ mod tests {
             exit_when_output_is_refused(io::ErrorKind::StorageFull),
             Exit::Usage
         );
+    }
+
+    #[test]
+    fn a_panic_has_an_exit_code_of_its_own() {
+        let before = panic::take_hook();
+        let exit = guarded(|| panic!("as the test wants"));
+        panic::set_hook(before);
+        assert_eq!((exit, exit.code()), (Exit::Internal, 70));
     }
 
     #[test]
