@@ -114,6 +114,12 @@ impl<'a> Cursor<'a> {
         self.varint_rest(low)
     }
 
+    /// The next varint when `is_there`, else 0.
+    #[inline(always)]
+    pub(crate) fn varint_if(&mut self, is_there: bool) -> Result<u64, DecodeFault> {
+        if is_there { self.varint() } else { Ok(0) }
+    }
+
     #[inline(never)]
     fn varint_rest(&mut self, mut value: u64) -> Result<u64, DecodeFault> {
         for shift in (14..64).step_by(7) {

@@ -105,12 +105,7 @@ pub fn decode_block<V: Visitor>(
 ) -> Result<BlockSummary, DecodeError> {
     let mut decoder = BlockDecoder::new(bytes);
     while !decoder.cursor.is_at_end() {
-        match decoder.step() {
-            Ok(Step::Access(access, outcome)) => visitor.access(&access, &outcome),
-            Ok(Step::Other(record)) => visitor.record(record),
-            Ok(Step::Unknown) => {}
-            Err(error) => return Err(error),
-        }
+        decoder.step(visitor)?;
     }
     Ok(decoder.summary)
 }
@@ -142,14 +137,14 @@ impl<'a> BlockDecoder<'a> {
         self.summary
     }
 
-    /// Decodes the record that begins here; there must be at least one byte.
+    /// Decodes the record that begins here into `visitor`; there must be at least one byte.
     #[inline(always)]
-    fn step(&mut self) -> Result<Step, DecodeError> {
+    fn step<V: Visitor>(&mut self, visitor: &mut V) -> Result<(), DecodeError> {
         let offset = self.cursor.position();
-        match self.try_step() {
-            Ok(step) => {
+        match self.try_step(visitor) {
+            Ok(()) => {
                 self.summary.record_count += 1;
-                Ok(step)
+                Ok(())
             }
             Err(fault) => Err(DecodeError {
                 record: self.summary.record_count,
@@ -160,20 +155,19 @@ impl<'a> BlockDecoder<'a> {
     }
 
     #[inline(always)]
-    fn try_step(&mut self) -> Result<Step, DecodeFault> {
+    fn try_step<V: Visitor>(&mut self, visitor: &mut V) -> Result<(), DecodeFault> {
         let head = self.cursor.byte()?;
         if head & HEAD_ACCESS != 0 {
             let (access, outcome) = self.state.access(head, &mut self.cursor)?;
-            return Ok(Step::Access(access, outcome));
+            visitor.access(&access, &outcome);
+            return Ok(());
         }
         let payload = self.cursor.bytes()?;
         match other::decode(head, payload)? {
-            Some(record) => Ok(Step::Other(record)),
-            None => {
-                self.summary.unknown_count += 1;
-                Ok(Step::Unknown)
-            }
+            Some(record) => visitor.record(record),
+            None => self.summary.unknown_count += 1,
         }
+        Ok(())
     }
 }
 
@@ -181,28 +175,35 @@ impl Iterator for BlockDecoder<'_> {
     type Item = Result<Record, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let mut last = Last(None);
         while !self.has_failed && !self.cursor.is_at_end() {
-            match self.step() {
-                Ok(Step::Access(access, outcome)) => {
-                    return Some(Ok(Record::Access { access, outcome }));
-                }
-                Ok(Step::Other(record)) => return Some(Ok(record)),
-                Ok(Step::Unknown) => {}
-                Err(error) => {
-                    self.has_failed = true;
-                    return Some(Err(error));
-                }
+            if let Err(error) = self.step(&mut last) {
+                self.has_failed = true;
+                return Some(Err(error));
+            }
+            if let Some(record) = last.0.take() {
+                return Some(Ok(record));
             }
         }
         None
     }
 }
 
-/// What one step found.
-enum Step {
-    Access(Access, Outcome),
-    Other(Record),
-    Unknown,
+/// Keeps the record that was decoded last; a record of unknown kind leaves it empty.
+struct Last(Option<Record>);
+
+impl Visitor for Last {
+    #[inline(always)]
+    fn access(&mut self, access: &Access, outcome: &Outcome) {
+        self.0 = Some(Record::Access {
+            access: *access,
+            outcome: *outcome,
+        });
+    }
+
+    fn record(&mut self, record: Record) {
+        self.0 = Some(record);
+    }
 }
 
 /// A code address, and the line that it touched last.
@@ -216,7 +217,8 @@ struct Code {
 #[derive(Debug, Default)]
 struct State {
     last_time: u64,
-    last_actor: Option<(ThreadId, CpuId)>,
+    /// Index of the last actor; before the first, one that no access may refer to.
+    last_actor: u64,
     last_code: u64,
     last_new_line: u64,
     last_line: u64,
@@ -270,29 +272,27 @@ impl State {
         head: u8,
         cursor: &mut Cursor<'_>,
     ) -> Result<(ThreadId, CpuId), DecodeFault> {
-        let actor = if head & HEAD_SAME_ACTOR != 0 {
-            match self.last_actor {
-                Some(actor) => return Ok(actor),
-                None => return Err(unknown("thread", 0, 0)),
-            }
+        let is_same = head & HEAD_SAME_ACTOR != 0;
+        let reference = cursor.varint_if(!is_same)?;
+        if !is_same && reference == 0 {
+            let actor = (
+                ThreadId(cursor.narrow("thread")?),
+                CpuId(cursor.narrow("cpu")?),
+            );
+            self.last_actor = self.actors.len() as u64;
+            self.actors.push(actor);
+            return Ok(actor);
+        }
+        let index = if is_same {
+            self.last_actor
         } else {
-            match cursor.varint()? {
-                0 => {
-                    let actor = (
-                        ThreadId(cursor.narrow("thread")?),
-                        CpuId(cursor.narrow("cpu")?),
-                    );
-                    self.actors.push(actor);
-                    actor
-                }
-                found => match self.actors.get((found - 1) as usize) {
-                    Some(&actor) => actor,
-                    None => return Err(unknown("thread", found - 1, self.actors.len())),
-                },
-            }
+            reference - 1
         };
-        self.last_actor = Some(actor);
-        Ok(actor)
+        self.last_actor = index;
+        match self.actors.get(index as usize) {
+            Some(&actor) => Ok(actor),
+            None => Err(unknown("thread", index, self.actors.len())),
+        }
     }
 
     /// The index of the instruction among those that the block has introduced.
@@ -317,22 +317,23 @@ impl State {
     fn place(&mut self, code: usize, cursor: &mut Cursor<'_>) -> Result<(u64, u8), DecodeFault> {
         let place = cursor.byte()?;
         let expected = self.codes[code].line;
-        let line = match place >> PLACE_LINE_SHIFT {
-            LINE_SAME => expected,
-            LINE_NEXT => expected + 1, // At most LINE_MAX + 1, which is refused below.
-            LINE_KNOWN => {
-                let found = cursor.varint()?;
-                match self.lines.get(found as usize) {
-                    Some(&line) => line,
-                    None => return Err(unknown("line", found, self.lines.len())),
-                }
-            }
-            _ => {
-                let line = undelta(self.last_new_line, cursor.varint()?);
-                self.last_new_line = line;
-                self.lines.push(line);
-                line
-            }
+        let how = place >> PLACE_LINE_SHIFT;
+        let line = if how == LINE_NEW {
+            let line = undelta(self.last_new_line, cursor.varint()?);
+            self.last_new_line = line;
+            self.lines.push(line);
+            line
+        } else {
+            let is_known = how == LINE_KNOWN;
+            let index = cursor.varint_if(is_known)?;
+            let known = match self.lines.get(index as usize) {
+                Some(&line) => line,
+                None if is_known => return Err(unknown("line", index, self.lines.len())),
+                None => 0,
+            };
+            // The line after the last is refused below.
+            let expected = expected + u64::from(how == LINE_NEXT);
+            if is_known { known } else { expected }
         };
         if line > LINE_MAX {
             return Err(DecodeFault::OutOfRange {
@@ -353,24 +354,24 @@ impl State {
                 found: flags & OUTCOME_SOURCE_MASK,
             });
         };
-        if flags & OUTCOME_BASE != 0 {
-            self.last_base[source as usize] = cursor.varint()?;
+        let has_base = flags & OUTCOME_BASE != 0;
+        let given_base = cursor.varint_if(has_base)?;
+        let last_base = &mut self.last_base[source as usize];
+        *last_base = if has_base { given_base } else { *last_base };
+        let queued = cursor.varint_if(flags & OUTCOME_QUEUED != 0)?;
+        let latency = last_base.wrapping_add(queued);
+        let how = flags >> OUTCOME_STALL_SHIFT & 3;
+        if how > STALL_EXPLICIT {
+            return Err(DecodeFault::Reserved {
+                field: "stall",
+                found: how,
+            });
         }
-        let queued = match flags & OUTCOME_QUEUED {
-            0 => 0,
-            _ => cursor.varint()?,
-        };
-        let latency = self.last_base[source as usize].wrapping_add(queued);
-        let stall = match flags >> OUTCOME_STALL_SHIFT & 3 {
-            STALL_ZERO => 0,
-            STALL_LATENCY => latency,
-            STALL_EXPLICIT => cursor.varint()?,
-            found => {
-                return Err(DecodeFault::Reserved {
-                    field: "stall",
-                    found,
-                });
-            }
+        let given_stall = cursor.varint_if(how == STALL_EXPLICIT)?;
+        let stall = if how == STALL_LATENCY {
+            latency
+        } else {
+            given_stall
         };
         Ok(Outcome {
             source,
