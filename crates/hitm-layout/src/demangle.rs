@@ -14,9 +14,9 @@ pub(crate) fn demangle(symbol: &str) -> String {
     if symbol.len() > MAX_MANGLED {
         return cut(symbol).to_owned();
     }
-    // A C++ function may end like a hash of Rust's legacy scheme, which therefore goes first only
-    // when it accepts the whole name.
-    if let Ok(rust) = rustc_demangle::try_demangle(symbol) {
+    if is_rust(symbol)
+        && let Ok(rust) = rustc_demangle::try_demangle(symbol)
+    {
         let mut out = BoundedText::default();
         if write!(out, "{rust:#}").is_ok() {
             return out.text;
@@ -31,6 +31,17 @@ pub(crate) fn demangle(symbol: &str) -> String {
     cut(symbol).to_owned()
 }
 
+/// Whether the name is one of Rust's. Its legacy scheme looks like C++, but for the hash that ends
+/// the path.
+fn is_rust(symbol: &str) -> bool {
+    const HASH: usize = 16;
+    let has_hash = |at: usize| {
+        let hash = symbol.as_bytes().get(at + 3..at + 3 + HASH);
+        hash.is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit))
+    };
+    symbol.starts_with("_R") || symbol.match_indices("17h").any(|(at, _)| has_hash(at))
+}
+
 fn demangle_cpp(symbol: &str) -> Option<String> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(64);
     let parsed = cpp_demangle::Symbol::new_with_options(symbol, &parse).ok()?;
@@ -40,7 +51,7 @@ fn demangle_cpp(symbol: &str) -> Option<String> {
         .recursion_limit(64);
     let mut out = BoundedText::default();
     parsed.structured_demangle(&mut out, &show).ok()?;
-    Some(out.text)
+    Some(out.text.replace("_GLOBAL__N_1", "(anonymous namespace)"))
 }
 
 /// `text`, cut to [`MAX_NAME`] bytes at a character's boundary.
@@ -80,6 +91,10 @@ mod tests {
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("_ZN2ns7Counter4hitsE"), "ns::Counter::hits");
         assert_eq!(demangle("_ZN2ns4bumpEi"), "ns::bump");
+        assert_eq!(
+            demangle("_ZN3net12_GLOBAL__N_16hiddenE"),
+            "net::(anonymous namespace)::hidden"
+        );
         assert_eq!(demangle("_ZZN2ns4bumpEiE5calls"), "ns::bump(int)::calls");
         assert_eq!(
             demangle("_ZN4demo5STATS17h0123456789abcdefE"),

@@ -10,7 +10,7 @@ use crate::elf::Elf;
 use crate::error::Diagnostics;
 use crate::path::{AccessPath, LeafList};
 use crate::symbols::SymbolTable;
-use crate::types::{StructLayout, TypeId, TypeIndex, TypeKind, TypeReader, TypeStore};
+use crate::types::{MAX_SIZE, StructLayout, TypeId, TypeIndex, TypeKind, TypeReader, TypeStore};
 use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment, TypeFault};
 
 /// An executable or shared library.
@@ -240,7 +240,7 @@ impl ObjectFile {
         let next = symbols.next_data_start(symbol.address);
         let size = match symbol.size {
             0 => next.map_or(1, |next| next - symbol.address),
-            size => size,
+            size => size.min(MAX_SIZE),
         };
         let is_inside = vaddr - symbol.address < size;
         is_inside.then(|| DataObject {
@@ -332,20 +332,41 @@ impl ObjectFile {
         let type_die = view.variable_type(variable)?;
         let type_id = TypeReader::new(&mut debug.types, &view).read(type_die);
         let found = debug.types.get(type_id);
+        let symbol_size = symbol_size.min(MAX_SIZE);
         // A symbol may be larger: an initialised flexible array is not in the type's size.
         let size = found.size.unwrap_or(0).max(symbol_size);
         if size == 0 {
             return None;
         }
         let name = debug.variables.as_ref()?.name(&view, variable);
+        let type_name = Some(found.name.to_string());
+        let name = match name {
+            // The namespace of a definition outside of it is only in the symbol.
+            Some(name) if variable.has_scope() => name,
+            name => self
+                .qualified_symbol(variable.address)
+                .or(name)
+                .unwrap_or_default(),
+        };
         Some(DataObject {
-            name: name.unwrap_or_else(|| String::from("(unnamed)")),
+            name,
             start: variable.address,
             size,
             type_id: Some(type_id),
-            type_name: Some(found.name.to_string()),
+            type_name,
             source: NameSource::Dwarf,
         })
+    }
+
+    /// The name of the object symbol at an address, if it is mangled: then it has the namespaces.
+    fn qualified_symbol(&self, address: u64) -> Option<String> {
+        let symbols = self.symbols.as_ref()?;
+        let symbol = symbols
+            .data(address)
+            .filter(|symbol| symbol.address == address)?;
+        let raw = symbols.name(self.symbol_elf(), symbol);
+        let name = demangle(&raw);
+        (name != raw).then_some(name)
     }
 
     /// The file that debug information comes from.

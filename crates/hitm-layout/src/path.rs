@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::types::{Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
+use crate::types::{MAX_SIZE, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// What a leaf is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +92,7 @@ impl LeafList {
         range: Range<u64>,
         whole_byte_arrays: bool,
     ) -> LeafList {
+        let object_size = object_size.min(MAX_SIZE);
         let mut finder = Finder {
             store,
             wanted: range.start..range.end.min(object_size),

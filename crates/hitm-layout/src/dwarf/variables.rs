@@ -17,6 +17,13 @@ pub(crate) struct Variable {
     scope: Option<u32>,
 }
 
+impl Variable {
+    /// Whether the entry lies in a namespace, type or function.
+    pub(crate) const fn has_scope(&self) -> bool {
+        self.scope.is_some()
+    }
+}
+
 /// A namespace, type or function around a variable.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
@@ -146,7 +153,9 @@ impl VariableIndex {
     pub(crate) fn name(&self, view: &View<'_>, variable: Variable) -> Option<String> {
         let (unit, entry) = view.fetch(variable.die)?;
         let (linkage, plain) = view.names(&unit, &entry);
-        if let Some(linkage) = linkage {
+        // A C++ function's static has the parameters in its linkage name: its scopes read better.
+        let reads_well = |linkage: &String| !linkage.starts_with("_ZZ") || !variable.has_scope();
+        if let Some(linkage) = linkage.filter(reads_well) {
             return Some(demangle(&linkage));
         }
         let mut parts = vec![plain?];

@@ -202,7 +202,7 @@ impl TypeStore {
 }
 
 /// Largest size of a type in bytes: its bits still fit in 64 bits.
-const MAX_SIZE: u64 = 1 << 60;
+pub(crate) const MAX_SIZE: u64 = 1 << 60;
 
 fn dimension(count: Option<u64>) -> String {
     count.map_or_else(|| String::from("[]"), |count| format!("[{count}]"))

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use gimli::{AttributeValue, DwTag};
 
-use super::{AggregateKind, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
+use super::{
+    AggregateKind, MAX_SIZE, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore,
+};
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Slice, Unit, View, Walker};
 
@@ -16,6 +18,9 @@ const MAX_MEMBERS: usize = 1 << 16;
 
 /// Dimensions of one array.
 const MAX_DIMENSIONS: usize = 16;
+
+/// How deep reading goes: the broken type at the end and what is around it fit in the store's depth.
+const MAX_UNDER_WAY: usize = TypeStore::MAX_DEPTH as usize - 2;
 
 /// Reads types into a store.
 pub(crate) struct TypeReader<'s, 'v, 'a> {
@@ -41,7 +46,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         }
         let fault = if self.under_way.contains(&at) {
             Some(TypeFault::Cyclic)
-        } else if self.under_way.len() >= usize::from(TypeStore::MAX_DEPTH) {
+        } else if self.under_way.len() >= MAX_UNDER_WAY {
             Some(TypeFault::TooDeep)
         } else if self.store.is_full() {
             Some(TypeFault::TooMany)
@@ -159,6 +164,9 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
                 None => self.broken(die.at, TypeFault::DeclarationOnly),
             };
         };
+        if size > MAX_SIZE {
+            return self.broken(die.at, TypeFault::TooLarge);
+        }
         let kind = match die.tag {
             gimli::DW_TAG_class_type => AggregateKind::Class,
             gimli::DW_TAG_union_type => AggregateKind::Union,
