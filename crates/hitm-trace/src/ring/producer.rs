@@ -54,6 +54,7 @@ impl AsMut<[u8]> for SlotBuffer {
 }
 
 /// The one producer of a ring. In a forked child it must not be used: the ring is the parent's.
+/// Dropping it does nothing to the ring, so that a child may.
 #[derive(Debug)]
 pub struct Producer {
     shared: Shared,
