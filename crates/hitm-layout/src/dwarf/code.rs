@@ -145,7 +145,7 @@ impl CodeIndex {
         let inlined_from = callers.iter().rev().zip(calls).map(|(caller, call)| Frame {
             function: caller.name.clone(),
             file: call.and_then(|(file, _)| file_name(file)),
-            line: call.map(|(_, line)| line),
+            line: call.map(|(_, line)| line).filter(|line| *line != 0),
         });
         Ok(Some(CodeLocation {
             function: innermost.name.clone(),

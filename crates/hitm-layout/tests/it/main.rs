@@ -4,4 +4,5 @@
 mod fixture;
 mod hostile;
 mod languages;
+mod oracle;
 mod separate_debug;

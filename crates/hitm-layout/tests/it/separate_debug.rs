@@ -1,1 +1,147 @@
-//! x
+//! Debug information in other files, missing files, and files that are not what was recorded.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::process::Command;
+
+use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer};
+
+use crate::fixture::{Fixture, load, mappings};
+
+fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}");
+}
+
+/// Compiles the C fixture and moves its debug information to `members.debug`.
+fn split_fixture() -> (Fixture, String, String) {
+    let flags = ["-g", "-O1", "-no-pie", "-Wl,--build-id"];
+    let fixture = Fixture::compile("cc", "members.c", &flags);
+    let program = fixture.program.to_str().unwrap().to_owned();
+    let debug = format!("{program}.debug");
+    run("objcopy", &["--only-keep-debug", &program, &debug]);
+    run("strip", &[&program]);
+    (fixture, program, debug)
+}
+
+fn address_of(output: &str, name: &str) -> u64 {
+    let prefix = format!("member|{name}|0x");
+    let line = output.lines().find_map(|line| line.strip_prefix(&prefix));
+    u64::from_str_radix(line.unwrap().split('|').next().unwrap(), 16).unwrap()
+}
+
+#[test]
+fn debug_link_and_build_id() {
+    let (fixture, program, debug) = split_fixture();
+    let address = address_of(&fixture.run(), "f.lock.owner");
+    let mut by_id = ObjectFile::parse(load(&program).unwrap(), &program).unwrap();
+    let hex: String = by_id
+        .build_id()
+        .unwrap()
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    let wanted = format!("/usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+    by_id.attach_debug_files(&mut |path| (path == wanted).then(|| load(&debug)).flatten());
+    let found = by_id.data_location(address, 4).unwrap();
+    assert_eq!(found.to_string(), "f.lock.owner");
+    assert_eq!(by_id.diagnostics(), []);
+
+    let link = format!("--add-gnu-debuglink={debug}");
+    run("objcopy", &[&link, &program]);
+    let mut by_link = ObjectFile::parse(load(&program).unwrap(), &program).unwrap();
+    by_link.attach_debug_files(&mut |path| load(path));
+    assert_eq!(by_link.data_location(address, 4), Some(found));
+
+    // Another program's debug file under the right name is refused.
+    let other = Fixture::compile("cc", "members.c", &["-g", "-O0", "-Wl,--build-id"]);
+    std::fs::copy(&other.program, &debug).unwrap();
+    let mut wrong = ObjectFile::parse(load(&program).unwrap(), &program).unwrap();
+    wrong.attach_debug_files(&mut |path| load(path));
+    assert!(!wrong.has_debug_info());
+    let message = wrong.diagnostics()[0].to_string();
+    assert!(
+        message.ends_with("members.debug has another build id: not used"),
+        "{message}"
+    );
+}
+
+#[test]
+fn fewer_symbols_give_poorer_names() {
+    let fixture = Fixture::compile("cc", "members.c", &["-g0", "-O0"]);
+    let output = fixture.run();
+    let program = fixture.program.to_str().unwrap().to_owned();
+    let address = address_of(&output, "f.lock.owner");
+    let name = |expected_start: &str| {
+        let mut symbolizer = Symbolizer::new(mappings(&output), load);
+        let name = symbolizer.data(address, 4).to_string();
+        assert!(name.starts_with(expected_start), "{name}");
+        let line = symbolizer.members_in(address & !63..(address & !63) + 64);
+        (
+            name,
+            line.len(),
+            symbolizer.diagnostics()[0].message.clone(),
+        )
+    };
+    let (with_symbols, line, why) = name("f+");
+    let object = address_of(&output, "f.tag");
+    assert_eq!(with_symbols, format!("f+{}", address - object));
+    assert!(line > 0);
+    assert_eq!(
+        why,
+        "no debug information: names come from the symbol table"
+    );
+    run("strip", &[&program]);
+    let (_, line, why) = name("members+0x");
+    assert_eq!(line, 0);
+    assert_eq!(
+        why,
+        "neither symbols nor debug information: addresses stay file+offset"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_a_diagnostic() {
+    let fixture = Fixture::compile("cc", "members.c", &["-g", "-O0", "-Wl,--build-id"]);
+    let output = fixture.run();
+    let address = address_of(&output, "plain");
+    let program = fixture.program.to_str().unwrap();
+    let of_program = |mapping: &&mut Mapping| mapping.path == program;
+
+    let mut changed = mappings(&output);
+    for mapping in changed.iter_mut().filter(of_program) {
+        mapping.build_id = Some(vec![0xab; 20]);
+    }
+    let mut symbolizer = Symbolizer::new(changed, load);
+    let name = symbolizer.data(address, 4).to_string();
+    assert!(
+        name.starts_with("members+0x") || name.starts_with("[anon]+0x"),
+        "{name}"
+    );
+    let message = symbolizer.diagnostics()[0].to_string();
+    assert!(message.contains("build id abababab"), "{message}");
+
+    let asked = RefCell::new(0);
+    let mut symbolizer = Symbolizer::new(mappings(&output), |_: &str| -> Option<Bytes> {
+        *asked.borrow_mut() += 1;
+        None
+    });
+    symbolizer.data(address, 4);
+    symbolizer.code(address);
+    assert_eq!(*asked.borrow(), 1, "a missing file is asked for once");
+    let message = &symbolizer.diagnostics()[0].message;
+    assert_eq!(message, "not found: its addresses stay file+offset");
+
+    let mut symbolizer = Symbolizer::new(mappings(&output), load);
+    assert_eq!(symbolizer.data(0x10, 4).to_string(), "0x10");
+    let stack = mappings(&output)
+        .into_iter()
+        .find(|m| m.path == "[stack]")
+        .unwrap();
+    assert_eq!(
+        symbolizer.data(stack.start + 8, 4).to_string(),
+        "[stack]+0x8"
+    );
+    let deleted = Path::new("/nowhere/at/all (deleted)");
+    assert!(load(deleted.to_str().unwrap()).is_none());
+}
