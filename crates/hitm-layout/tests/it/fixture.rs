@@ -46,7 +46,7 @@ impl Fixture {
     /// Runs the program and checks every line. Returns how many were checked.
     pub(crate) fn check(&self) -> usize {
         let output = self.run();
-        let mut symbolizer = Symbolizer::new(mappings(&output), |path| load(path));
+        let mut symbolizer = Symbolizer::new(mappings(&output), load);
         let mut checked = 0;
         for line in output.lines().filter(|line| !line.starts_with("map|")) {
             let fields: Vec<&str> = line.split('|').collect();

@@ -48,7 +48,7 @@ static REAL: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 });
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn arbitrary_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..2000), header in any::<bool>()) {
