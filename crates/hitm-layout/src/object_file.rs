@@ -187,7 +187,9 @@ impl ObjectFile {
         let object = self.data_object(vaddr)?;
         let offset = vaddr - object.start;
         let end = offset.saturating_add(size.max(1)).min(object.size);
-        let leaves = self.leaves(&object, offset..end, false);
+        // One byte of a string is named by its index, several by where they begin.
+        let whole_byte_arrays = end - offset > 1;
+        let leaves = self.leaves(&object, offset..end, whole_byte_arrays);
         let path = AccessPath::new(&object.name, leaves, offset..end);
         Some(DataLocation {
             object,
@@ -309,14 +311,18 @@ impl ObjectFile {
     }
 
     /// The leaves of an object in a range of its bytes. An object without a type is one leaf.
-    fn leaves(&mut self, object: &DataObject, range: Range<u64>, is_list: bool) -> LeafList {
+    fn leaves(
+        &mut self,
+        object: &DataObject,
+        range: Range<u64>,
+        whole_byte_arrays: bool,
+    ) -> LeafList {
         let types = &mut self.debug().types;
         let type_id = match object.type_id {
             Some(type_id) => type_id,
-            None if is_list => types.unknown(),
-            None => return LeafList::default(),
+            None => types.unknown(),
         };
-        LeafList::find(types, type_id, object.size, range, is_list)
+        LeafList::find(types, type_id, object.size, range, whole_byte_arrays)
     }
 
     fn next_object_start(&self, vaddr: u64) -> Option<u64> {

@@ -271,20 +271,22 @@ fn call_site(entry: &Die<'_>) -> Option<(u64, u32)> {
 }
 
 impl<'a> View<'a> {
-    /// The name of a function or variable, demangled: its linkage name where it has one, which says
-    /// the namespace; else its own. Follows the entry's specification and origin.
+    /// The name of a function, demangled: its linkage name if that is mangled, which says the
+    /// namespace; else its own.
     pub(crate) fn function_name(&self, unit: &Unit<'a>, entry: &Die<'a>) -> Option<String> {
         let (linkage, plain) = self.names(unit, entry);
         linkage.map(|name| demangle(&name)).or(plain)
     }
 
-    /// The linkage name and the plain name.
+    /// The linkage name, if it is mangled, and the plain name. Follows the entry's specification and
+    /// origin. A linkage name that is not mangled is an alias that the source does not know.
     pub(crate) fn names(
         &self,
         unit: &Unit<'a>,
         entry: &Die<'a>,
     ) -> (Option<String>, Option<String>) {
         let mut plain = None;
+        let mut alias = None;
         let mut next = None;
         for hop in 0..MAX_HOPS {
             let fetched;
@@ -305,15 +307,18 @@ impl<'a> View<'a> {
             let linkage =
                 text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_MIPS_linkage_name));
             plain = plain.or_else(|| text(gimli::DW_AT_name));
-            if linkage.is_some() {
-                return (linkage, plain);
+            if let Some(linkage) = linkage {
+                if linkage.starts_with("_Z") || linkage.starts_with("_R") {
+                    return (Some(linkage), plain);
+                }
+                alias = alias.or(Some(linkage));
             }
             let origin = entry
                 .get(gimli::DW_AT_abstract_origin)
                 .or_else(|| entry.get(gimli::DW_AT_specification));
             next = origin.and_then(|value| self.target(entry.at.unit, value));
         }
-        (None, plain)
+        (None, plain.or(alias))
     }
 
     /// An entry with its unit.

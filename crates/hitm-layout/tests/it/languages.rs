@@ -5,7 +5,7 @@ use crate::fixture::Fixture;
 fn check_c(flags: &[&str]) {
     let mut all = vec!["-g", "-Wall"];
     all.extend(flags);
-    assert_eq!(Fixture::compile("cc", "members.c", &all).check(), 43);
+    assert_eq!(Fixture::compile("cc", "members.c", &all).check(), 44);
 }
 
 #[test]
