@@ -1,7 +1,25 @@
 //! The machine model: topology, clock, caches, and what each kind of transfer costs.
 //!
 //! [`Machine`] is the resolved form that the engine uses: everything in cycles, nothing optional.
-//! The TOML form, in which every number names its source, is `machine/file.rs`.
+//! [`MachineFile`] is the TOML form, in which every number names its source; [`preset`] has those
+//! that come with hitm.
+
+mod file;
+mod item;
+mod parse;
+mod preset;
+mod quantity;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use file::{MachineError, MachineFile, Origin, Sourced, TopologySpec, present_distances};
+pub use item::{
+    CacheLevel, CachePart, CorePart, DramPart, Home, Item, Reach, TransferPart, distance_key,
+};
+pub use preset::{preset, preset_names};
+pub use quantity::{Dimension, Quantity};
 
 use crate::{Clock, Cycles, Distance, Topology};
 

@@ -1,0 +1,269 @@
+//! Every number that a machine file holds, by key.
+//!
+//! Reading, writing, checking and showing a file all run over [`Item::all`], so that a number is
+//! declared once.
+
+use super::quantity::Dimension;
+use crate::Distance;
+
+/// A level of cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CacheLevel {
+    /// First level, data, one per core.
+    L1,
+    /// Second level, one per core.
+    L2,
+    /// Last level, one per group of cores.
+    Llc,
+}
+
+impl CacheLevel {
+    /// Every level, nearest first.
+    pub const ALL: [CacheLevel; 3] = [CacheLevel::L1, CacheLevel::L2, CacheLevel::Llc];
+
+    /// The level's word in files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheLevel::L1 => "l1",
+            CacheLevel::L2 => "l2",
+            CacheLevel::Llc => "llc",
+        }
+    }
+}
+
+/// What there is to say about a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CachePart {
+    /// Capacity.
+    Size,
+    /// Lines in a set.
+    Ways,
+    /// Load-to-use latency of a hit.
+    Latency,
+}
+
+/// What there is to say about the transfer of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TransferPart {
+    /// Latency of a clean copy.
+    Clean,
+    /// Latency of a modified line.
+    Dirty,
+    /// Service time; computed from the occupancy ratio where a file does not state it.
+    Occupancy,
+}
+
+impl TransferPart {
+    /// Every part, in file order.
+    pub const ALL: [TransferPart; 3] = [
+        TransferPart::Clean,
+        TransferPart::Dirty,
+        TransferPart::Occupancy,
+    ];
+
+    /// The part's word in files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TransferPart::Clean => "clean",
+            TransferPart::Dirty => "dirty",
+            TransferPart::Occupancy => "occupancy",
+        }
+    }
+}
+
+/// Which of the two transfer tables a value belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Home {
+    /// One of the two CPUs sits in the package of the line's home node, or the machine does not
+    /// care.
+    Near,
+    /// Neither does.
+    Away,
+}
+
+/// Whether a transfer stays within a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// Both CPUs in one package.
+    Package,
+    /// Two packages.
+    Remote,
+}
+
+/// Whose memory a load reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DramPart {
+    /// The CPU's own node.
+    Local,
+    /// Another node of the package.
+    Package,
+    /// Another package.
+    Remote,
+    /// The other half of the machine.
+    FarRemote,
+}
+
+/// What there is to say about a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CorePart {
+    /// Cycles per instruction.
+    Cpi,
+    /// Entries of the store buffer.
+    StoreBuffer,
+    /// Instructions of the reorder buffer.
+    LoadWindow,
+    /// Line misses under way at once.
+    FillBuffers,
+    /// Locked operation on an owned line.
+    LockedHit,
+}
+
+/// The key of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Item {
+    /// Frequency of the cores.
+    Clock,
+    /// A cache.
+    Cache(CacheLevel, CachePart),
+    /// The share of a dirty transfer's latency during which the line is taken.
+    OccupancyRatio(Reach),
+    /// A transfer at one distance.
+    Transfer(Home, Distance, TransferPart),
+    /// A memory latency.
+    Dram(DramPart),
+    /// A property of the core.
+    Core(CorePart),
+}
+
+impl Item {
+    /// Every item, in file order.
+    pub fn all() -> Vec<Item> {
+        let mut items = vec![Item::Clock];
+        for level in CacheLevel::ALL {
+            for part in [CachePart::Size, CachePart::Ways, CachePart::Latency] {
+                items.push(Item::Cache(level, part));
+            }
+        }
+        items.push(Item::OccupancyRatio(Reach::Package));
+        items.push(Item::OccupancyRatio(Reach::Remote));
+        for home in [Home::Near, Home::Away] {
+            for distance in &Distance::ALL[1..] {
+                for part in TransferPart::ALL {
+                    items.push(Item::Transfer(home, *distance, part));
+                }
+            }
+        }
+        for part in [
+            DramPart::Local,
+            DramPart::Package,
+            DramPart::Remote,
+            DramPart::FarRemote,
+        ] {
+            items.push(Item::Dram(part));
+        }
+        for part in [
+            CorePart::Cpi,
+            CorePart::StoreBuffer,
+            CorePart::LoadWindow,
+            CorePart::FillBuffers,
+            CorePart::LockedHit,
+        ] {
+            items.push(Item::Core(part));
+        }
+        items
+    }
+
+    /// The table that holds the key; empty for the file's top level.
+    pub fn table(self) -> String {
+        match self {
+            Item::Clock => String::new(),
+            Item::Cache(level, _) => format!("caches.{}", level.name()),
+            Item::OccupancyRatio(_) => "occupancy_ratio".into(),
+            Item::Transfer(Home::Near, distance, _) => {
+                format!("transfers.{}", distance_key(distance))
+            }
+            Item::Transfer(Home::Away, distance, _) => {
+                format!("transfers_away_from_home.{}", distance_key(distance))
+            }
+            Item::Dram(_) => "dram".into(),
+            Item::Core(_) => "core".into(),
+        }
+    }
+
+    /// The key within its table.
+    pub fn key(self) -> &'static str {
+        match self {
+            Item::Clock => "clock",
+            Item::Cache(_, CachePart::Size) => "size",
+            Item::Cache(_, CachePart::Ways) => "ways",
+            Item::Cache(_, CachePart::Latency) => "latency",
+            Item::OccupancyRatio(Reach::Package) | Item::Dram(DramPart::Package) => "package",
+            Item::OccupancyRatio(Reach::Remote) | Item::Dram(DramPart::Remote) => "remote",
+            Item::Transfer(_, _, part) => part.name(),
+            Item::Dram(DramPart::Local) => "local",
+            Item::Dram(DramPart::FarRemote) => "far_remote",
+            Item::Core(CorePart::Cpi) => "cpi",
+            Item::Core(CorePart::StoreBuffer) => "store_buffer",
+            Item::Core(CorePart::LoadWindow) => "load_window",
+            Item::Core(CorePart::FillBuffers) => "fill_buffers",
+            Item::Core(CorePart::LockedHit) => "locked_hit",
+        }
+    }
+
+    /// The full key, as error messages and tables name it: `caches.l1.size`.
+    pub fn path(self) -> String {
+        let table = self.table();
+        if table.is_empty() {
+            self.key().into()
+        } else {
+            format!("{table}.{}", self.key())
+        }
+    }
+
+    /// What kind of number it is.
+    pub fn dimension(self) -> Dimension {
+        match self {
+            Item::Clock => Dimension::Frequency,
+            Item::Cache(_, CachePart::Size) => Dimension::Size,
+            Item::Cache(_, CachePart::Ways) => Dimension::Count("", 1024),
+            Item::OccupancyRatio(_) => Dimension::Share,
+            Item::Core(CorePart::Cpi) => Dimension::Cpi,
+            Item::Core(CorePart::StoreBuffer) => Dimension::Count("entries", 4096),
+            Item::Core(CorePart::LoadWindow) => Dimension::Count("instructions", 16384),
+            Item::Core(CorePart::FillBuffers) => Dimension::Count("lines", 1024),
+            Item::Cache(_, CachePart::Latency)
+            | Item::Transfer(..)
+            | Item::Dram(_)
+            | Item::Core(CorePart::LockedHit) => Dimension::Time,
+        }
+    }
+}
+
+/// The word for a distance in files and tables.
+pub const fn distance_key(distance: Distance) -> &'static str {
+    match distance {
+        Distance::Same => "same",
+        Distance::Smt => "smt",
+        Distance::Cluster => "cluster",
+        Distance::Llc => "llc",
+        Distance::Die => "die",
+        Distance::Package => "package",
+        Distance::Remote => "remote",
+        Distance::FarRemote => "far_remote",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_item_has_a_path_of_its_own() {
+        let items = Item::all();
+        let paths: BTreeSet<String> = items.iter().map(|item| item.path()).collect();
+        assert_eq!(paths.len(), items.len());
+        assert!(paths.contains("caches.llc.ways"));
+        assert!(paths.contains("transfers_away_from_home.die.dirty"));
+    }
+}
