@@ -9,7 +9,7 @@ use crate::dwarf::{CodeIndex, CodeLocation, DebugSections, DwarfFile, Variable, 
 use crate::elf::Elf;
 use crate::error::Diagnostics;
 use crate::path::{AccessPath, LeafList};
-use crate::symbols::SymbolTable;
+use crate::symbols::{MAX_GUESS, SymbolTable};
 use crate::types::{MAX_SIZE, StructLayout, TypeId, TypeIndex, TypeKind, TypeReader, TypeStore};
 use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment, TypeFault};
 
@@ -241,7 +241,7 @@ impl ObjectFile {
         let symbols = self.symbols.as_ref().expect("prepare() makes it");
         let next = symbols.next_data_start(symbol.address);
         let size = match symbol.size {
-            0 => next.map_or(1, |next| next - symbol.address),
+            0 => next.map_or(MAX_GUESS, |next| (next - symbol.address).min(MAX_GUESS)),
             size => size.min(MAX_SIZE),
         };
         let is_inside = vaddr - symbol.address < size;

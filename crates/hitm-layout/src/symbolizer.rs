@@ -210,7 +210,8 @@ impl<'l> Symbolizer<'l> {
             .rev()
             .find(|index| address < self.mappings[*index].end)
         else {
-            return Place::Other(format!("{address:#x}"));
+            let place = self.place_behind(after, address);
+            return place.unwrap_or_else(|| Place::Other(format!("{address:#x}")));
         };
         let mapping = &self.mappings[index];
         let into = address - mapping.start;
@@ -220,12 +221,16 @@ impl<'l> Symbolizer<'l> {
             let place = self.place_in(index, address);
             return place.unwrap_or_else(|| Place::Other(format!("{label}+{offset:#x}")));
         }
-        // The zero-filled end of a file's data is anonymous memory behind its last mapping.
-        let file_before = (0..index)
-            .rev()
-            .find(|before| self.mappings[*before].is_file());
-        let place = file_before.and_then(|before| self.place_in(before, address));
+        let place = self.place_behind(index, address);
         place.unwrap_or_else(|| Place::Other(format!("{label}+{into:#x}")))
+    }
+
+    /// The address as one of the last file that is mapped before `after`: the zero-filled end of a
+    /// file's data is anonymous memory behind its last mapping.
+    fn place_behind(&mut self, after: usize, address: u64) -> Option<Place> {
+        let is_file = |before: &usize| self.mappings[*before].is_file();
+        let before = (0..after).rev().find(is_file)?;
+        self.place_in(before, address)
     }
 
     /// The address as one of the file that is mapped there.
@@ -233,14 +238,24 @@ impl<'l> Symbolizer<'l> {
         self.load_mapped(index);
         let mapping = &self.mappings[index];
         let file = self.files.get(&mapping.path)?.as_ref()?;
-        let first = file.file_vaddr(mapping.start, mapping.file_offset, mapping.start)?;
-        let bias = mapping.start.wrapping_sub(first);
+        let anchor = self.anchor(index);
+        let first = file.file_vaddr(anchor.start, anchor.file_offset, anchor.start)?;
+        let bias = anchor.start.wrapping_sub(first);
         let vaddr = address.wrapping_sub(bias);
         let in_file = address < mapping.end || file.is_loaded(vaddr);
         in_file.then(|| Place::File {
             path: mapping.path.clone(),
             vaddr,
         })
+    }
+
+    /// The mapping that tells where a file is loaded: the one of its head. A page in the middle may
+    /// belong to two segments, and be mapped once for each.
+    fn anchor(&self, index: usize) -> &Mapping {
+        let path = &self.mappings[index].path;
+        let mut before = self.mappings[..=index].iter().rev();
+        let head = before.find(|mapping| mapping.path == *path && mapping.file_offset == 0);
+        head.unwrap_or(&self.mappings[index])
     }
 
     /// Loads the file of a mapping, once.

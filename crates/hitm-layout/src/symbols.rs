@@ -31,6 +31,9 @@ struct Sorted {
 /// nest two or three deep in practice.
 const MAX_STEPS_BACK: usize = 64;
 
+/// How many bytes a symbol without a size may hold: hand-written code is short.
+pub(crate) const MAX_GUESS: u64 = 4096;
+
 impl Sorted {
     fn new(mut symbols: Vec<Symbol>) -> Sorted {
         symbols.sort_by_key(|symbol| {
@@ -50,13 +53,13 @@ impl Sorted {
         Sorted { symbols, reach }
     }
 
-    /// The symbol that begins last among those that hold the address. One without a size holds
-    /// everything up to the next symbol.
+    /// The symbol that begins last among those that hold the address. One without a size holds what
+    /// comes up to the next symbol, within [`MAX_GUESS`].
     fn find(&self, address: u64) -> Option<Symbol> {
         let after = self.symbols.partition_point(|s| s.address <= address);
         let nearest = self.symbols[..after].last()?;
         if nearest.size == 0 {
-            return Some(*nearest);
+            return (address - nearest.address < MAX_GUESS).then_some(*nearest);
         }
         (0..after)
             .rev()
@@ -201,6 +204,7 @@ mod tests {
     #[test]
     fn nested_and_sizeless_symbols() {
         let table = Sorted::new(vec![
+            symbol(0x8000, 0, 5),
             symbol(0x100, 0x40, 1),
             symbol(0x110, 8, 2),
             symbol(0x200, 0, 3),
@@ -213,6 +217,8 @@ mod tests {
         assert_eq!(name_at(0x118), Some(1), "the outer one goes on after it");
         assert_eq!(name_at(0x140), None, "a size is believed");
         assert_eq!(name_at(0x2ff), Some(3), "no size: up to the next");
+        assert_eq!(name_at(0x8fff), Some(5));
+        assert_eq!(name_at(0x9000), None, "but not for ever");
         assert_eq!(table.next_start(0x110), Some(0x200));
     }
 }

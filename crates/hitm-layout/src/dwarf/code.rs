@@ -94,7 +94,7 @@ impl CodeIndex {
         let mut problems = Vec::new();
         let units: Vec<u32> = view.file.units_at(address).collect();
         for number in units {
-            match self.find_in_unit(view, number, address) {
+            match self.find_in_unit(view, number, address, &mut problems) {
                 Ok(Some(location)) => return (Some(location), problems),
                 Ok(None) => {}
                 Err(error) => problems.push(error),
@@ -108,10 +108,11 @@ impl CodeIndex {
         view: &View<'_>,
         number: u32,
         address: u64,
+        problems: &mut Vec<gimli::Error>,
     ) -> gimli::Result<Option<CodeLocation>> {
         let unit = view.unit(number)?;
         if !self.units.contains_key(&number) {
-            self.keep(number, UnitCode::read(view, &unit, number)?);
+            self.keep(number, UnitCode::read(view, &unit, number, problems));
         }
         let code = &self.units[&number];
         let place = code.lines.find(address);
@@ -167,32 +168,52 @@ impl CodeIndex {
 }
 
 impl UnitCode {
-    fn read(view: &View<'_>, unit: &Unit<'_>, number: u32) -> gimli::Result<UnitCode> {
+    /// Reads what can be read: a damaged line table leaves the functions, and the other way round.
+    fn read(
+        view: &View<'_>,
+        unit: &Unit<'_>,
+        number: u32,
+        problems: &mut Vec<gimli::Error>,
+    ) -> UnitCode {
         let mut functions = Vec::new();
-        let mut attributes = Vec::new();
-        let mut budget = MAX_RANGES;
-        let mut walker = Walker::new(unit, None)?;
-        while let Some(step) = walker.next()? {
-            let has_code = walker.has(gimli::DW_AT_low_pc) || walker.has(gimli::DW_AT_ranges);
-            if step.tag != gimli::DW_TAG_subprogram || !has_code {
-                continue;
-            }
-            walker.read(&mut attributes)?;
-            let ranges = PcRanges::of(&attributes);
-            ranges.each(view.dwarf_of(number), unit, &mut budget, |range| {
-                functions.push(FunctionRange {
-                    begin: range.begin,
-                    end: range.end,
-                    die: step.offset,
-                });
-            })?;
-        }
+        problems.extend(read_functions(view, unit, number, &mut functions).err());
         functions.sort_by_key(|function| (function.begin, function.die));
-        Ok(UnitCode {
+        let lines = LineTable::read(view, unit, number);
+        UnitCode {
             functions,
-            lines: LineTable::read(view, unit, number)?,
-        })
+            lines: lines.unwrap_or_else(|error| {
+                problems.push(error);
+                LineTable::default()
+            }),
+        }
     }
+}
+
+fn read_functions(
+    view: &View<'_>,
+    unit: &Unit<'_>,
+    number: u32,
+    functions: &mut Vec<FunctionRange>,
+) -> gimli::Result<()> {
+    let mut attributes = Vec::new();
+    let mut budget = MAX_RANGES;
+    let mut walker = Walker::new(unit, None)?;
+    while let Some(step) = walker.next()? {
+        let has_code = walker.has(gimli::DW_AT_low_pc) || walker.has(gimli::DW_AT_ranges);
+        if step.tag != gimli::DW_TAG_subprogram || !has_code {
+            continue;
+        }
+        walker.read(&mut attributes)?;
+        let ranges = PcRanges::of(&attributes);
+        ranges.each(view.dwarf_of(number), unit, &mut budget, |range| {
+            functions.push(FunctionRange {
+                begin: range.begin,
+                end: range.end,
+                die: step.offset,
+            });
+        })?;
+    }
+    Ok(())
 }
 
 /// One function of the chain from the machine code's owner to the innermost inlined one.

@@ -65,6 +65,8 @@ pub(crate) struct Root {
     rnglists_base: Option<usize>,
     pub(crate) line_program: Option<usize>,
     pub(crate) language: u16,
+    /// Whether the unit's entries lie in a `.dwo` file, which is not read.
+    is_skeleton: bool,
 }
 
 /// A range of addresses that a unit covers.
@@ -282,6 +284,12 @@ impl DwarfFile {
                 Root::default()
             }));
         }
+        let skeletons = roots.iter().filter(|root| root.is_skeleton).count();
+        if skeletons > 0 {
+            problems.push(format!(
+                "split debug information (.dwo) of {skeletons} units is not read: lines only"
+            ));
+        }
         for (row, root) in self.units.iter_mut().zip(roots) {
             row.root = root;
         }
@@ -455,6 +463,7 @@ impl Root {
                 gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base,
                 AttributeValue::DebugRngListsBase(base),
             ) => self.rnglists_base = Some(base.0),
+            (gimli::DW_AT_dwo_name | gimli::DW_AT_GNU_dwo_name, _) => self.is_skeleton = true,
             (gimli::DW_AT_language, AttributeValue::Language(language)) => {
                 self.language = language.0;
             }

@@ -1,7 +1,6 @@
 //! Debug information in other files, missing files, and files that are not what was recorded.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::process::Command;
 
 use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer};
@@ -142,6 +141,23 @@ fn what_cannot_be_read_is_a_diagnostic() {
         symbolizer.data(stack.start + 8, 4).to_string(),
         "[stack]+0x8"
     );
-    let deleted = Path::new("/nowhere/at/all (deleted)");
-    assert!(load(deleted.to_str().unwrap()).is_none());
+}
+
+#[test]
+fn split_dwarf_leaves_lines_and_symbols() {
+    let fixture = Fixture::compile(
+        "cc",
+        "members.c",
+        &["-g", "-O0", "-no-pie", "-gsplit-dwarf"],
+    );
+    let address = address_of(&fixture.run(), "f.lock.owner");
+    let path = fixture.program.to_str().unwrap();
+    let mut file = ObjectFile::parse(load(path).unwrap(), path).unwrap();
+    let found = file.data_location(address, 4).unwrap();
+    assert_eq!(found.to_string(), format!("f+{}", found.offset));
+    let message = file.diagnostics()[0].message.clone();
+    assert_eq!(
+        message,
+        "split debug information (.dwo) of 1 units is not read: lines only"
+    );
 }

@@ -1,0 +1,103 @@
+//! Any bytes as an ELF file, and as the debug sections of one.
+#![no_main]
+
+use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    ask(bytes.to_vec());
+    ask(as_sections(bytes));
+    symbolize(bytes);
+});
+
+/// Asks a file everything.
+fn ask(bytes: Vec<u8>) {
+    let Ok(mut file) = ObjectFile::parse(Bytes::from(bytes), "fuzz") else {
+        return;
+    };
+    file.attach_debug_files(&mut |_| None);
+    for address in (0x1100..0x1200).chain(0x4000..0x4100).step_by(7) {
+        file.code_location(address);
+        file.data_location(address, address % 17);
+    }
+    file.members_in(0x4000..0x4100);
+    let _ = file.struct_layout("s");
+    let _ = file.type_by_name("ns::t");
+    file.diagnostics();
+}
+
+/// The bytes as the whole of a process: its mapping and its file.
+fn symbolize(bytes: &[u8]) {
+    let mapping = Mapping {
+        start: 0x1000,
+        end: 0x9000,
+        file_offset: 0,
+        path: String::from("/fuzz"),
+        build_id: None,
+    };
+    let mut symbolizer = Symbolizer::new(vec![mapping], |_| Some(Bytes::from(bytes.to_vec())));
+    symbolizer.code(0x1234);
+    symbolizer.data(0x1234, 8);
+    symbolizer.members_in(0x1200..0x1240);
+    symbolizer.diagnostics();
+}
+
+/// The sections that the bytes are shared out to.
+const SECTIONS: [&str; 9] = [
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_line",
+    ".debug_str",
+    ".debug_ranges",
+    ".debug_rnglists",
+    ".debug_addr",
+    ".symtab",
+    ".strtab",
+];
+
+/// An ELF file with one segment at 0x1000. The first bytes say how long each section is, two bytes
+/// each; the rest is their contents, the last section taking what is left.
+fn as_sections(bytes: &[u8]) -> Vec<u8> {
+    const HEADERS: usize = 64 + 56;
+    let (lengths, mut rest) = bytes.split_at(bytes.len().min(2 * (SECTIONS.len() - 1)));
+    let mut contents: Vec<u8> = Vec::new();
+    let mut names = vec![0_u8];
+    let mut table = vec![0_u8; 64];
+    let mut add = |name: u32, contents_at: usize, size: usize| {
+        table.extend(name.to_le_bytes());
+        table.extend(1_u32.to_le_bytes());
+        table.extend([0; 16]);
+        table.extend(((HEADERS + contents_at) as u64).to_le_bytes());
+        table.extend((size as u64).to_le_bytes());
+        table.extend([0; 24]);
+    };
+    for (index, name) in SECTIONS.iter().enumerate() {
+        let length = lengths.get(2 * index..2 * index + 2);
+        let length = length.map_or(rest.len(), |two| {
+            usize::from(two[0]) | usize::from(two[1]) << 8
+        });
+        let (own, others) = rest.split_at(length.min(rest.len()));
+        add(names.len() as u32, contents.len(), own.len());
+        names.extend(name.bytes().chain([0]));
+        contents.extend(own);
+        rest = others;
+    }
+    add(0, contents.len(), names.len());
+    contents.extend(&names);
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
+    file.resize(16, 0);
+    file.extend([3, 0, 62, 0, 1, 0, 0, 0]);
+    file.extend([0; 8]);
+    file.extend(64_u64.to_le_bytes());
+    file.extend(((HEADERS + contents.len()) as u64).to_le_bytes());
+    file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0]);
+    file.extend((SECTIONS.len() as u16 + 2).to_le_bytes());
+    file.extend((SECTIONS.len() as u16 + 1).to_le_bytes());
+    file.extend([1, 0, 0, 0, 6, 0, 0, 0]);
+    for field in [0_u64, 0x1000, 0x1000, 0x10000, 0x10000, 0x1000] {
+        file.extend(field.to_le_bytes());
+    }
+    file.extend(contents);
+    file.extend(table);
+    file
+}
