@@ -2,6 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::{RecordArgs, ReportArgs};
+
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
 #[derive(Debug, Parser)]
 #[command(
@@ -26,6 +28,10 @@ pub(crate) struct Args {
 /// One subcommand each; each has a file of its name in `commands`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a program and record what its threads do to shared cache lines
+    Record(RecordArgs),
+    /// Show which lines the threads of a recording fight over, and what to do about it
+    Report(ReportArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

@@ -10,6 +10,10 @@ use hitm::record::RecordError;
 pub enum Exit {
     /// Everything was done.
     Done,
+    /// A condition of `--fail-on` holds.
+    GateFailed,
+    /// What the recorded program ended with.
+    OfProgram(u8),
     /// Wrong usage, or something cannot be read or written.
     Usage,
     /// Something is missing on this host.
@@ -23,6 +27,8 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
+            Exit::GateFailed => 1,
+            Exit::OfProgram(code) => code,
             Exit::Usage => 2,
             Exit::Missing => 3,
             // `EX_SOFTWARE` of sysexits.h; not 101, which any Rust program may end with.

@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod exit;
+mod progress;
 mod terminal;
 
 use std::ffi::OsString;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Error, Result};
+use hitm_report::text::TextOptions;
 
 /// Where results and messages go.
 pub struct Terminal {
@@ -36,6 +37,12 @@ impl Terminal {
     /// Whether results may have colours.
     pub fn color(&self) -> bool {
         self.color
+    }
+
+    /// Columns of the terminal that results go to, or what suits a file.
+    pub(crate) fn width(&self) -> usize {
+        let of_terminal = terminal_size::terminal_size_of(io::stdout());
+        of_terminal.map_or(TextOptions::WIDTH_DEFAULT, |(width, _)| usize::from(width.0))
     }
 
     /// Writes a result, to the last byte.

@@ -26,8 +26,9 @@
 //! | at least [`DISJOINT_LARGE_PERMILLE`] | otherwise | false sharing |
 //! | in between | otherwise | mixed |
 //!
-//! A lock is a place that two or more threads hit with contended locked operations, that takes part in
-//! at least 1/[`LOCK_SHARE_DIVISOR`] of the line's contended accesses, with one of these signs: its
+//! A lock is a place that two or more threads hit with locked operations, that takes part in at least
+//! 1/[`LOCK_SHARE_DIVISOR`] of the line's contended accesses or of its lockers' accesses (which of the
+//! accesses of a critical section finds the line gone is a matter of timing), with one of these signs: its
 //! lockers also store to it plainly (the release of a spin lock); they store plainly to common bytes
 //! beside it (the data it guards, or a mutex's own owner field); or they read it at least
 //! [`SPIN_LOADS_PER_LOCKED`] times as often as they lock it, with two or more locked instructions
@@ -318,7 +319,10 @@ fn find_lock(threads: &BTreeMap<ThreadId, ThreadUse>) -> LockFound {
             .filter(move |(place, _)| place.mask & word != 0 && op.is_none_or(|op| place.op == op))
     };
     let contended_on_word: u64 = on_word(None).map(|(_, used)| used.contended).sum();
-    if contended_on_word.saturating_mul(LOCK_SHARE_DIVISOR) < total {
+    let on_word_at_all: u64 = on_word(None).map(|(_, used)| used.accesses).sum();
+    let all: u64 = lockers.iter().map(|thread| thread.accesses).sum();
+    let is_small = |part: u64, whole| part.saturating_mul(LOCK_SHARE_DIVISOR) < whole;
+    if is_small(contended_on_word, total) && is_small(on_word_at_all, all) {
         return LockFound::default();
     }
     let stored = in_two(lockers.iter().map(|thread| thread.stored_plainly()));

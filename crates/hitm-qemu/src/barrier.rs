@@ -10,17 +10,21 @@
 //! that are parked here. It cannot say so, so a parked thread looks up after [`PARK_TIME_MAX`] and
 //! runs one block.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, ThreadId};
-use hitm_trace::{Counter, EndReason, Record, ThreadExit, ThreadPlaced, ThreadStart};
+use hitm_trace::{
+    Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadPlaced, ThreadStart,
+};
 use hitm_weave::{Slot, Weave};
 
 use crate::first_touch::Tag;
 use crate::heap::Heap;
+use crate::mappings;
 use crate::output::Output;
 use crate::vcpu::Vcpu;
 
@@ -60,6 +64,8 @@ struct Inner {
     awaited_wakes: i64,
     /// CPUs in the order in which threads get them.
     cpu_order: Vec<CpuId>,
+    /// Tops of the stacks of threads that have not run yet, by tid.
+    stacks: BTreeMap<u32, u64>,
     counters: Counters,
     finished: bool,
 }
@@ -98,6 +104,7 @@ impl Barrier {
                 parked: Vec::new(),
                 awaited_wakes: 0,
                 cpu_order,
+                stacks: BTreeMap::new(),
                 counters: Counters::default(),
                 finished: false,
             }),
@@ -129,7 +136,28 @@ impl Barrier {
         inner.present_count += 1;
         let time = inner.weave.now();
         inner.output.record(&Record::ThreadStart(ThreadStart { thread, tid, cpu, time, name }));
+        if let Some(stack) = inner.stacks.remove(&tid) {
+            inner.record_stack(thread, stack);
+        }
         Vcpu::new(slot, Tag::of_thread(thread.0))
+    }
+
+    /// The thread has a new name: its start, told again.
+    pub(crate) fn rename(&self, vcpu: &Vcpu, name: String) {
+        let mut inner = self.lock();
+        let thread = ThreadId(vcpu.slot.0 as u32);
+        let tid = inner.members[vcpu.slot.0].tid;
+        let (cpu, time) = (inner.weave.cpu(vcpu.slot), inner.weave.now());
+        inner.output.record(&Record::ThreadStart(ThreadStart { thread, tid, cpu, time, name }));
+    }
+
+    /// The new thread `tid` has the stack whose top is `stack`. It may have run already, or not.
+    pub(crate) fn has_stack(&self, tid: u32, stack: u64) {
+        let mut inner = self.lock();
+        match inner.members.iter().rposition(|member| member.tid == tid) {
+            Some(slot) => inner.record_stack(ThreadId(slot as u32), stack),
+            None => drop(inner.stacks.insert(tid, stack)),
+        }
     }
 
     /// The thread has used up its budget: it parks until it has a new one.
@@ -291,6 +319,13 @@ impl Inner {
         vcpu.events.clear();
         self.members[vcpu.slot.0].accesses = vcpu.accesses;
         self.counters.out_of_range += std::mem::take(&mut vcpu.out_of_range);
+    }
+
+    fn record_stack(&mut self, thread: ThreadId, top: u64) {
+        if let Some((start, end)) = mappings::range_at(top.wrapping_sub(1)) {
+            let kind = RegionKind::Stack { thread };
+            self.output.record(&Record::Region(Region { start, end, kind }));
+        }
     }
 
     fn park(&mut self, slot: Slot) {

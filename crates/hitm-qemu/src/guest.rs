@@ -25,6 +25,8 @@ pub(crate) enum Syscall {
     Mmap,
     /// `sched_setaffinity`.
     SetAffinity,
+    /// `prctl`, which may give the thread a name.
+    Prctl,
     /// A message of the heap observer, which no kernel knows.
     HeapNote,
 }
@@ -42,6 +44,7 @@ pub(crate) struct Numbers {
     clone: [i64; 4],
     mmap: i64,
     set_affinity: i64,
+    prctl: i64,
     /// Calls that return soon and that programs make often. A call that is not named here is taken
     /// to block, which is always safe.
     short: &'static [i64],
@@ -49,7 +52,7 @@ pub(crate) struct Numbers {
 
 /// x86-64. `short`: close, stat to lstat, lseek, mprotect, munmap, brk, rt_sigaction,
 /// rt_sigprocmask, access, sched_yield, madvise, dup, dup2, getpid, uname, getcwd, readlink,
-/// gettimeofday, getrlimit, getuid to getegid, sigaltstack, prctl, arch_prctl, gettid, time,
+/// gettimeofday, getrlimit, getuid to getegid, sigaltstack, arch_prctl, gettid, time,
 /// sched_getaffinity, set_tid_address, clock_gettime, clock_getres, openat, newfstatat,
 /// set_robust_list, prlimit64, getcpu, getrandom, statx, rseq.
 const X86_64: Numbers = Numbers {
@@ -60,9 +63,10 @@ const X86_64: Numbers = Numbers {
     clone: [56, 57, 58, 435],
     mmap: 9,
     set_affinity: 203,
+    prctl: 157,
     short: &[
         3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 39, 63, 79, 89, 96, 97, 102, 104,
-        107, 108, 131, 157, 158, 186, 201, 204, 218, 228, 229, 257, 262, 273, 302, 309, 318, 332,
+        107, 108, 131, 158, 186, 201, 204, 218, 228, 229, 257, 262, 273, 302, 309, 318, 332,
         334,
     ],
 };
@@ -76,9 +80,10 @@ const AARCH64: Numbers = Numbers {
     clone: [220, 435, -1, -1],
     mmap: 222,
     set_affinity: 122,
+    prctl: 167,
     short: &[
         17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 96, 99, 113, 114, 123, 124, 132, 134, 135, 160,
-        163, 167, 168, 169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
+        163, 168, 169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
     ],
 };
 
@@ -103,6 +108,7 @@ impl Numbers {
             _ if self.clone.contains(&number) => Syscall::Clone,
             _ if number == self.mmap => Syscall::Mmap,
             _ if number == self.set_affinity => Syscall::SetAffinity,
+            _ if number == self.prctl => Syscall::Prctl,
             _ if self.short.contains(&number) => Syscall::Short,
             _ => Syscall::MayBlock,
         }

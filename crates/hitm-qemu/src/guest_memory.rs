@@ -36,6 +36,14 @@ pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
     Some(words.map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8"))).collect())
 }
 
+/// A thread's name, as `prctl` takes it: 16 bytes with the terminator, which may lie at the very end
+/// of a page.
+pub(crate) fn read_name(addr: u64) -> String {
+    let bytes = (1..=16).rev().find_map(|len| read(addr, len)).unwrap_or_default();
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// The CPUs of a `cpu_set_t` of `len` bytes.
 pub(crate) fn read_cpu_set(addr: u64, len: u64) -> Vec<CpuId> {
     let len = (len as usize).min(Topology::CPUS_MAX / 8);

@@ -22,10 +22,24 @@ pub(crate) fn at(addr: u64) -> Option<Mapping> {
     present().into_iter().find(|mapping| (mapping.start..mapping.end).contains(&addr))
 }
 
+/// First and last address of the memory around `addr`, of a file or not.
+pub(crate) fn range_at(addr: u64) -> Option<(u64, u64)> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut ranges = maps.lines().filter_map(parse_range);
+    ranges.find(|(start, end)| (*start..*end).contains(&addr))
+}
+
+/// The guest's addresses of a line's `start-end`.
+fn parse_range(line: &str) -> Option<(u64, u64)> {
+    let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok().map(guest_addr);
+    Some((address(start)?, address(end)?))
+}
+
 /// `55d0-55d1 r-xp 00001000 08:01 1234   /usr/bin/cat`.
 fn parse_line(line: &str) -> Option<Mapping> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
+    let (start, end) = parse_range(line)?;
+    let mut fields = line.split_ascii_whitespace().skip(1);
     let permissions = fields.next()?;
     let offset = fields.next()?;
     let path_at = line.find('/')?;
@@ -34,8 +48,8 @@ fn parse_line(line: &str) -> Option<Mapping> {
         return None;
     }
     Some(Mapping {
-        start: guest_addr(u64::from_str_radix(start, 16).ok()?),
-        end: guest_addr(u64::from_str_radix(end, 16).ok()?),
+        start,
+        end,
         file_offset: u64::from_str_radix(offset, 16).ok()?,
         build_id: build_id(&path).unwrap_or_default(),
         path,

@@ -37,6 +37,8 @@ struct Recorder {
     heap: &'static Heap,
     barrier: Barrier,
     pid: u32,
+    /// The recorded program's name, which threads have until they are given one.
+    program: String,
     /// Until the first instruction is translated.
     is_new: AtomicBool,
     /// By QEMU's index of the thread; null until the thread runs its first block. An index is used
@@ -94,6 +96,8 @@ impl Recorder {
         // SAFETY: the arguments are QEMU's.
         let config = unsafe { config::read(argc, argv)? };
         let Config { header, machine, cpu_order, producer } = config;
+        let command = header.args.first().map_or("", String::as_str);
+        let program = command.rsplit('/').next().unwrap_or_default().to_string();
         let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
         let heap: &Heap = Box::leak(Box::default());
         let weave = Weave::new(machine, Capacity::Finite);
@@ -106,6 +110,7 @@ impl Recorder {
             heap,
             barrier: Barrier::new(weave, output, heap, (header.window, cpu_order)),
             pid: std::process::id(),
+            program,
             is_new: AtomicBool::new(true),
             vcpus: (0..VCPUS_MAX).map(|_| AtomicPtr::default()).collect(),
         })
@@ -128,10 +133,8 @@ impl Recorder {
     fn new_vcpu(&self, index: c_uint) -> &mut Vcpu {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
-        let name = name.unwrap_or_default().trim_end().to_string();
         let is_first = tid == self.pid;
-        let vcpu = Box::leak(Box::new(self.barrier.enter(tid, name)));
+        let vcpu = Box::leak(Box::new(self.barrier.enter(tid, self.program.clone())));
         self.vcpus[index as usize].store(vcpu, MemoryOrdering::Relaxed);
         if is_first {
             for mapping in mappings::present() {
@@ -184,7 +187,11 @@ impl Recorder {
                 let mask = guest_memory::read_cpu_set(args[2], args[1]);
                 self.barrier.pin(vcpu, args[0] as u32, &mask);
             }
+            Syscall::Prctl if args[0] == libc::PR_SET_NAME as u64 => {
+                self.barrier.rename(vcpu, guest_memory::read_name(args[1]));
+            }
             Syscall::HeapNote => self.heap_note(vcpu, &args),
+            Syscall::Prctl => {}
             Syscall::Short | Syscall::FutexWake | Syscall::Clone | Syscall::Mmap => {}
         }
     }
@@ -199,6 +206,7 @@ impl Recorder {
             Syscall::Clone if result > 0 && args[0] & CLONE_VM == 0 => {
                 self.barrier.count(|counters| counters.forked_children += 1);
             }
+            Syscall::Clone if result > 0 => self.barrier.has_stack(result as u32, args[1]),
             Syscall::Mmap => self.mapped(result as u64, args[4] as i32),
             _ => {}
         }

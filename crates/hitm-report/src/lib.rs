@@ -17,6 +17,7 @@ pub mod gate;
 pub mod json;
 mod model;
 mod names;
+mod recording;
 pub mod text;
 
 pub use build::{ReportOptions, RunFacts, ThreadFacts};

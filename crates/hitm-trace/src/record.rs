@@ -13,7 +13,7 @@ pub enum Record {
         /// What the modelled memory system answered.
         outcome: Outcome,
     },
-    /// A thread began.
+    /// A thread began; told again with another name when it was renamed.
     ThreadStart(ThreadStart),
     /// A thread moved to another modelled CPU.
     ThreadPlaced(ThreadPlaced),

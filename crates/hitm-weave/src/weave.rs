@@ -72,6 +72,11 @@ impl Weave {
         self.threads[slot.0].cpu = cpu;
     }
 
+    /// The CPU that a thread is on.
+    pub fn cpu(&self, slot: Slot) -> CpuId {
+        self.threads[slot.0].cpu
+    }
+
     /// Adds what a thread did, in program order; it is at `frontier` now.
     pub fn push(&mut self, slot: Slot, events: &[ThreadEvent], frontier: Position) {
         let thread = &mut self.threads[slot.0];

@@ -1,5 +1,9 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
+mod examples;
+mod programs;
+mod recording;
+
 use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};

@@ -78,13 +78,9 @@ impl LineBuilder<'_> {
         let cpus = cpus_of(stats);
         let rows = chosen.rows.iter();
         let percentile = |quantile: f64| {
-            let histogram = stats.latency_histogram.as_ref()?;
+            let bucket_end = stats.latency_histogram.value_at_quantile(quantile)?;
             // A bucket's upper end may lie above the largest value.
-            Some(
-                histogram
-                    .value_at_quantile(quantile)
-                    .min(stats.load_latency.max.0),
-            )
+            Some(bucket_end.min(stats.load_latency.max.0))
         };
         LineReport {
             rank,

@@ -7,7 +7,7 @@ use hitm_base::{
     Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Distance, Numbering, Outcome,
     ThreadId, Topology, TopologyShape,
 };
-use hitm_coherence::stats::Statistics;
+use hitm_coherence::stats::{Collector, Statistics};
 use hitm_report::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
 
 pub(crate) const PACKED: u64 = 0x4040c0;
@@ -68,7 +68,7 @@ pub(crate) fn machine() -> Machine {
 
 /// Feeds statistics with accesses of given outcome.
 #[derive(Default)]
-pub(crate) struct Run(pub(crate) Statistics);
+pub(crate) struct Run(Collector);
 
 impl Run {
     pub(crate) fn access(
@@ -95,6 +95,10 @@ impl Run {
             stall: Cycles(stall),
         };
         self.0.add(&access, &outcome);
+    }
+
+    pub(crate) fn finish(self) -> Statistics {
+        self.0.finish()
     }
 
     /// One reader of `f.x`, writers of `f.w`, `f.y` and `f.z`.
@@ -267,7 +271,7 @@ pub(crate) fn example() -> Report {
     run.lock(200);
     run.slots(3, 60);
     run.quiet();
-    report(&run.0, 4, OPTIONS)
+    report(&run.finish(), 4, OPTIONS)
 }
 
 pub(crate) const OPTIONS: ReportOptions = ReportOptions {

@@ -1,0 +1,72 @@
+//! `hitm record`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use hitm::record::{Ended, Progress, RecordConfig, record};
+use hitm_base::Cycles;
+use hitm_weave::Placement;
+
+use crate::progress::Spinner;
+use crate::{Exit, Terminal};
+
+/// Options of `hitm record`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// The machine to price accesses on: a preset (see `hitm machine list`), a file, or `host`
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "broadwell-4s")]
+    machine: String,
+    /// Where threads run on the modelled machine: as far apart as possible (spread), as close
+    /// together (compact), or on the CPUs of a list like 0,2,8-11
+    #[arg(long, value_name = "spread|compact|LIST", default_value = "spread")]
+    threads_to: Placement,
+    /// How many cycles a thread's clock may run ahead of the slowest one
+    #[arg(long, value_name = "CYCLES", default_value_t = hitm::record::DEFAULT_WINDOW.0,
+          value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    window: u64,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
+    output: PathBuf,
+    /// The user-mode QEMU to use, instead of the one in PATH
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+    /// The program to record and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    command: Vec<String>,
+}
+
+pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let machine = hitm::machine::resolve(&args.machine)
+        .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    let config = RecordConfig {
+        command: args.command,
+        machine,
+        placement: args.threads_to,
+        window: Cycles(args.window),
+        output: args.output,
+        qemu: args.qemu,
+    };
+    let spinner = Spinner::start("recording");
+    let ended = record(&config, &mut |progress| spinner.say(&text(progress)))?;
+    spinner.finish();
+    terminal.err(&summary(&config, &ended));
+    Ok(Exit::OfProgram(ended.exit_code))
+}
+
+fn text(progress: &Progress) -> String {
+    let (cycles, records) = (progress.time.0, progress.record_count);
+    format!("{:.1} M cycles, {:.1} M records", cycles as f64 / 1e6, records as f64 / 1e6)
+}
+
+fn summary(config: &RecordConfig, ended: &Ended) -> String {
+    let Ended { progress, is_complete, .. } = ended;
+    let note = if *is_complete { "" } else { ", cut short by the end of the program" };
+    format!(
+        "hitm: {}: {} records, {:.1} MB{note}; read it with `hitm report -i {}`\n",
+        config.output.display(),
+        progress.record_count,
+        progress.file_bytes as f64 / 1e6,
+        config.output.display(),
+    )
+}

@@ -1,0 +1,61 @@
+//! `hitm report`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use hitm::recording::Recording;
+use hitm_report::gate::{Gate, failures};
+use hitm_report::text::TextOptions;
+use hitm_report::{Report, ReportOptions, json, text};
+
+use crate::progress::Bar;
+use crate::{Exit, Terminal};
+
+/// Options of `hitm report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The recording to read
+    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
+    input: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// How many contended lines to show
+    #[arg(long, value_name = "N", default_value_t = ReportOptions::LINES_MAX_DEFAULT)]
+    top: usize,
+    /// End with exit code 1 when a line is falsely shared, or loses more than N cycles; may be
+    /// given several times
+    #[arg(long, value_name = "false-sharing|cycles=N")]
+    fail_on: Vec<Gate>,
+}
+
+/// The form of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs; see docs/formats/report.md
+    Json,
+}
+
+pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let bar = Bar::start("reading");
+    let recording = Recording::load(&args.input, &mut |read, all| bar.set(read, all))?;
+    bar.finish();
+    let options = ReportOptions { lines_max: args.top, rows_max: ReportOptions::ROWS_MAX_DEFAULT };
+    let report = Report::of_recording(&recording, &options);
+    let rendered = match args.format {
+        Format::Text => {
+            let options = TextOptions { width: terminal.width(), color: terminal.color() };
+            text::render(&report, &options)
+        }
+        Format::Json => json::render(&report),
+    };
+    terminal.out(&rendered)?;
+    let failures = failures(&report, &args.fail_on);
+    for failure in &failures {
+        terminal.err(&format!("hitm: {failure}\n"));
+    }
+    Ok(if failures.is_empty() { Exit::Done } else { Exit::GateFailed })
+}

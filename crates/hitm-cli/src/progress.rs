@@ -1,0 +1,59 @@
+//! Progress of long work, on standard error and on a terminal only.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Work whose length nobody knows.
+pub(crate) struct Spinner(ProgressBar);
+
+impl Spinner {
+    pub(crate) fn start(what: &'static str) -> Spinner {
+        // The recorded program writes to standard output: on a terminal the two would mix.
+        let bar = ProgressBar::new_spinner();
+        let bar = if io::stdout().is_terminal() { ProgressBar::hidden() } else { visible(bar) };
+        bar.set_style(style("{spinner} {prefix}: {msg} ({elapsed})"));
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Spinner(bar)
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        self.0.set_message(text.to_owned());
+    }
+
+    pub(crate) fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Work of a known number of bytes.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    pub(crate) fn start(what: &'static str) -> Bar {
+        let bar = visible(ProgressBar::new(0));
+        bar.set_style(style("{prefix}: {wide_bar} {bytes}/{total_bytes} ({eta})"));
+        bar.set_prefix(what);
+        Bar(bar)
+    }
+
+    pub(crate) fn set(&self, done: u64, all: u64) {
+        self.0.set_length(all);
+        self.0.set_position(done);
+    }
+
+    pub(crate) fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Nothing is drawn where nobody looks.
+fn visible(bar: ProgressBar) -> ProgressBar {
+    if io::stderr().is_terminal() { bar } else { ProgressBar::hidden() }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is one of this file's")
+}

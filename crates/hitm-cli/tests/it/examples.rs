@@ -1,0 +1,67 @@
+//! Every example is recorded for real and must be told for what it is.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::programs;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    example: Vec<Example>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Example {
+    name: String,
+    source: String,
+    #[serde(default)]
+    defines: Vec<String>,
+    args: Vec<String>,
+    verdict: String,
+    object: Option<String>,
+    #[serde(default)]
+    members: Vec<String>,
+    #[serde(default)]
+    straddles: bool,
+}
+
+impl Example {
+    fn check(&self, directory: &Path) {
+        let source = programs::root().join("examples").join(&self.source);
+        let program = programs::build(directory, &self.name, &source, &self.defines);
+        let report = programs::report(&programs::record(directory, &program, &self.args));
+        let name = &self.name;
+        let lines = report["lines"].as_array().expect("lines are a list");
+        let Some(first) = lines.first() else {
+            assert_eq!(self.verdict, "no-contention", "{name}: no line is flagged");
+            return;
+        };
+        assert_eq!(first["verdict"], *self.verdict, "{name}: {first:#}");
+        let objects = first["objects"].as_array().expect("objects are a list");
+        let object = self.object.as_ref().expect("a flagged example names its object");
+        let found = objects.iter().find(|candidate| candidate["name"] == **object);
+        let found = found.unwrap_or_else(|| panic!("{name}: {object} is not in {objects:#?}"));
+        let named = found["members"].as_array().expect("members are a list");
+        let named: BTreeSet<&str> = named.iter().filter_map(Value::as_str).collect();
+        let expected: BTreeSet<&str> = self.members.iter().map(String::as_str).collect();
+        assert!(named.is_superset(&expected), "{name}: found {named:?}, expected {expected:?}");
+        if self.straddles {
+            assert_eq!(found["straddles"], true, "{name}: {found:#}");
+        }
+    }
+}
+
+#[test]
+fn every_example_is_told_for_what_it_is() {
+    let text = std::fs::read_to_string(programs::root().join("examples/expected.toml"));
+    let table: Table = toml::from_str(&text.expect("the table is there")).expect("it is a table");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for example in &table.example {
+        example.check(directory.path());
+    }
+}

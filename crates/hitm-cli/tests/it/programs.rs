@@ -1,0 +1,74 @@
+//! Real programs to record, and the release build of `hitm` to record them with.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// The release build of `hitm`, with the recorder's libraries beside it. Built once for all tests,
+/// so that `cargo test` alone never tests an old one.
+pub fn hitm() -> &'static Path {
+    static HITM: OnceLock<PathBuf> = OnceLock::new();
+    HITM.get_or_init(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--release", "--workspace", "--exclude", "xtask"]);
+        let status = build.current_dir(root()).status().expect("cargo starts");
+        assert!(status.success(), "the release build fails");
+        let debug_program = Path::new(env!("CARGO_BIN_EXE_hitm"));
+        let target = debug_program.ancestors().nth(2).expect("target/PROFILE/hitm");
+        target.join("release/hitm")
+    })
+}
+
+/// The workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds a C or Rust program into `directory` as `name`.
+pub fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) -> PathBuf {
+    let program = directory.join(name);
+    let is_rust = source.extension().is_some_and(|extension| extension == "rs");
+    let mut compiler = if is_rust {
+        let mut rustc = Command::new("rustc");
+        rustc.args(["--edition", "2024", "-O", "-g", "--crate-name"]);
+        rustc.arg(source.file_stem().expect("a source file has a name"));
+        rustc
+    } else {
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-g", "-Wall", "-Wextra", "-pthread"]);
+        cc.args(defines.iter().map(|define| format!("-D{define}")));
+        cc
+    };
+    let status = compiler.arg("-o").arg(&program).arg(source).status().expect("the compiler starts");
+    assert!(status.success(), "{} does not compile", source.display());
+    program
+}
+
+/// Runs `hitm` with these arguments in `directory`.
+pub fn run(directory: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(hitm());
+    command.args(args).current_dir(directory).stdin(Stdio::null());
+    command.output().expect("hitm starts")
+}
+
+/// Records `program` into `directory/NAME.hitm`; the recording must succeed.
+pub fn record(directory: &Path, program: &Path, args: &[String]) -> PathBuf {
+    let recording = program.with_extension("hitm");
+    let recording_text = recording.to_str().expect("a temporary path is UTF-8");
+    let mut all = vec!["record", "-m", "broadwell-4s", "-o", recording_text, "--"];
+    all.push(program.to_str().expect("a temporary path is UTF-8"));
+    all.extend(args.iter().map(String::as_str));
+    let output = run(directory, &all);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "hitm record fails: {error}");
+    recording
+}
+
+/// The report of a recording as JSON.
+pub fn report(recording: &Path) -> serde_json::Value {
+    let recording = recording.to_str().expect("a temporary path is UTF-8");
+    let output = run(Path::new("/"), &["report", "-i", recording, "--format", "json"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "hitm report fails: {error}");
+    serde_json::from_slice(&output.stdout).expect("the report is JSON")
+}

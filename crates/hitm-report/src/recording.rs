@@ -1,0 +1,65 @@
+//! The report of a recording: what the facade read, in the report's own terms.
+
+use hitm::recording::{AddressNames, Recording};
+use hitm_base::{CodeAddr, Cycles, ThreadId};
+
+use crate::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
+
+/// The counter of accesses that the recorder dropped.
+const LOST_RECORDS: &str = "lost_records";
+
+impl Names for AddressNames<'_> {
+    fn data(&self, addr: u64, size: u8) -> Option<DataName> {
+        let label = AddressNames::data(self, addr, size)?;
+        Some(DataName {
+            object: label.object,
+            object_addr: label.object_addr,
+            object_size: label.object_size,
+            member: label.member,
+            element: label.element,
+        })
+    }
+
+    fn code(&self, code: CodeAddr) -> CodeName {
+        let label = AddressNames::code(self, code);
+        CodeName { function: label.function, file: label.file, line: label.line }
+    }
+
+    fn thread(&self, thread: ThreadId) -> String {
+        AddressNames::thread(self, thread)
+    }
+}
+
+impl Report {
+    /// Builds the report of a recording.
+    pub fn of_recording(recording: &Recording, options: &ReportOptions) -> Report {
+        let names = recording.names();
+        let mut report = Report::build(&recording.statistics, &names, &facts(recording), options);
+        report.diagnostics.extend(names.diagnostics());
+        report
+    }
+}
+
+fn facts(recording: &Recording) -> RunFacts<'_> {
+    let cpi_milli = u64::from(recording.machine.core.cpi_milli);
+    let threads = recording.threads.iter().map(|thread| {
+        let (insns, stall) = thread.exit.map_or((0, Cycles::ZERO), |exit| (exit.insns, exit.stall));
+        // Running and waiting for memory; time in system calls is not the memory's.
+        let cycles = Cycles(insns * cpi_milli / 1000) + stall;
+        let tid = thread.start.tid.into();
+        ThreadFacts { thread: thread.start.thread, tid, instruction_count: insns, cycles }
+    });
+    let totals = recording.end.map(|end| end.totals).unwrap_or_default();
+    RunFacts {
+        command: recording.header.args.clone(),
+        machine: &recording.machine,
+        window: recording.header.window,
+        placement: recording.header.placement.clone(),
+        seed: recording.header.seed,
+        threads: threads.collect(),
+        private_access_count: totals.accesses.saturating_sub(totals.stored_accesses),
+        lost_access_count: recording.counter(LOST_RECORDS),
+        complete: recording.recovery.is_complete() && recording.end.is_some(),
+        diagnostics: recording.diagnostics(),
+    }
+}

@@ -1,0 +1,172 @@
+//! A recording, read: what happened to each line, who the threads were, and names for addresses.
+
+mod elements;
+mod names;
+mod statistics;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use hitm_base::{Machine, ThreadId};
+use hitm_coherence::stats::Statistics;
+use hitm_trace::{
+    Counter, End, EndReason, Header, ReadError, Record, Recovery, ThreadExit, ThreadStart,
+    TraceReader,
+};
+use thiserror::Error;
+
+pub use names::{AddressNames, CodeLabel, DataLabel};
+
+/// Why a recording cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file cannot be opened.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is no recording, or damaged beyond its last whole chunk.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: ReadError,
+    },
+    /// The machine model inside the recording is not understood.
+    #[error("{}: the recording's machine model is not understood", path.display())]
+    Machine {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: hitm_base::machine::MachineError,
+    },
+}
+
+/// A thread of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedThread {
+    /// How it began.
+    pub start: ThreadStart,
+    /// Its totals at its end; missing when the recording ended before.
+    pub exit: Option<ThreadExit>,
+}
+
+/// A recording, read to its end.
+#[derive(Debug)]
+pub struct Recording {
+    /// How it was made.
+    pub header: Header,
+    /// The machine that it was priced on.
+    pub machine: Machine,
+    /// What happened to each line.
+    pub statistics: Statistics,
+    /// The threads, by id.
+    pub threads: Vec<RecordedThread>,
+    /// What the recorder counted.
+    pub counters: Vec<Counter>,
+    /// How it ended; missing when the file was cut short.
+    pub end: Option<End>,
+    /// What of the file could not be read.
+    pub recovery: Recovery,
+    objects: names::Objects,
+}
+
+impl Recording {
+    /// Reads a recording. `progress` is told how many bytes of how many have been read.
+    pub fn load(
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Recording, RecordingError> {
+        let open_failed = |source| RecordingError::Open { path: path.into(), source };
+        let read_failed = |source| RecordingError::Read { path: path.into(), source };
+        let file = File::open(path).map_err(open_failed)?;
+        let file_bytes = file.metadata().map_err(open_failed)?.len();
+        let mut reader =
+            TraceReader::new(BufReader::with_capacity(1 << 20, file)).map_err(read_failed)?;
+        let header = reader.header().clone();
+        let machine = Machine::from_toml(&header.machine_toml, "machine model")
+            .map_err(|source| RecordingError::Machine { path: path.into(), source })?;
+        let (statistics, others) =
+            statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
+                .map_err(read_failed)?;
+        let mut recording = Recording {
+            header,
+            machine,
+            statistics,
+            threads: Vec::new(),
+            counters: Vec::new(),
+            end: None,
+            recovery: reader.recovery(),
+            objects: names::Objects::default(),
+        };
+        others.into_iter().for_each(|record| recording.take(record));
+        Ok(recording)
+    }
+
+    /// Names for the recording's addresses, from the files that were mapped.
+    pub fn names(&self) -> AddressNames<'_> {
+        AddressNames::new(&self.objects, &self.threads, &self.statistics)
+    }
+
+    /// The value of a counter, 0 when the recorder did not write it.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().filter(|counter| counter.name == name).map(|counter| counter.value).sum()
+    }
+
+    /// What a reader of the report must know about how the recording went.
+    pub fn diagnostics(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if let Some(damage) = &self.recovery.reason {
+            found.push(format!(
+                "the file is damaged ({damage}): {} bytes are missing",
+                self.recovery.missing_bytes
+            ));
+        }
+        match self.end.map(|end| end.reason) {
+            None => found.push("the recording was cut short: the last window is missing".into()),
+            Some(EndReason::Signalled { signal }) => {
+                found.push(format!("signal {signal} ended the program: its last window is missing"));
+            }
+            Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
+            Some(_) => {}
+        }
+        let children = self.counter("forked_children_not_recorded");
+        if children > 0 {
+            found.push(format!("{children} forked child processes were not recorded"));
+        }
+        if self.end.is_some_and(|end| end.totals.threads == 0) && self.counter("exec_calls") > 0 {
+            found.push("the program replaced itself (exec): what came then was not recorded".into());
+        }
+        found
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::ThreadStart(start) => match self.thread_mut(start.thread) {
+                Some(thread) => thread.start.name = start.name, // It was renamed.
+                None => self.threads.push(RecordedThread { start, exit: None }),
+            },
+            Record::ThreadExit(exit) => {
+                if let Some(thread) = self.thread_mut(exit.thread) {
+                    thread.exit = Some(exit);
+                }
+            }
+            Record::Counters(counters) => self.counters.extend(counters),
+            Record::End(end) => self.end = Some(end),
+            Record::Mapping(mapping) => self.objects.mappings.push(mapping),
+            Record::HeapObject(object) => self.objects.add_heap(object),
+            Record::Region(region) => self.objects.regions.push(region),
+            Record::Access { .. } | Record::ThreadPlaced(_) => {}
+        }
+    }
+
+    fn thread_mut(&mut self, thread: ThreadId) -> Option<&mut RecordedThread> {
+        self.threads.iter_mut().find(|known| known.start.thread == thread)
+    }
+}

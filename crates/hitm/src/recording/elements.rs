@@ -1,0 +1,96 @@
+//! Arrays on the heap: the size of an element, from who touches what.
+//!
+//! A heap block has no type. When one instruction, run by several threads, touches the block at
+//! addresses that lie multiples of some size apart, the block is an array of elements of that size,
+//! one for each thread: the size is the greatest common divisor of the distances.
+
+use std::collections::BTreeMap;
+
+use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
+use hitm_coherence::stats::{LineStats, Statistics};
+use hitm_trace::HeapObject;
+
+/// Elements smaller than this are members of one object rather than objects.
+const ELEMENT_SIZE_MIN: u64 = 8;
+
+/// The size of an element of `object`, if it looks like an array.
+pub(super) fn element_size(object: &HeapObject, statistics: &Statistics) -> Option<u64> {
+    let first_line = hitm_base::LineAddr::of(object.addr);
+    let last_line = hitm_base::LineAddr::of(object.addr + object.size.saturating_sub(1));
+    let mut places: BTreeMap<CodeAddr, BTreeMap<ThreadId, u64>> = BTreeMap::new();
+    for (line, stats) in statistics.lines.range(first_line..=last_line) {
+        note_places(object, line.0 * LINE_SIZE, stats, &mut places);
+    }
+    let distances = places.values().flat_map(|by_thread| {
+        let first = by_thread.values().next().copied().unwrap_or(0);
+        by_thread.values().map(move |addr| addr.abs_diff(first))
+    });
+    let size = distances.fold(0, gcd);
+    let is_array = size >= ELEMENT_SIZE_MIN && size < object.size && object.size % size == 0;
+    is_array.then_some(size)
+}
+
+/// The first place that each instruction touches in the object, by thread.
+fn note_places(
+    object: &HeapObject,
+    line_start: u64,
+    stats: &LineStats,
+    places: &mut BTreeMap<CodeAddr, BTreeMap<ThreadId, u64>>,
+) {
+    for key in stats.rows.keys() {
+        let addr = line_start + u64::from(key.offset);
+        if addr >= object.addr && addr < object.addr + object.size {
+            let of_code = places.entry(key.code).or_default();
+            let first = of_code.entry(key.thread).or_insert(addr);
+            *first = (*first).min(addr);
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, Outcome};
+
+    use super::*;
+
+    fn touch(statistics: &mut Statistics, thread: u32, addr: u64, code: u64) {
+        let access = Access {
+            thread: ThreadId(thread),
+            cpu: CpuId(0),
+            time: Cycles(0),
+            addr,
+            size: 8,
+            op: AccessOp::Store,
+            code: CodeAddr(code),
+        };
+        let cycles = Cycles(0);
+        let outcome =
+            Outcome { source: DataSource::L1, latency: cycles, queued: cycles, stall: cycles };
+        statistics.add(&access, &outcome);
+    }
+
+    #[test]
+    fn one_element_for_each_thread() {
+        let object = HeapObject {
+            addr: 0x1010,
+            size: 192,
+            time: Cycles(0),
+            thread: ThreadId(0),
+            stack: vec![],
+        };
+        let mut statistics = Statistics::default();
+        for thread in 0..4 {
+            touch(&mut statistics, thread, 0x1010 + 48 * u64::from(thread), 1);
+            touch(&mut statistics, thread, 0x1018 + 48 * u64::from(thread), 2);
+        }
+        assert_eq!(element_size(&object, &statistics), Some(48));
+        // All threads at one place: no array.
+        let mut statistics = Statistics::default();
+        (0..4).for_each(|thread| touch(&mut statistics, thread, 0x1010, 1));
+        assert_eq!(element_size(&object, &statistics), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! Names for the addresses of a recording.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hitm_base::{CodeAddr, ThreadId};
+use hitm_coherence::stats::Statistics;
+use hitm_layout::{Bytes, Symbolizer};
+use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
+
+use super::RecordedThread;
+use super::elements::element_size;
+
+/// What the recording says about memory.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    pub(super) mappings: Vec<Mapping>,
+    pub(super) regions: Vec<Region>,
+    /// By first address. Where blocks followed one another at an address, the last is kept.
+    heap: BTreeMap<u64, HeapObject>,
+}
+
+impl Objects {
+    pub(super) fn add_heap(&mut self, object: HeapObject) {
+        // Blocks that were here before and overlap the new one are gone.
+        let end = object.addr.saturating_add(object.size);
+        let dead: Vec<u64> = self.heap.range(object.addr..end).map(|(addr, _)| *addr).collect();
+        dead.iter().for_each(|addr| drop(self.heap.remove(addr)));
+        self.heap.insert(object.addr, object);
+    }
+
+    fn heap_at(&self, addr: u64) -> Option<&HeapObject> {
+        let (_, object) = self.heap.range(..=addr).next_back()?;
+        (addr - object.addr < object.size).then_some(object)
+    }
+
+    fn region_at(&self, addr: u64) -> Option<&Region> {
+        self.regions.iter().rev().find(|region| (region.start..region.end).contains(&addr))
+    }
+}
+
+/// Where an instruction is in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CodeLabel {
+    /// The function, or `file+offset` when no name is known.
+    pub function: String,
+    /// The source file, empty when unknown.
+    pub file: String,
+    /// The line in it, 0 when unknown.
+    pub line: u32,
+}
+
+/// What is at an address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DataLabel {
+    /// A variable, a heap block, a stack.
+    pub object: String,
+    /// Address of its first byte.
+    pub object_addr: u64,
+    /// Its size in bytes, 0 when unknown.
+    pub object_size: u64,
+    /// The part of it: `.x`, `[3].count`, `+0x30`; empty when unknown.
+    pub member: String,
+    /// When it is an array: address and size of the element.
+    pub element: Option<(u64, u64)>,
+}
+
+/// Names for the addresses of one recording. Files are read when a name in them is first asked for.
+pub struct AddressNames<'a> {
+    objects: &'a Objects,
+    threads: &'a [RecordedThread],
+    statistics: &'a Statistics,
+    symbolizer: RefCell<Symbolizer<'static>>,
+}
+
+impl fmt::Debug for AddressNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressNames").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> AddressNames<'a> {
+    pub(super) fn new(
+        objects: &'a Objects,
+        threads: &'a [RecordedThread],
+        statistics: &'a Statistics,
+    ) -> AddressNames<'a> {
+        let mappings = objects.mappings.iter().map(|mapping| hitm_layout::Mapping {
+            start: mapping.start,
+            end: mapping.end,
+            file_offset: mapping.file_offset,
+            path: mapping.path.clone(),
+            build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),
+        });
+        let symbolizer = RefCell::new(Symbolizer::new(mappings.collect(), load));
+        AddressNames { objects, threads, statistics, symbolizer }
+    }
+
+    /// Where the instruction at `code` is.
+    pub fn code(&self, code: CodeAddr) -> CodeLabel {
+        let name = self.symbolizer.borrow_mut().code(code.0);
+        let location = name.location;
+        let innermost = CodeLabel {
+            function: location.function.unwrap_or(name.place),
+            file: location.file.unwrap_or_default(),
+            line: location.line.unwrap_or(0),
+        };
+        if !is_language_library(&innermost.file) {
+            return innermost;
+        }
+        // Where a library's one-liner was inlined is what its user can change.
+        let callers = location.inlined_from.into_iter().map(|frame| CodeLabel {
+            function: frame.function.unwrap_or_default(),
+            file: frame.file.unwrap_or_default(),
+            line: frame.line.unwrap_or(0),
+        });
+        let mut own = callers.filter(|frame| frame.line > 0 && !is_language_library(&frame.file));
+        own.next().unwrap_or(innermost)
+    }
+
+    /// What an access of `size` bytes at `addr` touches.
+    pub fn data(&self, addr: u64, size: u8) -> Option<DataLabel> {
+        if let Some(object) = self.objects.heap_at(addr) {
+            return Some(self.heap_label(object, addr));
+        }
+        if let Some(region) = self.objects.region_at(addr) {
+            return Some(self.region_label(region, addr));
+        }
+        let name = self.symbolizer.borrow_mut().data(addr, size.into());
+        match name.location {
+            Some(location) => Some(DataLabel {
+                object: location.object.name.clone(),
+                object_addr: location.object.start,
+                object_size: location.object.size,
+                member: part_of(&location.path.text, &location.object.name),
+                element: None,
+            }),
+            None => (name.place != format!("{addr:#x}"))
+                .then(|| DataLabel { object: name.place, ..DataLabel::default() }),
+        }
+    }
+
+    /// A thread's name: what the program calls it and its tid.
+    pub fn thread(&self, thread: ThreadId) -> String {
+        let known = self.threads.iter().find(|known| known.start.thread == thread);
+        match known {
+            Some(known) => format!("{}:{}", known.start.name, known.start.tid),
+            None => format!("thread {}", thread.0),
+        }
+    }
+
+    /// What could not be named, and why.
+    pub fn diagnostics(&self) -> Vec<String> {
+        let symbolizer = self.symbolizer.borrow();
+        symbolizer.diagnostics().iter().map(|diagnostic| diagnostic.to_string()).collect()
+    }
+
+    fn heap_label(&self, object: &HeapObject, addr: u64) -> DataLabel {
+        let offset = addr - object.addr;
+        let (member, element) = match element_size(object, self.statistics) {
+            Some(size) => {
+                let index = offset / size;
+                let member = format!("[{index}]+{:#x}", offset % size);
+                (member, Some((object.addr + index * size, size)))
+            }
+            None => (format!("+{offset:#x}"), None),
+        };
+        DataLabel {
+            object: format!("heap block of {} B from {}", object.size, self.site(&object.stack)),
+            object_addr: object.addr,
+            object_size: object.size,
+            member,
+            element,
+        }
+    }
+
+    /// The innermost caller with a source line: allocators and their wrappers rarely have one.
+    fn site(&self, stack: &[CodeAddr]) -> String {
+        // Return addresses: the call is the instruction before.
+        let mut labels = stack.iter().map(|frame| self.code(CodeAddr(frame.0.saturating_sub(1))));
+        let mut first = None;
+        let in_source = labels.find(|label| {
+            first.get_or_insert(label.function.clone());
+            label.line > 0 && !is_allocator(label)
+        });
+        match (in_source, first) {
+            (Some(label), _) => {
+                let file = label.file.rsplit('/').next().unwrap_or_default();
+                format!("{} ({file}:{})", label.function, label.line)
+            }
+            (None, Some(function)) => function,
+            (None, None) => "an unknown place".into(),
+        }
+    }
+
+    fn region_label(&self, region: &Region, addr: u64) -> DataLabel {
+        let object = match &region.kind {
+            RegionKind::Stack { thread } => format!("stack of {}", self.thread(*thread)),
+            RegionKind::AnonymousMap { stack } => format!("mapping from {}", self.site(stack)),
+            RegionKind::Brk => "program break".into(),
+        };
+        DataLabel {
+            object,
+            object_addr: region.start,
+            object_size: region.end - region.start,
+            member: format!("+{:#x}", addr - region.start),
+            element: None,
+        }
+    }
+}
+
+/// The path behind the object's name.
+fn part_of(text: &str, object: &str) -> String {
+    text.strip_prefix(object).unwrap_or_default().to_string()
+}
+
+/// Source that comes with a language, as Rust's and C++'s libraries.
+fn is_language_library(file: &str) -> bool {
+    let parts = ["/rustc/", "/rustlib/src/", "/include/c++/"];
+    parts.iter().any(|part| file.contains(part))
+}
+
+/// Source that belongs to an allocator's plumbing: the caller of it is who allocates.
+fn is_allocator(label: &CodeLabel) -> bool {
+    is_language_library(&label.file)
+        || label.function.starts_with("operator new")
+        || label.function.starts_with("__rust_alloc")
+}
+
+/// The bytes of a file, mapped.
+fn load(path: &str) -> Option<Bytes> {
+    let file = std::fs::File::open(path).ok()?;
+    // SAFETY: the file may change under the mapping, as under any reader; the parser takes any
+    // bytes, and a file that shrinks ends this process as it would end a linker or a debugger.
+    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    Some(Bytes::new(map))
+}
