@@ -151,6 +151,10 @@ fn mistakes_are_named_with_their_place() {
         "threads = 0",
         expect![[r#"box.toml:12: topology.threads: found 0, expected a count between 1 and 255"#]],
     );
+}
+
+#[test]
+fn contradictions_are_named_with_their_place() {
     refused(
         "cores = 16",
         "cores = 250\nllcs = 250",

@@ -1,0 +1,116 @@
+//! Machine models: the presets, files, this host, hwloc's XML, and the probe that measures.
+//!
+//! Everything here ends in a [`MachineFile`], whose numbers name their sources; [`resolve`] turns a
+//! name or a path into the cycles that the engine uses.
+
+mod facts;
+mod host;
+mod hwloc;
+mod probe;
+mod show;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use hitm_base::machine::{self, Machine, MachineError, MachineFile};
+use thiserror::Error;
+
+pub use host::{host, read_host};
+pub use hwloc::import_hwloc;
+pub use probe::{ProbeError, ProbeOptions, ProbeProgress, probe};
+pub use show::{Summary, list, show_json, show_text};
+
+/// The name that stands for the machine this runs on.
+pub const HOST: &str = "host";
+
+/// Longest machine file, and longest XML file, that is read.
+const TOML_BYTES_MAX: u64 = 1 << 20;
+const XML_BYTES_MAX: u64 = 16 << 20;
+
+/// Why there is no machine model.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Neither a preset nor a file.
+    #[error("no machine model named {name:?}: there is no such file, and the presets are {presets}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names of all presets.
+        presets: String,
+    },
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// The file is longer than any machine needs.
+    #[error("{}: found more than {max} bytes, expected a machine model", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The longest that is read.
+        max: u64,
+    },
+    /// The description is wrong.
+    #[error(transparent)]
+    Invalid(#[from] MachineError),
+    /// The measurement failed.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+}
+
+/// The model that `name_or_path` stands for, in cycles, and its text: a preset's name, a path, or
+/// [`HOST`]. The text is what a recording embeds.
+pub fn resolve(name_or_path: &str) -> Result<(Machine, String), Error> {
+    let (file, text) = load_with_text(name_or_path)?;
+    Ok((file.resolve()?, text))
+}
+
+/// The machine file that `name_or_path` stands for: a preset's name, a path, or [`HOST`].
+pub fn load(name_or_path: &str) -> Result<MachineFile, Error> {
+    load_with_text(name_or_path).map(|(file, _)| file)
+}
+
+/// A model made from the XML that `lstopo --of xml` wrote to `path`. Latencies are not in it: they
+/// are taken, marked as assumed, from the machine `like`, or from the preset that is nearest.
+pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
+    let like = like.map(load).transpose()?;
+    let xml = read(path, XML_BYTES_MAX)?;
+    Ok(import_hwloc(&xml, &path.display().to_string(), like.as_ref())?)
+}
+
+fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
+    if let Some(text) = machine::preset(name_or_path) {
+        return Ok((MachineFile::parse(text, name_or_path)?, text.to_owned()));
+    }
+    if name_or_path == HOST {
+        let file = host()?;
+        let text = file.to_toml();
+        return Ok((file, text));
+    }
+    let path = Path::new(name_or_path);
+    if !path.exists() {
+        let presets = machine::preset_names().collect::<Vec<_>>().join(", ");
+        return Err(Error::Unknown { name: name_or_path.into(), presets });
+    }
+    let text = read(path, TOML_BYTES_MAX)?;
+    Ok((MachineFile::parse(&text, name_or_path)?, text))
+}
+
+/// A text file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no format here
+/// takes for anything else.
+fn read(path: &Path, max: u64) -> Result<String, Error> {
+    let failed = |source| Error::Read { path: path.into(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > max {
+        return Err(Error::TooLong { path: path.into(), max });
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

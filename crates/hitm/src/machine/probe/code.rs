@@ -1,0 +1,113 @@
+//! Loops of known instructions, and cache flushes: what needs assembly.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::asm;
+#[cfg(target_arch = "x86_64")]
+use std::time::Instant;
+
+/// Samples of the core's frequency in GHz, from a chain of additions of one cycle each; `None` on
+/// processors for which no chain is written.
+///
+/// Register to register: additions of a constant cost nothing on cores from Golden Cove on.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn clock_ghz(sample_count: usize) -> Option<Vec<f64>> {
+    const ROUNDS: u64 = 100_000;
+    const ADDITIONS: u64 = 16;
+    let sample = |_| {
+        let start = Instant::now();
+        // SAFETY: only the named registers are written; no memory and no stack is touched.
+        unsafe {
+            asm!(
+                "2:",
+                "add {a}, {b}", "add {a}, {b}", "add {a}, {b}", "add {a}, {b}",
+                "add {a}, {b}", "add {a}, {b}", "add {a}, {b}", "add {a}, {b}",
+                "add {a}, {b}", "add {a}, {b}", "add {a}, {b}", "add {a}, {b}",
+                "add {a}, {b}", "add {a}, {b}", "add {a}, {b}", "add {a}, {b}",
+                "sub {n}, 1",
+                "jnz 2b",
+                a = inout(reg) 1u64 => _,
+                b = in(reg) 3u64,
+                n = inout(reg) ROUNDS => _,
+                options(nomem, nostack),
+            );
+        }
+        (ROUNDS * ADDITIONS) as f64 / start.elapsed().as_nanos().max(1) as f64
+    };
+    Some((0..sample_count).map(sample).collect())
+}
+
+/// Samples of the ns that an instruction takes in a loop with a load, a store, arithmetic and a
+/// branch, all in the L1; `None` on processors for which no loop is written.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn nanos_per_insn(sample_count: usize) -> Option<Vec<f64>> {
+    const ROUNDS: u64 = 100_000;
+    const INSNS: u64 = 10;
+    let mut table = [1u64; 64];
+    let sample = |_| {
+        let start = Instant::now();
+        // SAFETY: `i` is kept below 64, so that every access lies within the table, which is
+        // borrowed mutably for the whole block.
+        unsafe {
+            asm!(
+                "2:",
+                "mov {t}, [{p} + {i}*8]",
+                "add {s}, {t}",
+                "xor {t}, {s}",
+                "shr {t}, 7",
+                "add {t}, {s}",
+                "mov [{p} + {i}*8], {t}",
+                "add {i}, 1",
+                "and {i}, 63",
+                "sub {n}, 1",
+                "jnz 2b",
+                p = in(reg) table.as_mut_ptr(),
+                t = out(reg) _,
+                s = inout(reg) 1u64 => _,
+                i = inout(reg) 0u64 => _,
+                n = inout(reg) ROUNDS => _,
+                options(nostack),
+            );
+        }
+        start.elapsed().as_nanos() as f64 / (ROUNDS * INSNS) as f64
+    };
+    Some((0..sample_count).map(sample).collect())
+}
+
+/// Drops the line at `address` from every cache of the machine, written back when modified. Takes
+/// effect before [`fence`] returns. False where user code cannot.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn flush(address: *const u8) -> bool {
+    // SAFETY: clflush changes no memory content, and the callers pass addresses of live buffers.
+    unsafe { std::arch::x86_64::_mm_clflush(address) };
+    true
+}
+
+/// Waits for all loads, stores and flushes before it.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn fence() {
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe { std::arch::x86_64::_mm_mfence() };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use elsewhere::{clock_ghz, fence, flush, nanos_per_insn};
+
+/// Other processors: what needs assembly is not measured and stays assumed.
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere {
+    pub(crate) fn clock_ghz(_: usize) -> Option<Vec<f64>> {
+        None
+    }
+
+    pub(crate) fn nanos_per_insn(_: usize) -> Option<Vec<f64>> {
+        None
+    }
+
+    pub(crate) fn flush(_: *const u8) -> bool {
+        false
+    }
+
+    pub(crate) fn fence() {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    }
+}

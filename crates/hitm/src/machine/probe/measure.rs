@@ -1,0 +1,245 @@
+//! The measuring loops. Each returns its samples in ns.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::ProbeError;
+use super::code::{fence, flush};
+use super::pin::{on_cpu, on_cpus};
+
+/// Median and quartiles of samples.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median_ns: f64,
+    low: f64,
+    high: f64,
+    count: usize,
+}
+
+impl Spread {
+    /// Samples in words, for the source of a number.
+    pub(super) fn words(&self, unit: &str) -> String {
+        format!(
+            "median {:.2} {unit} of {} samples, quartiles {:.2} to {:.2}",
+            self.median_ns, self.count, self.low, self.high
+        )
+    }
+
+    /// The median of medians, and the widest quartiles. Not of none.
+    pub(super) fn of_spreads(spreads: &[Spread]) -> Spread {
+        let overall = spread(spreads.iter().map(|spread| spread.median_ns).collect());
+        Spread {
+            median_ns: overall.median_ns,
+            low: spreads.iter().map(|spread| spread.low).fold(f64::INFINITY, f64::min),
+            high: spreads.iter().map(|spread| spread.high).fold(0.0, f64::max),
+            count: spreads.iter().map(|spread| spread.count).sum(),
+        }
+    }
+}
+
+/// The spread of `samples`; all zero without any.
+pub(super) fn spread(mut samples: Vec<f64>) -> Spread {
+    samples.sort_by(f64::total_cmp);
+    let at = |share: usize| samples.get(samples.len() * share / 4).copied().unwrap_or(0.0);
+    Spread { median_ns: at(2), low: at(1), high: at(3), count: samples.len() }
+}
+
+/// A counter on lines of its own: 256 bytes keep neighbouring-line prefetchers away.
+#[repr(align(256))]
+struct Alone(AtomicU64);
+
+fn nanos_each(start: Instant, count: u64) -> f64 {
+    start.elapsed().as_nanos() as f64 / count.max(1) as f64
+}
+
+/// Two CPUs hand a counter to and fro; half a round trip.
+pub(super) fn hand_over(cpus: [u32; 2], sample_count: usize) -> Result<Vec<f64>, ProbeError> {
+    const ROUNDS: u64 = 5_000;
+    let counter = Alone(AtomicU64::new(0));
+    let both = on_cpus(&cpus, |me| {
+        let mut samples = Vec::with_capacity(sample_count);
+        let mut mine = me as u64;
+        // One sample more: the first meets cold caches and a thread that just woke.
+        for _ in 0..=sample_count {
+            let start = Instant::now();
+            for _ in 0..ROUNDS {
+                let order = (Ordering::AcqRel, Ordering::Relaxed);
+                while counter.0.compare_exchange(mine, mine + 1, order.0, order.1).is_err() {}
+                mine += 2;
+            }
+            samples.push(nanos_each(start, 2 * ROUNDS));
+        }
+        samples.split_off(1)
+    })?;
+    Ok(both.into_iter().next().unwrap_or_default())
+}
+
+/// Increments of a counter by all of `cpus` at once: ns between two increments by anybody.
+pub(super) fn contended(cpus: &[u32], sample_count: usize) -> Result<Vec<f64>, ProbeError> {
+    const SAMPLE: Duration = Duration::from_millis(4);
+    let counter = Alone(AtomicU64::new(0));
+    let mut samples = Vec::with_capacity(sample_count);
+    for _ in 0..sample_count {
+        let stop = AtomicBool::new(false);
+        let before = counter.0.load(Ordering::Relaxed);
+        let spans = on_cpus(cpus, |me| {
+            let start = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..64 {
+                    counter.0.fetch_add(1, Ordering::AcqRel);
+                }
+                if me == 0 && start.elapsed() >= SAMPLE {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+            start.elapsed().as_nanos() as f64
+        })?;
+        let increments = counter.0.load(Ordering::Relaxed) - before;
+        let span = spans.iter().copied().fold(0.0, f64::max);
+        samples.push(span / increments.max(1) as f64);
+    }
+    Ok(samples)
+}
+
+/// Increments of a counter that nobody else touches.
+pub(super) fn owned_increments(sample_count: usize) -> Vec<f64> {
+    const ROUNDS: u64 = 50_000;
+    let counter = Alone(AtomicU64::new(0));
+    let sample = |_| {
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            counter.0.fetch_add(1, Ordering::AcqRel);
+        }
+        nanos_each(start, ROUNDS)
+    };
+    (0..sample_count).map(sample).collect()
+}
+
+/// Bytes between two lines of a chase: the neighbour that a spatial prefetcher brings along is
+/// never needed.
+const STRIDE: usize = 128;
+/// The chase runs through windows of this size one after the other, in random order within: few
+/// enough pages for the TLB, no order that a prefetcher could learn.
+const WINDOW: usize = 256 << 10;
+
+/// A cycle of pointers through a buffer.
+struct Chase {
+    cells: Vec<AtomicU64>,
+    order: Vec<usize>,
+}
+
+impl Chase {
+    fn new(bytes: usize) -> Chase {
+        let per_line = STRIDE / 8;
+        let line_count = (bytes / STRIDE).max(2);
+        let cells: Vec<AtomicU64> =
+            (0..(line_count + 1) * per_line).map(|_| AtomicU64::new(0)).collect();
+        // The allocation is aligned to 8 bytes only; start at a line.
+        let base = cells.as_ptr() as usize;
+        let skip = (STRIDE - base % STRIDE) % STRIDE / 8;
+        let mut lines: Vec<usize> = (0..line_count).map(|line| skip + line * per_line).collect();
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        for window in lines.chunks_mut(WINDOW / STRIDE) {
+            for last in (1..window.len()).rev() {
+                // xorshift64: any fixed order that no prefetcher knows will do.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                window.swap(last, (state % (last as u64 + 1)) as usize);
+            }
+        }
+        let chase = Chase { cells, order: lines };
+        for (at, next) in chase.order.iter().zip(chase.order.iter().cycle().skip(1)) {
+            chase.cells[*at].store(*next as u64, Ordering::Relaxed);
+        }
+        chase
+    }
+
+    /// One round; ns a step.
+    fn round(&self) -> f64 {
+        let mut at = self.order[0];
+        let start = Instant::now();
+        for _ in 0..self.order.len() {
+            at = self.cells[at].load(Ordering::Relaxed) as usize;
+        }
+        let nanos = nanos_each(start, self.order.len() as u64);
+        black_box(at);
+        nanos
+    }
+
+    /// Drops every line from all caches; false where that cannot be done.
+    fn flush(&self) -> bool {
+        let done = self.order.iter().all(|at| flush(self.cells[*at].as_ptr().cast()));
+        fence();
+        done
+    }
+}
+
+/// A chase through `bytes`, again and again: the latency of the cache that holds them.
+pub(super) fn chase(bytes: usize, sample_count: usize) -> Vec<f64> {
+    const STEPS: usize = 20_000;
+    let chase = Chase::new(bytes);
+    let rounds = STEPS.div_ceil(chase.order.len());
+    chase.round();
+    let sample = |_| (0..rounds).map(|_| chase.round()).sum::<f64>() / rounds as f64;
+    (0..sample_count).map(sample).collect()
+}
+
+/// `reader` chases through lines that `owner` has just read from memory and nobody else holds.
+/// `None` where lines cannot be flushed.
+pub(super) fn clean_reads(
+    [owner, reader]: [u32; 2],
+    sample_count: usize,
+) -> Result<Option<Vec<f64>>, ProbeError> {
+    const BYTES: usize = 32 << 10;
+    const ROUNDS: usize = 8;
+    let chase = Chase::new(BYTES);
+    if !chase.flush() {
+        return Ok(None);
+    }
+    let turn = Barrier::new(2);
+    let both = on_cpus(&[owner, reader], |me| {
+        let mut samples = Vec::with_capacity(sample_count);
+        for _ in 0..sample_count {
+            let mut sum = 0.0;
+            for _ in 0..ROUNDS {
+                if me == 0 {
+                    chase.flush();
+                    chase.round();
+                }
+                turn.wait();
+                if me == 1 {
+                    sum += chase.round();
+                }
+                turn.wait();
+            }
+            samples.push(sum / ROUNDS as f64);
+        }
+        samples
+    })?;
+    Ok(both.into_iter().nth(1))
+}
+
+/// `reader` chases through flushed lines whose pages `owner` touched first, so that they lie in the
+/// owner's memory. `None` where lines cannot be flushed.
+pub(super) fn memory(
+    reader: u32,
+    owner: u32,
+    sample_count: usize,
+) -> Result<Option<Vec<f64>>, ProbeError> {
+    const BYTES: usize = 4 << 20;
+    let chase = on_cpu(owner, || Chase::new(BYTES))?;
+    if !chase.flush() {
+        return Ok(None);
+    }
+    let samples = on_cpu(reader, || {
+        let sample = |_| {
+            chase.flush();
+            chase.round()
+        };
+        (0..sample_count).map(sample).collect::<Vec<f64>>()
+    })?;
+    Ok(Some(samples))
+}

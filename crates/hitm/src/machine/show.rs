@@ -1,0 +1,185 @@
+//! How a machine is shown: its tree, its latencies in cycles and ns, and where they come from.
+
+mod json;
+mod tree;
+
+use std::fmt::Write;
+
+use hitm_base::Distance;
+use hitm_base::machine::{
+    CacheLevel, Home, Item, Machine, MachineError, MachineFile, Origin, Quantity, TransferPart,
+    preset, preset_names, present_distances,
+};
+use serde::Serialize;
+
+pub use json::show_json;
+use tree::tree_text;
+
+/// One line about a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The name under which it is found.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Its logical CPUs.
+    pub cpu_count: usize,
+}
+
+/// All presets, in order of name.
+pub fn list() -> Result<Vec<Summary>, MachineError> {
+    let summary = |name: &str| {
+        let file = MachineFile::parse(preset(name).unwrap_or_default(), name)?;
+        let cpu_count = file.resolve()?.topology.cpu_count();
+        Ok(Summary { name: file.name, description: file.description, cpu_count })
+    };
+    preset_names().map(summary).collect()
+}
+
+/// A machine for people: tree, latency table, other numbers, sources.
+pub fn show_text(file: &MachineFile) -> Result<String, MachineError> {
+    let machine = file.resolve()?;
+    let mut sources = Sources::default();
+    let mut out = String::new();
+    line(&mut out, format_args!("{}: {}", file.name, file.description));
+    let tree = sources.mark(&file.topology.origin);
+    line(&mut out, format_args!("\nTree {tree}"));
+    tree_text(&mut out, &machine.topology);
+    latencies_text(&mut out, file, &machine, &mut sources);
+    others_text(&mut out, file, &machine, &mut sources);
+    line(&mut out, format_args!("\nSources"));
+    for (index, origin) in sources.seen.iter().enumerate() {
+        let assumed = if origin.is_assumed() { "assumed: " } else { "" };
+        line(&mut out, format_args!("  [{}] {assumed}{}", index + 1, origin.text()));
+    }
+    Ok(out)
+}
+
+/// Origins in the order in which they are referred to.
+#[derive(Default)]
+struct Sources {
+    seen: Vec<Origin>,
+}
+
+impl Sources {
+    /// `[3]`, with a question mark when the value is assumed.
+    fn mark(&mut self, origin: &Origin) -> String {
+        let index = match self.seen.iter().position(|seen| seen == origin) {
+            Some(index) => index,
+            None => {
+                self.seen.push(origin.clone());
+                self.seen.len() - 1
+            }
+        };
+        let doubt = if origin.is_assumed() { "?" } else { "" };
+        format!("[{}]{doubt}", index + 1)
+    }
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("writing to a String cannot fail");
+}
+
+/// What a distance means.
+fn distance_words(distance: Distance) -> &'static str {
+    match distance {
+        Distance::Same => "same CPU",
+        Distance::Smt => "same core",
+        Distance::Cluster => "same cluster",
+        Distance::Llc => "same LLC",
+        Distance::Die => "same die",
+        Distance::Package => "same package",
+        Distance::Remote => "other package",
+        Distance::FarRemote => "other half",
+    }
+}
+
+/// One cell: cycles, ns and the source.
+fn time_cell(file: &MachineFile, item: Item, sources: &mut Sources) -> String {
+    let Some(sourced) = file.items.get(&item) else { return "-".into() };
+    let clock = file.clock();
+    let cycles = sourced.value.cycles(clock).0.max(1);
+    let ns = sourced.value.picos(clock) as f64 / 1_000.0;
+    format!("{cycles} ({ns:.1} ns) {}", sources.mark(&sourced.origin))
+}
+
+fn latencies_text(
+    out: &mut String,
+    file: &MachineFile,
+    machine: &Machine,
+    sources: &mut Sources,
+) {
+    let clock = machine.clock;
+    line(out, format_args!("\nLatencies in cycles (ns) [source], ? assumed"));
+    let header = ["from", "clean copy", "modified", "line taken for"];
+    let mut rows = vec![header.map(str::to_owned)];
+    for home in [Home::Near, Home::Away] {
+        for distance in present_distances(&machine.topology) {
+            let item = |part| Item::Transfer(home, distance, part);
+            if !file.items.contains_key(&item(TransferPart::Dirty)) {
+                continue;
+            }
+            let (words, table) = match home {
+                Home::Near => ("", &machine.transfers),
+                Home::Away => (", home elsewhere", &machine.transfers_away_from_home),
+            };
+            let occupancy = match file.items.get(&item(TransferPart::Occupancy)) {
+                Some(_) => time_cell(file, item(TransferPart::Occupancy), sources),
+                None => {
+                    let cycles = table[distance.index()].occupancy;
+                    format!("{} ({:.1} ns)", cycles.0, clock.nanos(cycles).0)
+                }
+            };
+            rows.push([
+                format!("{}{words}", distance_words(distance)),
+                time_cell(file, item(TransferPart::Clean), sources),
+                time_cell(file, item(TransferPart::Dirty), sources),
+                occupancy,
+            ]);
+        }
+    }
+    for row in &rows {
+        let widths: Vec<usize> = (0..3)
+            .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
+            .collect();
+        let text = format!(
+            "  {:w0$}  {:w1$}  {:w2$}  {}",
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            w0 = widths[0],
+            w1 = widths[1],
+            w2 = widths[2],
+        );
+        line(out, format_args!("{}", text.trim_end()));
+    }
+}
+
+fn others_text(
+    out: &mut String,
+    file: &MachineFile,
+    machine: &Machine,
+    sources: &mut Sources,
+) {
+    line(out, format_args!("\nCaches, memory and core"));
+    let protocol = &file.protocol;
+    let mark = sources.mark(&protocol.origin);
+    line(out, format_args!("  {:24}{} {mark}", "protocol", protocol.value.name()));
+    for (item, sourced) in &file.items {
+        if matches!(item, Item::Transfer(..)) {
+            continue;
+        }
+        let value = match sourced.value {
+            Quantity::Picos(_) | Quantity::Cycles(_) => time_cell(file, *item, sources),
+            other => format!("{other} {}", sources.mark(&sourced.origin)),
+        };
+        line(out, format_args!("  {:24}{value}", item.path()));
+    }
+    let last = CacheLevel::Llc.name();
+    let llcs = machine.topology.llc_count();
+    line(out, format_args!("  ({llcs} x {last}, one L1 and one L2 for each core)"));
+}
+
+#[cfg(test)]
+mod tests;
