@@ -1,20 +1,33 @@
 //! One file for each subcommand: arguments to configuration, one call of the facade, answer to text.
 
 mod doctor;
+mod machine;
 mod record;
 mod report;
 
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::args::Command;
+pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
+
+/// The form of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
 use crate::{Exit, Terminal};
 
 pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
     match command {
         Command::Record(args) => record::run(args, terminal),
         Command::Report(args) => report::run(args, terminal),
+        Command::Machine(args) => machine::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }
 }

@@ -49,6 +49,28 @@ impl Bar {
     }
 }
 
+/// Work in steps.
+pub(crate) struct Steps(ProgressBar);
+
+impl Steps {
+    pub(crate) fn start(what: &'static str) -> Steps {
+        let bar = visible(ProgressBar::new(0));
+        bar.set_style(style("{prefix}: {wide_bar} {pos}/{len} {msg}"));
+        bar.set_prefix(what);
+        Steps(bar)
+    }
+
+    pub(crate) fn set(&self, step: &str, done: usize, all: usize) {
+        self.0.set_length(all as u64);
+        self.0.set_position(done as u64);
+        self.0.set_message(step.to_owned());
+    }
+
+    pub(crate) fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Nothing is drawn where nobody looks.
 fn visible(bar: ProgressBar) -> ProgressBar {
     if io::stderr().is_terminal() { bar } else { ProgressBar::hidden() }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hitm::recording::Recording;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::text::TextOptions;
 use hitm_report::{Report, ReportOptions, json, text};
 
+use crate::commands::Format;
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -18,7 +19,7 @@ pub(crate) struct ReportArgs {
     /// The recording to read
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     input: PathBuf,
-    /// What to write
+    /// What to write; docs/formats/report.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// How many contended lines to show
@@ -28,15 +29,6 @@ pub(crate) struct ReportArgs {
     /// given several times
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
-}
-
-/// The form of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// For programs; see docs/formats/report.md
-    Json,
 }
 
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {

@@ -39,8 +39,11 @@ fn help_is_a_result() {
             Usage: hitm <COMMAND>
 
             Commands:
-              doctor  Say what hitm can do on this host, and what to install for the rest
-              help    Print this message or the help of the given subcommand(s)
+              record   Run a program and record what its threads do to shared cache lines
+              report   Show which lines the threads of a recording fight over, and what to do about it
+              machine  Show, import and measure machine models
+              doctor   Say what hitm can do on this host, and what to install for the rest
+              help     Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help     Print help
@@ -65,15 +68,17 @@ fn an_unknown_command_is_wrong_usage() {
     check(
         &["recrod"],
         expect![[r#"
-        exit code 2
-        -- stdout
-        -- stderr
-        hitm: error: unrecognized subcommand 'recrod'
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: unrecognized subcommand 'recrod'
 
-        Usage: hitm <COMMAND>
+              tip: a similar subcommand exists: 'record'
 
-        For more information, try '--help'.
-    "#]],
+            Usage: hitm <COMMAND>
+
+            For more information, try '--help'.
+        "#]],
     );
 }
 
@@ -90,8 +95,11 @@ fn no_command_is_wrong_usage() {
             Usage: hitm <COMMAND>
 
             Commands:
-              doctor  Say what hitm can do on this host, and what to install for the rest
-              help    Print this message or the help of the given subcommand(s)
+              record   Run a program and record what its threads do to shared cache lines
+              report   Show which lines the threads of a recording fight over, and what to do about it
+              machine  Show, import and measure machine models
+              doctor   Say what hitm can do on this host, and what to install for the rest
+              help     Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help     Print help
