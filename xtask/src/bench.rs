@@ -10,6 +10,8 @@
 
 mod host;
 #[cfg(feature = "bench")]
+mod replay;
+#[cfg(feature = "bench")]
 mod statistics;
 
 use std::fs::{self, OpenOptions};
@@ -61,6 +63,34 @@ pub const BENCHES: &[Bench] = &[
         unit: "x one line",
         run_count: 5,
         measure: Measure::Ratio(statistics::add_many_lines, statistics::add_one_line),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "replay-one-core",
+        unit: "M accesses/s",
+        run_count: 5,
+        measure: Measure::Median(replay::one_core),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "replay-two-cores",
+        unit: "x one core",
+        run_count: 5,
+        measure: Measure::Ratio(replay::two_cores, replay::one_core),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "replay-from-cold",
+        unit: "M accesses/s",
+        run_count: 3,
+        measure: Measure::Median(replay::from_cold),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "replay-worst-case",
+        unit: "M accesses/s",
+        run_count: 3,
+        measure: Measure::Median(replay::worst_case),
     },
 ];
 

@@ -7,64 +7,71 @@
 use hitm_base::LineAddr;
 use hitm_base::machine::CacheShape;
 
-/// Tag of an empty way.
-const EMPTY: u64 = u64::MAX;
-
-/// Tags of one set-associative cache with least-recently-used replacement.
+/// Tags of some caches of one shape, set-associative with least-recently-used replacement.
+///
+/// A tag is the caller's number for a line. The sets that may hold it come from its address, by
+/// [`TagArrays::set_of`], and are handed back with it: a remainder by a set count that is no power
+/// of two is too slow to be taken at each access.
 #[derive(Debug, Clone)]
-pub struct TagArray {
-    /// `tags[set * ways ..][..ways]`, most recently used first. Allocated at first use: most of the
-    /// 480 cores of a big machine never see a line.
-    tags: Vec<u64>,
+pub struct TagArrays {
+    /// `tags[(cache * set_count + set) * ways ..][..ways]`: 1 + the tag, or 0 in an empty way; most
+    /// recently used first. Zeros cost no memory until they are written: most of the 480 CPUs of a
+    /// big machine never see a line.
+    tags: Vec<u32>,
     set_count: u64,
     ways: usize,
+    stride: u64,
 }
 
-impl TagArray {
-    /// An empty cache of this shape.
-    pub fn new(shape: &CacheShape) -> TagArray {
+impl TagArrays {
+    /// `count` empty caches of this shape, or the part of them that lines with addresses equal
+    /// modulo `stride` can use. The set count is a multiple of the stride.
+    pub fn new(count: usize, shape: &CacheShape, stride: u64) -> TagArrays {
         let set_count = set_count(shape);
-        TagArray { tags: Vec::new(), set_count, ways: shape.ways as usize }
+        assert!(set_count.is_multiple_of(stride), "a set has lines of one part only");
+        let (set_count, ways) = (set_count / stride, shape.ways as usize);
+        TagArrays { tags: vec![0; count * set_count as usize * ways], set_count, ways, stride }
     }
 
-    /// Makes `line` the most recently used of its set if it is there; says whether it was.
+    /// The set that a line belongs in.
+    pub fn set_of(&self, line: LineAddr) -> u32 {
+        (line.0 / self.stride % self.set_count) as u32
+    }
+
+    /// Makes `tag` the most recently used of its set if it is there; says whether it was.
     #[inline]
-    pub fn touch(&mut self, line: LineAddr) -> bool {
-        if self.tags.is_empty() {
-            return false;
-        }
-        let set = self.set(line);
-        if set[0] == line.0 {
+    pub fn touch(&mut self, cache: usize, set: u32, tag: u32) -> bool {
+        let ways = self.ways_of(cache, set);
+        if ways[0] == tag + 1 {
             return true;
         }
-        match set.iter().position(|tag| *tag == line.0) {
+        match ways.iter().position(|way| *way == tag + 1) {
             Some(way) => {
-                set[..=way].rotate_right(1);
+                ways.copy_within(..way, 1);
+                ways[0] = tag + 1;
                 true
             }
             None => false,
         }
     }
 
-    /// Brings `line` in as the most recently used; returns the line that had to go, if any.
+    /// Brings `tag` in as the most recently used; returns the one that had to go, if any.
     #[inline]
-    pub fn insert(&mut self, line: LineAddr) -> Option<LineAddr> {
-        if self.touch(line) {
+    pub fn insert(&mut self, cache: usize, set: u32, tag: u32) -> Option<u32> {
+        if self.touch(cache, set, tag) {
             return None;
         }
-        if self.tags.is_empty() {
-            self.tags = vec![EMPTY; self.set_count as usize * self.ways];
-        }
-        let set = self.set(line);
-        let victim = set[set.len() - 1];
-        set.rotate_right(1);
-        set[0] = line.0;
-        (victim != EMPTY).then_some(LineAddr(victim))
+        let ways = self.ways_of(cache, set);
+        let victim = ways[ways.len() - 1];
+        ways.copy_within(..ways.len() - 1, 1);
+        ways[0] = tag + 1;
+        victim.checked_sub(1)
     }
 
-    fn set(&mut self, line: LineAddr) -> &mut [u64] {
-        let set = (line.0 % self.set_count) as usize;
-        &mut self.tags[set * self.ways..][..self.ways]
+    #[inline]
+    fn ways_of(&mut self, cache: usize, set: u32) -> &mut [u32] {
+        let index = cache * self.set_count as usize + set as usize;
+        &mut self.tags[index * self.ways..][..self.ways]
     }
 }
 
@@ -79,16 +86,29 @@ mod tests {
 
     use super::*;
 
+    /// 2 sets of 2 ways: even lines in one set, odd lines in the other.
+    const SHAPE: CacheShape = CacheShape { size_bytes: 256, ways: 2, latency: Cycles(4) };
+
     #[test]
     fn the_least_recently_used_line_of_a_full_set_goes() {
-        // 2 sets of 2 ways: even lines in one set, odd lines in the other.
-        let mut cache = TagArray::new(&CacheShape { size_bytes: 256, ways: 2, latency: Cycles(4) });
-        assert_eq!(cache.insert(LineAddr(0)), None);
-        assert_eq!(cache.insert(LineAddr(2)), None);
-        assert_eq!(cache.insert(LineAddr(1)), None);
-        assert!(cache.touch(LineAddr(0)));
-        assert_eq!(cache.insert(LineAddr(4)), Some(LineAddr(2)));
-        assert!(!cache.touch(LineAddr(2)));
-        assert!(cache.touch(LineAddr(1)));
+        let mut caches = TagArrays::new(2, &SHAPE, 1);
+        let sets = [0, 1, 2, 3, 4].map(|line| caches.set_of(LineAddr(line)));
+        assert_eq!(sets, [0, 1, 0, 1, 0]);
+        let mut insert = |line: u32| caches.insert(1, sets[line as usize], line);
+        assert_eq!(insert(0), None);
+        assert_eq!(insert(2), None);
+        assert_eq!(insert(1), None);
+        assert_eq!(insert(0), None);
+        assert_eq!(insert(4), Some(2));
+        assert!(!caches.touch(1, 0, 2));
+        assert!(caches.touch(1, 1, 1));
+        assert!(!caches.touch(0, 1, 1), "the other cache is empty");
+    }
+
+    #[test]
+    fn a_part_has_the_sets_of_its_lines() {
+        let odd_lines = TagArrays::new(1, &SHAPE, 2);
+        assert_eq!(odd_lines.set_of(LineAddr(5)), odd_lines.set_of(LineAddr(7)));
+        assert_eq!(odd_lines.tags.len(), 2);
     }
 }

@@ -11,12 +11,14 @@
 //! duration is the line's `free_at`); the snoop filter's own capacity (its evictions are far rarer
 //! than the contention priced here).
 
+use std::sync::Arc;
+
 use hitm_base::machine::{Machine, Protocol};
 use hitm_base::{CpuId, Cycles, DataSource, Distance, LineAddr};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::cache::TagArray;
+use crate::cache::TagArrays;
 use crate::price::{Price, Prices};
 use crate::queue::{LineQueue, Request};
 
@@ -78,40 +80,51 @@ struct Line {
     llcs: u64,
     /// When the transfer that was granted last is over.
     free_at: Cycles,
+    /// The sets of an L1, an L2 and an LLC that it belongs in.
+    sets: [u32; 3],
     queue: Option<Box<LineQueue>>,
 }
 
 /// The states of all lines of one machine.
 #[derive(Debug, Clone)]
 pub struct Directory {
-    prices: Prices,
+    prices: Arc<Prices>,
     capacity: Capacity,
     ids: IndexSet<LineAddr, FxBuildHasher>,
     lines: Vec<Line>,
     /// `sharers[line * words ..][..words]`: one bit per core with a valid copy.
     sharers: Vec<u64>,
     words: usize,
-    l1: Vec<TagArray>,
-    l2: Vec<TagArray>,
-    llc: Vec<TagArray>,
+    l1: TagArrays,
+    l2: TagArrays,
+    llc: TagArrays,
 }
 
 impl Directory {
     /// An empty directory for `machine`.
     pub fn new(machine: Machine, capacity: Capacity) -> Directory {
-        let topology = &machine.topology;
-        let words = topology.core_count().div_ceil(64);
-        let caches = &machine.caches;
+        Directory::part(Arc::new(Prices::new(machine)), capacity, 1)
+    }
+
+    /// An empty directory for those lines of the priced machine whose addresses are equal modulo
+    /// `stride`, which divides the set counts of all finite caches: lines of different parts never
+    /// meet in a set, so that parts may be served apart.
+    pub(crate) fn part(prices: Arc<Prices>, capacity: Capacity, stride: u64) -> Directory {
+        let (topology, caches) = (&prices.machine().topology, &prices.machine().caches);
+        let (cores, llcs, stride) = match capacity {
+            Capacity::Finite => (topology.core_count(), topology.llc_count(), stride),
+            Capacity::Infinite => (0, 0, 1),
+        };
         Directory {
             capacity,
             ids: IndexSet::default(),
             lines: Vec::new(),
             sharers: Vec::new(),
-            words,
-            l1: vec![TagArray::new(&caches.l1); topology.core_count()],
-            l2: vec![TagArray::new(&caches.l2); topology.core_count()],
-            llc: vec![TagArray::new(&caches.llc); topology.llc_count()],
-            prices: Prices::new(machine),
+            words: topology.core_count().div_ceil(64),
+            l1: TagArrays::new(cores, &caches.l1, stride),
+            l2: TagArrays::new(cores, &caches.l2, stride),
+            llc: TagArrays::new(llcs, &caches.llc, stride),
+            prices,
         }
     }
 
@@ -133,6 +146,7 @@ impl Directory {
                 home: self.prices.machine().topology.node_of(cpu),
                 llcs: 0,
                 free_at: Cycles::ZERO,
+                sets: [self.l1.set_of(addr), self.l2.set_of(addr), self.llc.set_of(addr)],
                 queue: None,
             });
             self.sharers.resize(self.sharers.len() + self.words, 0);
@@ -143,6 +157,11 @@ impl Directory {
     /// The address of a line.
     pub fn addr(&self, line: LineId) -> LineAddr {
         self.lines[line.0 as usize].addr
+    }
+
+    /// The addresses of all lines, in order of their ids.
+    pub fn addrs(&self) -> impl Iterator<Item = LineAddr> + '_ {
+        self.lines.iter().map(|line| line.addr)
     }
 
     /// Answers from the core's own caches if they hold a copy that suffices.
@@ -176,7 +195,8 @@ impl Directory {
             return Some(self.grant(Request { cpu, exclusive, issued: now, arrived, ticket }, line));
         }
         let waiting = Request { cpu, exclusive, issued: now, arrived, ticket };
-        entry.queue.get_or_insert_default().push(waiting);
+        let llc = self.prices.machine().topology.llc_of(cpu);
+        entry.queue.get_or_insert_default().push(waiting, llc);
         None
     }
 
@@ -194,7 +214,7 @@ impl Directory {
         let now = queue.next_service(entry.free_at).expect("only a line with waiters is served");
         let topology = &self.prices.machine().topology;
         let owner_llc = topology.llc_of(entry.owner);
-        let request = queue.take_next(now, |cpu| topology.llc_of(cpu) == owner_llc);
+        let request = queue.take_next(now, owner_llc);
         (request, self.grant(request, line))
     }
 
@@ -367,13 +387,11 @@ impl Directory {
             return;
         }
         let core = self.core(cpu);
-        let addr = self.addr(line);
-        self.l1[core].insert(addr);
-        let Some(victim) = self.l2[core].insert(addr) else { return };
-        let Some(victim) = self.ids.get_index_of(&victim).map(|index| LineId(index as u32)) else {
-            return;
-        };
-        self.evict_from_core(cpu, core, victim);
+        let [l1_set, l2_set, _] = self.lines[line.index()].sets;
+        self.l1.insert(core, l1_set, line.0);
+        if let Some(victim) = self.l2.insert(core, l2_set, line.0) {
+            self.evict_from_core(cpu, core, LineId(victim));
+        }
     }
 
     fn evict_from_core(&mut self, cpu: CpuId, core: usize, victim: LineId) {
@@ -391,11 +409,9 @@ impl Directory {
         } else if entry.state == State::Owned && owner_core == core {
             entry.state = State::Shared; // The dirty copy went back to the LLC.
         }
-        let addr = entry.addr;
-        if let Some(gone) = self.llc[usize::from(llc)].insert(addr)
-            && let Some(index) = self.ids.get_index_of(&gone)
-        {
-            self.drop_from_llc(LineId(index as u32), llc);
+        let set = entry.sets[2];
+        if let Some(gone) = self.llc.insert(usize::from(llc), set, victim.0) {
+            self.drop_from_llc(LineId(gone), llc);
         }
     }
 
@@ -414,12 +430,12 @@ impl Directory {
         if self.capacity == Capacity::Infinite {
             return (DataSource::L1, l1);
         }
-        let addr = self.addr(line);
-        if self.l1[core].touch(addr) {
+        let [l1_set, l2_set, _] = self.lines[line.index()].sets;
+        if self.l1.touch(core, l1_set, line.0) {
             return (DataSource::L1, l1);
         }
-        self.l1[core].insert(addr);
-        self.l2[core].touch(addr);
+        self.l1.insert(core, l1_set, line.0);
+        self.l2.touch(core, l2_set, line.0);
         (DataSource::L2, l2)
     }
 

@@ -6,5 +6,7 @@ pub mod core;
 pub mod directory;
 pub mod price;
 pub mod queue;
+pub mod replay;
+pub mod services;
 pub mod sharing;
 pub mod stats;

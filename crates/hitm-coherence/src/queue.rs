@@ -9,6 +9,9 @@
 //! 23.7 ns, though a transfer between sockets takes three times as long as one inside; with first
 //! come, first served every second transfer would cross.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use hitm_base::{CpuId, Cycles};
 
 /// A request that could not be served at once.
@@ -26,46 +29,102 @@ pub struct Request {
     pub ticket: u64,
 }
 
+/// A waiter in the order in which its last-level cache's waiters are served: by arrival, then by
+/// ticket, then as they came.
+#[derive(Debug, Clone)]
+struct Waiter {
+    order: (Cycles, u64, u64),
+    request: Request,
+}
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Waiter) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Waiter {}
+
+impl PartialOrd for Waiter {
+    fn partial_cmp(&self, other: &Waiter) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiter {
+    fn cmp(&self, other: &Waiter) -> std::cmp::Ordering {
+        self.order.cmp(&other.order)
+    }
+}
+
+/// The waiters under one last-level cache.
+#[derive(Debug, Clone)]
+struct Group {
+    llc: u16,
+    waiters: BinaryHeap<Reverse<Waiter>>,
+}
+
+impl Group {
+    fn first(&self) -> Option<(Cycles, u64, u64)> {
+        self.waiters.peek().map(|Reverse(waiter)| waiter.order)
+    }
+}
+
 /// The waiters of one line.
 #[derive(Debug, Clone, Default)]
 pub struct LineQueue {
-    waiters: Vec<Request>,
+    /// One for each last-level cache that ever waited: at most 64.
+    groups: Vec<Group>,
+    waiter_count: usize,
+    pushed_count: u64,
     /// Waiters that arrived later than this do not belong to the current visit.
     visit_began: Cycles,
 }
 
 impl LineQueue {
-    /// Adds a waiter.
-    pub fn push(&mut self, request: Request) {
-        self.waiters.push(request);
+    /// Adds a waiter whose CPU is under the last-level cache `llc`.
+    pub fn push(&mut self, request: Request, llc: u16) {
+        let order = (request.arrived, request.ticket, self.pushed_count);
+        self.pushed_count += 1;
+        self.waiter_count += 1;
+        let known = self.groups.iter().position(|group| group.llc == llc);
+        let index = known.unwrap_or_else(|| {
+            self.groups.push(Group { llc, waiters: BinaryHeap::new() });
+            self.groups.len() - 1
+        });
+        self.groups[index].waiters.push(Reverse(Waiter { order, request }));
     }
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
+        self.waiter_count == 0
     }
 
     /// When the next waiter can be served if the line is free from `free_at` on.
     pub fn next_service(&self, free_at: Cycles) -> Option<Cycles> {
-        let first_arrival = self.waiters.iter().map(|request| request.arrived).min()?;
+        let (first_arrival, ..) = self.groups.iter().filter_map(Group::first).min()?;
         Some(first_arrival.max(free_at))
     }
 
-    /// Takes the waiter that is served at `now`. `is_near` says whether a CPU is under the same
-    /// last-level cache as the line's present owner. Panics when nobody has arrived by `now`.
-    pub fn take_next(&mut self, now: Cycles, is_near: impl Fn(CpuId) -> bool) -> Request {
-        let oldest = |waiters: &[Request], eligible: &dyn Fn(&Request) -> bool| {
-            let candidates = waiters.iter().enumerate().filter(|(_, request)| eligible(request));
-            candidates.min_by_key(|(_, r)| (r.arrived, r.ticket)).map(|(index, _)| index)
+    /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
+    /// cache `near`. Panics when nobody has arrived by `now`.
+    pub fn take_next(&mut self, now: Cycles, near: u16) -> Request {
+        let in_visit = |group: &&mut Group| {
+            group.llc == near && group.first().is_some_and(|(at, ..)| at <= self.visit_began)
         };
-        let in_visit = |r: &Request| r.arrived <= self.visit_began && is_near(r.cpu);
-        if let Some(index) = oldest(&self.waiters, &in_visit) {
-            return self.waiters.swap_remove(index);
-        }
-        self.visit_began = now;
-        let index = oldest(&self.waiters, &|r| r.arrived <= now)
-            .expect("a line is served only when somebody waits at its home");
-        self.waiters.swap_remove(index)
+        let group = if let Some(group) = self.groups.iter_mut().find(in_visit) {
+            group
+        } else {
+            self.visit_began = now;
+            let waiting = self.groups.iter_mut().filter(|group| group.first().is_some());
+            waiting
+                .min_by_key(|group| group.first())
+                .expect("a line is served only when somebody waits for it")
+        };
+        let Reverse(waiter) = group.waiters.pop().expect("the group has a first waiter");
+        assert!(waiter.request.arrived <= now, "a request is served after it has arrived");
+        self.waiter_count -= 1;
+        waiter.request
     }
 }
 
@@ -83,25 +142,27 @@ mod tests {
         }
     }
 
-    /// CPUs 0 to 9 in one package, 10 and up in the other; the line starts in the first.
+    /// CPUs 0 to 9 are under one last-level cache, 10 and up under the other; the line starts under
+    /// the first.
     #[test]
     fn near_waiters_go_first_but_only_once_per_visit() {
         let mut queue = LineQueue::default();
-        for waiter in [request(10, 5), request(1, 6), request(2, 7)] {
-            queue.push(waiter);
-        }
-        let near_first_package = |cpu: CpuId| cpu.0 < 10;
+        let push = |queue: &mut LineQueue, cpu, arrived| {
+            queue.push(request(cpu, arrived), u16::from(cpu >= 10));
+        };
+        push(&mut queue, 10, 5);
+        push(&mut queue, 1, 6);
+        push(&mut queue, 2, 7);
         // Nobody arrived before the last visit began at 0: the oldest goes, a new visit begins.
-        assert_eq!(queue.take_next(Cycles(10), near_first_package).cpu, CpuId(10));
-        let near_second_package = |cpu: CpuId| cpu.0 >= 10;
-        queue.push(request(11, 8));
-        queue.push(request(10, 12));
-        assert_eq!(queue.take_next(Cycles(20), near_second_package).cpu, CpuId(11));
+        assert_eq!(queue.take_next(Cycles(10), 0).cpu, CpuId(10));
+        push(&mut queue, 11, 8);
+        push(&mut queue, 10, 12);
+        assert_eq!(queue.take_next(Cycles(20), 1).cpu, CpuId(11));
         // CPU 10 came back after this visit began, so the other package has its turn.
-        assert_eq!(queue.take_next(Cycles(30), near_second_package).cpu, CpuId(1));
-        assert_eq!(queue.take_next(Cycles(40), near_first_package).cpu, CpuId(2));
+        assert_eq!(queue.take_next(Cycles(30), 1).cpu, CpuId(1));
+        assert_eq!(queue.take_next(Cycles(40), 0).cpu, CpuId(2));
         assert_eq!(queue.next_service(Cycles(50)), Some(Cycles(50)));
-        assert_eq!(queue.take_next(Cycles(50), near_first_package).cpu, CpuId(10));
+        assert_eq!(queue.take_next(Cycles(50), 0).cpu, CpuId(10));
         assert!(queue.is_empty());
     }
 }

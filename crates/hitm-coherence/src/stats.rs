@@ -1,15 +1,22 @@
 //! What happened to each line: the statistics, apart from the mechanism that produced them.
 //!
-//! A [`Statistics`] is fed one ([`Access`], [`Outcome`]) pair at a time, by a replay, by a reader of
-//! recorded outcomes, or by a simulation. Two of them over disjoint lines merge by concatenation,
+//! A [`Collector`] is fed one ([`Access`](hitm_base::Access), [`Outcome`](hitm_base::Outcome)) pair
+//! at a time, by a reader of recorded outcomes or by a simulation; [`Collector::finish`] makes the
+//! ordered [`Statistics`] that reports read. Two of them over disjoint lines merge by concatenation,
 //! which is what sharded replays do; the result does not depend on the number of shards.
+//!
+//! Sums of cycles stop at the largest number instead of failing: outcomes may come from a file.
+
+mod collect;
+mod histogram;
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
-use hitm_base::{
-    Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
-};
+use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, ThreadId};
+
+pub(crate) use collect::LineCells;
+pub use collect::Collector;
+pub use histogram::LatencyHistogram;
 
 /// Counts by [`DataSource`], indexed by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,16 +58,10 @@ pub struct LatencySum {
 }
 
 impl LatencySum {
-    fn add(&mut self, latency: Cycles) {
-        self.count += 1;
-        self.sum += latency;
-        self.max = self.max.max(latency);
-    }
-
     /// Adds another group.
     pub fn merge(&mut self, other: &LatencySum) {
         self.count += other.count;
-        self.sum += other.sum;
+        self.sum = saturating_sum(self.sum, other.sum);
         self.max = self.max.max(other.max);
     }
 
@@ -122,7 +123,7 @@ pub struct ByteUse {
 }
 
 /// Everything about one line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LineStats {
     /// Plain loads by source.
     pub loads: SourceCounts,
@@ -132,9 +133,8 @@ pub struct LineStats {
     pub rmws: SourceCounts,
     /// Latency of loads and locked operations, hits included.
     pub load_latency: LatencySum,
-    /// Histogram of the latencies of loads and locked operations that left the core, in cycles, to
-    /// one significant digit.
-    pub latency_histogram: Option<Box<Histogram<u32>>>,
+    /// Histogram of the latencies, in cycles, of loads and locked operations that left the core.
+    pub latency_histogram: LatencyHistogram,
     /// Cycles that threads lost on this line, whatever the source.
     pub stall: Cycles,
     /// The part of `stall` that other CPUs' use of the line caused: what the report ranks by.
@@ -156,75 +156,53 @@ impl LineStats {
         self.loads.hitm() + self.stores.hitm() + self.rmws.hitm()
     }
 
-    fn add(&mut self, access: &Access, outcome: &Outcome) {
-        let lost = contention_part(outcome);
-        self.stall += outcome.stall;
-        self.contention_stall += lost;
-        let counts = match access.op {
-            AccessOp::Load => &mut self.loads,
-            AccessOp::Store => &mut self.stores,
-            AccessOp::LockedRmw | AccessOp::Fence => &mut self.rmws,
-        };
-        counts.0[outcome.source as usize] += 1;
-        if access.op != AccessOp::Store {
-            self.load_latency.add(outcome.latency);
-            self.record_latency(outcome);
+    /// Makes the totals and the reader/writer matrix from the rows.
+    fn sum_up_rows(&mut self) {
+        for (key, row) in &self.rows {
+            let counts = match key.op {
+                AccessOp::Load => &mut self.loads,
+                AccessOp::Store => &mut self.stores,
+                AccessOp::LockedRmw | AccessOp::Fence => &mut self.rmws,
+            };
+            counts.merge(&row.sources);
+            if key.op != AccessOp::Store {
+                self.load_latency.merge(&row.latency);
+            }
+            self.stall = saturating_sum(self.stall, row.stall);
+            self.contention_stall = saturating_sum(self.contention_stall, row.contention_stall);
+            self.threads.entry(key.thread).or_default().add(key, row.sources.total());
         }
-        self.threads.entry(access.thread).or_default().add(access);
-        let key = RowKey {
-            offset: access.offset(),
-            size: access.size,
-            op: access.op,
-            thread: access.thread,
-            code: access.code,
-        };
-        self.rows
-            .entry(key)
-            .or_default()
-            .add(access.cpu, outcome, lost);
-    }
-
-    fn record_latency(&mut self, outcome: &Outcome) {
-        if outcome.source <= DataSource::L2 {
-            return;
-        }
-        let histogram = self.latency_histogram.get_or_insert_with(|| {
-            Box::new(Histogram::new(1).expect("one significant digit is within the allowed range"))
-        });
-        // Not `saturating_record`: that clamps to what the histogram holds now, which starts at 2.
-        histogram
-            .record(outcome.latency.0)
-            .expect("the histogram grows with its values");
     }
 }
 
 impl RowStats {
-    fn add(&mut self, cpu: CpuId, outcome: &Outcome, lost: Cycles) {
-        self.sources.0[outcome.source as usize] += 1;
-        self.latency.add(outcome.latency);
-        match outcome.source {
-            DataSource::RemoteHitm => self.remote_hitm.add(outcome.latency),
-            DataSource::LocalHitm => self.local_hitm.add(outcome.latency),
-            _ => {}
-        }
-        self.stall += outcome.stall;
-        self.contention_stall += lost;
-        self.cpus.insert(cpu);
+    fn merge(&mut self, other: &RowStats) {
+        self.sources.merge(&other.sources);
+        self.latency.merge(&other.latency);
+        self.remote_hitm.merge(&other.remote_hitm);
+        self.local_hitm.merge(&other.local_hitm);
+        self.stall = saturating_sum(self.stall, other.stall);
+        self.contention_stall = saturating_sum(self.contention_stall, other.contention_stall);
+        self.cpus.merge(&other.cpus);
     }
 }
 
 impl ByteUse {
-    fn add(&mut self, access: &Access) {
-        let mask = byte_mask(access.offset(), access.size);
-        if access.op != AccessOp::Store {
+    fn add(&mut self, key: &RowKey, count: u64) {
+        let mask = byte_mask(key.offset, key.size);
+        if key.op != AccessOp::Store {
             self.read |= mask;
-            self.load_count += 1;
+            self.load_count += count;
         }
-        if access.op.is_write() {
+        if key.op.is_write() {
             self.written |= mask;
-            self.store_count += 1;
+            self.store_count += count;
         }
     }
+}
+
+fn saturating_sum(a: Cycles, b: Cycles) -> Cycles {
+    Cycles(a.0.saturating_add(b.0))
 }
 
 /// The bits of the bytes `offset .. offset + size` of a line.
@@ -235,14 +213,6 @@ pub fn byte_mask(offset: u8, size: u8) -> u64 {
         (1 << size) - 1
     };
     ones << offset
-}
-
-fn contention_part(outcome: &Outcome) -> Cycles {
-    if outcome.source.is_contention() {
-        outcome.stall
-    } else {
-        Cycles::ZERO
-    }
 }
 
 /// A set of CPUs, as bits.
@@ -290,23 +260,13 @@ impl CpuSet {
 }
 
 /// Statistics of a whole run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// By line.
     pub lines: BTreeMap<LineAddr, LineStats>,
 }
 
 impl Statistics {
-    /// Counts one access and its outcome. Fences touch no line and are not counted.
-    pub fn add(&mut self, access: &Access, outcome: &Outcome) {
-        if access.op != AccessOp::Fence {
-            self.lines
-                .entry(access.line())
-                .or_default()
-                .add(access, outcome);
-        }
-    }
-
     /// Adds the statistics of other lines. Panics when both know a line: shards are disjoint.
     pub fn merge_disjoint(&mut self, other: Statistics) {
         for (line, stats) in other.lines {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
-use hitm_coherence::stats::Statistics;
+use hitm_coherence::stats::Collector;
 
 const ACCESS_COUNT: u64 = 1 << 20;
 const THREAD_COUNT: u64 = 480;
@@ -23,17 +23,17 @@ pub(super) fn add_one_line() -> Result<f64> {
 fn nanos_per_access(line_count: u64) -> f64 {
     let accesses: Vec<(Access, Outcome)> =
         (0..ACCESS_COUNT).map(|i| access(i, line_count)).collect();
-    let mut statistics = Statistics::default();
+    let mut collector = Collector::default();
     let mut add_all = || {
         for (access, outcome) in &accesses {
-            statistics.add(access, outcome);
+            collector.add(access, outcome);
         }
     };
     add_all();
     let start = Instant::now();
     add_all();
     let taken = start.elapsed();
-    black_box(&statistics);
+    black_box(&collector);
     taken.as_nanos() as f64 / ACCESS_COUNT as f64
 }
 

@@ -5,7 +5,7 @@ use hitm_base::{Access, CpuId, Cycles, Outcome};
 use proptest::prelude::*;
 
 use super::*;
-use crate::stats::Statistics;
+use crate::stats::{Collector, Statistics};
 
 const LINE: u64 = 0x4000;
 
@@ -51,7 +51,7 @@ impl Toy {
 
 fn run(steps: impl IntoIterator<Item = Step>) -> Statistics {
     let mut toy = Toy::default();
-    let mut statistics = Statistics::default();
+    let mut collector = Collector::default();
     for (thread, offset, op, code) in steps {
         let source = toy.access(thread, op);
         let latency = Cycles(if source.is_contention() { 300 } else { 4 });
@@ -64,7 +64,7 @@ fn run(steps: impl IntoIterator<Item = Step>) -> Statistics {
             op,
             code: CodeAddr(code),
         };
-        statistics.add(
+        collector.add(
             &access,
             &Outcome {
                 source,
@@ -74,7 +74,7 @@ fn run(steps: impl IntoIterator<Item = Step>) -> Statistics {
             },
         );
     }
-    statistics
+    collector.finish()
 }
 
 fn judge_steps(steps: impl IntoIterator<Item = Step>) -> Sharing {

@@ -97,8 +97,8 @@ impl Run {
         self.0.add(&access, &outcome);
     }
 
-    pub(crate) fn finish(self) -> Statistics {
-        self.0.finish()
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.0.clone().finish()
     }
 
     /// One reader of `f.x`, writers of `f.w`, `f.y` and `f.z`.
@@ -271,7 +271,7 @@ pub(crate) fn example() -> Report {
     run.lock(200);
     run.slots(3, 60);
     run.quiet();
-    report(&run.finish(), 4, OPTIONS)
+    report(&run.statistics(), 4, OPTIONS)
 }
 
 pub(crate) const OPTIONS: ReportOptions = ReportOptions {

@@ -41,7 +41,7 @@ fn a_moment_of_false_sharing_does_not_fail() {
     let mut run = Run::default();
     run.packed(2);
     run.packed(2);
-    assert!(failures(&report(&run.finish(), 4, OPTIONS), &[Gate::FalseSharing]).is_empty());
+    assert!(failures(&report(&run.statistics(), 4, OPTIONS), &[Gate::FalseSharing]).is_empty());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn lines_that_are_not_shown_fail_too() {
         lines_max: 0,
         rows_max: 16,
     };
-    let report = report(&run.finish(), 4, options);
+    let report = report(&run.statistics(), 4, options);
     assert!(report.lines.is_empty());
     assert_eq!(failures(&report, &[Gate::FalseSharing]).len(), 1);
 }

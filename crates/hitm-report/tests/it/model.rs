@@ -79,7 +79,7 @@ fn rows_of_many_threads_are_folded_and_counted() {
             run.access(thread, (0x600000, LockedRmw), 0x401500, (RemoteHitm, 500));
         }
     }
-    let report = report(&run.0, 40, OPTIONS);
+    let report = report(&run.statistics(), 40, OPTIONS);
     let line = &report.lines[0];
     assert_eq!(
         (line.rows.len(), line.rows_folded, line.rows_left_out),
@@ -100,7 +100,7 @@ fn lines_and_rows_that_do_not_fit_are_counted() {
     let mut run = Run::default();
     run.packed(500);
     run.lock(200);
-    let report = report(&run.0, 4, options);
+    let report = report(&run.statistics(), 4, options);
     assert_eq!(report.lines.len(), 1);
     assert_eq!(report.flagged.len(), 2);
     assert_eq!(report.quiet.left_out_line_count, 1);
@@ -120,11 +120,11 @@ proptest! {
         use hitm_base::{AccessOp::Store, DataSource::L1};
         let mut run = Run::default();
         run.packed(100);
-        let before = report(&run.0, 4, OPTIONS);
+        let before = report(&run.statistics(), 4, OPTIONS);
         for (index, thread) in extra.into_iter().enumerate() {
             run.access(thread, (0x900000 + 64 * index as u64, Store), 0x401100, (L1, 4));
         }
-        let after = report(&run.0, 4, OPTIONS);
+        let after = report(&run.statistics(), 4, OPTIONS);
         prop_assert_eq!(before.lines, after.lines);
         prop_assert_eq!(before.flagged, after.flagged);
     }

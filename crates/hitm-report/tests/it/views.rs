@@ -25,7 +25,7 @@ fn json_of_the_example() {
 fn text_of_a_run_without_contention() {
     let mut run = Run::default();
     run.quiet();
-    let mut report = report(&run.0, 2, OPTIONS);
+    let mut report = report(&run.statistics(), 2, OPTIONS);
     report.run.complete = false;
     report.run.lost_access_count = 3;
     report

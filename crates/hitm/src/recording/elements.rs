@@ -54,10 +54,11 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, Outcome};
+    use hitm_coherence::stats::Collector;
 
     use super::*;
 
-    fn touch(statistics: &mut Statistics, thread: u32, addr: u64, code: u64) {
+    fn touch(collector: &mut Collector, thread: u32, addr: u64, code: u64) {
         let access = Access {
             thread: ThreadId(thread),
             cpu: CpuId(0),
@@ -70,7 +71,7 @@ mod tests {
         let cycles = Cycles(0);
         let outcome =
             Outcome { source: DataSource::L1, latency: cycles, queued: cycles, stall: cycles };
-        statistics.add(&access, &outcome);
+        collector.add(&access, &outcome);
     }
 
     #[test]
@@ -82,15 +83,15 @@ mod tests {
             thread: ThreadId(0),
             stack: vec![],
         };
-        let mut statistics = Statistics::default();
+        let mut collector = Collector::default();
         for thread in 0..4 {
-            touch(&mut statistics, thread, 0x1010 + 48 * u64::from(thread), 1);
-            touch(&mut statistics, thread, 0x1018 + 48 * u64::from(thread), 2);
+            touch(&mut collector, thread, 0x1010 + 48 * u64::from(thread), 1);
+            touch(&mut collector, thread, 0x1018 + 48 * u64::from(thread), 2);
         }
-        assert_eq!(element_size(&object, &statistics), Some(48));
+        assert_eq!(element_size(&object, &collector.finish()), Some(48));
         // All threads at one place: no array.
-        let mut statistics = Statistics::default();
-        (0..4).for_each(|thread| touch(&mut statistics, thread, 0x1010, 1));
-        assert_eq!(element_size(&object, &statistics), None);
+        let mut collector = Collector::default();
+        (0..4).for_each(|thread| touch(&mut collector, thread, 0x1010, 1));
+        assert_eq!(element_size(&object, &collector.finish()), None);
     }
 }
