@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::machine::{
     CacheLevel, CachePart, DramPart, Home, Item, MachineError, MachineFile, Origin, Quantity,
-    Reach, Sourced, TopologySpec, TransferPart, preset, present_distances,
+    Reach, Sourced, TopologySpec, TransferPart, present_distances, preset,
 };
 use hitm_base::{CpuPlace, Distance, LINE_SIZE, Numbering, Topology, TopologyShape};
 
@@ -82,7 +82,10 @@ pub(super) fn machine_file(
         items: BTreeMap::new(),
     };
     for (item, sourced) in &like.items {
-        if !matches!(item, Item::Transfer(..) | Item::Dram(_) | Item::OccupancyRatio(_)) {
+        if !matches!(
+            item,
+            Item::Transfer(..) | Item::Dram(_) | Item::OccupancyRatio(_)
+        ) {
             file.items.insert(*item, borrowed(sourced, like));
         }
     }
@@ -92,7 +95,10 @@ pub(super) fn machine_file(
     if let Some(khz) = facts.clock_khz {
         let clock = Quantity::Kilohertz(khz);
         if Item::Clock.dimension().admits(clock) {
-            file.items.insert(Item::Clock, Sourced::from_source(clock, words(&facts.source)));
+            file.items.insert(
+                Item::Clock,
+                Sourced::from_source(clock, words(&facts.source)),
+            );
         }
     }
     file.resolve()?;
@@ -112,14 +118,21 @@ fn nearest_preset(vendor: &str) -> &'static str {
 /// One line of at most 500 characters without control characters, never empty.
 pub(super) fn words(text: &str) -> String {
     let clean: String = text.chars().filter(|c| !c.is_control()).take(400).collect();
-    if clean.trim().is_empty() { "unknown".into() } else { clean.trim().to_owned() }
+    if clean.trim().is_empty() {
+        "unknown".into()
+    } else {
+        clean.trim().to_owned()
+    }
 }
 
 fn borrowed<T: Clone>(sourced: &Sourced<T>, like: &MachineFile) -> Sourced<T> {
     let origin = words(sourced.origin.text());
     let text = match &sourced.origin {
         Origin::Source(_) => format!("as on {}, not known here; there: {origin}", like.name),
-        Origin::Assumed(_) => format!("as on {}, not known here; there assumed: {origin}", like.name),
+        Origin::Assumed(_) => format!(
+            "as on {}, not known here; there assumed: {origin}",
+            like.name
+        ),
     };
     Sourced::assumed(sourced.value.clone(), text)
 }
@@ -127,15 +140,24 @@ fn borrowed<T: Clone>(sourced: &Sourced<T>, like: &MachineFile) -> Sourced<T> {
 /// Takes over the transfers at the distances that the machine has.
 fn borrow_transfers(file: &mut MachineFile, present: &BTreeSet<Distance>, like: &MachineFile) {
     for distance in present.iter().copied() {
-        let Some(known) = nearest_known(distance, like) else { continue };
+        let Some(known) = nearest_known(distance, like) else {
+            continue;
+        };
         for home in [Home::Near, Home::Away] {
             for part in TransferPart::ALL {
                 if let Some(sourced) = like.items.get(&Item::Transfer(home, known, part)) {
-                    file.items.insert(Item::Transfer(home, distance, part), borrowed(sourced, like));
+                    file.items.insert(
+                        Item::Transfer(home, distance, part),
+                        borrowed(sourced, like),
+                    );
                 }
             }
         }
-        let reach = if distance.is_remote() { Reach::Remote } else { Reach::Package };
+        let reach = if distance.is_remote() {
+            Reach::Remote
+        } else {
+            Reach::Package
+        };
         let item = Item::OccupancyRatio(reach);
         let ratio = like.items.get(&item).map(|sourced| borrowed(sourced, like));
         file.items.insert(item, ratio.unwrap_or_else(unknown_ratio));
@@ -146,7 +168,8 @@ fn borrow_transfers(file: &mut MachineFile, present: &BTreeSet<Distance>, like: 
 /// not the same core, else the nearest farther one.
 fn nearest_known(distance: Distance, like: &MachineFile) -> Option<Distance> {
     let has = |distance: &Distance| {
-        like.items.contains_key(&Item::Transfer(Home::Near, *distance, TransferPart::Dirty))
+        like.items
+            .contains_key(&Item::Transfer(Home::Near, *distance, TransferPart::Dirty))
     };
     let nearer = |d: &Distance| *d == distance || (*d > Distance::Smt && *d < distance);
     let mut known = Distance::ALL.into_iter().filter(has);
@@ -164,7 +187,10 @@ fn borrow_dram(file: &mut MachineFile, topology: &Topology, like: &MachineFile) 
     let mut nearer = None;
     for (part, needed) in [
         (DramPart::Local, true),
-        (DramPart::Package, topology.node_count() > topology.package_count()),
+        (
+            DramPart::Package,
+            topology.node_count() > topology.package_count(),
+        ),
         (DramPart::Remote, topology.package_count() > 1),
     ] {
         nearer = like.items.get(&Item::Dram(part)).or(nearer);
@@ -182,7 +208,8 @@ fn insert_caches(file: &mut MachineFile, facts: &HardwareFacts) {
         if !size.dimension().admits(quantity) || !cache.size_bytes.is_multiple_of(LINE_SIZE) {
             continue;
         }
-        file.items.insert(size, Sourced::from_source(quantity, words(&facts.source)));
+        file.items
+            .insert(size, Sourced::from_source(quantity, words(&facts.source)));
         let fits = |ways: u64| {
             (1..=1024).contains(&ways) && cache.size_bytes.is_multiple_of(ways * LINE_SIZE)
         };
@@ -200,30 +227,52 @@ fn insert_caches(file: &mut MachineFile, facts: &HardwareFacts) {
 /// The place of every CPU, in order of CPU number: at each level the rank among the parts of the
 /// same parent. A part that spans several parents is split, one for each.
 fn places(facts: &HardwareFacts) -> Result<Vec<CpuPlace>, MachineError> {
-    const LEVELS: [&str; 7] =
-        ["packages", "dies", "NUMA nodes", "LLCs", "clusters", "cores", "threads"];
+    const LEVELS: [&str; 7] = [
+        "packages",
+        "dies",
+        "NUMA nodes",
+        "LLCs",
+        "clusters",
+        "cores",
+        "threads",
+    ];
     let mut cpus = facts.cpus.clone();
     cpus.sort_by_key(|cpu| cpu.number);
     let paths: Vec<[u32; 7]> = cpus
         .iter()
         .map(|cpu| {
-            let cluster = if cpu.cluster == UNKNOWN { cpu.core } else { cpu.cluster };
-            [cpu.package, cpu.die, cpu.node, cpu.llc, cluster, cpu.core, cpu.number]
+            let cluster = if cpu.cluster == UNKNOWN {
+                cpu.core
+            } else {
+                cpu.cluster
+            };
+            [
+                cpu.package,
+                cpu.die,
+                cpu.node,
+                cpu.llc,
+                cluster,
+                cpu.core,
+                cpu.number,
+            ]
         })
         .collect();
     let mut places = vec![CpuPlace::default(); cpus.len()];
     for (depth, level) in LEVELS.into_iter().enumerate() {
         let mut parts: BTreeMap<&[u32], BTreeMap<u32, u8>> = BTreeMap::new();
         for path in &paths {
-            parts.entry(&path[..depth]).or_default().insert(path[depth], 0);
+            parts
+                .entry(&path[..depth])
+                .or_default()
+                .insert(path[depth], 0);
         }
-        for (parent, children) in &mut parts {
+        for children in parts.values_mut() {
             if children.len() > 256 {
                 return Err(MachineError {
                     origin: facts.source.clone(),
                     line: None,
                     key: None,
-                    found: format!("{} {level} in one part {parent:?}", children.len()),
+                    found: format!("{} {level} in one part", children.len()),
                     expected: "at most 256".into(),
                 });
             }
@@ -281,13 +330,141 @@ fn uniform(places: &[CpuPlace]) -> Option<TopologyShape> {
     if cpus != places.len() as u64 {
         return None;
     }
-    [Numbering::CoresFirst, Numbering::ThreadsAdjacent].into_iter().find_map(|numbering| {
-        shape.numbering = numbering;
-        let topology = Topology::from_shape(shape).ok()?;
-        let alike = topology.cpus().zip(places).all(|(cpu, place)| topology.place(cpu) == *place);
-        alike.then_some(shape)
-    })
+    [Numbering::CoresFirst, Numbering::ThreadsAdjacent]
+        .into_iter()
+        .find_map(|numbering| {
+            shape.numbering = numbering;
+            let topology = Topology::from_shape(shape).ok()?;
+            let alike = topology
+                .cpus()
+                .zip(places)
+                .all(|(cpu, place)| topology.place(cpu) == *place);
+            alike.then_some(shape)
+        })
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn cpu(number: u32, package: u32, llc: u32, cluster: u32, core: u32) -> CpuFacts {
+        CpuFacts {
+            number,
+            package,
+            die: 0,
+            node: UNKNOWN,
+            llc,
+            cluster,
+            core,
+        }
+    }
+
+    fn machine(cpus: Vec<CpuFacts>, vendor: &str) -> MachineFile {
+        let facts = HardwareFacts {
+            name: "box".into(),
+            description: "a box".into(),
+            source: "a test".into(),
+            cpus,
+            caches: [
+                CacheFacts {
+                    size_bytes: 48 << 10,
+                    ways: 12,
+                },
+                CacheFacts {
+                    size_bytes: 1_280 << 10,
+                    ways: 0,
+                },
+                CacheFacts {
+                    size_bytes: 1_000_003,
+                    ways: 16,
+                },
+            ],
+            clock_khz: Some(3_000_000),
+            vendor: vendor.into(),
+        };
+        machine_file(&facts, None).unwrap()
+    }
+
+    #[test]
+    fn numbers_that_nobody_knows_are_marked_as_assumed() {
+        let file = machine(vec![cpu(0, 0, 0, UNKNOWN, 0), cpu(1, 0, 0, UNKNOWN, 1)], "");
+        let assumed = |item: Item| file.items[&item].origin.is_assumed();
+        assert!(assumed(Item::Transfer(
+            Home::Near,
+            Distance::Llc,
+            TransferPart::Dirty
+        )));
+        assert!(assumed(Item::Cache(CacheLevel::L1, CachePart::Latency)));
+        assert!(!assumed(Item::Cache(CacheLevel::L1, CachePart::Size)));
+        assert!(!assumed(Item::Clock));
+        // An unknown associativity is one that fits, and a size of no whole lines is not taken over.
+        let ways = Item::Cache(CacheLevel::L2, CachePart::Ways);
+        assert_eq!(file.get(ways), Some(Quantity::Count(16, "")));
+        assert!(assumed(ways));
+        assert!(assumed(Item::Cache(CacheLevel::Llc, CachePart::Size)));
+        assert_eq!(
+            MachineFile::parse(&file.to_toml(), "box.toml").unwrap(),
+            file
+        );
+    }
+
+    #[test]
+    fn a_distance_that_the_lender_does_not_have_takes_the_next_nearer_one() {
+        // icelake-2s has no clusters; two threads of one core would be too near to stand in.
+        let cpus = vec![cpu(0, 0, 0, 7, 0), cpu(1, 0, 0, 7, 1), cpu(2, 0, 1, 8, 2)];
+        let machine = machine(cpus, "GenuineIntel").resolve().unwrap();
+        let dirty = |distance: Distance| machine.transfers[distance.index()].dirty.0;
+        assert_eq!(
+            machine
+                .topology
+                .distance(hitm_base::CpuId(0), hitm_base::CpuId(2)),
+            Distance::Die
+        );
+        assert_eq!(dirty(Distance::Cluster), 154); // 51.2 ns at 3 GHz
+        assert_eq!(dirty(Distance::Die), 154);
+    }
+
+    #[test]
+    fn linux_numbering_is_recognised() {
+        let shape = |cpus: Vec<CpuFacts>| match machine(cpus, "").topology.value {
+            TopologySpec::Uniform(shape) => Some((shape.clusters, shape.threads, shape.numbering)),
+            TopologySpec::Places(_) => None,
+        };
+        let smt = |cores: [u32; 4]| {
+            (0..4)
+                .map(|number| cpu(number, 0, 0, UNKNOWN, cores[number as usize]))
+                .collect()
+        };
+        assert_eq!(
+            shape(smt([0, 1, 0, 1])),
+            Some((2, 2, Numbering::CoresFirst))
+        );
+        assert_eq!(
+            shape(smt([0, 0, 1, 1])),
+            Some((2, 2, Numbering::ThreadsAdjacent))
+        );
+        assert_eq!(shape(smt([0, 1, 1, 0])), None);
+        assert_eq!(shape(smt([0, 0, 0, 1])), None);
+    }
+
+    #[test]
+    fn a_level_with_too_many_parts_is_an_error() {
+        let cpus = (0..300)
+            .map(|number| cpu(number, 0, 0, UNKNOWN, number))
+            .collect();
+        let facts = HardwareFacts {
+            name: String::new(),
+            description: String::new(),
+            source: "a test".into(),
+            cpus,
+            caches: [CacheFacts::default(); 3],
+            clock_khz: None,
+            vendor: String::new(),
+        };
+        let error = machine_file(&facts, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a test: found 300 clusters in one part, expected at most 256"
+        );
+    }
+}

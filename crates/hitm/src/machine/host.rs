@@ -42,18 +42,26 @@ pub fn read_host(root: &Path) -> Result<MachineFile, Error> {
 }
 
 pub(super) fn facts(root: &Path) -> Result<HardwareFacts, MachineError> {
-    let tree = Tree { cpus: root.join("sys/devices/system/cpu"), root: root.into() };
+    let tree = Tree {
+        cpus: root.join("sys/devices/system/cpu"),
+        root: root.into(),
+    };
     let online = tree.list(&tree.cpus.join("online"))?;
     let node_of = tree.nodes()?;
     let mut caches = [CacheFacts::default(); 3];
     let mut cpus = Vec::new();
     for number in online {
         let cpu = tree.cpu(number, &mut caches)?;
-        cpus.push(CpuFacts { node: node_of.get(&number).copied().unwrap_or(UNKNOWN), ..cpu });
+        cpus.push(CpuFacts {
+            node: node_of.get(&number).copied().unwrap_or(UNKNOWN),
+            ..cpu
+        });
     }
     let cpuinfo = tree.cpuinfo();
     let of = |key: &str| cpuinfo.get(key).map(String::as_str).unwrap_or("");
-    let model = [of("model name"), of("CPU part")].into_iter().find(|text| !text.is_empty());
+    let model = [of("model name"), of("CPU part")]
+        .into_iter()
+        .find(|text| !text.is_empty());
     let model = words(model.unwrap_or("unknown CPU"));
     Ok(HardwareFacts {
         name: super::HOST.into(),
@@ -72,11 +80,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn cpu(
-        &self,
-        number: u32,
-        caches: &mut [CacheFacts; 3],
-    ) -> Result<CpuFacts, MachineError> {
+    fn cpu(&self, number: u32, caches: &mut [CacheFacts; 3]) -> Result<CpuFacts, MachineError> {
         let directory = self.cpus.join(format!("cpu{number}"));
         let topology = directory.join("topology");
         let siblings = ["core_cpus_list", "thread_siblings_list"]
@@ -117,7 +121,9 @@ impl Tree {
     ) -> Result<(), MachineError> {
         for index in 0..10 {
             let directory = cpu.join(format!("cache/index{index}"));
-            let Some(level) = self.optional(&directory.join("level")) else { break };
+            let Some(level) = self.optional(&directory.join("level")) else {
+                break;
+            };
             let kind = self.optional(&directory.join("type")).unwrap_or_default();
             let slot = match (level.as_str(), kind.as_str()) {
                 ("1" | "2" | "3", "Instruction") => continue,
@@ -137,7 +143,9 @@ impl Tree {
                 caches[slot] = CacheFacts { size_bytes, ways };
             }
             let list_path = directory.join("shared_cpu_list");
-            let Some(shared) = self.optional(&list_path) else { continue };
+            let Some(shared) = self.optional(&list_path) else {
+                continue;
+            };
             let first = first_of(&list_path, &shared)?;
             let threads = self.optional(&cpu.join("topology/core_cpus_list"));
             match slot {
@@ -197,11 +205,15 @@ impl Tree {
 
     /// An id, or [`UNKNOWN`] where the kernel has none or says -1.
     fn id(&self, path: &Path) -> u32 {
-        self.optional(path).and_then(|text| text.parse().ok()).unwrap_or(UNKNOWN)
+        self.optional(path)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(UNKNOWN)
     }
 
     fn list(&self, path: &Path) -> Result<Vec<u32>, MachineError> {
-        let text = self.optional(path).ok_or_else(|| wrong(path, "nothing to read", LIST))?;
+        let text = self
+            .optional(path)
+            .ok_or_else(|| wrong(path, "nothing to read", LIST))?;
         cpu_list(&text).ok_or_else(|| wrong(path, &format!("{text:?}"), LIST))
     }
 }
@@ -220,7 +232,11 @@ fn wrong(path: &Path, found: &str, expected: &str) -> MachineError {
 
 fn read_start(path: &Path, max: u64) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(max).read_to_end(&mut bytes).ok()?;
+    File::open(path)
+        .ok()?
+        .take(max)
+        .read_to_end(&mut bytes)
+        .ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -255,7 +271,10 @@ fn size(path: &Path, text: &str) -> Result<u64, MachineError> {
             None => (text, 1),
         },
     };
-    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    let size = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor));
     size.ok_or_else(|| wrong(path, &format!("{text:?}"), "a size such as \"32K\""))
 }
 

@@ -20,6 +20,8 @@ use super::facts::{CacheFacts, CpuFacts, HardwareFacts, UNKNOWN, machine_file};
 const XML_BYTES_MAX: usize = super::XML_BYTES_MAX as usize;
 /// Elements, texts and comments: a 480-CPU machine has about 5,000.
 const NODES_MAX: u32 = 500_000;
+/// Elements within each other: machines have about 20, and the parser recurses.
+const DEPTH_MAX: usize = 200;
 
 /// A model made from hwloc XML; `origin` is the text's name in errors. Latencies are not in it:
 /// they are those of `like`, or of the preset that is nearest, and marked as assumed.
@@ -37,37 +39,112 @@ pub fn import_hwloc(
     };
     if xml.len() > XML_BYTES_MAX {
         let found = format!("{} bytes", xml.len());
-        return Err(error(None, found, &format!("at most {XML_BYTES_MAX} bytes of hwloc XML")));
+        return Err(error(
+            None,
+            found,
+            &format!("at most {XML_BYTES_MAX} bytes of hwloc XML"),
+        ));
+    }
+    if let Some(line) = too_deep(xml) {
+        let found = format!("more than {DEPTH_MAX} elements within each other");
+        return Err(error(Some(line), found, "what `lstopo --of xml` writes"));
     }
     // hwloc names its DTD, which is of no use here and which the parser refuses.
     let body = without_doctype(xml);
-    let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX };
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: NODES_MAX,
+    };
     let document = Document::parse_with_options(&body, options).map_err(|wrong| {
         let line = wrong.pos().row as usize;
-        error(Some(line), format!("no XML ({wrong})"), "what `lstopo --of xml` writes")
+        error(
+            Some(line),
+            format!("no XML ({wrong})"),
+            "what `lstopo --of xml` writes",
+        )
     })?;
     let root = document.root_element();
     if root.tag_name().name() != "topology" {
         let found = format!("the element <{}>", root.tag_name().name());
-        return Err(error(Some(1), found, "<topology>, as `lstopo --of xml` writes"));
+        return Err(error(
+            Some(1),
+            found,
+            "<topology>, as `lstopo --of xml` writes",
+        ));
     }
-    let mut scan = Scan { document: &document, origin, parts: BTreeMap::new(), numbers: Vec::new() };
+    let mut scan = Scan {
+        document: &document,
+        origin,
+        parts: BTreeMap::new(),
+        numbers: Vec::new(),
+    };
     let mut facts = scan.facts(root)?;
     facts.source = format!("hwloc XML {origin}");
     machine_file(&facts, like)
 }
 
+/// The line at which elements are nested deeper than [`DEPTH_MAX`]. Reads tags as the parser does;
+/// where the text is no XML, the parser stops at the same place or earlier.
+fn too_deep(xml: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut at = 0;
+    while let Some(found) = xml[at..].find('<') {
+        let start = at + found;
+        let tag = &xml[start..];
+        let skipped = [
+            ("<!--", "-->"),
+            ("<![CDATA[", "]]>"),
+            ("<?", "?>"),
+            ("<!", ">"),
+        ];
+        let length = match skipped.iter().find(|(open, _)| tag.starts_with(open)) {
+            Some((open, close)) => open.len() + tag[open.len()..].find(close)? + close.len(),
+            None => tag_length(tag)?,
+        };
+        at = start + length;
+        if tag.starts_with("</") {
+            depth = depth.saturating_sub(1);
+        } else if !matches!(tag.as_bytes().get(1), Some(b'!' | b'?')) {
+            depth += usize::from(!tag[..length].ends_with("/>"));
+        }
+        if depth > DEPTH_MAX {
+            return Some(xml[..start].matches('\n').count() + 1);
+        }
+    }
+    None
+}
+
+/// Length of the tag at the start of `tag`, whose quoted values may hold any character.
+fn tag_length(tag: &str) -> Option<usize> {
+    let mut quote = None;
+    for (offset, byte) in tag.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(offset + 1),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// `xml` with the document type blanked out, lines kept. Only a declaration without an internal
 /// subset: one that defines entities stays, and is refused.
 fn without_doctype(xml: &str) -> String {
-    let Some(start) = xml.find("<!DOCTYPE") else { return xml.to_owned() };
-    let Some(length) = xml[start..].find('>') else { return xml.to_owned() };
+    let Some(start) = xml.find("<!DOCTYPE") else {
+        return xml.to_owned();
+    };
+    let Some(length) = xml[start..].find('>') else {
+        return xml.to_owned();
+    };
     let declaration = &xml[start..=start + length];
     if declaration.contains('[') {
         return xml.to_owned();
     }
-    let blank: String =
-        declaration.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
+    let blank: String = declaration
+        .chars()
+        .map(|c| if c == '\n' { '\n' } else { ' ' })
+        .collect();
     format!("{}{blank}{}", &xml[..start], &xml[start + length + 1..])
 }
 
@@ -113,7 +190,11 @@ impl Scan<'_, '_> {
             }
         }
         let cpus = self.cpus(root)?;
-        let model = if model.is_empty() { String::new() } else { format!(" of {model}") };
+        let model = if model.is_empty() {
+            String::new()
+        } else {
+            format!(" of {model}")
+        };
         Ok(HardwareFacts {
             name: file_stem(self.origin),
             description: format!("{} CPUs{model}, imported from hwloc", cpus.len()),
@@ -177,7 +258,9 @@ impl Scan<'_, '_> {
     fn cache(&self, object: &Node<'_, '_>, kept: &mut CacheFacts) -> Result<(), MachineError> {
         let size_bytes = self.number(object, "cache_size")?;
         // hwloc writes -1 for fully associative and 0 for unknown.
-        let ways = attribute(object, "cache_associativity").parse().unwrap_or(0);
+        let ways = attribute(object, "cache_associativity")
+            .parse()
+            .unwrap_or(0);
         if size_bytes > kept.size_bytes {
             *kept = CacheFacts { size_bytes, ways };
         }
@@ -196,7 +279,10 @@ impl Scan<'_, '_> {
         }
         let part = |level: Level, number: u32| {
             let of_cpu = self.parts.get(&level);
-            of_cpu.and_then(|of_cpu| of_cpu.get(number as usize)).copied().unwrap_or(UNKNOWN)
+            of_cpu
+                .and_then(|of_cpu| of_cpu.get(number as usize))
+                .copied()
+                .unwrap_or(UNKNOWN)
         };
         let core_of = |number| match part(Level::Core, number) {
             UNKNOWN => number, // A CPU without a core object is a core.
@@ -219,21 +305,20 @@ impl Scan<'_, '_> {
     }
 
     /// Whether any part of `level` holds more than one core.
-    fn shared_by_cores(
-        &self,
-        level: Level,
-        numbers: &[u32],
-        core_of: &dyn Fn(u32) -> u32,
-    ) -> bool {
-        let Some(of_cpu) = self.parts.get(&level) else { return false };
+    fn shared_by_cores(&self, level: Level, numbers: &[u32], core_of: &dyn Fn(u32) -> u32) -> bool {
+        let Some(of_cpu) = self.parts.get(&level) else {
+            return false;
+        };
         let mut first_core = BTreeMap::new();
-        numbers.iter().any(|number| match of_cpu.get(*number as usize) {
-            None | Some(&UNKNOWN) => false,
-            Some(part) => {
-                let core = core_of(*number);
-                *first_core.entry(*part).or_insert(core) != core
-            }
-        })
+        numbers
+            .iter()
+            .any(|number| match of_cpu.get(*number as usize) {
+                None | Some(&UNKNOWN) => false,
+                Some(part) => {
+                    let core = core_of(*number);
+                    *first_core.entry(*part).or_insert(core) != core
+                }
+            })
     }
 
     /// The CPU numbers of an object: hexadecimal words of 32 bits, most significant first; a zero
@@ -290,7 +375,10 @@ fn attribute<'a>(node: &Node<'a, '_>, name: &str) -> &'a str {
 
 fn file_stem(origin: &str) -> String {
     let stem = std::path::Path::new(origin).file_stem();
-    stem.map_or_else(|| "imported".into(), |stem| stem.to_string_lossy().into_owned())
+    stem.map_or_else(
+        || "imported".into(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
 }
 
 #[cfg(test)]

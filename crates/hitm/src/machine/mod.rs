@@ -33,7 +33,9 @@ const XML_BYTES_MAX: u64 = 16 << 20;
 #[non_exhaustive]
 pub enum Error {
     /// Neither a preset nor a file.
-    #[error("no machine model named {name:?}: there is no such file, and the presets are {presets}")]
+    #[error(
+        "no machine model named {name:?}: there is no such file, and the presets are {presets}"
+    )]
     Unknown {
         /// What was asked for.
         name: String,
@@ -81,7 +83,11 @@ pub fn load(name_or_path: &str) -> Result<MachineFile, Error> {
 pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
     let like = like.map(load).transpose()?;
     let xml = read(path, XML_BYTES_MAX)?;
-    Ok(import_hwloc(&xml, &path.display().to_string(), like.as_ref())?)
+    Ok(import_hwloc(
+        &xml,
+        &path.display().to_string(),
+        like.as_ref(),
+    )?)
 }
 
 fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
@@ -96,7 +102,10 @@ fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
     let path = Path::new(name_or_path);
     if !path.exists() {
         let presets = machine::preset_names().collect::<Vec<_>>().join(", ");
-        return Err(Error::Unknown { name: name_or_path.into(), presets });
+        return Err(Error::Unknown {
+            name: name_or_path.into(),
+            presets,
+        });
     }
     let text = read(path, TOML_BYTES_MAX)?;
     Ok((MachineFile::parse(&text, name_or_path)?, text))
@@ -105,12 +114,18 @@ fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
 /// A text file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no format here
 /// takes for anything else.
 fn read(path: &Path, max: u64) -> Result<String, Error> {
-    let failed = |source| Error::Read { path: path.into(), source };
+    let failed = |source| Error::Read {
+        path: path.into(),
+        source,
+    };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > max {
-        return Err(Error::TooLong { path: path.into(), max });
+        return Err(Error::TooLong {
+            path: path.into(),
+            max,
+        });
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

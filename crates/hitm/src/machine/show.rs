@@ -8,7 +8,7 @@ use std::fmt::Write;
 use hitm_base::Distance;
 use hitm_base::machine::{
     CacheLevel, Home, Item, Machine, MachineError, MachineFile, Origin, Quantity, TransferPart,
-    preset, preset_names, present_distances,
+    present_distances, preset, preset_names,
 };
 use serde::Serialize;
 
@@ -31,7 +31,11 @@ pub fn list() -> Result<Vec<Summary>, MachineError> {
     let summary = |name: &str| {
         let file = MachineFile::parse(preset(name).unwrap_or_default(), name)?;
         let cpu_count = file.resolve()?.topology.cpu_count();
-        Ok(Summary { name: file.name, description: file.description, cpu_count })
+        Ok(Summary {
+            name: file.name,
+            description: file.description,
+            cpu_count,
+        })
     };
     preset_names().map(summary).collect()
 }
@@ -41,7 +45,10 @@ pub fn show_text(file: &MachineFile) -> Result<String, MachineError> {
     let machine = file.resolve()?;
     let mut sources = Sources::default();
     let mut out = String::new();
-    line(&mut out, format_args!("{}: {}", file.name, file.description));
+    line(
+        &mut out,
+        format_args!("{}: {}", file.name, file.description),
+    );
     let tree = sources.mark(&file.topology.origin);
     line(&mut out, format_args!("\nTree {tree}"));
     tree_text(&mut out, &machine.topology);
@@ -50,7 +57,10 @@ pub fn show_text(file: &MachineFile) -> Result<String, MachineError> {
     line(&mut out, format_args!("\nSources"));
     for (index, origin) in sources.seen.iter().enumerate() {
         let assumed = if origin.is_assumed() { "assumed: " } else { "" };
-        line(&mut out, format_args!("  [{}] {assumed}{}", index + 1, origin.text()));
+        line(
+            &mut out,
+            format_args!("  [{}] {assumed}{}", index + 1, origin.text()),
+        );
     }
     Ok(out)
 }
@@ -96,21 +106,21 @@ fn distance_words(distance: Distance) -> &'static str {
 
 /// One cell: cycles, ns and the source.
 fn time_cell(file: &MachineFile, item: Item, sources: &mut Sources) -> String {
-    let Some(sourced) = file.items.get(&item) else { return "-".into() };
+    let Some(sourced) = file.items.get(&item) else {
+        return "-".into();
+    };
     let clock = file.clock();
     let cycles = sourced.value.cycles(clock).0.max(1);
     let ns = sourced.value.picos(clock) as f64 / 1_000.0;
     format!("{cycles} ({ns:.1} ns) {}", sources.mark(&sourced.origin))
 }
 
-fn latencies_text(
-    out: &mut String,
-    file: &MachineFile,
-    machine: &Machine,
-    sources: &mut Sources,
-) {
+fn latencies_text(out: &mut String, file: &MachineFile, machine: &Machine, sources: &mut Sources) {
     let clock = machine.clock;
-    line(out, format_args!("\nLatencies in cycles (ns) [source], ? assumed"));
+    line(
+        out,
+        format_args!("\nLatencies in cycles (ns) [source], ? assumed"),
+    );
     let header = ["from", "clean copy", "modified", "line taken for"];
     let mut rows = vec![header.map(str::to_owned)];
     for home in [Home::Near, Home::Away] {
@@ -156,16 +166,14 @@ fn latencies_text(
     }
 }
 
-fn others_text(
-    out: &mut String,
-    file: &MachineFile,
-    machine: &Machine,
-    sources: &mut Sources,
-) {
+fn others_text(out: &mut String, file: &MachineFile, machine: &Machine, sources: &mut Sources) {
     line(out, format_args!("\nCaches, memory and core"));
     let protocol = &file.protocol;
     let mark = sources.mark(&protocol.origin);
-    line(out, format_args!("  {:24}{} {mark}", "protocol", protocol.value.name()));
+    line(
+        out,
+        format_args!("  {:24}{} {mark}", "protocol", protocol.value.name()),
+    );
     for (item, sourced) in &file.items {
         if matches!(item, Item::Transfer(..)) {
             continue;
@@ -178,7 +186,10 @@ fn others_text(
     }
     let last = CacheLevel::Llc.name();
     let llcs = machine.topology.llc_count();
-    line(out, format_args!("  ({llcs} x {last}, one L1 and one L2 for each core)"));
+    line(
+        out,
+        format_args!("  ({llcs} x {last}, one L1 and one L2 for each core)"),
+    );
 }
 
 #[cfg(test)]

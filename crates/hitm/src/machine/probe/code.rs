@@ -36,43 +36,6 @@ pub(super) fn clock_ghz(sample_count: usize) -> Option<Vec<f64>> {
     Some((0..sample_count).map(sample).collect())
 }
 
-/// Samples of the ns that an instruction takes in a loop with a load, a store, arithmetic and a
-/// branch, all in the L1; `None` on processors for which no loop is written.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn nanos_per_insn(sample_count: usize) -> Option<Vec<f64>> {
-    const ROUNDS: u64 = 100_000;
-    const INSNS: u64 = 10;
-    let mut table = [1u64; 64];
-    let sample = |_| {
-        let start = Instant::now();
-        // SAFETY: `i` is kept below 64, so that every access lies within the table, which is
-        // borrowed mutably for the whole block.
-        unsafe {
-            asm!(
-                "2:",
-                "mov {t}, [{p} + {i}*8]",
-                "add {s}, {t}",
-                "xor {t}, {s}",
-                "shr {t}, 7",
-                "add {t}, {s}",
-                "mov [{p} + {i}*8], {t}",
-                "add {i}, 1",
-                "and {i}, 63",
-                "sub {n}, 1",
-                "jnz 2b",
-                p = in(reg) table.as_mut_ptr(),
-                t = out(reg) _,
-                s = inout(reg) 1u64 => _,
-                i = inout(reg) 0u64 => _,
-                n = inout(reg) ROUNDS => _,
-                options(nostack),
-            );
-        }
-        start.elapsed().as_nanos() as f64 / (ROUNDS * INSNS) as f64
-    };
-    Some((0..sample_count).map(sample).collect())
-}
-
 /// Drops the line at `address` from every cache of the machine, written back when modified. Takes
 /// effect before [`fence`] returns. False where user code cannot.
 #[cfg(target_arch = "x86_64")]
@@ -90,16 +53,12 @@ pub(super) fn fence() {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use elsewhere::{clock_ghz, fence, flush, nanos_per_insn};
+pub(super) use elsewhere::{clock_ghz, fence, flush};
 
 /// Other processors: what needs assembly is not measured and stays assumed.
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     pub(crate) fn clock_ghz(_: usize) -> Option<Vec<f64>> {
-        None
-    }
-
-    pub(crate) fn nanos_per_insn(_: usize) -> Option<Vec<f64>> {
         None
     }
 

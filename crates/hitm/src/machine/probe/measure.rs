@@ -32,7 +32,10 @@ impl Spread {
         let overall = spread(spreads.iter().map(|spread| spread.median_ns).collect());
         Spread {
             median_ns: overall.median_ns,
-            low: spreads.iter().map(|spread| spread.low).fold(f64::INFINITY, f64::min),
+            low: spreads
+                .iter()
+                .map(|spread| spread.low)
+                .fold(f64::INFINITY, f64::min),
             high: spreads.iter().map(|spread| spread.high).fold(0.0, f64::max),
             count: spreads.iter().map(|spread| spread.count).sum(),
         }
@@ -42,8 +45,18 @@ impl Spread {
 /// The spread of `samples`; all zero without any.
 pub(super) fn spread(mut samples: Vec<f64>) -> Spread {
     samples.sort_by(f64::total_cmp);
-    let at = |share: usize| samples.get(samples.len() * share / 4).copied().unwrap_or(0.0);
-    Spread { median_ns: at(2), low: at(1), high: at(3), count: samples.len() }
+    let at = |share: usize| {
+        samples
+            .get(samples.len() * share / 4)
+            .copied()
+            .unwrap_or(0.0)
+    };
+    Spread {
+        median_ns: at(2),
+        low: at(1),
+        high: at(3),
+        count: samples.len(),
+    }
 }
 
 /// A counter on lines of its own: 256 bytes keep neighbouring-line prefetchers away.
@@ -66,7 +79,11 @@ pub(super) fn hand_over(cpus: [u32; 2], sample_count: usize) -> Result<Vec<f64>,
             let start = Instant::now();
             for _ in 0..ROUNDS {
                 let order = (Ordering::AcqRel, Ordering::Relaxed);
-                while counter.0.compare_exchange(mine, mine + 1, order.0, order.1).is_err() {}
+                while counter
+                    .0
+                    .compare_exchange(mine, mine + 1, order.0, order.1)
+                    .is_err()
+                {}
                 mine += 2;
             }
             samples.push(nanos_each(start, 2 * ROUNDS));
@@ -134,8 +151,9 @@ impl Chase {
     fn new(bytes: usize) -> Chase {
         let per_line = STRIDE / 8;
         let line_count = (bytes / STRIDE).max(2);
-        let cells: Vec<AtomicU64> =
-            (0..(line_count + 1) * per_line).map(|_| AtomicU64::new(0)).collect();
+        let cells: Vec<AtomicU64> = (0..(line_count + 1) * per_line)
+            .map(|_| AtomicU64::new(0))
+            .collect();
         // The allocation is aligned to 8 bytes only; start at a line.
         let base = cells.as_ptr() as usize;
         let skip = (STRIDE - base % STRIDE) % STRIDE / 8;
@@ -150,7 +168,10 @@ impl Chase {
                 window.swap(last, (state % (last as u64 + 1)) as usize);
             }
         }
-        let chase = Chase { cells, order: lines };
+        let chase = Chase {
+            cells,
+            order: lines,
+        };
         for (at, next) in chase.order.iter().zip(chase.order.iter().cycle().skip(1)) {
             chase.cells[*at].store(*next as u64, Ordering::Relaxed);
         }
@@ -171,7 +192,10 @@ impl Chase {
 
     /// Drops every line from all caches; false where that cannot be done.
     fn flush(&self) -> bool {
-        let done = self.order.iter().all(|at| flush(self.cells[*at].as_ptr().cast()));
+        let done = self
+            .order
+            .iter()
+            .all(|at| flush(self.cells[*at].as_ptr().cast()));
         fence();
         done
     }

@@ -2,7 +2,7 @@
 //!
 //! | number | how |
 //! |---|---|
-//! | clock, CPI | loops of known instructions (x86-64 only; elsewhere sysfs and an assumption) |
+//! | clock | a loop of known instructions (x86-64 only; elsewhere sysfs and an assumption) |
 //! | modified line | two CPUs hand a counter to and fro with compare-and-swap; half a round trip |
 //! | clean line | one CPU reads flushed lines, the other then chases pointers through them |
 //! | occupancy | as many CPUs as there are increment one counter; ns an increment over the hand-over |
@@ -12,8 +12,9 @@
 //! Every figure is a median: an interrupt, or a neighbour of a virtual machine, lengthens some
 //! samples and shortens none. The quartiles stand in the source of the number.
 //!
-//! Not measured, and why: the depth of the store buffer, the reorder buffer and the fill buffers.
-//! Each needs generated code around misses whose timing a hypervisor or a busy neighbour blurs; a
+//! Not measured, and why: cycles per instruction, which is the program's and not the machine's (a
+//! loop that the probe could time runs five times as fast as most code); the depth of the store
+//! buffer, the reorder buffer and the fill buffers. Each needs generated code around misses whose timing a hypervisor or a busy neighbour blurs; a
 //! wrong depth is worse than the vendor's number. Two-level home effects (both CPUs in one package,
 //! the line's memory in another) are not separated.
 
@@ -50,7 +51,11 @@ pub struct ProbeOptions {
 impl ProbeOptions {
     /// What `hitm machine probe` does when not told otherwise: every pair on hosts of up to 16 CPUs.
     pub fn new() -> ProbeOptions {
-        ProbeOptions { sample_count: 101, pairs_per_distance_max: 120, like: None }
+        ProbeOptions {
+            sample_count: 101,
+            pairs_per_distance_max: 120,
+            like: None,
+        }
     }
 }
 
@@ -109,7 +114,15 @@ pub fn probe(
     file.description += &format!("; measured on {} of them", cpus.len());
     let pairs = pairs(&topology, &cpus, options.pairs_per_distance_max);
     let total = pairs.values().map(Vec::len).sum::<usize>() + 4;
-    let mut run = Run { options, file, topology, cpus, done: 0, total, progress };
+    let mut run = Run {
+        options,
+        file,
+        topology,
+        cpus,
+        done: 0,
+        total,
+        progress,
+    };
     let Some(first) = run.cpus.first().copied() else {
         return Ok(run.file); // Nothing to measure on; the assumptions stand.
     };
@@ -147,7 +160,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn say(&mut self, step: &str) {
-        let progress = ProbeProgress { step: step.into(), done: self.done, total: self.total };
+        let progress = ProbeProgress {
+            step: step.into(),
+            done: self.done,
+            total: self.total,
+        };
         (self.progress)(&progress);
         self.done += 1;
     }
@@ -155,16 +172,22 @@ impl Run<'_> {
     fn measured(&mut self, item: Item, quantity: Quantity, how: &str) {
         if item.dimension().admits(quantity) {
             let source = format!("measured by hitm machine probe on this host: {how}");
-            self.file.items.insert(item, Sourced::from_source(quantity, source));
+            self.file
+                .items
+                .insert(item, Sourced::from_source(quantity, source));
         }
     }
 
     fn time(&mut self, item: Item, spread: &Spread, how: &str) {
         let picos = (spread.median_ns * 1_000.0).round().max(1.0) as u64;
-        self.measured(item, Quantity::Picos(picos), &format!("{how}, {}", spread.words("ns")));
+        self.measured(
+            item,
+            Quantity::Picos(picos),
+            &format!("{how}, {}", spread.words("ns")),
+        );
     }
 
-    /// Clock, CPI and the locked operation.
+    /// Clock and the locked operation.
     fn core(&mut self, cpu: Cpu) -> Result<(), ProbeError> {
         self.say("clock and core");
         let count = self.options.sample_count;
@@ -173,18 +196,15 @@ impl Run<'_> {
             let khz = Quantity::Kilohertz((ghz.median_ns * 1e6).round() as u64);
             let how = format!("a chain of dependent additions, {}", ghz.words("GHz"));
             self.measured(Item::Clock, khz, &how);
-            if let Some(nanos) = pin::on_cpu(cpu.number, || code::nanos_per_insn(count))? {
-                let cpi = spread(nanos.into_iter().map(|nanos| nanos * ghz.median_ns).collect());
-                let milli = Quantity::Milli((cpi.median_ns * 1_000.0).round() as u64);
-                let how = format!(
-                    "a loop of ten instructions with a load and a store, {}; 0.2 to 3 in real code",
-                    cpi.words("cycles")
-                );
-                self.measured(Item::Core(CorePart::Cpi), milli, &how);
-            }
         }
-        let locked = spread(pin::on_cpu(cpu.number, || measure::owned_increments(count))?);
-        self.time(Item::Core(CorePart::LockedHit), &locked, "increments of an unshared counter");
+        let locked = spread(pin::on_cpu(cpu.number, || {
+            measure::owned_increments(count)
+        })?);
+        self.time(
+            Item::Core(CorePart::LockedHit),
+            &locked,
+            "increments of an unshared counter",
+        );
         Ok(())
     }
 
@@ -242,7 +262,9 @@ impl Run<'_> {
                 };
                 let how = format!("{what}, {pair_count} pairs of CPUs");
                 self.time(Item::Transfer(Home::Near, *distance, part), &overall, &how);
-                self.file.items.remove(&Item::Transfer(Home::Away, *distance, part));
+                self.file
+                    .items
+                    .remove(&Item::Transfer(Home::Away, *distance, part));
             }
         }
         Ok(())
@@ -252,7 +274,9 @@ impl Run<'_> {
     fn occupancy(&mut self, pairs: &Pairs) -> Result<(), ProbeError> {
         self.say("contended increments");
         let package = |cpu: &Cpu| self.topology.package_of(cpu.id);
-        let Some(home) = self.cpus.first().map(package) else { return Ok(()) };
+        let Some(home) = self.cpus.first().map(package) else {
+            return Ok(());
+        };
         let mut seen = Vec::new();
         let cores: Vec<Cpu> = self
             .cpus
@@ -267,7 +291,10 @@ impl Run<'_> {
             .copied()
             .collect();
         self.ratio(Reach::Package, &cores)?;
-        let remote = pairs.get(&Distance::Remote).and_then(|pairs| pairs.first()).copied();
+        let remote = pairs
+            .get(&Distance::Remote)
+            .and_then(|pairs| pairs.first())
+            .copied();
         if let Some((a, b)) = remote {
             self.ratio(Reach::Remote, &[a, b])?;
         }
@@ -294,14 +321,20 @@ impl Run<'_> {
         if mean_ns <= 0.0 {
             return Ok(());
         }
-        let ratio = (contended.median_ns / mean_ns * 1_000.0).round().clamp(1.0, 1_000.0);
+        let ratio = (contended.median_ns / mean_ns * 1_000.0)
+            .round()
+            .clamp(1.0, 1_000.0);
         let how = format!(
             "increments of one counter by {} CPUs take {} each, a hand-over takes {mean_ns:.1} ns; \
              at most 1 is kept",
             cpus.len(),
             contended.words("ns"),
         );
-        self.measured(Item::OccupancyRatio(reach), Quantity::Milli(ratio as u64), &how);
+        self.measured(
+            Item::OccupancyRatio(reach),
+            Quantity::Milli(ratio as u64),
+            &how,
+        );
         Ok(())
     }
 
@@ -316,8 +349,10 @@ impl Run<'_> {
             .iter()
             .find(|cpu| node(cpu) != node(&first) && package(cpu) == package(&first));
         let stranger = self.cpus.iter().find(|cpu| package(cpu) != package(&first));
-        let others =
-            [(DramPart::Package, package_mate.copied()), (DramPart::Remote, stranger.copied())];
+        let others = [
+            (DramPart::Package, package_mate.copied()),
+            (DramPart::Remote, stranger.copied()),
+        ];
         for (part, owner) in home.into_iter().chain(others) {
             let Some(owner) = owner else { continue };
             let count = self.options.sample_count;
@@ -338,7 +373,9 @@ fn pairs(topology: &Topology, cpus: &[Cpu], max: usize) -> Pairs {
     let cpus: Vec<Cpu> = cpus.iter().step_by(step).copied().collect();
     for (index, a) in cpus.iter().enumerate() {
         for b in &cpus[index + 1..] {
-            all.entry(topology.distance(a.id, b.id)).or_default().push((*a, *b));
+            all.entry(topology.distance(a.id, b.id))
+                .or_default()
+                .push((*a, *b));
         }
     }
     for pairs in all.values_mut() {
@@ -350,16 +387,29 @@ fn pairs(topology: &Topology, cpus: &[Cpu], max: usize) -> Pairs {
 
 /// Raises assumed latencies that a measured one at a nearer distance has overtaken.
 fn settle_order(file: &mut MachineFile) {
-    let caches = CacheLevel::ALL.map(|level| Item::Cache(level, CachePart::Latency)).to_vec();
-    let dram = [DramPart::Local, DramPart::Package, DramPart::Remote].map(Item::Dram).to_vec();
+    let caches = CacheLevel::ALL
+        .map(|level| Item::Cache(level, CachePart::Latency))
+        .to_vec();
+    let dram = [DramPart::Local, DramPart::Package, DramPart::Remote]
+        .map(Item::Dram)
+        .to_vec();
     let transfers = |part| {
-        Distance::ALL.map(|distance| Item::Transfer(Home::Near, distance, part)).to_vec()
+        Distance::ALL
+            .map(|distance| Item::Transfer(Home::Near, distance, part))
+            .to_vec()
     };
     let clock = file.clock();
-    for items in [caches, dram, transfers(TransferPart::Clean), transfers(TransferPart::Dirty)] {
+    for items in [
+        caches,
+        dram,
+        transfers(TransferPart::Clean),
+        transfers(TransferPart::Dirty),
+    ] {
         let mut least = 0;
         for item in items {
-            let Some(sourced) = file.items.get_mut(&item) else { continue };
+            let Some(sourced) = file.items.get_mut(&item) else {
+                continue;
+            };
             if sourced.origin.is_assumed() && sourced.value.picos(clock) < least {
                 sourced.value = Quantity::Picos(least);
             }

@@ -16,9 +16,8 @@ pub(super) fn usable_cpus() -> BTreeSet<u32> {
     let mut mask = [0u64; WORDS];
     // SAFETY: the kernel writes at most the given number of bytes into the array, which lives
     // through the call and for which every bit pattern is valid.
-    let result = unsafe {
-        libc::sched_getaffinity(0, mem::size_of_val(&mask), mask.as_mut_ptr().cast())
-    };
+    let result =
+        unsafe { libc::sched_getaffinity(0, mem::size_of_val(&mask), mask.as_mut_ptr().cast()) };
     if result != 0 {
         return BTreeSet::new();
     }
@@ -36,14 +35,18 @@ fn pin(cpu: u32) -> Result<(), ProbeError> {
     // SAFETY: the kernel reads the given number of bytes of the array, which lives through the call.
     let result =
         unsafe { libc::sched_setaffinity(0, mem::size_of_val(&mask), mask.as_ptr().cast()) };
-    if result == 0 { Ok(()) } else { Err(ProbeError::Pin { cpu, source: io::Error::last_os_error() }) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(ProbeError::Pin {
+            cpu,
+            source: io::Error::last_os_error(),
+        })
+    }
 }
 
 /// Runs `body` on `cpu`, in a thread of its own, so that the caller's affinity stays as it is.
-pub(super) fn on_cpu<T: Send>(
-    cpu: u32,
-    body: impl Fn() -> T + Sync,
-) -> Result<T, ProbeError> {
+pub(super) fn on_cpu<T: Send>(cpu: u32, body: impl Fn() -> T + Sync) -> Result<T, ProbeError> {
     let mut results = on_cpus(&[cpu], |_| body())?;
     Ok(results.remove(0))
 }
@@ -67,7 +70,11 @@ pub(super) fn on_cpus<T: Send>(
                     failed.fetch_or(pinned.is_err(), Ordering::SeqCst);
                     start.wait();
                     pinned?;
-                    Ok(if failed.load(Ordering::SeqCst) { None } else { Some(body(index)) })
+                    Ok(if failed.load(Ordering::SeqCst) {
+                        None
+                    } else {
+                        Some(body(index))
+                    })
                 })
             })
             .collect();

@@ -85,10 +85,17 @@ pub fn show_json(file: &MachineFile) -> Result<String, MachineError> {
         llc_count: topology.llc_count(),
         node_count: topology.node_count(),
         package_count: topology.package_count(),
-        places: topology.cpus().map(|cpu| levels_of(topology.place(cpu))).collect(),
+        places: topology
+            .cpus()
+            .map(|cpu| levels_of(topology.place(cpu)))
+            .collect(),
         topology_origin: file.topology.origin.text(),
         topology_assumed: file.topology.origin.is_assumed(),
-        numbers: file.items.iter().map(|(item, _)| json_number(file, *item)).collect(),
+        numbers: file
+            .items
+            .iter()
+            .map(|(item, _)| json_number(file, *item))
+            .collect(),
         transfers: transfers(&machine.transfers),
         transfers_away_from_home: transfers(&machine.transfers_away_from_home),
     };
@@ -101,8 +108,11 @@ fn json_number(file: &MachineFile, item: Item) -> (String, JsonNumber) {
     let clock = file.clock();
     let is_time = matches!(sourced.value, Quantity::Picos(_) | Quantity::Cycles(_));
     let text = sourced.origin.text().to_owned();
-    let (source, assumed) =
-        if sourced.origin.is_assumed() { (None, Some(text)) } else { (Some(text), None) };
+    let (source, assumed) = if sourced.origin.is_assumed() {
+        (None, Some(text))
+    } else {
+        (Some(text), None)
+    };
     let number = JsonNumber {
         value: sourced.value.to_string(),
         cycles: is_time.then(|| sourced.value.cycles(clock).0.max(1)),

@@ -5,8 +5,16 @@ use hitm_base::{CpuPlace, Topology};
 use super::line;
 
 /// The words of the levels of a place, outermost first.
-const LEVELS: [&str; 8] =
-    ["half", "package", "die", "NUMA node", "LLC", "cluster", "core", "thread"];
+const LEVELS: [&str; 8] = [
+    "half",
+    "package",
+    "die",
+    "NUMA node",
+    "LLC",
+    "cluster",
+    "core",
+    "thread",
+];
 const CLUSTER: usize = 5;
 const CORE: usize = 6;
 const THREAD: usize = 7;
@@ -14,8 +22,10 @@ const THREAD: usize = 7;
 /// Draws the tree. Parts that are alike are folded into one line with their count; a level of which
 /// every parent has one is left out.
 pub(super) fn tree_text(out: &mut String, topology: &Topology) {
-    let mut cpus: Vec<([u8; 8], u16)> =
-        topology.cpus().map(|cpu| (levels_of(topology.place(cpu)), cpu.0)).collect();
+    let mut cpus: Vec<([u8; 8], u16)> = topology
+        .cpus()
+        .map(|cpu| (levels_of(topology.place(cpu)), cpu.0))
+        .collect();
     cpus.sort_unstable();
     if only_child(&cpus, CORE) {
         // Every core is a cluster of its own: draw cores.
@@ -24,20 +34,26 @@ pub(super) fn tree_text(out: &mut String, topology: &Topology) {
         }
     }
     let root = part(&cpus, 0);
-    let shown: Vec<bool> =
-        (0..8).map(|level| level == CORE || !only_child(&cpus, level)).collect();
+    let shown: Vec<bool> = (0..8)
+        .map(|level| level == CORE || !only_child(&cpus, level))
+        .collect();
     draw(out, &root, &shown, 1);
     let (cpu_count, core_count) = (topology.cpu_count(), topology.core_count());
     let nodes = counted(topology.node_count(), "NUMA node");
     let (cpus, cores) = (counted(cpu_count, "CPU"), counted(core_count, "core"));
     let packages = counted(topology.package_count(), "package");
     let llcs = counted(topology.llc_count(), "last-level cache");
-    line(out, format_args!("  {cpus}, {cores}, {llcs}, {nodes}, {packages}"));
+    line(
+        out,
+        format_args!("  {cpus}, {cores}, {llcs}, {nodes}, {packages}"),
+    );
 }
 
 /// A place as a path of indexes, outermost first.
 pub(super) fn levels_of(p: CpuPlace) -> [u8; 8] {
-    [p.half, p.package, p.die, p.node, p.llc, p.cluster, p.core, p.thread]
+    [
+        p.half, p.package, p.die, p.node, p.llc, p.cluster, p.core, p.thread,
+    ]
 }
 
 /// Whether every part of `level` is the only one of its parent.
@@ -58,7 +74,11 @@ impl Part {
     /// Whether two parts have the same structure; their CPU numbers differ.
     fn is_like(&self, other: &Part) -> bool {
         self.children.len() == other.children.len()
-            && self.children.iter().zip(&other.children).all(|(a, b)| a.is_like(b))
+            && self
+                .children
+                .iter()
+                .zip(&other.children)
+                .all(|(a, b)| a.is_like(b))
     }
 }
 
@@ -69,7 +89,11 @@ fn part(cpus: &[([u8; 8], u16)], level: usize) -> Part {
         let parts = cpus.chunk_by(|a, b| a.0[..=level] == b.0[..=level]);
         parts.map(|cpus| part(cpus, level + 1)).collect()
     };
-    Part { level, cpus: cpus.iter().map(|(_, number)| *number).collect(), children }
+    Part {
+        level,
+        cpus: cpus.iter().map(|(_, number)| *number).collect(),
+        children,
+    }
 }
 
 fn draw(out: &mut String, part: &Part, shown: &[bool], depth: usize) {
@@ -94,8 +118,15 @@ fn draw(out: &mut String, part: &Part, shown: &[bool], depth: usize) {
         };
         let mut cpus: Vec<u16> = alike.iter().flat_map(|part| part.cpus.clone()).collect();
         cpus.sort_unstable();
-        let each = if alike.len() > 1 { format!(", first {}", ranges(&first.cpus)) } else { String::new() };
-        line(out, format_args!("{indent}{what}{threads}: CPUs {}{each}", ranges(&cpus)));
+        let each = if alike.len() > 1 {
+            format!(", first {}", ranges(&first.cpus))
+        } else {
+            String::new()
+        };
+        line(
+            out,
+            format_args!("{indent}{what}{threads}: CPUs {}{each}", ranges(&cpus)),
+        );
         draw(out, first, shown, depth + 1);
     }
 }
@@ -119,5 +150,9 @@ fn ranges(cpus: &[u16]) -> String {
 }
 
 fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
