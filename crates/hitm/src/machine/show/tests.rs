@@ -6,7 +6,25 @@ fn a_machine_is_shown_with_its_tree_latencies_and_sources() {
     let file = crate::machine::load("kunpeng920-96").unwrap();
     let shown = show_text(&file).unwrap();
     let start = shown.find("Caches").unwrap();
-    expect![""].assert_eq(&shown[..start]);
+    expect![[r#"
+        kunpeng920-96: 2x Kunpeng 920, 48 cores each: 96 CPUs
+
+        Tree [1]
+          2 x package: CPUs 0-95, first 0-47
+            2 x die: CPUs 0-47, first 0-23
+              6 x cluster: CPUs 0-23, first 0-3
+                4 x core: CPUs 0-3, first 0
+          96 CPUs, 96 cores, 4 last-level caches, 4 NUMA nodes, 2 packages
+
+        Latencies in cycles (ns) [source], ? assumed
+          from           clean copy           modified             line taken for
+          same cluster   89 (34.4 ns) [2]?    89 (34.4 ns) [3]     42 (16.2 ns)
+          same LLC       93 (35.9 ns) [4]?    93 (35.9 ns) [5]     44 (16.9 ns)
+          same package   205 (78.9 ns) [6]?   205 (78.9 ns) [7]    96 (36.9 ns)
+          other package  416 (160.0 ns) [8]?  416 (160.0 ns) [9]?  279 (107.3 ns)
+
+    "#]]
+    .assert_eq(&shown[..start]);
     let sources = &shown[shown.find("Sources").unwrap()..];
     assert!(sources.contains("[1] two sockets of two dies"));
     assert!(sources.contains("assumed: 110 to 250 ns: not published"));
@@ -19,7 +37,8 @@ fn the_home_rule_has_a_row_of_its_own() {
         .lines()
         .find(|line| line.contains("home elsewhere"))
         .unwrap();
-    expect![""].assert_eq(row);
+    expect!["  same die, home elsewhere  529 (199.6 ns) [10]?  529 (199.6 ns) [11]  249 (94.0 ns)"]
+        .assert_eq(row);
 }
 
 #[test]
