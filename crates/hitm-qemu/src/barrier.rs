@@ -31,6 +31,9 @@ use crate::vcpu::Vcpu;
 /// How long a thread stays parked at most before it runs a block.
 const PARK_TIME_MAX: Duration = Duration::from_millis(20);
 
+/// Rounds after which the threads' totals are written: some ten million virtual cycles.
+const TOTALS_EVERY_ROUNDS: u64 = 1000;
+
 /// A thread as the barrier sees it.
 #[derive(Debug)]
 struct Member {
@@ -67,6 +70,7 @@ struct Inner {
     /// Tops of the stacks of threads that have not run yet, by tid.
     stacks: BTreeMap<u32, u64>,
     counters: Counters,
+    round_count: u64,
     finished: bool,
 }
 
@@ -106,6 +110,7 @@ impl Barrier {
                 cpu_order,
                 stacks: BTreeMap::new(),
                 counters: Counters::default(),
+                round_count: 0,
                 finished: false,
             }),
             heap,
@@ -294,6 +299,10 @@ impl Barrier {
             return;
         }
         inner.release(self.window);
+        inner.round_count += 1;
+        if inner.round_count.is_multiple_of(TOTALS_EVERY_ROUNDS) {
+            inner.record_totals();
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -360,6 +369,15 @@ impl Inner {
             budget == 0
         });
         assert!(self.parked.len() < parked_count, "the slowest thread is within its own window");
+    }
+
+    /// Tells how far the threads are, for the case that the program is killed.
+    fn record_totals(&mut self) {
+        for slot in 0..self.members.len() {
+            let exit = self.exit(slot);
+            self.output.record(&Record::ThreadExit(exit));
+        }
+        self.output.commit();
     }
 
     fn finish(&mut self, reason: EndReason) {

@@ -52,6 +52,11 @@ pub struct ThreadFacts {
     pub cycles: Cycles,
 }
 
+/// The least share of all threads' time, 0 to 1, that makes a line worth showing. A run-time
+/// library's own lines are contended for a moment at start-up; a thousandth of the run is less than
+/// what two runs of one program differ by.
+pub const RUN_SHARE_MIN: f64 = 0.001;
+
 /// How much to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportOptions {
@@ -86,7 +91,7 @@ impl Report {
         options: &ReportOptions,
     ) -> Report {
         let totals = totals(statistics, facts);
-        let (judged, mut quiet) = judge_all(statistics);
+        let (judged, mut quiet) = judge_all(statistics, &totals);
         let flagged = flagged(&judged, &totals);
         let shown = judged.len().min(options.lines_max);
         quiet.left_out_line_count = (judged.len() - shown) as u64;
@@ -148,12 +153,15 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
 }
 
 /// The contended lines, costliest first, and how many lines are not worth a verdict.
-fn judge_all(statistics: &Statistics) -> (Vec<Judged<'_>>, Quiet) {
+fn judge_all<'a>(statistics: &'a Statistics, totals: &Totals) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
     let mut quiet = Quiet::default();
     for (&line, stats) in &statistics.lines {
         let sharing = judge(stats);
-        if sharing.verdict != Verdict::NoContention {
+        let run_share = share(stats.contention_stall.0, totals.thread_cycles);
+        // A recording that was cut short may not know how long its threads ran.
+        let matters = run_share >= RUN_SHARE_MIN || totals.thread_cycles == 0;
+        if sharing.verdict != Verdict::NoContention && matters {
             judged.push(Judged {
                 line,
                 stats,

@@ -9,16 +9,11 @@ use thiserror::Error;
 
 use crate::{Flagged, Report};
 
-/// The least share of all threads' time, 0 to 1, that makes [`Gate::FalseSharing`] fail. A run-time
-/// library's own lines share falsely for a moment at start-up; a thousandth of the run is less than
-/// what two runs of one program differ by.
-pub const FALSE_SHARING_RUN_SHARE_MIN: f64 = 0.001;
-
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// A line loses at least [`FALSE_SHARING_RUN_SHARE_MIN`] of the run although its threads use
-    /// different bytes: false sharing, mixed, or read-mostly with a hot writer.
+    /// A line loses at least [`RUN_SHARE_MIN`](crate::RUN_SHARE_MIN) of the run although its threads
+    /// use different bytes: false sharing, mixed, or read-mostly with a hot writer.
     FalseSharing,
     /// A line loses more than this many cycles to contention of any kind.
     Cycles(u64),
@@ -124,9 +119,7 @@ pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
 
 fn breaks(line: &Flagged, gate: Gate) -> bool {
     match gate {
-        Gate::FalseSharing => {
-            line.verdict.is_curable_by_layout() && line.run_share >= FALSE_SHARING_RUN_SHARE_MIN
-        }
+        Gate::FalseSharing => line.verdict.is_curable_by_layout(),
         Gate::Cycles(cycles_max) => line.lost_cycles > cycles_max,
     }
 }

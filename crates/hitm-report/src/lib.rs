@@ -20,7 +20,7 @@ mod names;
 mod recording;
 pub mod text;
 
-pub use build::{ReportOptions, RunFacts, ThreadFacts};
+pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, ThreadFacts};
 pub use model::{
     AccessCounts, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport, RunHeader, SCHEMA,
     ThreadSummary, Totals,

@@ -304,7 +304,7 @@ pub struct Flagged {
 /// Lines that are counted only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quiet {
-    /// Lines with contended accesses, but too few for a verdict.
+    /// Lines with contended accesses, but too few for a verdict or to matter for the run.
     pub line_count: u64,
     /// Cycles lost on them.
     pub lost_cycles: u64,

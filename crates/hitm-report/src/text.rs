@@ -233,7 +233,7 @@ impl Writer {
         }
         if quiet.line_count > 0 {
             let text = format!(
-                "  {} lines changed hands too rarely for a verdict and lost {} cycles.",
+                "  {} lines changed hands too rarely to matter and lost {} cycles.",
                 figure("line_count"),
                 figure("lost_cycles")
             );

@@ -17,7 +17,7 @@ pub enum Record {
     ThreadStart(ThreadStart),
     /// A thread moved to another modelled CPU.
     ThreadPlaced(ThreadPlaced),
-    /// A thread ended; carries its totals.
+    /// What a thread has done so far; the last of a thread's counts.
     ThreadExit(ThreadExit),
     /// A file was mapped.
     Mapping(Mapping),
@@ -72,12 +72,13 @@ pub struct ThreadPlaced {
     pub time: Cycles,
 }
 
-/// A thread ended, and what it did in all.
+/// What a thread has done so far. Told now and then while it runs, because programs are killed, and
+/// at its end: the last one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadExit {
     /// The thread.
     pub thread: ThreadId,
-    /// When, on the virtual clock.
+    /// Its virtual clock.
     pub time: Cycles,
     /// Instructions that it ran.
     pub insns: u64,

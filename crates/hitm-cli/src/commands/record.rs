@@ -25,6 +25,10 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "CYCLES", default_value_t = hitm::record::DEFAULT_WINDOW.0,
           value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     window: u64,
+    /// Cycles per instruction of the program's code apart from what it waits for shared lines, if you
+    /// have measured it; instead of the machine's
+    #[arg(long, value_name = "CYCLES")]
+    cpi: Option<f64>,
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
@@ -37,8 +41,12 @@ pub(crate) struct RecordArgs {
 }
 
 pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let machine = hitm::machine::resolve(&args.machine)
-        .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    let machine = match args.cpi {
+        Some(cpi) => hitm::machine::resolve_with_cpi(&args.machine, cpi),
+        None => hitm::machine::resolve(&args.machine),
+    };
+    let machine =
+        machine.with_context(|| format!("cannot use the machine '{}'", args.machine))?;
     let config = RecordConfig {
         command: args.command,
         machine,

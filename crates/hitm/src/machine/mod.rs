@@ -13,7 +13,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hitm_base::machine::{self, Machine, MachineError, MachineFile};
+use hitm_base::machine::{
+    self, CorePart, Item, Machine, MachineError, MachineFile, Quantity, Sourced,
+};
 use thiserror::Error;
 
 pub use host::{host, read_host};
@@ -61,6 +63,12 @@ pub enum Error {
     /// The description is wrong.
     #[error(transparent)]
     Invalid(#[from] MachineError),
+    /// No program runs at that pace.
+    #[error("found {found} cycles per instruction, expected 0.05 to 100")]
+    Cpi {
+        /// What was given.
+        found: f64,
+    },
     /// The measurement failed.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -71,6 +79,22 @@ pub enum Error {
 pub fn resolve(name_or_path: &str) -> Result<(Machine, String), Error> {
     let (file, text) = load_with_text(name_or_path)?;
     Ok((file.resolve()?, text))
+}
+
+/// As [`resolve`], with another number of cycles per instruction: that is the program's more than the
+/// machine's, and somebody may have measured it.
+pub fn resolve_with_cpi(name_or_path: &str, cpi: f64) -> Result<(Machine, String), Error> {
+    let mut file = load(name_or_path)?;
+    let item = Item::Core(CorePart::Cpi);
+    let quantity = Quantity::Milli((cpi * 1_000.0).round() as u64);
+    if !item.dimension().admits(quantity) {
+        return Err(Error::Cpi { found: cpi });
+    }
+    file.items.insert(
+        item,
+        Sourced::from_source(quantity, "the --cpi of the recording"),
+    );
+    Ok((file.resolve()?, file.to_toml()))
 }
 
 /// The machine file that `name_or_path` stands for: a preset's name, a path, or [`HOST`].

@@ -14,9 +14,10 @@
 //!
 //! Not measured, and why: cycles per instruction, which is the program's and not the machine's (a
 //! loop that the probe could time runs five times as fast as most code); the depth of the store
-//! buffer, the reorder buffer and the fill buffers. Each needs generated code around misses whose timing a hypervisor or a busy neighbour blurs; a
-//! wrong depth is worse than the vendor's number. Two-level home effects (both CPUs in one package,
-//! the line's memory in another) are not separated.
+//! buffer, the reorder buffer and the fill buffers. Each needs generated code around misses whose
+//! timing a hypervisor or a busy neighbour blurs; a wrong depth is worse than the vendor's number.
+//! Two-level home effects (both CPUs in one package, the line's memory in another) are not
+//! separated.
 
 mod code;
 mod measure;
@@ -262,10 +263,11 @@ impl Run<'_> {
                 };
                 let how = format!("{what}, {pair_count} pairs of CPUs");
                 self.time(Item::Transfer(Home::Near, *distance, part), &overall, &how);
-                self.file
-                    .items
-                    .remove(&Item::Transfer(Home::Away, *distance, part));
             }
+            // What was measured holds wherever the line's home happened to be.
+            let away =
+                |item: &Item| matches!(item, Item::Transfer(Home::Away, d, _) if d == distance);
+            self.file.items.retain(|item, _| !away(item));
         }
         Ok(())
     }
