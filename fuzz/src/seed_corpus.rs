@@ -25,6 +25,17 @@ fn main() -> std::io::Result<()> {
         changed[half] ^= 1;
         fs::write(reader.join(format!("changed-{seed}")), &changed)?;
     }
+    copy_all("machines", "fuzz/corpus/machine_toml")?;
+    copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
+}
+
+/// Takes every file of a directory as an input.
+fn copy_all(from: &str, to: &str) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), Path::new(to).join(entry.file_name()))?;
+    }
     Ok(())
 }
 
