@@ -169,7 +169,7 @@ proptest! {
                 0 => bytes[at] = byte,
                 1 => bytes.insert(at, b'0' + byte % 10),
                 2 => { bytes.remove(at); }
-                _ => bytes.truncate(at.max(1)),
+                _ => bytes.truncate(at.max(8)),
             }
         }
         let _ = import_hwloc(&String::from_utf8_lossy(&bytes), "damaged", None);

@@ -93,8 +93,8 @@ pub fn show_json(file: &MachineFile) -> Result<String, MachineError> {
         topology_assumed: file.topology.origin.is_assumed(),
         numbers: file
             .items
-            .iter()
-            .map(|(item, _)| json_number(file, *item))
+            .keys()
+            .map(|item| json_number(file, *item))
             .collect(),
         transfers: transfers(&machine.transfers),
         transfers_away_from_home: transfers(&machine.transfers_away_from_home),
