@@ -70,8 +70,8 @@ fn cycles_follow_from_nanoseconds_and_the_occupancy_ratio() {
     };
     assert_eq!(row(Distance::Smt), (4, 15, 7));
     assert_eq!(row(Distance::Llc), (100, 100, 47)); // 47.5 ns, of which 22.3 ns
-    assert_eq!(row(Distance::Remote), (287, 312, 209));
-    assert_eq!(row(Distance::FarRemote), (650, 707, 474));
+    assert_eq!(row(Distance::Remote), (287, 312, 147));
+    assert_eq!(row(Distance::FarRemote), (650, 707, 332));
     // No CPUs are as far apart as these: the nearer neighbour stands in.
     assert_eq!(row(Distance::Cluster), row(Distance::Smt));
     assert_eq!(row(Distance::Package), row(Distance::Llc));
