@@ -22,7 +22,7 @@ use hitm_trace::{
 };
 use hitm_weave::{Slot, Weave};
 
-use crate::first_touch::Tag;
+use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
 use crate::mappings;
 use crate::output::Output;
@@ -87,6 +87,7 @@ pub(crate) struct Counters {
 pub(crate) struct Barrier {
     inner: Mutex<Inner>,
     heap: &'static Heap,
+    first_touch: &'static FirstTouch,
     window: Cycles,
     /// The recording is over: nobody waits any more.
     over: AtomicBool,
@@ -96,7 +97,7 @@ impl Barrier {
     pub(crate) fn new(
         weave: Weave,
         output: Output,
-        heap: &'static Heap,
+        (heap, first_touch): (&'static Heap, &'static FirstTouch),
         (window, cpu_order): (Cycles, Vec<CpuId>),
     ) -> Barrier {
         Barrier {
@@ -114,6 +115,7 @@ impl Barrier {
                 finished: false,
             }),
             heap,
+            first_touch,
             window,
             over: AtomicBool::new(false),
         }
@@ -144,7 +146,7 @@ impl Barrier {
         if let Some(stack) = inner.stacks.remove(&tid) {
             inner.record_stack(thread, stack);
         }
-        Vcpu::new(slot, Tag::of_thread(thread.0))
+        Vcpu::new(slot, Tag::of_thread(thread.0), self.first_touch)
     }
 
     /// The thread has a new name: its start, told again.

@@ -108,7 +108,12 @@ impl Recorder {
             classify: if target == "x86_64" { decode::x86_64 } else { decode::aarch64 },
             first_touch,
             heap,
-            barrier: Barrier::new(weave, output, heap, (header.window, cpu_order)),
+            barrier: Barrier::new(
+                weave,
+                output,
+                (heap, first_touch),
+                (header.window, cpu_order),
+            ),
             pid: std::process::id(),
             program,
             is_new: AtomicBool::new(true),
@@ -284,7 +289,7 @@ unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: 
         (false, true) => return, // A locked operation comes as a read and a write.
     };
     let size = || recorder.api.access_size(info);
-    recorder.vcpu(index).access(recorder.first_touch, insn, addr, op, size);
+    recorder.vcpu(index).access(insn, addr, op, size);
 }
 
 unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {

@@ -29,6 +29,7 @@ pub(crate) struct MemInsn {
 /// A guest thread.
 #[derive(Debug)]
 pub(crate) struct Vcpu {
+    first_touch: &'static FirstTouch,
     pub(crate) slot: Slot,
     pub(crate) tag: Tag,
     /// Instructions run, the current block's included.
@@ -55,8 +56,9 @@ pub(crate) struct InSyscall {
 }
 
 impl Vcpu {
-    pub(crate) fn new(slot: Slot, tag: Tag) -> Vcpu {
+    pub(crate) fn new(slot: Slot, tag: Tag, first_touch: &'static FirstTouch) -> Vcpu {
         Vcpu {
+            first_touch,
             slot,
             tag,
             insns: 0,
@@ -83,7 +85,6 @@ impl Vcpu {
     #[inline(always)]
     pub(crate) fn access(
         &mut self,
-        first_touch: &FirstTouch,
         insn: &MemInsn,
         addr: u64,
         op: AccessOp,
@@ -92,18 +93,17 @@ impl Vcpu {
         self.accesses += 1;
         self.stores += u64::from(op == AccessOp::Store);
         const SIZE_MAX: u64 = 16;
-        let touch = first_touch.touch(addr, self.tag, op.is_write());
+        let touch = self.first_touch.touch(addr, self.tag, op.is_write());
         if touch == Touch::Private && addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX {
             return;
         }
-        self.access_slowly(first_touch, insn, (addr, op, touch), size());
+        self.access_slowly(insn, (addr, op, touch), size());
     }
 
     /// An access to a shared line, or one that may straddle two lines.
     #[inline(never)]
     fn access_slowly(
         &mut self,
-        first_touch: &FirstTouch,
         insn: &MemInsn,
         (addr, op, touch): (u64, AccessOp, Touch),
         size: u64,
@@ -112,7 +112,7 @@ impl Vcpu {
         for (addr, size) in hitm_coherence::core::split_by_line(addr, size) {
             let touch = touch
                 .take()
-                .unwrap_or_else(|| first_touch.touch(addr, self.tag, op.is_write()));
+                .unwrap_or_else(|| self.first_touch.touch(addr, self.tag, op.is_write()));
             match touch {
                 Touch::Private => continue,
                 Touch::OutOfRange => {

@@ -225,20 +225,20 @@ impl Weave {
 
     fn serve(&mut self, line: LineId, sink: &mut impl FnMut(&Access, &Outcome)) {
         let (request, grant) = self.directory.serve_next(line);
-        let slot = Slot(request.ticket as usize);
-        self.deliver(slot, line, &request, grant, sink);
-        self.rekey(slot);
+        self.deliver(line, &request, grant, sink);
+        self.rekey(Slot(request.ticket as usize));
         self.schedule(line);
     }
 
+    /// Hands a grant to the thread whose request it answers.
     fn deliver(
         &mut self,
-        slot: Slot,
         line: LineId,
         request: &Request,
         grant: Grant,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
+        let slot = Slot(request.ticket as usize);
         let thread = &mut self.threads[slot.0];
         match thread.blocked {
             Some(Blocked::Locked) if request.exclusive => {
@@ -278,12 +278,12 @@ impl Weave {
                 queued: grant.queued,
                 stall: Cycles::ZERO,
             };
-            self.commit_run(slot, line, now, outcome, sink);
+            self.commit_run(slot, now, outcome, sink);
             return;
         }
         if let Some((source, latency)) = self.directory.hit(thread.cpu, line, true) {
             let outcome = Outcome { source, latency, queued: Cycles::ZERO, stall: Cycles::ZERO };
-            self.commit_run(slot, line, now, outcome, sink);
+            self.commit_run(slot, now, outcome, sink);
             return;
         }
         let grant = self.request(slot, line, now, true);
@@ -300,12 +300,12 @@ impl Weave {
     fn commit_run(
         &mut self,
         slot: Slot,
-        line: LineId,
         now: Cycles,
         head_outcome: Outcome,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         let thread = &mut self.threads[slot.0];
+        let Some(&PendingStore { line, .. }) = thread.stores.oldest() else { return };
         thread.charge_oldest_store(now);
         thread.stores.head = Head::Idle;
         let mut outcome = head_outcome;

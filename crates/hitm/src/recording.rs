@@ -36,7 +36,7 @@ pub enum RecordingError {
         /// The file.
         path: PathBuf,
         /// Where and why.
-        source: ReadError,
+        source: Box<ReadError>,
     },
     /// The machine model inside the recording is not understood.
     #[error("{}: the recording's machine model is not understood", path.display())]
@@ -44,7 +44,7 @@ pub enum RecordingError {
         /// The file.
         path: PathBuf,
         /// Where and why.
-        source: hitm_base::machine::MachineError,
+        source: Box<hitm_base::machine::MachineError>,
     },
 }
 
@@ -84,14 +84,15 @@ impl Recording {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
         let open_failed = |source| RecordingError::Open { path: path.into(), source };
-        let read_failed = |source| RecordingError::Read { path: path.into(), source };
+        let read_failed =
+            |source: ReadError| RecordingError::Read { path: path.into(), source: source.into() };
         let file = File::open(path).map_err(open_failed)?;
         let file_bytes = file.metadata().map_err(open_failed)?.len();
         let mut reader =
             TraceReader::new(BufReader::with_capacity(1 << 20, file)).map_err(read_failed)?;
         let header = reader.header().clone();
         let machine = Machine::from_toml(&header.machine_toml, "machine model")
-            .map_err(|source| RecordingError::Machine { path: path.into(), source })?;
+            .map_err(|source| RecordingError::Machine { path: path.into(), source: source.into() })?;
         let (statistics, others) =
             statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
                 .map_err(read_failed)?;

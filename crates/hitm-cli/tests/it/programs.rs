@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 /// The release build of `hitm`, with the recorder's libraries beside it. Built once for all tests,
 /// so that `cargo test` alone never tests an old one.
-pub fn hitm() -> &'static Path {
+pub(crate) fn hitm() -> &'static Path {
     static HITM: OnceLock<PathBuf> = OnceLock::new();
     HITM.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
@@ -20,12 +20,12 @@ pub fn hitm() -> &'static Path {
 }
 
 /// The workspace.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Builds a C or Rust program into `directory` as `name`.
-pub fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) -> PathBuf {
+pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) -> PathBuf {
     let program = directory.join(name);
     let is_rust = source.extension().is_some_and(|extension| extension == "rs");
     let mut compiler = if is_rust {
@@ -45,14 +45,14 @@ pub fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) ->
 }
 
 /// Runs `hitm` with these arguments in `directory`.
-pub fn run(directory: &Path, args: &[&str]) -> Output {
+pub(crate) fn run(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(hitm());
     command.args(args).current_dir(directory).stdin(Stdio::null());
     command.output().expect("hitm starts")
 }
 
 /// Records `program` into `directory/NAME.hitm`; the recording must succeed.
-pub fn record(directory: &Path, program: &Path, args: &[String]) -> PathBuf {
+pub(crate) fn record(directory: &Path, program: &Path, args: &[String]) -> PathBuf {
     let recording = program.with_extension("hitm");
     let recording_text = recording.to_str().expect("a temporary path is UTF-8");
     let mut all = vec!["record", "-m", "broadwell-4s", "-o", recording_text, "--"];
@@ -65,7 +65,7 @@ pub fn record(directory: &Path, program: &Path, args: &[String]) -> PathBuf {
 }
 
 /// The report of a recording as JSON.
-pub fn report(recording: &Path) -> serde_json::Value {
+pub(crate) fn report(recording: &Path) -> serde_json::Value {
     let recording = recording.to_str().expect("a temporary path is UTF-8");
     let output = run(Path::new("/"), &["report", "-i", recording, "--format", "json"]);
     let error = String::from_utf8_lossy(&output.stderr);

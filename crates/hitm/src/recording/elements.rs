@@ -26,7 +26,7 @@ pub(super) fn element_size(object: &HeapObject, statistics: &Statistics) -> Opti
         by_thread.values().map(move |addr| addr.abs_diff(first))
     });
     let size = distances.fold(0, gcd);
-    let is_array = size >= ELEMENT_SIZE_MIN && size < object.size && object.size % size == 0;
+    let is_array = size >= ELEMENT_SIZE_MIN && size < object.size && object.size.is_multiple_of(size);
     is_array.then_some(size)
 }
 
