@@ -10,6 +10,8 @@
 
 mod host;
 #[cfg(feature = "bench")]
+mod recording;
+#[cfg(feature = "bench")]
 mod replay;
 #[cfg(feature = "bench")]
 mod statistics;
@@ -67,30 +69,44 @@ pub const BENCHES: &[Bench] = &[
     #[cfg(feature = "bench")]
     Bench {
         name: "replay-one-core",
-        unit: "M accesses/s",
+        unit: "M accesses/CPU s",
         run_count: 5,
         measure: Measure::Median(replay::one_core),
     },
     #[cfg(feature = "bench")]
     Bench {
         name: "replay-two-cores",
-        unit: "x one core",
+        unit: "x one thread",
         run_count: 5,
-        measure: Measure::Ratio(replay::two_cores, replay::one_core),
+        measure: Measure::Ratio(replay::two_threads, replay::one_thread),
     },
     #[cfg(feature = "bench")]
     Bench {
         name: "replay-from-cold",
-        unit: "M accesses/s",
+        unit: "M accesses/CPU s",
         run_count: 3,
         measure: Measure::Median(replay::from_cold),
     },
     #[cfg(feature = "bench")]
     Bench {
         name: "replay-worst-case",
-        unit: "M accesses/s",
+        unit: "M accesses/CPU s",
         run_count: 3,
         measure: Measure::Median(replay::worst_case),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "recording-slowdown",
+        unit: "x native CPU time",
+        run_count: 5,
+        measure: Measure::Ratio(recording::recorded_cpu, recording::native_cpu),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "recording-memory",
+        unit: "MiB over native",
+        run_count: 3,
+        measure: Measure::Median(recording::extra_memory),
     },
 ];
 

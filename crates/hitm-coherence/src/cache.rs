@@ -38,34 +38,18 @@ impl TagArrays {
         (line.0 / self.stride % self.set_count) as u32
     }
 
-    /// Makes `tag` the most recently used of its set if it is there; says whether it was.
+    /// Makes `tag` the most recently used of its set, bringing it in if it was not there.
     #[inline]
-    pub fn touch(&mut self, cache: usize, set: u32, tag: u32) -> bool {
-        let ways = self.ways_of(cache, set);
-        if ways[0] == tag + 1 {
-            return true;
-        }
-        match ways.iter().position(|way| *way == tag + 1) {
-            Some(way) => {
-                ways.copy_within(..way, 1);
-                ways[0] = tag + 1;
-                true
+    pub fn enter(&mut self, cache: usize, set: u32, tag: u32) -> Entered {
+        let entering = tag + 1;
+        let mut displaced = entering;
+        for way in self.ways_of(cache, set) {
+            std::mem::swap(way, &mut displaced);
+            if displaced == entering {
+                return Entered::WasThere;
             }
-            None => false,
         }
-    }
-
-    /// Brings `tag` in as the most recently used; returns the one that had to go, if any.
-    #[inline]
-    pub fn insert(&mut self, cache: usize, set: u32, tag: u32) -> Option<u32> {
-        if self.touch(cache, set, tag) {
-            return None;
-        }
-        let ways = self.ways_of(cache, set);
-        let victim = ways[ways.len() - 1];
-        ways.copy_within(..ways.len() - 1, 1);
-        ways[0] = tag + 1;
-        victim.checked_sub(1)
+        displaced.checked_sub(1).map_or(Entered::New, Entered::Instead)
     }
 
     #[inline]
@@ -73,6 +57,17 @@ impl TagArrays {
         let index = cache * self.set_count as usize + set as usize;
         &mut self.tags[index * self.ways..][..self.ways]
     }
+}
+
+/// What bringing a line into a cache did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entered {
+    /// The line was there.
+    WasThere,
+    /// It took an empty way.
+    New,
+    /// It took the way of the line with this tag, which is gone.
+    Instead(u32),
 }
 
 /// How many sets a cache of this shape has.
@@ -94,15 +89,13 @@ mod tests {
         let mut caches = TagArrays::new(2, &SHAPE, 1);
         let sets = [0, 1, 2, 3, 4].map(|line| caches.set_of(LineAddr(line)));
         assert_eq!(sets, [0, 1, 0, 1, 0]);
-        let mut insert = |line: u32| caches.insert(1, sets[line as usize], line);
-        assert_eq!(insert(0), None);
-        assert_eq!(insert(2), None);
-        assert_eq!(insert(1), None);
-        assert_eq!(insert(0), None);
-        assert_eq!(insert(4), Some(2));
-        assert!(!caches.touch(1, 0, 2));
-        assert!(caches.touch(1, 1, 1));
-        assert!(!caches.touch(0, 1, 1), "the other cache is empty");
+        let mut enter = |line: u32| caches.enter(1, sets[line as usize], line);
+        assert_eq!([0, 2, 1].map(&mut enter), [Entered::New; 3]);
+        assert_eq!(enter(0), Entered::WasThere);
+        assert_eq!(enter(4), Entered::Instead(2));
+        assert_eq!(enter(1), Entered::WasThere);
+        assert_eq!(enter(2), Entered::Instead(0));
+        assert_eq!(caches.enter(0, 1, 1), Entered::New, "the other cache is empty");
     }
 
     #[test]

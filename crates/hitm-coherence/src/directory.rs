@@ -18,7 +18,7 @@ use hitm_base::{CpuId, Cycles, DataSource, Distance, LineAddr};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::cache::TagArrays;
+use crate::cache::{Entered, TagArrays};
 use crate::price::{Price, Prices};
 use crate::queue::{LineQueue, Request};
 
@@ -187,12 +187,12 @@ impl Directory {
     /// asks [`Directory::next_service`].
     pub fn request(&mut self, request: Ask) -> Option<Grant> {
         let Ask { now, cpu, line, exclusive, ticket } = request;
-        let (price, _) = self.quote(cpu, line, exclusive);
+        let (price, source) = self.quote(cpu, line, exclusive);
         let arrived = now + (price.latency - price.occupancy);
         let entry = &mut self.lines[line.0 as usize];
         let has_waiters = entry.queue.as_ref().is_some_and(|queue| !queue.is_empty());
         if !has_waiters && entry.free_at <= arrived {
-            return Some(self.grant(Request { cpu, exclusive, issued: now, arrived, ticket }, line));
+            return Some(self.transfer(arrived, line, (cpu, exclusive), (price, source)));
         }
         let waiting = Request { cpu, exclusive, issued: now, arrived, ticket };
         let llc = self.prices.machine().topology.llc_of(cpu);
@@ -257,7 +257,18 @@ impl Directory {
             let start = arrived.max(self.lines[line.0 as usize].free_at);
             return Grant { source, done: start + latency, queued: start - arrived };
         }
-        let (price, source) = self.quote(cpu, line, exclusive);
+        let quote = self.quote(cpu, line, exclusive);
+        self.transfer(arrived, line, (cpu, exclusive), quote)
+    }
+
+    /// Hands the line over at the quoted price, to a core that cannot answer from its own caches.
+    fn transfer(
+        &mut self,
+        arrived: Cycles,
+        line: LineId,
+        (cpu, exclusive): (CpuId, bool),
+        (price, source): (Price, DataSource),
+    ) -> Grant {
         let entry = &mut self.lines[line.0 as usize];
         let start = arrived.max(entry.free_at);
         let done = start + price.occupancy;
@@ -388,8 +399,8 @@ impl Directory {
         }
         let core = self.core(cpu);
         let [l1_set, l2_set, _] = self.lines[line.index()].sets;
-        self.l1.insert(core, l1_set, line.0);
-        if let Some(victim) = self.l2.insert(core, l2_set, line.0) {
+        self.l1.enter(core, l1_set, line.0);
+        if let Entered::Instead(victim) = self.l2.enter(core, l2_set, line.0) {
             self.evict_from_core(cpu, core, LineId(victim));
         }
     }
@@ -410,7 +421,7 @@ impl Directory {
             entry.state = State::Shared; // The dirty copy went back to the LLC.
         }
         let set = entry.sets[2];
-        if let Some(gone) = self.llc.insert(usize::from(llc), set, victim.0) {
+        if let Entered::Instead(gone) = self.llc.enter(usize::from(llc), set, victim.0) {
             self.drop_from_llc(LineId(gone), llc);
         }
     }
@@ -431,11 +442,12 @@ impl Directory {
             return (DataSource::L1, l1);
         }
         let [l1_set, l2_set, _] = self.lines[line.index()].sets;
-        if self.l1.touch(core, l1_set, line.0) {
+        if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
             return (DataSource::L1, l1);
         }
-        self.l1.insert(core, l1_set, line.0);
-        self.l2.touch(core, l2_set, line.0);
+        // A core's copy is always in its L2: the copy goes when the L2 lets go of the line.
+        let in_l2 = self.l2.enter(core, l2_set, line.0);
+        assert_eq!(in_l2, Entered::WasThere, "a copy outlived its place in the L2");
         (DataSource::L2, l2)
     }
 

@@ -71,14 +71,26 @@ impl Group {
 }
 
 /// The waiters of one line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LineQueue {
     /// One for each last-level cache that ever waited: at most 64.
     groups: Vec<Group>,
-    waiter_count: usize,
+    /// When the first of all waiters arrived; `Cycles::MAX` when nobody waits.
+    first_arrival: Cycles,
     pushed_count: u64,
     /// Waiters that arrived later than this do not belong to the current visit.
     visit_began: Cycles,
+}
+
+impl Default for LineQueue {
+    fn default() -> LineQueue {
+        LineQueue {
+            groups: Vec::new(),
+            first_arrival: Cycles::MAX,
+            pushed_count: 0,
+            visit_began: Cycles::ZERO,
+        }
+    }
 }
 
 impl LineQueue {
@@ -86,7 +98,7 @@ impl LineQueue {
     pub fn push(&mut self, request: Request, llc: u16) {
         let order = (request.arrived, request.ticket, self.pushed_count);
         self.pushed_count += 1;
-        self.waiter_count += 1;
+        self.first_arrival = self.first_arrival.min(request.arrived);
         let known = self.groups.iter().position(|group| group.llc == llc);
         let index = known.unwrap_or_else(|| {
             self.groups.push(Group { llc, waiters: BinaryHeap::new() });
@@ -97,13 +109,12 @@ impl LineQueue {
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.waiter_count == 0
+        self.first_arrival == Cycles::MAX
     }
 
     /// When the next waiter can be served if the line is free from `free_at` on.
     pub fn next_service(&self, free_at: Cycles) -> Option<Cycles> {
-        let (first_arrival, ..) = self.groups.iter().filter_map(Group::first).min()?;
-        Some(first_arrival.max(free_at))
+        (!self.is_empty()).then(|| self.first_arrival.max(free_at))
     }
 
     /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
@@ -123,7 +134,8 @@ impl LineQueue {
         };
         let Reverse(waiter) = group.waiters.pop().expect("the group has a first waiter");
         assert!(waiter.request.arrived <= now, "a request is served after it has arrived");
-        self.waiter_count -= 1;
+        let arrivals = self.groups.iter().filter_map(|group| group.first());
+        self.first_arrival = arrivals.map(|(at, ..)| at).min().unwrap_or(Cycles::MAX);
         waiter.request
     }
 }

@@ -29,14 +29,14 @@ use crate::cache::set_count;
 use crate::directory::{Ask, Capacity, Directory, Grant, LineId};
 use crate::price::Prices;
 use crate::services::Services;
-use crate::stats::{LineCells, Statistics};
+use crate::stats::{LineTables, Statistics};
 
 /// The most groups of lines. More would spread a batch thinner, and few hosts have more cores.
 pub const GROUPS_MAX: u64 = 64;
 
 /// Accesses that are dealt out at a time, 32 bytes each: enough that each group works for some
 /// thousand accesses on lines that it has in the host's caches.
-const BATCH: usize = 1 << 19;
+const BATCH: usize = 1 << 22;
 
 /// The last time at which an access may be: 46 years at 3 GHz, and far from the end of the numbers.
 const TIME_MAX: Cycles = Cycles(1 << 62);
@@ -282,7 +282,7 @@ fn deal(dealt: &mut Dealt, piece: &[Access]) {
 struct Group {
     directory: Directory,
     services: Services,
-    cells: Vec<LineCells>,
+    tables: LineTables,
     /// Accesses in lines' queues by ticket, from `first_ticket` on; `None` when served.
     waiting: VecDeque<Option<Access>>,
     first_ticket: u64,
@@ -294,7 +294,7 @@ impl Group {
         Group {
             directory: Directory::part(Arc::clone(prices), capacity, group_count),
             services: Services::default(),
-            cells: Vec::new(),
+            tables: LineTables::default(),
             waiting: VecDeque::new(),
             first_ticket: 0,
             locked_hit: prices.machine().core.locked_hit,
@@ -311,15 +311,12 @@ impl Group {
     fn access(&mut self, access: &Access) {
         self.serve_before(access.time);
         let line = self.directory.line(access.line(), access.cpu);
-        if line.index() == self.cells.len() {
-            self.cells.push(LineCells::default());
-        }
         let exclusive = access.op.is_write();
         if let Some((source, latency)) = self.directory.hit(access.cpu, line, exclusive) {
             let latency = if access.op == AccessOp::LockedRmw { self.locked_hit } else { latency };
             let outcome =
                 Outcome { source, latency, queued: Cycles::ZERO, stall: Cycles::ZERO };
-            self.cells[line.index()].add(access, &outcome);
+            self.tables.add(line.index(), access, &outcome);
         } else {
             self.miss(access, line, exclusive);
         }
@@ -361,12 +358,12 @@ impl Group {
             AccessOp::Store | AccessOp::Fence => Cycles::ZERO,
         };
         let outcome = Outcome { source: grant.source, latency, queued: grant.queued, stall };
-        self.cells[line.index()].add(access, &outcome);
+        self.tables.add(line.index(), access, &outcome);
     }
 
     fn finish(mut self) -> Statistics {
         self.serve_before(Cycles::MAX);
-        let lines = self.cells.into_iter().map(LineCells::finish);
-        Statistics { lines: self.directory.addrs().zip(lines).collect() }
+        let lines = self.directory.addrs().zip(self.tables.finish());
+        Statistics { lines: lines.collect() }
     }
 }

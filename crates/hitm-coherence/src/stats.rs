@@ -7,6 +7,7 @@
 //!
 //! Sums of cycles stop at the largest number instead of failing: outcomes may come from a file.
 
+mod cells;
 mod collect;
 mod histogram;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, ThreadId};
 
-pub(crate) use collect::LineCells;
+pub(crate) use cells::LineTables;
 pub use collect::Collector;
 pub use histogram::LatencyHistogram;
 
@@ -176,6 +177,16 @@ impl LineStats {
 }
 
 impl RowStats {
+    /// Adds latencies of accesses that one source answered.
+    fn add_latency(&mut self, source: DataSource, latency: &LatencySum) {
+        self.latency.merge(latency);
+        match source {
+            DataSource::RemoteHitm => self.remote_hitm.merge(latency),
+            DataSource::LocalHitm => self.local_hitm.merge(latency),
+            _ => {}
+        }
+    }
+
     fn merge(&mut self, other: &RowStats) {
         self.sources.merge(&other.sources);
         self.latency.merge(&other.latency);

@@ -1,0 +1,80 @@
+//! What recording costs: CPU time and memory of a recorded program against the program alone.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::root;
+
+/// Iterations of each of the program's two threads.
+const ITERATIONS: &str = "10000000";
+
+/// What a process and those that it waited for used.
+struct Used {
+    cpu_seconds: f64,
+    peak_mebibytes: f64,
+}
+
+/// CPU seconds of the program recorded with full pricing, `hitm record` included.
+pub(super) fn recorded_cpu() -> Result<f64> {
+    Ok(recorded()?.cpu_seconds)
+}
+
+/// CPU seconds of the program alone.
+pub(super) fn native_cpu() -> Result<f64> {
+    Ok(native()?.cpu_seconds)
+}
+
+/// Peak memory of the recorded program beyond that of the program alone.
+pub(super) fn extra_memory() -> Result<f64> {
+    Ok(recorded()?.peak_mebibytes - native()?.peak_mebibytes)
+}
+
+fn native() -> Result<Used> {
+    run(Command::new(program()?).arg(ITERATIONS))
+}
+
+fn recorded() -> Result<Used> {
+    let target = target();
+    let hitm = target.join("release/hitm");
+    ensure!(hitm.exists(), "{} is missing: run `make build` first", hitm.display());
+    let mut command = Command::new(hitm);
+    command.args(["record", "-o"]).arg(target.join("bench/mixed.hitm")).arg("--");
+    run(command.arg(program()?).arg(ITERATIONS))
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The program that is recorded, built.
+fn program() -> Result<PathBuf> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder).context("cannot create target/bench")?;
+    let program = folder.join("mixed");
+    let source = root().join("xtask/programs/mixed.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source);
+    ensure!(cc.status().context("cannot run cc")?.success(), "mixed.c does not compile");
+    Ok(program)
+}
+
+fn run(command: &mut Command) -> Result<Used> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context("cannot start the program")?;
+    let mut status = 0;
+    // SAFETY: the two results are plain memory; the child is ours and nobody else waits for it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let waited = libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage);
+        ensure!(waited == child.id() as libc::pid_t, "cannot wait for the program");
+        usage
+    };
+    ensure!(status == 0, "the program failed with wait status {status}");
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok(Used {
+        cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        peak_mebibytes: usage.ru_maxrss as f64 / 1024.0,
+    })
+}
