@@ -31,6 +31,9 @@ use crate::vcpu::Vcpu;
 /// How long a thread stays parked at most before it runs a block.
 const PARK_TIME_MAX: Duration = Duration::from_millis(20);
 
+/// Bytes of a stack's mapping that may lie above the stack's top.
+const STACK_TAIL_MAX: u64 = 64 << 10;
+
 /// Rounds after which the threads' totals are written: some ten million virtual cycles.
 const TOTALS_EVERY_ROUNDS: u64 = 1000;
 
@@ -333,7 +336,11 @@ impl Inner {
     }
 
     fn record_stack(&mut self, thread: ThreadId, top: u64) {
-        if let Some((start, end)) = mappings::range_at(top.wrapping_sub(1)) {
+        // A stack of the C library ends a mapping of its own, below the thread's control block; one
+        // that a language cuts out of its heap has no bounds that could be told.
+        if let Some((start, end)) = mappings::range_at(top.wrapping_sub(1))
+            && end - top < STACK_TAIL_MAX
+        {
             let kind = RegionKind::Stack { thread };
             self.output.record(&Record::Region(Region { start, end, kind }));
         }

@@ -68,13 +68,16 @@ fn text(progress: &Progress) -> String {
 }
 
 fn summary(config: &RecordConfig, ended: &Ended) -> String {
-    let Ended { progress, is_complete, .. } = ended;
-    let note = if *is_complete { "" } else { ", cut short by the end of the program" };
+    let Ended { progress, is_complete, exit_code } = ended;
+    let file = config.output.display();
+    let note = match (is_complete, exit_code) {
+        (true, _) => "",
+        (false, 129..) => ", cut short by a signal",
+        (false, _) => ", up to where the program replaced itself (exec): record what it starts",
+    };
     format!(
-        "hitm: {}: {} records, {:.1} MB{note}; read it with `hitm report -i {}`\n",
-        config.output.display(),
+        "hitm: {file}: {} records, {:.1} MB{note}; read it with `hitm report -i {file}`\n",
         progress.record_count,
         progress.file_bytes as f64 / 1e6,
-        config.output.display(),
     )
 }

@@ -45,6 +45,10 @@ fn real_programs_write_the_same_bytes() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     check_same_output(directory.path(), &["pigz", "-n", "-c", "-p", "4"]);
     check_same_output(directory.path(), &["xz", "-c", "-1", "-T", "4", "--block-size=512KiB"]);
+    let source = programs::root().join("examples/padded_atomics.rs");
+    let program = programs::build(directory.path(), "padded_atomics", &source, &[]);
+    let program = program.to_str().expect("a temporary path is UTF-8");
+    check_same_output(directory.path(), &[program, "20000"]);
 }
 
 /// A shell's `exit` and a signal, as a shell reports them.
@@ -56,6 +60,18 @@ fn the_exit_status_is_the_programs() {
     };
     assert_eq!(code("exit 7"), Some(7));
     assert_eq!(code("kill -TERM $$"), Some(128 + libc::SIGTERM));
+}
+
+/// A forked child and what it runs behave as ever, and are counted.
+#[test]
+fn forks_are_left_alone_and_told() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let script = "for i in 1 2 3; do (echo child $i); done; ls / | wc -l >/dev/null; echo end";
+    let output = run(directory.path(), &["record", "-o", "x.hitm", "--", "sh", "-c", script]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "child 1\nchild 2\nchild 3\nend\n");
+    let report = report(&directory.path().join("x.hitm"));
+    let said = report["diagnostics"].to_string();
+    assert!(said.contains("5 forked child processes were not recorded"), "{said}");
 }
 
 fn start_endless(directory: &Path) -> Child {
