@@ -192,7 +192,8 @@ impl Directory {
         let entry = &mut self.lines[line.0 as usize];
         let has_waiters = entry.queue.as_ref().is_some_and(|queue| !queue.is_empty());
         if !has_waiters && entry.free_at <= arrived {
-            return Some(self.transfer(arrived, line, (cpu, exclusive), (price, source)));
+            let request = Request { cpu, exclusive, issued: now, arrived, ticket };
+            return Some(self.transfer(&request, line, (price, source)));
         }
         let waiting = Request { cpu, exclusive, issued: now, arrived, ticket };
         let llc = self.prices.machine().topology.llc_of(cpu);
@@ -258,20 +259,17 @@ impl Directory {
             return Grant { source, done: start + latency, queued: start - arrived };
         }
         let quote = self.quote(cpu, line, exclusive);
-        self.transfer(arrived, line, (cpu, exclusive), quote)
+        self.transfer(&request, line, quote)
     }
 
     /// Hands the line over at the quoted price, to a core that cannot answer from its own caches.
-    fn transfer(
-        &mut self,
-        arrived: Cycles,
-        line: LineId,
-        (cpu, exclusive): (CpuId, bool),
-        (price, source): (Price, DataSource),
-    ) -> Grant {
+    fn transfer(&mut self, request: &Request, line: LineId, quote: (Price, DataSource)) -> Grant {
+        let Request { cpu, exclusive, issued, arrived, .. } = *request;
+        let (price, source) = quote;
         let entry = &mut self.lines[line.0 as usize];
         let start = arrived.max(entry.free_at);
-        let done = start + price.occupancy;
+        // The line may have moved farther away while the request was under way.
+        let done = (start + price.occupancy).max(issued + price.latency);
         entry.free_at = done;
         if exclusive {
             self.make_owner(cpu, line);
