@@ -1,12 +1,10 @@
 //! The weave phase: merges what the threads did by virtual time and prices it.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId};
 use hitm_coherence::core::{Head, PendingStore, Position, STORE_FORWARD_LATENCY};
 use hitm_coherence::directory::{Ask, Capacity, Directory, Grant, LineId};
 use hitm_coherence::queue::Request;
+use hitm_coherence::services::Services;
 
 use crate::thread::{Blocked, Next, Thread, ThreadEvent, ThreadTotals};
 use crate::tree::WinnerTree;
@@ -23,11 +21,7 @@ pub struct Weave {
     directory: Directory,
     threads: Vec<Thread>,
     tree: WinnerTree,
-    /// Lines with waiters, by the time of their next service. An entry whose time is not the
-    /// line's in `service_at` is stale.
-    services: BinaryHeap<Reverse<(Cycles, LineId)>>,
-    /// By line index; `Cycles::MAX` for a line without waiters.
-    service_at: Vec<Cycles>,
+    services: Services,
     now: Cycles,
     locked_hit: Cycles,
 }
@@ -40,8 +34,7 @@ impl Weave {
             directory: Directory::new(machine, capacity),
             threads: Vec::new(),
             tree: WinnerTree::new(),
-            services: BinaryHeap::new(),
-            service_at: Vec::new(),
+            services: Services::default(),
             now: Cycles::ZERO,
             locked_hit,
         }
@@ -136,7 +129,7 @@ impl Weave {
     pub fn advance(&mut self, sink: &mut impl FnMut(&Access, &Outcome)) {
         loop {
             let (leaf, key) = self.tree.min();
-            if let Some((time, line)) = self.next_service(key) {
+            if let Some((time, line)) = self.services.take_before(&self.directory, key) {
                 self.now = self.now.max(time);
                 self.serve(line, sink);
                 continue;
@@ -191,43 +184,11 @@ impl Weave {
         thread.clock() > before
     }
 
-    /// The line that is to be served before `key`, if there is one. Stale entries go.
-    fn next_service(&mut self, key: Cycles) -> Option<(Cycles, LineId)> {
-        while let Some(Reverse((time, line))) = self.services.peek().copied() {
-            if time >= key {
-                return None;
-            }
-            self.services.pop();
-            if self.service_at[line.index()] != time {
-                continue;
-            }
-            self.service_at[line.index()] = Cycles::MAX;
-            match self.directory.next_service(line) {
-                Some(actual) if actual > time => self.schedule(line), // The line is held.
-                Some(_) => return Some((time, line)),
-                None => {}
-            }
-        }
-        None
-    }
-
-    /// Notes when the line's next waiter can be served.
-    fn schedule(&mut self, line: LineId) {
-        let Some(time) = self.directory.next_service(line) else { return };
-        if self.service_at.len() <= line.index() {
-            self.service_at.resize(line.index() + 1, Cycles::MAX);
-        }
-        if time < self.service_at[line.index()] {
-            self.service_at[line.index()] = time;
-            self.services.push(Reverse((time, line)));
-        }
-    }
-
     fn serve(&mut self, line: LineId, sink: &mut impl FnMut(&Access, &Outcome)) {
         let (request, grant) = self.directory.serve_next(line);
         self.deliver(line, &request, grant, sink);
         self.rekey(Slot(request.ticket as usize));
-        self.schedule(line);
+        self.services.note(&self.directory, line);
     }
 
     /// Hands a grant to the thread whose request it answers.
@@ -262,7 +223,7 @@ impl Weave {
         let ask = Ask { now, cpu, line, exclusive, ticket: slot.0 as u64 };
         let grant = self.directory.request(ask);
         if grant.is_none() {
-            self.schedule(line);
+            self.services.note(&self.directory, line);
         }
         grant
     }
