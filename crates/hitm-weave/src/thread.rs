@@ -147,7 +147,8 @@ impl Thread {
         if drain <= step.time() && drain < Cycles::MAX { Next::Drain(drain) } else { step }
     }
 
-    fn next_step(&self) -> Next {
+    /// The next action of the instruction stream alone.
+    pub(crate) fn next_step(&self) -> Next {
         if self.blocked.is_some() || self.store_buffer_limit().is_some() {
             return Next::Nothing;
         }

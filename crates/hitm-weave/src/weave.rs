@@ -110,11 +110,8 @@ impl Weave {
     /// slowest: 0 when its accesses are not all priced yet or it is too far ahead.
     pub fn budget(&self, slot: Slot, window: Cycles) -> u64 {
         let thread = &self.threads[slot.0];
-        match thread.next() {
+        match thread.next_step() {
             Next::Frontier(_) => thread.insns_until(self.now + window),
-            Next::Drain(_) if thread.events.is_empty() && thread.blocked.is_none() => {
-                thread.insns_until(self.now + window)
-            }
             _ => 0,
         }
     }
