@@ -28,9 +28,17 @@ impl TagArrays {
     /// modulo `stride` can use. The set count is a multiple of the stride.
     pub fn new(count: usize, shape: &CacheShape, stride: u64) -> TagArrays {
         let set_count = set_count(shape);
-        assert!(set_count.is_multiple_of(stride), "a set has lines of one part only");
+        assert!(
+            set_count.is_multiple_of(stride),
+            "a set has lines of one part only"
+        );
         let (set_count, ways) = (set_count / stride, shape.ways as usize);
-        TagArrays { tags: vec![0; count * set_count as usize * ways], set_count, ways, stride }
+        TagArrays {
+            tags: vec![0; count * set_count as usize * ways],
+            set_count,
+            ways,
+            stride,
+        }
     }
 
     /// The set that a line belongs in.
@@ -49,7 +57,9 @@ impl TagArrays {
                 return Entered::WasThere;
             }
         }
-        displaced.checked_sub(1).map_or(Entered::New, Entered::Instead)
+        displaced
+            .checked_sub(1)
+            .map_or(Entered::New, Entered::Instead)
     }
 
     #[inline]
@@ -82,7 +92,11 @@ mod tests {
     use super::*;
 
     /// 2 sets of 2 ways: even lines in one set, odd lines in the other.
-    const SHAPE: CacheShape = CacheShape { size_bytes: 256, ways: 2, latency: Cycles(4) };
+    const SHAPE: CacheShape = CacheShape {
+        size_bytes: 256,
+        ways: 2,
+        latency: Cycles(4),
+    };
 
     #[test]
     fn the_least_recently_used_line_of_a_full_set_goes() {
@@ -95,7 +109,11 @@ mod tests {
         assert_eq!(enter(4), Entered::Instead(2));
         assert_eq!(enter(1), Entered::WasThere);
         assert_eq!(enter(2), Entered::Instead(0));
-        assert_eq!(caches.enter(0, 1, 1), Entered::New, "the other cache is empty");
+        assert_eq!(
+            caches.enter(0, 1, 1),
+            Entered::New,
+            "the other cache is empty"
+        );
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct PendingStore {
     pub line: LineId,
     /// Where in the program: older loads must complete first.
     pub position: Position,
+    /// When the last of the older loads that have retired meanwhile completed.
+    pub older_loads_done: Cycles,
     /// Cycles that the thread lost because the buffer was full with this store at its head.
     pub stall: Cycles,
 }
@@ -101,8 +103,24 @@ impl StoreBuffer {
     pub fn push(&mut self, store: PendingStore) {
         let oldest = self.entries.front().unwrap_or(&store);
         let waiting = store.position.stores - oldest.position.stores;
-        assert!(waiting < self.capacity, "a store may not enter a full store buffer");
+        assert!(
+            waiting < self.capacity,
+            "a store may not enter a full store buffer"
+        );
         self.entries.push_back(store);
+    }
+
+    /// The load at `insn` retires; it completes at `done`, which may be later than now. Younger
+    /// stores must not commit before.
+    pub fn note_retired_load(&mut self, insn: u64, done: Cycles) {
+        let younger = self
+            .entries
+            .iter_mut()
+            .rev()
+            .take_while(|store| store.position.insn > insn);
+        for store in younger {
+            store.older_loads_done = store.older_loads_done.max(done);
+        }
     }
 
     /// Removes the oldest store.
@@ -150,7 +168,12 @@ pub struct LoadWindow {
 impl LoadWindow {
     /// An empty window: `window_insns` may issue past a load, `fill_buffers` misses be under way.
     pub fn new(window_insns: u64, fill_buffers: usize) -> LoadWindow {
-        LoadWindow { loads: VecDeque::new(), window_insns, fill_buffers, miss_count: 0 }
+        LoadWindow {
+            loads: VecDeque::new(),
+            window_insns,
+            fill_buffers,
+            miss_count: 0,
+        }
     }
 
     /// Whether every load has retired.
@@ -177,7 +200,11 @@ impl LoadWindow {
 
     /// The miss under way for `line`, if there is one that is not over at `now`.
     pub fn miss_for(&self, line: LineId, now: Cycles) -> Option<&PendingLoad> {
-        let misses = self.loads.iter().rev().filter(|load| !load.merged && load.line == line);
+        let misses = self
+            .loads
+            .iter()
+            .rev()
+            .filter(|load| !load.merged && load.line == line);
         let mut under_way = misses.filter(|load| load.grant.is_none_or(|grant| grant.done > now));
         under_way.next()
     }
@@ -197,8 +224,16 @@ impl LoadWindow {
 
     /// The queued miss for `line` has been served: it and the loads merged with it know their time.
     pub fn resolve(&mut self, line: LineId, grant: Grant) {
-        for load in self.loads.iter_mut().filter(|load| load.line == line && load.grant.is_none()) {
-            let source = if load.merged { DataSource::FillBuffer } else { grant.source };
+        for load in self
+            .loads
+            .iter_mut()
+            .filter(|load| load.line == line && load.grant.is_none())
+        {
+            let source = if load.merged {
+                DataSource::FillBuffer
+            } else {
+                grant.source
+            };
             load.grant = Some(Grant { source, ..grant });
         }
     }
@@ -206,9 +241,11 @@ impl LoadWindow {
     /// When all loads older than `insn` have completed; `None` while one of them is queued.
     pub fn done_before(&self, insn: u64) -> Option<Cycles> {
         let older = self.loads.iter().take_while(|load| load.insn < insn);
-        older.map(|load| load.grant.map(|grant| grant.done)).try_fold(Cycles::ZERO, |latest, done| {
-            done.map(|done| latest.max(done))
-        })
+        older
+            .map(|load| load.grant.map(|grant| grant.done))
+            .try_fold(Cycles::ZERO, |latest, done| {
+                done.map(|done| latest.max(done))
+            })
     }
 }
 

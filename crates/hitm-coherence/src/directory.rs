@@ -146,7 +146,11 @@ impl Directory {
                 home: self.prices.machine().topology.node_of(cpu),
                 llcs: 0,
                 free_at: Cycles::ZERO,
-                sets: [self.l1.set_of(addr), self.l2.set_of(addr), self.llc.set_of(addr)],
+                sets: [
+                    self.l1.set_of(addr),
+                    self.l2.set_of(addr),
+                    self.llc.set_of(addr),
+                ],
                 queue: None,
             });
             self.sharers.resize(self.sharers.len() + self.words, 0);
@@ -166,7 +170,12 @@ impl Directory {
 
     /// Answers from the core's own caches if they hold a copy that suffices.
     #[inline]
-    pub fn hit(&mut self, cpu: CpuId, line: LineId, exclusive: bool) -> Option<(DataSource, Cycles)> {
+    pub fn hit(
+        &mut self,
+        cpu: CpuId,
+        line: LineId,
+        exclusive: bool,
+    ) -> Option<(DataSource, Cycles)> {
         let core = self.core(cpu);
         if !self.is_sharer(line, core) {
             return None;
@@ -186,16 +195,34 @@ impl Directory {
     /// when the request reaches its home; otherwise it waits, `None` comes back, and the caller
     /// asks [`Directory::next_service`].
     pub fn request(&mut self, request: Ask) -> Option<Grant> {
-        let Ask { now, cpu, line, exclusive, ticket } = request;
+        let Ask {
+            now,
+            cpu,
+            line,
+            exclusive,
+            ticket,
+        } = request;
         let (price, source) = self.quote(cpu, line, exclusive);
         let arrived = now + (price.latency - price.occupancy);
         let entry = &mut self.lines[line.0 as usize];
         let has_waiters = entry.queue.as_ref().is_some_and(|queue| !queue.is_empty());
         if !has_waiters && entry.free_at <= arrived {
-            let request = Request { cpu, exclusive, issued: now, arrived, ticket };
+            let request = Request {
+                cpu,
+                exclusive,
+                issued: now,
+                arrived,
+                ticket,
+            };
             return Some(self.transfer(&request, line, (price, source)));
         }
-        let waiting = Request { cpu, exclusive, issued: now, arrived, ticket };
+        let waiting = Request {
+            cpu,
+            exclusive,
+            issued: now,
+            arrived,
+            ticket,
+        };
         let llc = self.prices.machine().topology.llc_of(cpu);
         entry.queue.get_or_insert_default().push(waiting, llc);
         None
@@ -211,8 +238,13 @@ impl Directory {
     /// when nobody waits.
     pub fn serve_next(&mut self, line: LineId) -> (Request, Grant) {
         let entry = &mut self.lines[line.0 as usize];
-        let queue = entry.queue.as_mut().expect("only a line with waiters is served");
-        let now = queue.next_service(entry.free_at).expect("only a line with waiters is served");
+        let queue = entry
+            .queue
+            .as_mut()
+            .expect("only a line with waiters is served");
+        let now = queue
+            .next_service(entry.free_at)
+            .expect("only a line with waiters is served");
         let topology = &self.prices.machine().topology;
         let owner_llc = topology.llc_of(entry.owner);
         let request = queue.take_next(now, owner_llc);
@@ -247,16 +279,27 @@ impl Directory {
     pub fn sharers(&self, line: LineId) -> impl Iterator<Item = u16> + '_ {
         let words = &self.sharers[line.0 as usize * self.words..][..self.words];
         words.iter().enumerate().flat_map(|(index, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| (index * 64 + bit) as u16)
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| (index * 64 + bit) as u16)
         })
     }
 
     fn grant(&mut self, request: Request, line: LineId) -> Grant {
-        let Request { cpu, exclusive, arrived, .. } = request;
+        let Request {
+            cpu,
+            exclusive,
+            arrived,
+            ..
+        } = request;
         if let Some((source, latency)) = self.hit(cpu, line, exclusive) {
             // The other thread of the core fetched the line meanwhile.
             let start = arrived.max(self.lines[line.0 as usize].free_at);
-            return Grant { source, done: start + latency, queued: start - arrived };
+            return Grant {
+                source,
+                done: start + latency,
+                queued: start - arrived,
+            };
         }
         let quote = self.quote(cpu, line, exclusive);
         self.transfer(&request, line, quote)
@@ -264,7 +307,13 @@ impl Directory {
 
     /// Hands the line over at the quoted price, to a core that cannot answer from its own caches.
     fn transfer(&mut self, request: &Request, line: LineId, quote: (Price, DataSource)) -> Grant {
-        let Request { cpu, exclusive, issued, arrived, .. } = *request;
+        let Request {
+            cpu,
+            exclusive,
+            issued,
+            arrived,
+            ..
+        } = *request;
         let (price, source) = quote;
         let entry = &mut self.lines[line.0 as usize];
         let start = arrived.max(entry.free_at);
@@ -277,7 +326,11 @@ impl Directory {
             self.add_reader(cpu, line);
         }
         self.fill(cpu, line);
-        Grant { source, done, queued: start - arrived }
+        Grant {
+            source,
+            done,
+            queued: start - arrived,
+        }
     }
 
     /// What the request costs in the line's present state, and where the data is.
@@ -299,7 +352,11 @@ impl Directory {
                 let slower = invalidation.latency > price.latency;
                 let price = if slower { invalidation } else { price };
                 // Taking a shared line away from others is contention, wherever the data was.
-                let source = if source.is_hitm() { source } else { peer(distance) };
+                let source = if source.is_hitm() {
+                    source
+                } else {
+                    peer(distance)
+                };
                 (price, source)
             }
         }
@@ -310,12 +367,14 @@ impl Directory {
         let topology = &self.prices.machine().topology;
         let distance = topology.distance(cpu, entry.owner);
         match entry.state {
-            State::Modified | State::Owned => {
-                (self.prices.dirty(cpu, entry.owner, entry.home), hitm(distance))
-            }
-            State::Exclusive => {
-                (self.prices.clean(cpu, entry.owner, entry.home), peer(distance))
-            }
+            State::Modified | State::Owned => (
+                self.prices.dirty(cpu, entry.owner, entry.home),
+                hitm(distance),
+            ),
+            State::Exclusive => (
+                self.prices.clean(cpu, entry.owner, entry.home),
+                peer(distance),
+            ),
             State::Shared | State::Invalid => self.quote_clean(cpu, entry),
         }
     }
@@ -323,11 +382,15 @@ impl Directory {
     /// The nearest last-level cache with a clean copy, else memory.
     fn quote_clean(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
         let own = self.prices.machine().topology.llc_of(cpu);
-        let nearest = bits(entry.llcs).map(|llc| self.prices.llc_distance(own, llc)).min();
+        let nearest = bits(entry.llcs)
+            .map(|llc| self.prices.llc_distance(own, llc))
+            .min();
         match nearest {
             Some(Distance::Llc) => (self.prices.llc_hit(), DataSource::Llc),
             // Without a forwarding copy, memory answers for another package's clean lines.
-            Some(distance) if distance.is_remote() && !self.forwards_clean() => self.quote_dram(cpu, entry),
+            Some(distance) if distance.is_remote() && !self.forwards_clean() => {
+                self.quote_dram(cpu, entry)
+            }
             Some(distance) => (self.prices.shared_read(distance), peer(distance)),
             None => self.quote_dram(cpu, entry),
         }
@@ -335,7 +398,14 @@ impl Directory {
 
     fn quote_dram(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
         let (price, local) = self.prices.dram(cpu, entry.home);
-        (price, if local { DataSource::LocalDram } else { DataSource::RemoteDram })
+        (
+            price,
+            if local {
+                DataSource::LocalDram
+            } else {
+                DataSource::RemoteDram
+            },
+        )
     }
 
     fn forwards_clean(&self) -> bool {
@@ -345,16 +415,26 @@ impl Directory {
     /// How far the farthest other core with a copy is, if there is one.
     fn farthest_other(&self, cpu: CpuId, line: LineId) -> Option<Distance> {
         let own_core = self.core(cpu);
-        let has_other = self.sharer_words(line).iter().enumerate().any(|(index, word)| {
-            let own_bit = if own_core / 64 == index { 1 << (own_core % 64) } else { 0 };
-            word & !own_bit != 0
-        });
+        let has_other = self
+            .sharer_words(line)
+            .iter()
+            .enumerate()
+            .any(|(index, word)| {
+                let own_bit = if own_core / 64 == index {
+                    1 << (own_core % 64)
+                } else {
+                    0
+                };
+                word & !own_bit != 0
+            });
         if !has_other {
             return None;
         }
         let own = self.prices.machine().topology.llc_of(cpu);
         let llcs = self.lines[line.0 as usize].llcs;
-        bits(llcs).map(|llc| self.prices.llc_distance(own, llc)).max()
+        bits(llcs)
+            .map(|llc| self.prices.llc_distance(own, llc))
+            .max()
     }
 
     fn make_owner(&mut self, cpu: CpuId, line: LineId) {
@@ -427,7 +507,9 @@ impl Directory {
     /// Forgets the LLC's copy, unless a core above it still has one.
     fn drop_from_llc(&mut self, line: LineId, llc: u16) {
         let topology = &self.prices.machine().topology;
-        let still_above = self.sharers(line).any(|core| topology.llc_of_core(core) == llc);
+        let still_above = self
+            .sharers(line)
+            .any(|core| topology.llc_of_core(core) == llc);
         if !still_above {
             self.lines[line.0 as usize].llcs &= !(1 << llc);
         }
@@ -445,7 +527,11 @@ impl Directory {
         }
         // A core's copy is always in its L2: the copy goes when the L2 lets go of the line.
         let in_l2 = self.l2.enter(core, l2_set, line.0);
-        assert_eq!(in_l2, Entered::WasThere, "a copy outlived its place in the L2");
+        assert_eq!(
+            in_l2,
+            Entered::WasThere,
+            "a copy outlived its place in the L2"
+        );
         (DataSource::L2, l2)
     }
 
@@ -490,15 +576,27 @@ pub struct Ask {
 }
 
 fn hitm(distance: Distance) -> DataSource {
-    if distance.is_remote() { DataSource::RemoteHitm } else { DataSource::LocalHitm }
+    if distance.is_remote() {
+        DataSource::RemoteHitm
+    } else {
+        DataSource::LocalHitm
+    }
 }
 
 fn peer(distance: Distance) -> DataSource {
-    if distance.is_remote() { DataSource::RemotePeer } else { DataSource::LocalPeer }
+    if distance.is_remote() {
+        DataSource::RemotePeer
+    } else {
+        DataSource::LocalPeer
+    }
 }
 
 fn upgrade(distance: Distance) -> DataSource {
-    if distance.is_remote() { DataSource::RemoteUpgrade } else { DataSource::LocalUpgrade }
+    if distance.is_remote() {
+        DataSource::RemoteUpgrade
+    } else {
+        DataSource::LocalUpgrade
+    }
 }
 
 /// The numbers of the set bits of `word`.

@@ -40,7 +40,12 @@ impl Prices {
         for cpu in machine.topology.cpus() {
             cpu_of_node[usize::from(machine.topology.node_of(cpu))] = cpu;
         }
-        Prices { llc_distance: llc_distances(&machine), llc_count, cpu_of_node, machine }
+        Prices {
+            llc_distance: llc_distances(&machine),
+            llc_count,
+            cpu_of_node,
+            machine,
+        }
     }
 
     /// The machine that the prices belong to.
@@ -57,32 +62,47 @@ impl Prices {
     pub fn dirty(&self, cpu: CpuId, owner: CpuId, home: u16) -> Price {
         let distance = self.machine.topology.distance(cpu, owner);
         let transfer = self.transfer(distance, cpu, owner, home);
-        Price { latency: transfer.dirty, occupancy: transfer.occupancy }
+        Price {
+            latency: transfer.dirty,
+            occupancy: transfer.occupancy,
+        }
     }
 
     /// A clean line held exclusively by `owner`, fetched by `cpu`.
     pub fn clean(&self, cpu: CpuId, owner: CpuId, home: u16) -> Price {
         let distance = self.machine.topology.distance(cpu, owner);
         let transfer = self.transfer(distance, cpu, owner, home);
-        Price { latency: transfer.clean, occupancy: transfer.occupancy.min(transfer.clean) }
+        Price {
+            latency: transfer.clean,
+            occupancy: transfer.occupancy.min(transfer.clean),
+        }
     }
 
     /// A copy in a cache at `distance`, read while the line stays shared.
     pub fn shared_read(&self, distance: Distance) -> Price {
         let latency = self.machine.transfers[distance.index()].clean;
-        Price { latency, occupancy: SHARED_READ_OCCUPANCY.min(latency) }
+        Price {
+            latency,
+            occupancy: SHARED_READ_OCCUPANCY.min(latency),
+        }
     }
 
     /// The last-level cache next to the CPU.
     pub fn llc_hit(&self) -> Price {
         let latency = self.machine.caches.llc.latency;
-        Price { latency, occupancy: SHARED_READ_OCCUPANCY.min(latency) }
+        Price {
+            latency,
+            occupancy: SHARED_READ_OCCUPANCY.min(latency),
+        }
     }
 
     /// Invalidation of copies, the farthest at `distance`: the writer waits for its answer.
     pub fn invalidate(&self, distance: Distance) -> Price {
         let transfer = self.machine.transfers[distance.index()];
-        Price { latency: transfer.clean, occupancy: transfer.occupancy.min(transfer.clean) }
+        Price {
+            latency: transfer.clean,
+            occupancy: transfer.occupancy.min(transfer.clean),
+        }
     }
 
     /// Memory of the NUMA node `home`, and whether that is the CPU's own node.
@@ -90,14 +110,26 @@ impl Prices {
         let topology = &self.machine.topology;
         let dram = &self.machine.dram;
         if topology.node_of(cpu) == home {
-            return (Price { latency: dram.local, occupancy: SHARED_READ_OCCUPANCY }, true);
+            return (
+                Price {
+                    latency: dram.local,
+                    occupancy: SHARED_READ_OCCUPANCY,
+                },
+                true,
+            );
         }
         let latency = match topology.distance(cpu, self.cpu_of_node[usize::from(home)]) {
             Distance::FarRemote => dram.far_remote,
             Distance::Remote => dram.remote,
             _ => dram.package,
         };
-        (Price { latency, occupancy: SHARED_READ_OCCUPANCY }, false)
+        (
+            Price {
+                latency,
+                occupancy: SHARED_READ_OCCUPANCY,
+            },
+            false,
+        )
     }
 
     /// The transfer between `cpu` and `owner`, with the rule that a home in a third package costs
@@ -108,10 +140,13 @@ impl Prices {
         }
         let topology = &self.machine.topology;
         let home_package = topology.package_of_node(home);
-        let away = home_package != topology.package_of(cpu)
-            && home_package != topology.package_of(owner);
-        let table =
-            if away { &self.machine.transfers_away_from_home } else { &self.machine.transfers };
+        let away =
+            home_package != topology.package_of(cpu) && home_package != topology.package_of(owner);
+        let table = if away {
+            &self.machine.transfers_away_from_home
+        } else {
+            &self.machine.transfers
+        };
         table[distance.index()]
     }
 }

@@ -101,10 +101,15 @@ impl LineQueue {
         self.first_arrival = self.first_arrival.min(request.arrived);
         let known = self.groups.iter().position(|group| group.llc == llc);
         let index = known.unwrap_or_else(|| {
-            self.groups.push(Group { llc, waiters: BinaryHeap::new() });
+            self.groups.push(Group {
+                llc,
+                waiters: BinaryHeap::new(),
+            });
             self.groups.len() - 1
         });
-        self.groups[index].waiters.push(Reverse(Waiter { order, request }));
+        self.groups[index]
+            .waiters
+            .push(Reverse(Waiter { order, request }));
     }
 
     /// Whether nobody waits.
@@ -127,13 +132,19 @@ impl LineQueue {
             group
         } else {
             self.visit_began = now;
-            let waiting = self.groups.iter_mut().filter(|group| group.first().is_some());
+            let waiting = self
+                .groups
+                .iter_mut()
+                .filter(|group| group.first().is_some());
             waiting
                 .min_by_key(|group| group.first())
                 .expect("a line is served only when somebody waits for it")
         };
         let Reverse(waiter) = group.waiters.pop().expect("the group has a first waiter");
-        assert!(waiter.request.arrived <= now, "a request is served after it has arrived");
+        assert!(
+            waiter.request.arrived <= now,
+            "a request is served after it has arrived"
+        );
         let arrivals = self.groups.iter().filter_map(|group| group.first());
         self.first_arrival = arrivals.map(|(at, ..)| at).min().unwrap_or(Cycles::MAX);
         waiter.request

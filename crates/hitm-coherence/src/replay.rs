@@ -94,15 +94,32 @@ pub enum ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplayError::TimeGoesBack { index, found, before } => {
-                write!(f, "access {index} is at cycle {found}, expected {before} or later")
+            ReplayError::TimeGoesBack {
+                index,
+                found,
+                before,
+            } => {
+                write!(
+                    f,
+                    "access {index} is at cycle {found}, expected {before} or later"
+                )
             }
             ReplayError::TooLate { index, found } => {
-                write!(f, "access {index} is at cycle {found}, expected at most {TIME_MAX}")
+                write!(
+                    f,
+                    "access {index} is at cycle {found}, expected at most {TIME_MAX}"
+                )
             }
-            ReplayError::UnknownCpu { index, found, cpu_count } => {
+            ReplayError::UnknownCpu {
+                index,
+                found,
+                cpu_count,
+            } => {
                 let cpu = found.0;
-                write!(f, "access {index} is by CPU {cpu}, expected one below {cpu_count}")
+                write!(
+                    f,
+                    "access {index} is by CPU {cpu}, expected one below {cpu_count}"
+                )
             }
             ReplayError::NotInOneLine { index, addr, size } => write!(
                 f,
@@ -198,22 +215,35 @@ impl Replay {
             self.groups.into_iter().map(Group::finish).collect()
         };
         let lines = parts.into_iter().flat_map(|part| part.lines);
-        Statistics { lines: lines.collect() }
+        Statistics {
+            lines: lines.collect(),
+        }
     }
 
     fn check(&self, accesses: &[Access]) -> Result<(), ReplayError> {
         let mut before = self.last_time;
         for (index, access) in (self.pushed_count..).zip(accesses) {
             if access.time < before {
-                return Err(ReplayError::TimeGoesBack { index, found: access.time, before });
+                return Err(ReplayError::TimeGoesBack {
+                    index,
+                    found: access.time,
+                    before,
+                });
             }
             before = access.time;
             if access.time > TIME_MAX {
-                return Err(ReplayError::TooLate { index, found: access.time });
+                return Err(ReplayError::TooLate {
+                    index,
+                    found: access.time,
+                });
             }
             if access.cpu.index() >= self.cpu_count {
                 let cpu_count = self.cpu_count;
-                return Err(ReplayError::UnknownCpu { index, found: access.cpu, cpu_count });
+                return Err(ReplayError::UnknownCpu {
+                    index,
+                    found: access.cpu,
+                    cpu_count,
+                });
             }
             let end = u64::from(access.offset()) + u64::from(access.size);
             if access.op != AccessOp::Fence && (access.size == 0 || end > LINE_SIZE) {
@@ -228,23 +258,32 @@ impl Replay {
         let groups = &mut self.groups;
         let group_count = groups.len();
         let piece_count = self.shards.get().min(group_count);
-        self.dealt.resize_with(piece_count, || vec![Vec::new(); group_count]);
+        self.dealt
+            .resize_with(piece_count, || vec![Vec::new(); group_count]);
         let piece_len = batch.len().div_ceil(piece_count).max(1);
         let pieces = batch.chunks(piece_len).chain(std::iter::repeat(&[][..]));
         let dealing = self.dealt.iter_mut().zip(pieces);
         if piece_count == 1 {
             dealing.for_each(|(dealt, piece)| deal(dealt, piece));
-            groups.iter_mut().enumerate().for_each(|(group, state)| state.run(group, &self.dealt));
+            groups
+                .iter_mut()
+                .enumerate()
+                .for_each(|(group, state)| state.run(group, &self.dealt));
         } else {
             let dealing: Vec<_> = dealing.collect();
-            dealing.into_par_iter().for_each(|(dealt, piece)| deal(dealt, piece));
+            dealing
+                .into_par_iter()
+                .for_each(|(dealt, piece)| deal(dealt, piece));
             let dealt = &self.dealt;
             let shard_len = group_count.div_ceil(piece_count);
-            groups.par_chunks_mut(shard_len).enumerate().for_each(|(shard, groups)| {
-                for (index, state) in groups.iter_mut().enumerate() {
-                    state.run(shard * shard_len + index, dealt);
-                }
-            });
+            groups
+                .par_chunks_mut(shard_len)
+                .enumerate()
+                .for_each(|(shard, groups)| {
+                    for (index, state) in groups.iter_mut().enumerate() {
+                        state.run(shard * shard_len + index, dealt);
+                    }
+                });
         }
     }
 }
@@ -254,7 +293,10 @@ fn group_count(machine: &Machine) -> u64 {
     let caches = &machine.caches;
     let counts = [&caches.l1, &caches.l2, &caches.llc].map(set_count);
     let common = counts.into_iter().fold(0, gcd);
-    (1..=GROUPS_MAX.min(common)).rev().find(|count| common % count == 0).unwrap_or(1)
+    (1..=GROUPS_MAX.min(common))
+        .rev()
+        .find(|count| common % count == 0)
+        .unwrap_or(1)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -313,9 +355,17 @@ impl Group {
         let line = self.directory.line(access.line(), access.cpu);
         let exclusive = access.op.is_write();
         if let Some((source, latency)) = self.directory.hit(access.cpu, line, exclusive) {
-            let latency = if access.op == AccessOp::LockedRmw { self.locked_hit } else { latency };
-            let outcome =
-                Outcome { source, latency, queued: Cycles::ZERO, stall: Cycles::ZERO };
+            let latency = if access.op == AccessOp::LockedRmw {
+                self.locked_hit
+            } else {
+                latency
+            };
+            let outcome = Outcome {
+                source,
+                latency,
+                queued: Cycles::ZERO,
+                stall: Cycles::ZERO,
+            };
             self.tables.add(line.index(), access, &outcome);
         } else {
             self.miss(access, line, exclusive);
@@ -324,7 +374,13 @@ impl Group {
 
     fn miss(&mut self, access: &Access, line: LineId, exclusive: bool) {
         let ticket = self.first_ticket + self.waiting.len() as u64;
-        let ask = Ask { now: access.time, cpu: access.cpu, line, exclusive, ticket };
+        let ask = Ask {
+            now: access.time,
+            cpu: access.cpu,
+            line,
+            exclusive,
+            ticket,
+        };
         if let Some(grant) = self.directory.request(ask) {
             self.record(access, line, grant);
         } else {
@@ -339,7 +395,9 @@ impl Group {
         while let Some((_, line)) = self.services.take_before(&self.directory, end) {
             let (request, grant) = self.directory.serve_next(line);
             let index = (request.ticket - self.first_ticket) as usize;
-            let access = self.waiting[index].take().expect("a request is served once");
+            let access = self.waiting[index]
+                .take()
+                .expect("a request is served once");
             while self.waiting.front().is_some_and(Option::is_none) {
                 self.waiting.pop_front();
                 self.first_ticket += 1;
@@ -357,13 +415,20 @@ impl Group {
             AccessOp::LockedRmw => latency.saturating_sub(self.locked_hit),
             AccessOp::Store | AccessOp::Fence => Cycles::ZERO,
         };
-        let outcome = Outcome { source: grant.source, latency, queued: grant.queued, stall };
+        let outcome = Outcome {
+            source: grant.source,
+            latency,
+            queued: grant.queued,
+            stall,
+        };
         self.tables.add(line.index(), access, &outcome);
     }
 
     fn finish(mut self) -> Statistics {
         self.serve_before(Cycles::MAX);
         let lines = self.directory.addrs().zip(self.tables.finish());
-        Statistics { lines: lines.collect() }
+        Statistics {
+            lines: lines.collect(),
+        }
     }
 }

@@ -22,7 +22,9 @@ pub struct Services {
 impl Services {
     /// Notes when the line's next waiter can be served, if it has one.
     pub fn note(&mut self, directory: &Directory, line: LineId) {
-        let Some(time) = directory.next_service(line) else { return };
+        let Some(time) = directory.next_service(line) else {
+            return;
+        };
         if self.noted.len() <= line.index() {
             self.noted.resize(line.index() + 1, Cycles::MAX);
         }

@@ -171,7 +171,10 @@ impl LineStats {
             }
             self.stall = saturating_sum(self.stall, row.stall);
             self.contention_stall = saturating_sum(self.contention_stall, row.contention_stall);
-            self.threads.entry(key.thread).or_default().add(key, row.sources.total());
+            self.threads
+                .entry(key.thread)
+                .or_default()
+                .add(key, row.sources.total());
         }
     }
 }

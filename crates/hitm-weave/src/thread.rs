@@ -165,7 +165,10 @@ impl Thread {
             Head::Granted(_, grant) => grant.done,
             Head::Queued(_) => Cycles::MAX,
             Head::Idle => match self.loads.done_before(oldest.position.insn) {
-                Some(done) => oldest.access.time.max(done).max(self.stores.commit_free_at),
+                Some(done) => {
+                    let ready = oldest.access.time.max(done).max(oldest.older_loads_done);
+                    ready.max(self.stores.commit_free_at)
+                }
                 None => Cycles::MAX,
             },
         }
@@ -225,6 +228,7 @@ impl Thread {
     ) {
         let load = self.loads.pop().expect("the caller has seen the oldest load");
         self.delay += wait;
+        self.stores.note_retired_load(load.insn, grant.done);
         let latency = grant.done.saturating_sub(load.access.time);
         let outcome = Outcome { source: grant.source, latency, queued: grant.queued, stall: wait };
         self.emit(&load.access, &outcome, sink);

@@ -269,7 +269,8 @@ impl Weave {
         let mut outcome = head_outcome;
         let mut committed = 0;
         while let Some(store) = thread.stores.oldest().copied() {
-            let is_ready = thread.loads.done_before(store.position.insn).is_some_and(|done| done <= now);
+            let loads_done = thread.loads.done_before(store.position.insn);
+            let is_ready = loads_done.is_some_and(|done| done.max(store.older_loads_done) <= now);
             let is_here =
                 store.line == line || self.directory.hit(thread.cpu, store.line, true).is_some();
             if committed > 0 && !(is_ready && is_here) {
@@ -343,7 +344,13 @@ impl Weave {
     fn store(&mut self, slot: Slot, position: Position, access: Access) {
         let line = self.directory.line(access.line(), access.cpu);
         let thread = &mut self.threads[slot.0];
-        thread.stores.push(PendingStore { access, line, position, stall: Cycles::ZERO });
+        thread.stores.push(PendingStore {
+            access,
+            line,
+            position,
+            older_loads_done: Cycles::ZERO,
+            stall: Cycles::ZERO,
+        });
         thread.pop_event();
     }
 

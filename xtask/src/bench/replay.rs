@@ -65,7 +65,13 @@ fn machine() -> Result<Machine> {
 
 fn new_replay(shards: usize) -> Result<Replay> {
     let shards = NonZeroUsize::new(shards).context("no shards")?;
-    Ok(Replay::new(&machine()?, ReplayOptions { capacity: Capacity::Finite, shards }))
+    Ok(Replay::new(
+        &machine()?,
+        ReplayOptions {
+            capacity: Capacity::Finite,
+            shards,
+        },
+    ))
 }
 
 /// A replay that has seen the stream once, and the stream to go on with.
@@ -102,7 +108,10 @@ fn cpu_seconds() -> Result<f64> {
     let path = "/proc/thread-self/schedstat";
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     let nanos = text.split(' ').next().context("schedstat is empty")?;
-    Ok(nanos.parse::<f64>().with_context(|| format!("{path} has no number"))? / 1e9)
+    Ok(nanos
+        .parse::<f64>()
+        .with_context(|| format!("{path} has no number"))?
+        / 1e9)
 }
 
 /// A small generator (xorshift64*): the streams are the same on every host.

@@ -71,12 +71,22 @@ struct Site {
 
 impl Site {
     /// No access has the operation that this place would mean.
-    const FREE: Site = Site { code: 0, place: u8::MAX, size: 0, number: 0 };
+    const FREE: Site = Site {
+        code: 0,
+        place: u8::MAX,
+        size: 0,
+        number: 0,
+    };
 
     #[inline]
     fn of(access: &Access, number: u16) -> Site {
         let place = access.offset() | (access.op as u8) << 6;
-        Site { code: access.code.0, place, size: access.size, number }
+        Site {
+            code: access.code.0,
+            place,
+            size: access.size,
+            number,
+        }
     }
 
     #[inline]
@@ -112,7 +122,10 @@ impl Sites {
         let mask = self.entries.len().wrapping_sub(1);
         let mut index = wanted.hash() & mask;
         while let Some(entry) = self.entries.get(index) {
-            let is_wanted = Site { number: 0, ..*entry } == wanted;
+            let is_wanted = Site {
+                number: 0,
+                ..*entry
+            } == wanted;
             if is_wanted || entry.place == Site::FREE.place {
                 return index;
             }
@@ -126,7 +139,10 @@ impl Sites {
         if (usize::from(self.count) + 1) * 2 > self.entries.len() {
             let capacity = (self.entries.len() * 2).max(8);
             let old = std::mem::replace(&mut self.entries, vec![Site::FREE; capacity].into());
-            for site in old.into_iter().filter(|site| site.place != Site::FREE.place) {
+            for site in old
+                .into_iter()
+                .filter(|site| site.place != Site::FREE.place)
+            {
                 self.entries[self.find(Site { number: 0, ..site })] = site;
             }
         }
@@ -138,7 +154,10 @@ impl Sites {
 
     /// The sites by number.
     fn in_order(&self) -> Vec<Site> {
-        let used = self.entries.iter().filter(|site| site.place != Site::FREE.place);
+        let used = self
+            .entries
+            .iter()
+            .filter(|site| site.place != Site::FREE.place);
         let mut sites: Vec<Site> = used.copied().collect();
         sites.sort_unstable_by_key(|site| site.number);
         sites
@@ -285,7 +304,10 @@ impl LineCells {
             }
         }
         let index = self.find(key);
-        self.cells[index] = Cell { key, ..Cell::default() };
+        self.cells[index] = Cell {
+            key,
+            ..Cell::default()
+        };
         self.used += 1;
         index
     }
@@ -298,7 +320,10 @@ impl LineCells {
             return;
         }
         let key = row_key(&self.sites.in_order(), cell);
-        let huge = LatencySum { max: Cycles(latency), ..LatencySum::default() };
+        let huge = LatencySum {
+            max: Cycles(latency),
+            ..LatencySum::default()
+        };
         let row = self.aside.entry(key).or_default();
         row.add_latency(cell.source(), &huge);
     }
@@ -335,7 +360,11 @@ impl LineCells {
             self.aside
         };
         let latency_histogram = self.histogram;
-        let mut stats = LineStats { rows, latency_histogram, ..LineStats::default() };
+        let mut stats = LineStats {
+            rows,
+            latency_histogram,
+            ..LineStats::default()
+        };
         stats.sum_up_rows();
         stats
     }
@@ -403,7 +432,12 @@ mod tests {
     }
 
     fn outcome(source: DataSource, latency: u64) -> Outcome {
-        Outcome { source, latency: Cycles(latency), queued: Cycles::ZERO, stall: Cycles(latency) }
+        Outcome {
+            source,
+            latency: Cycles(latency),
+            queued: Cycles::ZERO,
+            stall: Cycles(latency),
+        }
     }
 
     fn only_line(tables: LineTables) -> LineStats {
@@ -414,12 +448,17 @@ mod tests {
     fn a_full_counter_loses_nothing() {
         let mut tables = LineTables::default();
         let load = access(AccessOp::Load, 0x2000, 1);
-        let (hit, miss) = (outcome(DataSource::L1, 4), outcome(DataSource::LocalHitm, 100));
+        let (hit, miss) = (
+            outcome(DataSource::L1, 4),
+            outcome(DataSource::LocalHitm, 100),
+        );
         tables.add(0, &load, &hit);
         tables.add(0, &load, &miss);
         tables.lines[0].count_lot();
         let cells = tables.lines[0].cells.iter_mut();
-        cells.filter(|cell| cell.count == 1).for_each(|cell| cell.count = u32::MAX);
+        cells
+            .filter(|cell| cell.count == 1)
+            .for_each(|cell| cell.count = u32::MAX);
         tables.add(0, &load, &hit);
         tables.add(0, &load, &miss);
         tables.add(0, &load, &miss);
@@ -435,8 +474,16 @@ mod tests {
         let mut tables = LineTables::default();
         for code in 0..2 * u64::from(Sites::COUNT_MAX) + 10 {
             for _ in 0..2 {
-                let op = if code % 2 == 0 { AccessOp::Store } else { AccessOp::LockedRmw };
-                tables.add(0, &access(op, 0x2000 + code % 50, code), &outcome(DataSource::L1, 1));
+                let op = if code % 2 == 0 {
+                    AccessOp::Store
+                } else {
+                    AccessOp::LockedRmw
+                };
+                tables.add(
+                    0,
+                    &access(op, 0x2000 + code % 50, code),
+                    &outcome(DataSource::L1, 1),
+                );
             }
         }
         let stats = only_line(tables);
@@ -452,9 +499,16 @@ mod tests {
             tables.add(0, &access(AccessOp::Load, 0x2000, 1), &outcome);
         }
         let stats = only_line(tables);
-        let expected = LatencySum { count: 3, sum: Cycles((1 << 40) + 16), max: Cycles(1 << 40) };
+        let expected = LatencySum {
+            count: 3,
+            sum: Cycles((1 << 40) + 16),
+            max: Cycles(1 << 40),
+        };
         assert_eq!(stats.load_latency, expected);
         assert_eq!(stats.rows.values().next().unwrap().remote_hitm, expected);
-        assert_eq!(stats.latency_histogram.value_at_quantile(1.0), Some((17 << 36) - 1));
+        assert_eq!(
+            stats.latency_histogram.value_at_quantile(1.0),
+            Some((17 << 36) - 1)
+        );
     }
 }

@@ -26,7 +26,9 @@ impl Collector {
 
     /// The statistics of everything that was counted.
     pub fn finish(self) -> Statistics {
-        Statistics { lines: self.ids.into_iter().zip(self.tables.finish()).collect() }
+        Statistics {
+            lines: self.ids.into_iter().zip(self.tables.finish()).collect(),
+        }
     }
 }
 
@@ -51,24 +53,47 @@ mod tests {
     }
 
     fn outcome(source: DataSource, latency: u64) -> Outcome {
-        Outcome { source, latency: Cycles(latency), queued: Cycles::ZERO, stall: Cycles(latency) }
+        Outcome {
+            source,
+            latency: Cycles(latency),
+            queued: Cycles::ZERO,
+            stall: Cycles(latency),
+        }
     }
 
     #[test]
     fn one_line_with_a_writer_and_a_reader() {
         let mut collector = Collector::default();
         for _ in 0..3 {
-            collector.add(&access(0, AccessOp::Store, 0x1008), &outcome(DataSource::L1, 1));
-            collector.add(&access(1, AccessOp::Load, 0x1010), &outcome(DataSource::RemoteHitm, 300));
+            collector.add(
+                &access(0, AccessOp::Store, 0x1008),
+                &outcome(DataSource::L1, 1),
+            );
+            collector.add(
+                &access(1, AccessOp::Load, 0x1010),
+                &outcome(DataSource::RemoteHitm, 300),
+            );
         }
-        collector.add(&access(1, AccessOp::Load, 0x1010), &outcome(DataSource::L1, 4));
+        collector.add(
+            &access(1, AccessOp::Load, 0x1010),
+            &outcome(DataSource::L1, 4),
+        );
         collector.add(&access(1, AccessOp::Fence, 0), &outcome(DataSource::L1, 0));
         let statistics = collector.finish();
         assert_eq!(statistics.lines.len(), 1);
         let line = &statistics.lines[&LineAddr::of(0x1000)];
-        assert_eq!((line.loads.total(), line.stores.total(), line.rmws.total()), (4, 3, 0));
-        assert_eq!((line.stall, line.contention_stall), (Cycles(907), Cycles(900)));
-        assert_eq!((line.load_latency.count, line.load_latency.max), (4, Cycles(300)));
+        assert_eq!(
+            (line.loads.total(), line.stores.total(), line.rmws.total()),
+            (4, 3, 0)
+        );
+        assert_eq!(
+            (line.stall, line.contention_stall),
+            (Cycles(907), Cycles(900))
+        );
+        assert_eq!(
+            (line.load_latency.count, line.load_latency.max),
+            (4, Cycles(300))
+        );
         assert_eq!(line.latency_histogram.count(), 3);
         expect![[r#"
             {

@@ -32,7 +32,12 @@ impl LatencyHistogram {
 
     /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
-        for (index, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (index, count) in other
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+        {
             self.grow_and_add(other.first + index, *count);
         }
     }
@@ -91,7 +96,9 @@ fn bucket_of(value: u64) -> usize {
 
 /// The largest value of a bucket.
 fn largest_in(bucket: usize) -> u64 {
-    let Some(above) = bucket.checked_sub(EXACT_BELOW as usize) else { return bucket as u64 };
+    let Some(above) = bucket.checked_sub(EXACT_BELOW as usize) else {
+        return bucket as u64;
+    };
     let shift = above / BUCKETS_PER_OCTAVE + FIRST_OCTAVE - 4;
     let leading = (above % BUCKETS_PER_OCTAVE + BUCKETS_PER_OCTAVE) as u64;
     (leading << shift) + ((1 << shift) - 1)

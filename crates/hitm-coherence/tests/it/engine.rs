@@ -33,7 +33,10 @@ pub(crate) struct Real {
 
 impl Real {
     pub(crate) fn new(machine: hitm_base::Machine, capacity: Capacity) -> Real {
-        Real { directory: Directory::new(machine, capacity), ids: vec![None; LINES as usize] }
+        Real {
+            directory: Directory::new(machine, capacity),
+            ids: vec![None; LINES as usize],
+        }
     }
 
     fn id(&self, addr: u64) -> LineId {
@@ -57,7 +60,13 @@ impl Engine for Real {
         (addr, exclusive): (u64, bool),
         ticket: u64,
     ) -> Option<Grant> {
-        self.directory.request(Ask { now, cpu, line: self.id(addr), exclusive, ticket })
+        self.directory.request(Ask {
+            now,
+            cpu,
+            line: self.id(addr),
+            exclusive,
+            ticket,
+        })
     }
 
     fn next_service(&mut self, addr: u64) -> Option<Cycles> {
@@ -125,7 +134,10 @@ pub(crate) fn drive<E: Engine>(
         if let Some((source, latency)) = engine.hit(cpu, line, exclusive) {
             see(engine, answer(true, source, now + latency, Cycles::ZERO));
         } else if let Some(grant) = engine.request(now, cpu, (line, exclusive), index as u64) {
-            see(engine, answer(false, grant.source, grant.done, grant.queued));
+            see(
+                engine,
+                answer(false, grant.source, grant.done, grant.queued),
+            );
         }
     }
     serve_before(engine, (&known, Cycles::MAX), see);
@@ -139,9 +151,13 @@ fn serve_before<E: Engine>(
     see: &mut impl FnMut(&mut E, Answer),
 ) {
     loop {
-        let times = known.iter().filter_map(|line| Some((engine.next_service(*line)?, *line)));
+        let times = known
+            .iter()
+            .filter_map(|line| Some((engine.next_service(*line)?, *line)));
         let first = times.min_by_key(|(time, _)| *time);
-        let Some((_, line)) = first.filter(|(time, _)| *time < end) else { return };
+        let Some((_, line)) = first.filter(|(time, _)| *time < end) else {
+            return;
+        };
         let (request, grant) = engine.serve_next(line);
         let answer = Answer {
             step: request.ticket as usize,

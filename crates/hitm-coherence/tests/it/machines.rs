@@ -26,7 +26,10 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     // Mostly back to back, so that queues form; sometimes a pause, so that they drain.
     let gap = prop_oneof![8 => 0..40u64, 1 => 500..3000u64];
     let step = (gap, any::<u16>(), 0..LINES, op);
-    prop::collection::vec(step.prop_map(|(gap, cpu, line, op)| Step { gap, cpu, line, op }), 1..250)
+    prop::collection::vec(
+        step.prop_map(|(gap, cpu, line, op)| Step { gap, cpu, line, op }),
+        1..250,
+    )
 }
 
 pub(crate) fn machine() -> impl Strategy<Value = Machine> {
@@ -85,15 +88,31 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
 
 /// Two sets everywhere: one line in an L1 set, two in an L2's, three in an LLC's.
 const CACHES: Caches = Caches {
-    l1: CacheShape { size_bytes: 128, ways: 1, latency: Cycles(4) },
-    l2: CacheShape { size_bytes: 256, ways: 2, latency: Cycles(14) },
-    llc: CacheShape { size_bytes: 384, ways: 3, latency: Cycles(40) },
+    l1: CacheShape {
+        size_bytes: 128,
+        ways: 1,
+        latency: Cycles(4),
+    },
+    l2: CacheShape {
+        size_bytes: 256,
+        ways: 2,
+        latency: Cycles(14),
+    },
+    llc: CacheShape {
+        size_bytes: 384,
+        ways: 3,
+        latency: Cycles(40),
+    },
 };
 
 /// Each distance costs more than the one before; (more, clean and occupancy in percent of dirty).
 fn transfers(prices: &[(u64, u64, u64)]) -> [Transfer; Distance::COUNT] {
     let mut dirty = 0;
-    let mut transfers = [Transfer { clean: Cycles(0), dirty: Cycles(0), occupancy: Cycles(0) }; 8];
+    let mut transfers = [Transfer {
+        clean: Cycles(0),
+        dirty: Cycles(0),
+        occupancy: Cycles(0),
+    }; 8];
     for (transfer, (more, clean, occupancy)) in transfers.iter_mut().zip(prices).skip(1) {
         dirty += more;
         let percent = |part: u64| Cycles((dirty * part).div_ceil(100));

@@ -1,7 +1,7 @@
 //! The engine against a slow model of itself, and against what must hold on any machine.
 
-mod machines;
 mod engine;
+mod machines;
 mod reference;
 mod replay;
 mod values;

@@ -49,7 +49,11 @@ impl Cache {
         let set = self.sets.entry(line % set_count).or_default();
         set.retain(|other| *other != line);
         set.insert(0, line);
-        if set.len() > shape.ways as usize { set.pop() } else { None }
+        if set.len() > shape.ways as usize {
+            set.pop()
+        } else {
+            None
+        }
     }
 }
 
@@ -65,7 +69,14 @@ pub(crate) struct Reference {
 impl Reference {
     pub(crate) fn new(machine: Machine, capacity: Capacity) -> Reference {
         let (l1, l2, llc) = Default::default();
-        Reference { machine, capacity, lines: BTreeMap::new(), l1, l2, llc }
+        Reference {
+            machine,
+            capacity,
+            lines: BTreeMap::new(),
+            l1,
+            l2,
+            llc,
+        }
     }
 
     fn core(&self, cpu: CpuId) -> u16 {
@@ -78,7 +89,10 @@ impl Reference {
         if topology.llc_of(cpu) == llc {
             return Distance::Llc;
         }
-        let there = topology.cpus().find(|other| topology.llc_of(*other) == llc).unwrap();
+        let there = topology
+            .cpus()
+            .find(|other| topology.llc_of(*other) == llc)
+            .unwrap();
         topology.distance(cpu, there)
     }
 
@@ -102,22 +116,40 @@ impl Reference {
         let (transfer, distance) = self.transfer(cpu, line.last_owner, line.home);
         let local = !distance.is_remote();
         if holds(Copy::Modified) || holds(Copy::Owned) {
-            let source = if local { DataSource::LocalHitm } else { DataSource::RemoteHitm };
+            let source = if local {
+                DataSource::LocalHitm
+            } else {
+                DataSource::RemoteHitm
+            };
             return (transfer.dirty, transfer.occupancy, source);
         }
         if holds(Copy::Exclusive) {
-            let source = if local { DataSource::LocalPeer } else { DataSource::RemotePeer };
-            return (transfer.clean, transfer.occupancy.min(transfer.clean), source);
+            let source = if local {
+                DataSource::LocalPeer
+            } else {
+                DataSource::RemotePeer
+            };
+            return (
+                transfer.clean,
+                transfer.occupancy.min(transfer.clean),
+                source,
+            );
         }
-        let nearest = line.llcs.iter().map(|llc| self.llc_distance(cpu, *llc)).min();
+        let nearest = line
+            .llcs
+            .iter()
+            .map(|llc| self.llc_distance(cpu, *llc))
+            .min();
         let (latency, source) = match nearest {
             Some(Distance::Llc) => (self.machine.caches.llc.latency, DataSource::Llc),
-            Some(distance) if !distance.is_remote() => {
-                (self.machine.transfers[distance.index()].clean, DataSource::LocalPeer)
-            }
-            Some(distance) if self.machine.protocol != Protocol::Mesi => {
-                (self.machine.transfers[distance.index()].clean, DataSource::RemotePeer)
-            }
+            Some(distance) if !distance.is_remote() => (
+                self.machine.transfers[distance.index()].clean,
+                DataSource::LocalPeer,
+            ),
+            Some(distance) if self.machine.protocol != Protocol::Mesi => (
+                self.machine.transfers[distance.index()].clean,
+                DataSource::RemotePeer,
+            ),
             _ => {
                 let (latency, source) = self.memory(cpu, line.home);
                 return (latency, READ_OCCUPANCY, source);
@@ -131,7 +163,10 @@ impl Reference {
         if topology.node_of(cpu) == home {
             return (dram.local, DataSource::LocalDram);
         }
-        let there = topology.cpus().find(|other| topology.node_of(*other) == home).unwrap();
+        let there = topology
+            .cpus()
+            .find(|other| topology.node_of(*other) == home)
+            .unwrap();
         let latency = match topology.distance(cpu, there) {
             Distance::FarRemote => dram.far_remote,
             Distance::Remote => dram.remote,
@@ -150,16 +185,28 @@ impl Reference {
             let llc = self.machine.caches.llc.latency;
             return fetch.unwrap_or((llc, READ_OCCUPANCY.min(llc), DataSource::LocalUpgrade));
         }
-        let farthest = line.llcs.iter().map(|llc| self.llc_distance(cpu, *llc)).max().unwrap();
+        let farthest = line
+            .llcs
+            .iter()
+            .map(|llc| self.llc_distance(cpu, *llc))
+            .max()
+            .unwrap();
         let transfer = self.machine.transfers[farthest.index()];
         let invalidation = (transfer.clean, transfer.occupancy.min(transfer.clean));
         let is_remote = farthest.is_remote();
         let Some((latency, occupancy, source)) = fetch else {
-            let source =
-                if is_remote { DataSource::RemoteUpgrade } else { DataSource::LocalUpgrade };
+            let source = if is_remote {
+                DataSource::RemoteUpgrade
+            } else {
+                DataSource::LocalUpgrade
+            };
             return (invalidation.0, invalidation.1, source);
         };
-        let taken = if is_remote { DataSource::RemotePeer } else { DataSource::LocalPeer };
+        let taken = if is_remote {
+            DataSource::RemotePeer
+        } else {
+            DataSource::LocalPeer
+        };
         let source = if source.is_hitm() { source } else { taken };
         if invalidation.0 > latency {
             (invalidation.0, invalidation.1, source)
@@ -169,17 +216,30 @@ impl Reference {
     }
 
     fn grant(&mut self, request: Request, addr: u64) -> Grant {
-        let Request { cpu, exclusive, issued, arrived, .. } = request;
+        let Request {
+            cpu,
+            exclusive,
+            issued,
+            arrived,
+            ..
+        } = request;
         let start = arrived.max(self.lines[&addr].free_at);
         let queued = start - arrived;
         if let Some((source, latency)) = self.hit(cpu, addr, exclusive) {
-            return Grant { source, done: start + latency, queued };
+            return Grant {
+                source,
+                done: start + latency,
+                queued,
+            };
         }
         let (latency, occupancy, source) = self.quote(cpu, addr, exclusive);
         let done = (start + occupancy).max(issued + latency);
         let core = self.core(cpu);
         let topology = &self.machine.topology;
-        let (llc, moesi) = (topology.llc_of(cpu), self.machine.protocol == Protocol::Moesi);
+        let (llc, moesi) = (
+            topology.llc_of(cpu),
+            self.machine.protocol == Protocol::Moesi,
+        );
         let line = self.lines.get_mut(&addr).unwrap();
         line.free_at = done;
         if exclusive {
@@ -192,13 +252,21 @@ impl Reference {
         } else {
             for copy in line.copies.values_mut() {
                 let is_dirty = matches!(copy, Copy::Modified | Copy::Owned);
-                *copy = if is_dirty && moesi { Copy::Owned } else { Copy::Shared };
+                *copy = if is_dirty && moesi {
+                    Copy::Owned
+                } else {
+                    Copy::Shared
+                };
             }
             line.copies.insert(core, Copy::Shared);
         }
         line.llcs.insert(llc);
         self.fill(cpu, addr);
-        Grant { source, done, queued }
+        Grant {
+            source,
+            done,
+            queued,
+        }
     }
 
     fn fill(&mut self, cpu: CpuId, addr: u64) {
@@ -208,7 +276,9 @@ impl Reference {
         let (core, caches) = (self.core(cpu), self.machine.caches);
         let llc = self.machine.topology.llc_of(cpu);
         self.l1.entry(core).or_default().enter(addr, &caches.l1);
-        let Some(victim) = self.l2.entry(core).or_default().enter(addr, &caches.l2) else { return };
+        let Some(victim) = self.l2.entry(core).or_default().enter(addr, &caches.l2) else {
+            return;
+        };
         let line = self.lines.get_mut(&victim).unwrap();
         if line.copies.remove(&core).is_none() {
             return;
@@ -219,7 +289,11 @@ impl Reference {
         };
         let topology = &self.machine.topology;
         let line = self.lines.get_mut(&gone).unwrap();
-        if !line.copies.keys().any(|core| topology.llc_of_core(*core) == llc) {
+        if !line
+            .copies
+            .keys()
+            .any(|core| topology.llc_of_core(*core) == llc)
+        {
             line.llcs.remove(&llc);
         }
     }
@@ -272,7 +346,13 @@ impl Engine for Reference {
     ) -> Option<Grant> {
         let (latency, occupancy, _) = self.quote(cpu, addr, exclusive);
         let arrived = now + (latency - occupancy);
-        let request = Request { cpu, exclusive, issued: now, arrived, ticket };
+        let request = Request {
+            cpu,
+            exclusive,
+            issued: now,
+            arrived,
+            ticket,
+        };
         let line = self.lines.get_mut(&addr).unwrap();
         if line.waiters.is_empty() && line.free_at <= arrived {
             return Some(self.grant(request, addr));
@@ -291,7 +371,8 @@ impl Engine for Reference {
         let now = self.next_service(addr).unwrap();
         let topology = &self.machine.topology;
         let line = self.lines.get_mut(&addr).unwrap();
-        line.waiters.sort_by_key(|request| (request.arrived, request.ticket));
+        line.waiters
+            .sort_by_key(|request| (request.arrived, request.ticket));
         let owner_llc = topology.llc_of(line.last_owner);
         let in_visit = line.waiters.iter().position(|request| {
             topology.llc_of(request.cpu) == owner_llc && request.arrived <= line.visit_began
@@ -304,18 +385,27 @@ impl Engine for Reference {
     }
 
     fn copies(&mut self, addr: u64) -> Vec<u16> {
-        self.lines.get(&addr).map_or(vec![], |line| line.copies.keys().copied().collect())
+        self.lines
+            .get(&addr)
+            .map_or(vec![], |line| line.copies.keys().copied().collect())
     }
 
     fn dirty_owner(&mut self, addr: u64) -> Option<CpuId> {
         let line = self.lines.get(&addr)?;
         let is_dirty = |copy: &Copy| matches!(copy, Copy::Modified | Copy::Owned);
-        let dirty: Vec<&u16> =
-            line.copies.iter().filter(|(_, copy)| is_dirty(copy)).map(|(core, _)| core).collect();
+        let dirty: Vec<&u16> = line
+            .copies
+            .iter()
+            .filter(|(_, copy)| is_dirty(copy))
+            .map(|(core, _)| core)
+            .collect();
         let sole = |copy: &Copy| matches!(copy, Copy::Modified | Copy::Exclusive);
         assert!(dirty.len() <= 1, "several dirty copies of line {addr}");
         let has_sole = line.copies.values().any(sole);
-        assert!(!has_sole || line.copies.len() == 1, "a writer beside readers of line {addr}");
+        assert!(
+            !has_sole || line.copies.len() == 1,
+            "a writer beside readers of line {addr}"
+        );
         dirty.first().map(|_| line.last_owner)
     }
 }

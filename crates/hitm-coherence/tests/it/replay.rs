@@ -32,28 +32,46 @@ fn accesses(steps: &[Step], machine: &Machine) -> Vec<Access> {
 }
 
 fn options(capacity: Capacity, shards: usize) -> ReplayOptions {
-    ReplayOptions { capacity, shards: NonZeroUsize::new(shards).unwrap() }
+    ReplayOptions {
+        capacity,
+        shards: NonZeroUsize::new(shards).unwrap(),
+    }
 }
 
 /// The statistics of one directory for all lines, by the reference driver.
 fn unsharded(accesses: &[Access], steps: &[Step], machine: &Machine) -> Statistics {
     let mut collector = Collector::default();
     let mut real = Real::new(machine.clone(), Capacity::Finite);
-    drive(&mut real, steps, machine.topology.cpu_count(), &mut |_, answer| {
-        let access = &accesses[answer.step];
-        let locked = machine.core.locked_hit;
-        let mut latency = answer.done - answer.issued;
-        if answer.is_hit && access.op == AccessOp::LockedRmw {
-            latency = locked;
-        }
-        let stall = match access.op {
-            AccessOp::Load if !answer.is_hit => latency.saturating_sub(machine.caches.l1.latency),
-            AccessOp::LockedRmw => latency.saturating_sub(locked),
-            _ => Cycles::ZERO,
-        };
-        let (source, queued) = (answer.source, answer.queued);
-        collector.add(access, &hitm_base::Outcome { source, latency, queued, stall });
-    });
+    drive(
+        &mut real,
+        steps,
+        machine.topology.cpu_count(),
+        &mut |_, answer| {
+            let access = &accesses[answer.step];
+            let locked = machine.core.locked_hit;
+            let mut latency = answer.done - answer.issued;
+            if answer.is_hit && access.op == AccessOp::LockedRmw {
+                latency = locked;
+            }
+            let stall = match access.op {
+                AccessOp::Load if !answer.is_hit => {
+                    latency.saturating_sub(machine.caches.l1.latency)
+                }
+                AccessOp::LockedRmw => latency.saturating_sub(locked),
+                _ => Cycles::ZERO,
+            };
+            let (source, queued) = (answer.source, answer.queued);
+            collector.add(
+                access,
+                &hitm_base::Outcome {
+                    source,
+                    latency,
+                    queued,
+                    stall,
+                },
+            );
+        },
+    );
     collector.finish()
 }
 
@@ -118,10 +136,22 @@ fn what_cannot_be_replayed_is_refused_with_its_place() {
         replay.push(&[good, bad]).unwrap_err()
     };
     let errors = [
-        refused(Access { time: Cycles(9), ..good }),
-        refused(Access { time: Cycles::MAX, ..good }),
-        refused(Access { cpu: CpuId(9999), ..good }),
-        refused(Access { addr: 0x103c, ..good }),
+        refused(Access {
+            time: Cycles(9),
+            ..good
+        }),
+        refused(Access {
+            time: Cycles::MAX,
+            ..good
+        }),
+        refused(Access {
+            cpu: CpuId(9999),
+            ..good
+        }),
+        refused(Access {
+            addr: 0x103c,
+            ..good
+        }),
         refused(Access { size: 0, ..good }),
     ];
     let text: Vec<String> = errors.iter().map(ReplayError::to_string).collect();

@@ -72,10 +72,15 @@ impl Values {
 fn check(machine: &Machine, capacity: Capacity, steps: &[Step]) {
     let mut values = Values::default();
     let mut real = Real::new(machine.clone(), capacity);
-    drive(&mut real, steps, machine.topology.cpu_count(), &mut |engine, answer| {
-        values.access(machine, &answer);
-        values.write_back(machine, engine);
-    });
+    drive(
+        &mut real,
+        steps,
+        machine.topology.cpu_count(),
+        &mut |engine, answer| {
+            values.access(machine, &answer);
+            values.write_back(machine, engine);
+        },
+    );
 }
 
 proptest! {

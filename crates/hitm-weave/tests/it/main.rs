@@ -1,0 +1,6 @@
+//! The weave as its callers see it.
+
+mod core;
+mod counters;
+mod properties;
+mod run;
