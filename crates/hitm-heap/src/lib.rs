@@ -6,7 +6,7 @@
 //! (`errno` is untouched). The message is (operation, address, size, return addresses, their
 //! count).
 //!
-//! Only the entry points that hand out memory are here; a program that links its own allocator
+//! Only the entry points that hand out memory are here, `mmap` among them; a program that links its own allocator
 //! statically is not observed, and its heap lines are named by their mapping.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -17,7 +17,7 @@ mod stack;
 use std::ffi::{c_int, c_void};
 
 use next::Allocator;
-use note::{allocated, freed};
+use note::{allocated, freed, mapped};
 
 /// Defines an entry point that passes its caller's return address and stack pointer on, as two more
 /// arguments after its own. Both are gone once compiled code has run.
@@ -114,6 +114,56 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     freed(block);
     // SAFETY: the caller's promise is the allocator's.
     unsafe { Allocator::get().free(block) }
+}
+
+/// The C library's `mmap`, observed: anonymous mappings are blocks like any other.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    addr: *mut c_void,
+    len: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: i64,
+) -> *mut c_void {
+    // SAFETY: the kernel checks every argument; the wrapper sets `errno` as the C library's does.
+    let block = unsafe { libc::syscall(libc::SYS_mmap, addr, len, protection, flags, fd, offset) };
+    let block = block as *mut c_void;
+    if block != libc::MAP_FAILED && flags & libc::MAP_ANONYMOUS != 0 {
+        mapped(block, len);
+    }
+    block
+}
+
+/// `mmap` under its other name.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    addr: *mut c_void,
+    len: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: i64,
+) -> *mut c_void {
+    // SAFETY: the caller's promise is the same.
+    unsafe { mmap(addr, len, protection, flags, fd, offset) }
+}
+
+/// The C library's `munmap`, observed.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(block: *mut c_void, len: usize) -> c_int {
+    freed(block);
+    // SAFETY: the kernel checks the range; what it holds is the caller's business.
+    unsafe { libc::syscall(libc::SYS_munmap, block, len) as c_int }
 }
 
 /// Runs before `main`: takes this library out of `LD_PRELOAD`, so that the program and its children

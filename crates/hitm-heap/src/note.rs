@@ -20,6 +20,13 @@ pub(crate) fn allocated(block: *mut c_void, size: usize, site: Site) -> *mut c_v
     block
 }
 
+/// Tells of an anonymous mapping.
+pub(crate) fn mapped(block: *mut c_void, size: usize) {
+    stack::with_unwound_stack(|frames| {
+        send([ALLOCATED, block as usize, size, frames.as_ptr() as usize, frames.len()]);
+    });
+}
+
 /// Tells of a block that is given back.
 pub(crate) fn freed(block: *mut c_void) {
     if !block.is_null() {

@@ -53,6 +53,50 @@ pub(crate) fn with_stack(site: Site, use_stack: impl FnOnce(&[usize])) {
     let _ = IS_UNWINDING.try_with(|unwinding| unwinding.set(false));
 }
 
+/// Calls `use_stack` with the return addresses above this library, unwound afresh: for calls that are
+/// rare.
+pub(crate) fn with_unwound_stack(use_stack: impl FnOnce(&[usize])) {
+    let is_nested = IS_UNWINDING.try_with(|unwinding| unwinding.replace(true)).unwrap_or(true);
+    if is_nested {
+        use_stack(&[]);
+        return;
+    }
+    let mut stack = EMPTY;
+    // SAFETY: the callback gets back the pointer that is passed here, while the call lasts.
+    unsafe { _Unwind_Backtrace(visit_any_frame, (&raw mut stack).cast()) };
+    let frames = &stack.frames[..stack.depth];
+    let own = library_of(with_stack_marker as *const () as usize);
+    let outside = frames.iter().position(|frame| library_of(*frame) != own).unwrap_or(0);
+    use_stack(&frames[outside..]);
+    let _ = IS_UNWINDING.try_with(|unwinding| unwinding.set(false));
+}
+
+/// An address in this library.
+fn with_stack_marker() {}
+
+/// Where the library that holds the code at `address` is loaded; 0 for none.
+fn library_of(address: usize) -> usize {
+    // SAFETY: the call only fills the description in.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(address as *const c_void, &mut info);
+        info.dli_fbase as usize
+    }
+}
+
+/// Called for each frame from this library outwards: keeps all.
+unsafe extern "C" fn visit_any_frame(context: *mut UnwindContext, argument: *mut c_void) -> c_int {
+    // SAFETY: the argument is the stack that was passed with this callback; the context is the
+    // unwinder's.
+    let (stack, ip) = unsafe { (&mut *argument.cast::<Stack>(), _Unwind_GetIP(context)) };
+    if stack.depth == DEPTH_MAX || ip == 0 {
+        return STOP;
+    }
+    stack.frames[stack.depth] = ip;
+    stack.depth += 1;
+    GO_ON
+}
+
 impl Stack {
     fn is_still_there(&self) -> bool {
         let mut frames = self.frames[..self.depth].iter().zip(&self.slots);
