@@ -36,7 +36,7 @@ pub const GROUPS_MAX: u64 = 64;
 
 /// Accesses that are dealt out at a time, 32 bytes each: enough that each group works for some
 /// thousand accesses on lines that it has in the host's caches.
-const BATCH: usize = 1 << 22;
+const BATCH: usize = 1 << 21;
 
 /// The last time at which an access may be: 46 years at 3 GHz, and far from the end of the numbers.
 const TIME_MAX: Cycles = Cycles(1 << 62);
