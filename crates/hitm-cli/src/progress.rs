@@ -12,7 +12,11 @@ impl Spinner {
     pub(crate) fn start(what: &'static str) -> Spinner {
         // The recorded program writes to standard output: on a terminal the two would mix.
         let bar = ProgressBar::new_spinner();
-        let bar = if io::stdout().is_terminal() { ProgressBar::hidden() } else { visible(bar) };
+        let bar = if io::stdout().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            visible(bar)
+        };
         bar.set_style(style("{spinner} {prefix}: {msg} ({elapsed})"));
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -73,7 +77,11 @@ impl Steps {
 
 /// Nothing is drawn where nobody looks.
 fn visible(bar: ProgressBar) -> ProgressBar {
-    if io::stderr().is_terminal() { bar } else { ProgressBar::hidden() }
+    if io::stderr().is_terminal() {
+        bar
+    } else {
+        ProgressBar::hidden()
+    }
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -42,7 +42,9 @@ impl Terminal {
     /// Columns of the terminal that results go to, or what suits a file.
     pub(crate) fn width(&self) -> usize {
         let of_terminal = terminal_size::terminal_size_of(io::stdout());
-        of_terminal.map_or(TextOptions::WIDTH_DEFAULT, |(width, _)| usize::from(width.0))
+        of_terminal.map_or(TextOptions::WIDTH_DEFAULT, |(width, _)| {
+            usize::from(width.0)
+        })
     }
 
     /// Writes a result, to the last byte.

@@ -24,6 +24,9 @@ use note::{allocated, freed, mapped};
 macro_rules! entry_point {
     ($name:ident, $inner:ident, $return_address:literal, $stack_pointer:literal) => {
         /// The C library's function of this name, observed.
+        ///
+        /// # Safety
+        /// As for the C library's.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {

@@ -21,7 +21,10 @@ static FREE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static IS_LOOKING_UP: AtomicBool = AtomicBool::new(false);
 
 /// Memory for what the look-up allocates. Never given back.
-static BOOTSTRAP: Bootstrap = Bootstrap { memory: [0; BOOTSTRAP_LEN], used: AtomicUsize::new(0) };
+static BOOTSTRAP: Bootstrap = Bootstrap {
+    memory: [0; BOOTSTRAP_LEN],
+    used: AtomicUsize::new(0),
+};
 const BOOTSTRAP_LEN: usize = 16 << 10;
 
 #[repr(C, align(16))]
@@ -37,7 +40,11 @@ impl Bootstrap {
         if at + size > BOOTSTRAP_LEN {
             return std::ptr::null_mut();
         }
-        (&raw const self.memory).cast::<u8>().wrapping_add(at).cast_mut().cast()
+        (&raw const self.memory)
+            .cast::<u8>()
+            .wrapping_add(at)
+            .cast_mut()
+            .cast()
     }
 
     fn contains(&self, block: *mut c_void) -> bool {
@@ -137,9 +144,13 @@ fn look_up() {
 /// Takes the library whose name ends like this one out of `LD_PRELOAD`.
 pub(crate) fn remove_self_from_preload() {
     const NAME: &str = "LD_PRELOAD";
-    let Ok(value) = std::env::var(NAME) else { return };
-    let others: Vec<&str> =
-        value.split([':', ' ']).filter(|path| !path.ends_with("libhitm_heap.so")).collect();
+    let Ok(value) = std::env::var(NAME) else {
+        return;
+    };
+    let others: Vec<&str> = value
+        .split([':', ' '])
+        .filter(|path| !path.ends_with("libhitm_heap.so"))
+        .collect();
     // SAFETY: this runs before `main`, on the only thread.
     unsafe {
         match others.is_empty() {

@@ -14,7 +14,13 @@ const FREED: usize = 2;
 pub(crate) fn allocated(block: *mut c_void, size: usize, site: Site) -> *mut c_void {
     if !block.is_null() && size > 0 {
         stack::with_stack(site, |frames| {
-            send([ALLOCATED, block as usize, size, frames.as_ptr() as usize, frames.len()]);
+            send([
+                ALLOCATED,
+                block as usize,
+                size,
+                frames.as_ptr() as usize,
+                frames.len(),
+            ]);
         });
     }
     block
@@ -23,7 +29,13 @@ pub(crate) fn allocated(block: *mut c_void, size: usize, site: Site) -> *mut c_v
 /// Tells of an anonymous mapping.
 pub(crate) fn mapped(block: *mut c_void, size: usize) {
     stack::with_unwound_stack(|frames| {
-        send([ALLOCATED, block as usize, size, frames.as_ptr() as usize, frames.len()]);
+        send([
+            ALLOCATED,
+            block as usize,
+            size,
+            frames.as_ptr() as usize,
+            frames.len(),
+        ]);
     });
 }
 

@@ -24,8 +24,12 @@ struct Stack {
     slots: [usize; DEPTH_MAX],
 }
 
-const EMPTY: Stack =
-    Stack { site: (0, 0), depth: 0, frames: [0; DEPTH_MAX], slots: [0; DEPTH_MAX] };
+const EMPTY: Stack = Stack {
+    site: (0, 0),
+    depth: 0,
+    frames: [0; DEPTH_MAX],
+    slots: [0; DEPTH_MAX],
+};
 
 thread_local! {
     static STACKS: UnsafeCell<[Stack; REMEMBERED]> = const { UnsafeCell::new([EMPTY; REMEMBERED]) };
@@ -35,7 +39,9 @@ thread_local! {
 
 /// Calls `use_stack` with the return addresses above `site`, innermost first.
 pub(crate) fn with_stack(site: Site, use_stack: impl FnOnce(&[usize])) {
-    let is_nested = IS_UNWINDING.try_with(|unwinding| unwinding.replace(true)).unwrap_or(true);
+    let is_nested = IS_UNWINDING
+        .try_with(|unwinding| unwinding.replace(true))
+        .unwrap_or(true);
     if is_nested {
         use_stack(&[site.0]);
         return;
@@ -56,7 +62,9 @@ pub(crate) fn with_stack(site: Site, use_stack: impl FnOnce(&[usize])) {
 /// Calls `use_stack` with the return addresses above this library, unwound afresh: for calls that are
 /// rare.
 pub(crate) fn with_unwound_stack(use_stack: impl FnOnce(&[usize])) {
-    let is_nested = IS_UNWINDING.try_with(|unwinding| unwinding.replace(true)).unwrap_or(true);
+    let is_nested = IS_UNWINDING
+        .try_with(|unwinding| unwinding.replace(true))
+        .unwrap_or(true);
     if is_nested {
         use_stack(&[]);
         return;
@@ -66,7 +74,10 @@ pub(crate) fn with_unwound_stack(use_stack: impl FnOnce(&[usize])) {
     unsafe { _Unwind_Backtrace(visit_any_frame, (&raw mut stack).cast()) };
     let frames = &stack.frames[..stack.depth];
     let own = library_of(with_stack_marker as *const () as usize);
-    let outside = frames.iter().position(|frame| library_of(*frame) != own).unwrap_or(0);
+    let outside = frames
+        .iter()
+        .position(|frame| library_of(*frame) != own)
+        .unwrap_or(0);
     use_stack(&frames[outside..]);
     let _ = IS_UNWINDING.try_with(|unwinding| unwinding.set(false));
 }
@@ -136,7 +147,11 @@ fn unwind(site: Site) -> Stack {
 unsafe extern "C" fn visit_frame(context: *mut UnwindContext, argument: *mut c_void) -> c_int {
     // SAFETY: the argument is the stack that `unwind` passes; the context is the unwinder's.
     let (stack, ip, cfa) = unsafe {
-        (&mut *argument.cast::<Stack>(), _Unwind_GetIP(context), _Unwind_GetCFA(context))
+        (
+            &mut *argument.cast::<Stack>(),
+            _Unwind_GetIP(context),
+            _Unwind_GetCFA(context),
+        )
     };
     if stack.depth == DEPTH_MAX || ip == 0 {
         return STOP;

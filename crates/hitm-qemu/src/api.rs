@@ -28,7 +28,9 @@ impl QemuInfo {
     /// `self` came from QEMU.
     pub(crate) unsafe fn target(&self) -> String {
         // SAFETY: QEMU passes a terminated string.
-        unsafe { CStr::from_ptr(self.target_name) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(self.target_name) }
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// The version of the plugin interface that this QEMU speaks.
@@ -57,19 +59,8 @@ pub(crate) type TbTransCb = unsafe extern "C" fn(PluginId, *mut Tb);
 pub(crate) type ExecCb = unsafe extern "C" fn(c_uint, *mut c_void);
 pub(crate) type MemCb = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
 pub(crate) type AtExitCb = unsafe extern "C" fn(PluginId, *mut c_void);
-pub(crate) type SyscallCb = unsafe extern "C" fn(
-    PluginId,
-    c_uint,
-    i64,
-    u64,
-    u64,
-    u64,
-    u64,
-    u64,
-    u64,
-    u64,
-    u64,
-);
+pub(crate) type SyscallCb =
+    unsafe extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 pub(crate) type SyscallRetCb = unsafe extern "C" fn(PluginId, c_uint, i64, i64);
 
 /// Declares the table of functions and how to fill it.

@@ -142,10 +142,21 @@ impl Barrier {
         let cpu = inner.cpu_order[thread.index() % inner.cpu_order.len()];
         let slot = inner.weave.add_thread(thread, cpu);
         let host = std::thread::current();
-        inner.members.push(Member { host, tid, state: State::Running, accesses: 0 });
+        inner.members.push(Member {
+            host,
+            tid,
+            state: State::Running,
+            accesses: 0,
+        });
         inner.present_count += 1;
         let time = inner.weave.now();
-        inner.output.record(&Record::ThreadStart(ThreadStart { thread, tid, cpu, time, name }));
+        inner.output.record(&Record::ThreadStart(ThreadStart {
+            thread,
+            tid,
+            cpu,
+            time,
+            name,
+        }));
         if let Some(stack) = inner.stacks.remove(&tid) {
             inner.record_stack(thread, stack);
         }
@@ -158,7 +169,13 @@ impl Barrier {
         let thread = ThreadId(vcpu.slot.0 as u32);
         let tid = inner.members[vcpu.slot.0].tid;
         let (cpu, time) = (inner.weave.cpu(vcpu.slot), inner.weave.now());
-        inner.output.record(&Record::ThreadStart(ThreadStart { thread, tid, cpu, time, name }));
+        inner.output.record(&Record::ThreadStart(ThreadStart {
+            thread,
+            tid,
+            cpu,
+            time,
+            name,
+        }));
     }
 
     /// The new thread `tid` has the stack whose top is `stack`. It may have run already, or not.
@@ -249,7 +266,11 @@ impl Barrier {
         if let (Some(slot), Some(cpu), true) = (slot, cpu, mask.len() == 1) {
             inner.weave.place(Slot(slot), cpu);
             let time = inner.weave.now();
-            let placed = ThreadPlaced { thread: ThreadId(slot as u32), cpu, time };
+            let placed = ThreadPlaced {
+                thread: ThreadId(slot as u32),
+                cpu,
+                time,
+            };
             inner.output.record(&Record::ThreadPlaced(placed));
         }
     }
@@ -311,7 +332,9 @@ impl Barrier {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().expect("a panic in the recorder ends the process")
+        self.inner
+            .lock()
+            .expect("a panic in the recorder ends the process")
     }
 }
 
@@ -342,7 +365,8 @@ impl Inner {
             && end - top < STACK_TAIL_MAX
         {
             let kind = RegionKind::Stack { thread };
-            self.output.record(&Record::Region(Region { start, end, kind }));
+            self.output
+                .record(&Record::Region(Region { start, end, kind }));
         }
     }
 
@@ -362,7 +386,8 @@ impl Inner {
 
     fn weave_all(&mut self) {
         let output = &mut self.output;
-        self.weave.advance(&mut |access, outcome| output.access(access, outcome));
+        self.weave
+            .advance(&mut |access, outcome| output.access(access, outcome));
         self.output.commit();
     }
 
@@ -377,7 +402,10 @@ impl Inner {
             }
             budget == 0
         });
-        assert!(self.parked.len() < parked_count, "the slowest thread is within its own window");
+        assert!(
+            self.parked.len() < parked_count,
+            "the slowest thread is within its own window"
+        );
     }
 
     /// Tells how far the threads are, for the case that the program is killed.
@@ -392,8 +420,11 @@ impl Inner {
     fn finish(&mut self, reason: EndReason) {
         self.finished = true;
         let output = &mut self.output;
-        self.weave.finish(&mut |access, outcome| output.access(access, outcome));
-        let exits: Vec<ThreadExit> = (0..self.members.len()).map(|slot| self.exit(slot)).collect();
+        self.weave
+            .finish(&mut |access, outcome| output.access(access, outcome));
+        let exits: Vec<ThreadExit> = (0..self.members.len())
+            .map(|slot| self.exit(slot))
+            .collect();
         let counters = &self.counters;
         let named = [
             ("forked_children_not_recorded", counters.forked_children),
@@ -401,8 +432,13 @@ impl Inner {
             ("barrier_timeouts", counters.timed_out_parks),
             ("accesses_outside_user_space", counters.out_of_range),
         ];
-        let counters =
-            named.into_iter().map(|(name, value)| Counter { name: name.into(), value }).collect();
+        let counters = named
+            .into_iter()
+            .map(|(name, value)| Counter {
+                name: name.into(),
+                value,
+            })
+            .collect();
         self.output.finish(&exits, reason, counters);
     }
 

@@ -32,8 +32,14 @@ impl Args {
     fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut fd, mut ring_offset) = (None, None);
         for arg in args {
-            let (key, value) = arg.split_once('=').ok_or(format!("'{arg}' is not key=value"))?;
-            let number = || value.parse().map_err(|_| format!("'{arg}' is not a number"));
+            let (key, value) = arg
+                .split_once('=')
+                .ok_or(format!("'{arg}' is not key=value"))?;
+            let number = || {
+                value
+                    .parse()
+                    .map_err(|_| format!("'{arg}' is not a number"))
+            };
             match key {
                 "fd" => fd = Some(number()?),
                 "ring_offset" => ring_offset = Some(number()?),
@@ -42,7 +48,10 @@ impl Args {
         }
         let fd = fd.ok_or("fd= is missing: start programs with `hitm record`")?;
         let ring_offset = ring_offset.ok_or("ring_offset= is missing")?;
-        Ok(Args { fd: fd as i32, ring_offset })
+        Ok(Args {
+            fd: fd as i32,
+            ring_offset,
+        })
     }
 }
 
@@ -72,23 +81,38 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
     let args = Args::parse(unsafe { strings(argc, argv) })?;
     let (base, len) = map(args.fd)?;
     if args.ring_offset >= len {
-        return Err(format!("ring_offset {} lies beyond the region of {len} bytes", args.ring_offset));
+        return Err(format!(
+            "ring_offset {} lies beyond the region of {len} bytes",
+            args.ring_offset
+        ));
     }
     // SAFETY: the mapping has `len` bytes and is never unmapped.
     let head = unsafe { std::slice::from_raw_parts(base.as_ptr(), args.ring_offset) };
     let header = Header::decode(head).map_err(|error| error.to_string())?;
     let machine = Machine::from_toml(&header.machine_toml, "the recording's machine model")
         .map_err(|error| error.to_string())?;
-    let placement: Placement = header.placement.parse().map_err(|error| format!("{error}"))?;
-    let cpu_order = placement.order(&machine.topology).map_err(|cpu| {
-        format!("the machine {} has no CPU {}", machine.name, cpu.0)
-    })?;
+    let placement: Placement = header
+        .placement
+        .parse()
+        .map_err(|error| format!("{error}"))?;
+    let cpu_order = placement
+        .order(&machine.topology)
+        .map_err(|cpu| format!("the machine {} has no CPU {}", machine.name, cpu.0))?;
     // SAFETY: the ring lies within the mapping, which lasts as long as the process.
     let producer = unsafe {
-        Producer::attach(base.add(args.ring_offset), len - args.ring_offset, std::process::id())
+        Producer::attach(
+            base.add(args.ring_offset),
+            len - args.ring_offset,
+            std::process::id(),
+        )
     };
     let producer = producer.map_err(|error| error.to_string())?;
-    Ok(Config { header, machine, cpu_order, producer })
+    Ok(Config {
+        header,
+        machine,
+        cpu_order,
+        producer,
+    })
 }
 
 fn map(fd: i32) -> Result<(NonNull<u8>, usize), String> {
@@ -100,7 +124,14 @@ fn map(fd: i32) -> Result<(NonNull<u8>, usize), String> {
         }
         let len = stat.st_size as usize;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let base = libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0);
+        let base = libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            protection,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        );
         if base == libc::MAP_FAILED {
             return Err(format!("descriptor {fd} cannot be mapped"));
         }
@@ -116,9 +147,19 @@ mod tests {
     #[test]
     fn arguments() {
         let parse = |args: &[&'static str]| Args::parse(args.iter().copied());
-        assert_eq!(parse(&["fd=7", "ring_offset=4096"]), Ok(Args { fd: 7, ring_offset: 4096 }));
+        assert_eq!(
+            parse(&["fd=7", "ring_offset=4096"]),
+            Ok(Args {
+                fd: 7,
+                ring_offset: 4096
+            })
+        );
         assert!(parse(&["fd=7"]).unwrap_err().contains("ring_offset"));
-        assert!(parse(&["fd=x", "ring_offset=1"]).unwrap_err().contains("fd=x"));
+        assert!(
+            parse(&["fd=x", "ring_offset=1"])
+                .unwrap_err()
+                .contains("fd=x")
+        );
         assert!(parse(&["speed=1"]).unwrap_err().contains("speed"));
     }
 }

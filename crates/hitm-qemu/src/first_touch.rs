@@ -63,13 +63,17 @@ pub(crate) struct FirstTouch {
 
 impl FirstTouch {
     pub(crate) fn new() -> FirstTouch {
-        FirstTouch { leaves: (0..LEAVES).map(|_| AtomicPtr::default()).collect() }
+        FirstTouch {
+            leaves: (0..LEAVES).map(|_| AtomicPtr::default()).collect(),
+        }
     }
 
     /// Notes that `me` touches the line of `addr`.
     #[inline(always)]
     pub(crate) fn touch(&self, addr: u64, me: Tag, is_write: bool) -> Touch {
-        let Some(cell) = self.cell(addr / LINE_SIZE) else { return Touch::OutOfRange };
+        let Some(cell) = self.cell(addr / LINE_SIZE) else {
+            return Touch::OutOfRange;
+        };
         let seen = cell.load(Ordering::Relaxed);
         if seen == me.0 | WRITTEN || (seen == me.0 && !is_write) {
             return Touch::Private;
@@ -82,7 +86,8 @@ impl FirstTouch {
 
     /// Whether the line of `addr` is shared.
     pub(crate) fn is_shared(&self, addr: u64) -> bool {
-        self.cell(addr / LINE_SIZE).is_some_and(|cell| cell.load(Ordering::Relaxed) == SHARED)
+        self.cell(addr / LINE_SIZE)
+            .is_some_and(|cell| cell.load(Ordering::Relaxed) == SHARED)
     }
 
     /// Gives a shared line back to the one thread that still uses it.
@@ -119,7 +124,10 @@ fn touch_slowly(cell: &AtomicU16, me: Tag, is_write: bool) -> Touch {
         match cell.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) if next == SHARED => {
                 let owner = Tag(seen & !WRITTEN);
-                return Touch::BecameShared { owner, written: seen & WRITTEN != 0 };
+                return Touch::BecameShared {
+                    owner,
+                    written: seen & WRITTEN != 0,
+                };
             }
             Ok(_) => return Touch::Private,
             Err(now) => seen = now,
@@ -141,9 +149,17 @@ fn allocate_leaf(leaf: &AtomicPtr<AtomicU16>) -> *mut AtomicU16 {
             0,
         )
     };
-    assert!(fresh != libc::MAP_FAILED, "no address space for the first-touch table");
+    assert!(
+        fresh != libc::MAP_FAILED,
+        "no address space for the first-touch table"
+    );
     let fresh = fresh.cast::<AtomicU16>();
-    match leaf.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+    match leaf.compare_exchange(
+        std::ptr::null_mut(),
+        fresh,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         Ok(_) => fresh,
         Err(theirs) => {
             // SAFETY: nobody else has seen this mapping.
@@ -165,12 +181,24 @@ mod tests {
         assert_eq!(table.touch(addr, a, false), Touch::Private);
         assert_eq!(table.touch(addr, a, true), Touch::Private);
         assert_eq!(table.touch(addr, a, false), Touch::Private);
-        assert_eq!(table.touch(addr, b, false), Touch::BecameShared { owner: a, written: true });
+        assert_eq!(
+            table.touch(addr, b, false),
+            Touch::BecameShared {
+                owner: a,
+                written: true
+            }
+        );
         assert_eq!(table.touch(addr, a, false), Touch::Shared);
         assert!(table.is_shared(addr));
         table.make_private(addr, b);
         assert_eq!(table.touch(addr, b, true), Touch::Private);
-        assert_eq!(table.touch(addr, a, true), Touch::BecameShared { owner: b, written: true });
+        assert_eq!(
+            table.touch(addr, a, true),
+            Touch::BecameShared {
+                owner: b,
+                written: true
+            }
+        );
         assert_eq!(table.touch(u64::MAX, a, true), Touch::OutOfRange);
     }
 }

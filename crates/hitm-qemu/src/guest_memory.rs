@@ -22,8 +22,14 @@ pub(crate) fn guest_addr(host_addr: u64) -> u64 {
 pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
     let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed));
     let mut bytes = vec![0u8; len];
-    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
-    let remote = libc::iovec { iov_base: host_addr as *mut libc::c_void, iov_len: len };
+    let local = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: len,
+    };
+    let remote = libc::iovec {
+        iov_base: host_addr as *mut libc::c_void,
+        iov_len: len,
+    };
     // SAFETY: the local buffer is `len` bytes long; the kernel checks the other address.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     (copied == len as isize).then_some(bytes)
@@ -33,13 +39,20 @@ pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
 pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
     let bytes = read(addr, count * 8)?;
     let words = bytes.chunks_exact(8);
-    Some(words.map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8"))).collect())
+    Some(
+        words
+            .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8")))
+            .collect(),
+    )
 }
 
 /// A thread's name, as `prctl` takes it: 16 bytes with the terminator, which may lie at the very end
 /// of a page.
 pub(crate) fn read_name(addr: u64) -> String {
-    let bytes = (1..=16).rev().find_map(|len| read(addr, len)).unwrap_or_default();
+    let bytes = (1..=16)
+        .rev()
+        .find_map(|len| read(addr, len))
+        .unwrap_or_default();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
 }
@@ -49,7 +62,9 @@ pub(crate) fn read_cpu_set(addr: u64, len: u64) -> Vec<CpuId> {
     let len = (len as usize).min(Topology::CPUS_MAX / 8);
     let bytes = read(addr, len).unwrap_or_default();
     let bits = bytes.iter().enumerate().flat_map(|(index, byte)| {
-        (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| index * 8 + bit)
+        (0..8)
+            .filter(move |bit| byte >> bit & 1 == 1)
+            .map(move |bit| index * 8 + bit)
     });
     bits.map(|cpu| CpuId(cpu as u16)).collect()
 }

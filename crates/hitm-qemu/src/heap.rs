@@ -66,11 +66,29 @@ impl Heap {
         (thread, time): (ThreadId, Cycles),
     ) -> HeapObject {
         let words = guest_memory::read_words(stack_addr, depth.min(STACK_DEPTH_MAX) as usize);
-        let stack: Vec<CodeAddr> = words.unwrap_or_default().into_iter().map(CodeAddr).collect();
+        let stack: Vec<CodeAddr> = words
+            .unwrap_or_default()
+            .into_iter()
+            .map(CodeAddr)
+            .collect();
         let mut inner = self.lock();
         let index = inner.intern(&stack);
-        inner.blocks.insert(addr, Block { size, time, thread, stack: index });
-        HeapObject { addr, size, time, thread, stack }
+        inner.blocks.insert(
+            addr,
+            Block {
+                size,
+                time,
+                thread,
+                stack: index,
+            },
+        );
+        HeapObject {
+            addr,
+            size,
+            time,
+            thread,
+            stack,
+        }
     }
 
     /// Forgets a block.
@@ -84,7 +102,8 @@ impl Heap {
         let end = line.first_byte() + LINE_SIZE;
         let before_end = inner.blocks.range(..end).rev();
         // Blocks do not overlap: the first that ends before the line ends the search.
-        let on_line = before_end.take_while(|(addr, block)| **addr + block.size > line.first_byte());
+        let on_line =
+            before_end.take_while(|(addr, block)| **addr + block.size > line.first_byte());
         on_line
             .map(|(addr, block)| HeapObject {
                 addr: *addr,
@@ -97,7 +116,9 @@ impl Heap {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().expect("a panic in the recorder ends the process")
+        self.inner
+            .lock()
+            .expect("a panic in the recorder ends the process")
     }
 }
 
@@ -125,7 +146,10 @@ mod tests {
             heap.allocated((addr, size), (0, 0), at);
         }
         let on = |line: u64| -> Vec<u64> {
-            heap.objects_on(LineAddr::of(line)).iter().map(|object| object.addr).collect()
+            heap.objects_on(LineAddr::of(line))
+                .iter()
+                .map(|object| object.addr)
+                .collect()
         };
         assert_eq!(on(0x1000), [0x1030, 0x1000]);
         assert_eq!(on(0x1040), [0x1060, 0x1030]);

@@ -19,7 +19,9 @@ pub(crate) fn present() -> Vec<Mapping> {
 
 /// The mapping that contains `addr`.
 pub(crate) fn at(addr: u64) -> Option<Mapping> {
-    present().into_iter().find(|mapping| (mapping.start..mapping.end).contains(&addr))
+    present()
+        .into_iter()
+        .find(|mapping| (mapping.start..mapping.end).contains(&addr))
 }
 
 /// First and last address of the memory around `addr`, of a file or not.
@@ -60,7 +62,11 @@ fn parse_line(line: &str) -> Option<Mapping> {
 /// The GNU build id of an ELF file: the descriptor of the note `GNU`, type 3.
 fn build_id(path: &str) -> Option<Vec<u8>> {
     let mut head = Vec::new();
-    fs::File::open(path).ok()?.take(BUILD_ID_SEARCH_LEN).read_to_end(&mut head).ok()?;
+    fs::File::open(path)
+        .ok()?
+        .take(BUILD_ID_SEARCH_LEN)
+        .read_to_end(&mut head)
+        .ok()?;
     if !head.starts_with(b"\x7fELF") {
         return None;
     }

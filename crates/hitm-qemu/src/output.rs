@@ -41,7 +41,12 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(producer: Producer, first_touch: &'static FirstTouch) -> Output {
-        let run = Run { line: LineAddr(u64::MAX), thread: ThreadId(0), length: 0, has_written: false };
+        let run = Run {
+            line: LineAddr(u64::MAX),
+            thread: ThreadId(0),
+            length: 0,
+            has_written: false,
+        };
         Output {
             producer: Some(producer),
             first_touch,
@@ -83,7 +88,9 @@ impl Output {
         while let Some(producer) = &mut self.producer {
             match attempt(producer) {
                 Ok(()) => return,
-                Err(PushError::RingFull) if is_alive(producer) => std::thread::sleep(RING_FULL_WAIT),
+                Err(PushError::RingFull) if is_alive(producer) => {
+                    std::thread::sleep(RING_FULL_WAIT)
+                }
                 Err(PushError::RingFull) => self.producer = None,
                 Err(error) => panic!("the recorder made a record that cannot be written: {error}"),
             }
@@ -91,8 +98,16 @@ impl Output {
     }
 
     /// The clean end: counters, totals, nothing after.
-    pub(crate) fn finish(&mut self, threads: &[ThreadExit], reason: EndReason, counters: Vec<Counter>) {
-        let mut totals = Totals { threads: threads.len() as u64, ..Totals::default() };
+    pub(crate) fn finish(
+        &mut self,
+        threads: &[ThreadExit],
+        reason: EndReason,
+        counters: Vec<Counter>,
+    ) {
+        let mut totals = Totals {
+            threads: threads.len() as u64,
+            ..Totals::default()
+        };
         let mut time = Cycles::ZERO;
         for exit in threads {
             self.record(&Record::ThreadExit(*exit));
@@ -104,9 +119,16 @@ impl Output {
         }
         totals.stored_accesses = self.stored;
         let mut counters = counters;
-        counters.push(Counter { name: "lines_made_private_again".into(), value: self.reprivatised });
+        counters.push(Counter {
+            name: "lines_made_private_again".into(),
+            value: self.reprivatised,
+        });
         self.record(&Record::Counters(counters));
-        self.record(&Record::End(End { time, reason, totals }));
+        self.record(&Record::End(End {
+            time,
+            reason,
+            totals,
+        }));
         if let Some(producer) = self.producer.take() {
             producer.finish();
         }
@@ -118,12 +140,18 @@ impl Output {
         let line = access.line();
         let run = &mut self.runs[line.0 as usize % WATCHED_LINES];
         if run.line != line || run.thread != access.thread {
-            *run = Run { line, thread: access.thread, length: 0, has_written: false };
+            *run = Run {
+                line,
+                thread: access.thread,
+                length: 0,
+                has_written: false,
+            };
         }
         run.length += 1;
         run.has_written |= access.op.is_write();
         if run.length == REPRIVATISE_RUN {
-            self.first_touch.make_private(line.first_byte(), Tag::of_thread(access.thread.0));
+            self.first_touch
+                .make_private(line.first_byte(), Tag::of_thread(access.thread.0));
             self.reprivatised += 1;
             run.line = LineAddr(u64::MAX);
         }

@@ -85,17 +85,24 @@ impl Recorder {
         argc: c_int,
         argv: *mut *mut c_char,
     ) -> Result<Recorder, String> {
-        let api = Api::load(info.api_version()).map_err(|name| format!("this QEMU has no {name}"))?;
+        let api =
+            Api::load(info.api_version()).map_err(|name| format!("this QEMU has no {name}"))?;
         if info.is_system_emulation() {
             return Err("only user-mode emulation can be recorded".into());
         }
         // SAFETY: `info` is QEMU's.
         let target = unsafe { info.target() };
-        let numbers = Numbers::of_target(&target)
-            .ok_or(format!("found a {target} program, expected x86_64 or aarch64"))?;
+        let numbers = Numbers::of_target(&target).ok_or(format!(
+            "found a {target} program, expected x86_64 or aarch64"
+        ))?;
         // SAFETY: the arguments are QEMU's.
         let config = unsafe { config::read(argc, argv)? };
-        let Config { header, machine, cpu_order, producer } = config;
+        let Config {
+            header,
+            machine,
+            cpu_order,
+            producer,
+        } = config;
         let command = header.args.first().map_or("", String::as_str);
         let program = command.rsplit('/').next().unwrap_or_default().to_string();
         let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
@@ -105,7 +112,11 @@ impl Recorder {
         Ok(Recorder {
             api,
             numbers,
-            classify: if target == "x86_64" { decode::x86_64 } else { decode::aarch64 },
+            classify: if target == "x86_64" {
+                decode::x86_64
+            } else {
+                decode::aarch64
+            },
             first_touch,
             heap,
             barrier: Barrier::new(
@@ -123,7 +134,10 @@ impl Recorder {
 
     /// The calling thread's state, made at its first block.
     #[inline(always)]
-    #[allow(clippy::mut_from_ref, reason = "each pointer is used by its own thread only")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "each pointer is used by its own thread only"
+    )]
     fn vcpu(&self, index: c_uint) -> &mut Vcpu {
         let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
         if vcpu.is_null() {
@@ -134,7 +148,10 @@ impl Recorder {
     }
 
     #[cold]
-    #[allow(clippy::mut_from_ref, reason = "each pointer is used by its own thread only")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "each pointer is used by its own thread only"
+    )]
     fn new_vcpu(&self, index: c_uint) -> &mut Vcpu {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
@@ -167,7 +184,11 @@ impl Recorder {
             guest_memory::learn_base(code.0, self.api.insn_haddr(insn));
         }
         // Kept for ever: translated code holds the pointer for as long as QEMU keeps the code.
-        let data: *const MemInsn = Box::leak(Box::new(MemInsn { code, index, locked }));
+        let data: *const MemInsn = Box::leak(Box::new(MemInsn {
+            code,
+            index,
+            locked,
+        }));
         if ordering == Ordering::Fence {
             self.api.on_insn_exec(insn, fence_runs, data.cast());
             return;
@@ -179,10 +200,13 @@ impl Recorder {
         let kind = self.numbers.classify(number, args[1]);
         vcpu.syscall = Some(InSyscall { kind, args });
         match kind {
-            Syscall::MayBlock | Syscall::FutexWait | Syscall::ThreadExit => self.barrier.leave(vcpu),
+            Syscall::MayBlock | Syscall::FutexWait | Syscall::ThreadExit => {
+                self.barrier.leave(vcpu)
+            }
             Syscall::ProcessExit => {
                 let status = args[0] as i32 & 0xff;
-                self.barrier.finish(Some(vcpu), EndReason::Exited { status });
+                self.barrier
+                    .finish(Some(vcpu), EndReason::Exited { status });
             }
             Syscall::Exec => {
                 self.barrier.count(|counters| counters.exec_calls += 1);
@@ -202,7 +226,9 @@ impl Recorder {
     }
 
     fn end_syscall(&self, vcpu: &mut Vcpu, result: i64) {
-        let Some(InSyscall { kind, args }) = vcpu.syscall.take() else { return };
+        let Some(InSyscall { kind, args }) = vcpu.syscall.take() else {
+            return;
+        };
         match kind {
             Syscall::MayBlock => self.barrier.rejoin(vcpu, false),
             Syscall::FutexWait => self.barrier.rejoin(vcpu, result == 0),
@@ -234,8 +260,12 @@ impl Recorder {
                 let at = (thread, self.barrier.clock(vcpu));
                 let object = self.heap.allocated((addr, size), (stack, depth), at);
                 // Memory that was shared before it was freed and is handed out again.
-                let lines = (addr..addr.saturating_add(size)).step_by(hitm_base::LINE_SIZE as usize);
-                if lines.take(SHARED_CHECK_LINES).any(|addr| self.first_touch.is_shared(addr)) {
+                let lines =
+                    (addr..addr.saturating_add(size)).step_by(hitm_base::LINE_SIZE as usize);
+                if lines
+                    .take(SHARED_CHECK_LINES)
+                    .any(|addr| self.first_touch.is_shared(addr))
+                {
                     self.barrier.record(&Record::HeapObject(object));
                 }
             }

@@ -121,7 +121,11 @@ impl Vcpu {
                 }
                 Touch::Shared => {}
                 Touch::BecameShared { owner, written } => {
-                    self.adoptions.push(Adoption { line: LineAddr::of(addr), owner, written });
+                    self.adoptions.push(Adoption {
+                        line: LineAddr::of(addr),
+                        owner,
+                        written,
+                    });
                 }
             }
             self.push_event(insn, addr, size, op);
@@ -133,12 +137,22 @@ impl Vcpu {
         // This store itself is counted already.
         let stores = self.stores - u64::from(op == AccessOp::Store);
         let code = insn.code;
-        self.events.push(ThreadEvent { insn: position, stores, addr, code, size, op });
+        self.events.push(ThreadEvent {
+            insn: position,
+            stores,
+            addr,
+            code,
+            size,
+            op,
+        });
     }
 
     /// Where the thread is in its program.
     pub(crate) fn position(&self) -> Position {
-        Position { insn: self.insns, stores: self.stores }
+        Position {
+            insn: self.insns,
+            stores: self.stores,
+        }
     }
 
     /// A full fence.

@@ -22,7 +22,11 @@ impl Names for AddressNames<'_> {
 
     fn code(&self, code: CodeAddr) -> CodeName {
         let label = AddressNames::code(self, code);
-        CodeName { function: label.function, file: label.file, line: label.line }
+        CodeName {
+            function: label.function,
+            file: label.file,
+            line: label.line,
+        }
     }
 
     fn thread(&self, thread: ThreadId) -> String {
@@ -43,11 +47,18 @@ impl Report {
 fn facts(recording: &Recording) -> RunFacts<'_> {
     let cpi_milli = u64::from(recording.machine.core.cpi_milli);
     let threads = recording.threads.iter().map(|thread| {
-        let (insns, stall) = thread.exit.map_or((0, Cycles::ZERO), |exit| (exit.insns, exit.stall));
+        let (insns, stall) = thread
+            .exit
+            .map_or((0, Cycles::ZERO), |exit| (exit.insns, exit.stall));
         // Running and waiting for memory; time in system calls is not the memory's.
         let cycles = Cycles(insns * cpi_milli / 1000) + stall;
         let tid = thread.start.tid.into();
-        ThreadFacts { thread: thread.start.thread, tid, instruction_count: insns, cycles }
+        ThreadFacts {
+            thread: thread.start.thread,
+            tid,
+            instruction_count: insns,
+            cycles,
+        }
     });
     let totals = recording.end.map(|end| end.totals).unwrap_or_default();
     RunFacts {

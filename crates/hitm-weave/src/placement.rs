@@ -26,7 +26,10 @@ pub struct PlacementError {
 impl fmt::Display for PlacementError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = &self.found;
-        write!(f, "found '{found}', expected 'spread', 'compact' or CPU numbers like '0,2,8-11'")
+        write!(
+            f,
+            "found '{found}', expected 'spread', 'compact' or CPU numbers like '0,2,8-11'"
+        )
     }
 }
 
@@ -40,7 +43,9 @@ impl FromStr for Placement {
             "spread" => Ok(Placement::Spread),
             "compact" => Ok(Placement::Compact),
             _ => {
-                let error = || PlacementError { found: text.to_string() };
+                let error = || PlacementError {
+                    found: text.to_string(),
+                };
                 let mut cpus = Vec::new();
                 for part in text.split(',') {
                     let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -79,7 +84,13 @@ impl Placement {
             Placement::Spread => cpus.sort_by_key(|cpu| {
                 let place = topology.place(*cpu);
                 // Inner positions first: all packages are visited before a second core of any.
-                let inner = (place.thread, place.core, place.cluster, place.llc, place.node);
+                let inner = (
+                    place.thread,
+                    place.core,
+                    place.cluster,
+                    place.llc,
+                    place.node,
+                );
                 (inner, place.die, place.package, place.half)
             }),
             Placement::Compact => cpus.sort_by_key(|cpu| {
@@ -116,7 +127,11 @@ mod tests {
             numbering: Numbering::CoresFirst,
         })
         .unwrap();
-        let order = placement.parse::<Placement>().unwrap().order(&topology).unwrap();
+        let order = placement
+            .parse::<Placement>()
+            .unwrap()
+            .order(&topology)
+            .unwrap();
         order.into_iter().take(5).map(|cpu| cpu.0).collect()
     }
 

@@ -27,7 +27,10 @@ pub struct ThreadEvent {
 
 impl ThreadEvent {
     pub(crate) fn position(&self) -> Position {
-        Position { insn: self.insn, stores: self.stores }
+        Position {
+            insn: self.insn,
+            stores: self.stores,
+        }
     }
 }
 
@@ -144,7 +147,11 @@ impl Thread {
     pub(crate) fn next(&self) -> Next {
         let step = self.next_step();
         let drain = self.next_drain();
-        if drain <= step.time() && drain < Cycles::MAX { Next::Drain(drain) } else { step }
+        if drain <= step.time() && drain < Cycles::MAX {
+            Next::Drain(drain)
+        } else {
+            step
+        }
     }
 
     /// The next action of the instruction stream alone.
@@ -160,7 +167,9 @@ impl Thread {
     }
 
     fn next_drain(&self) -> Cycles {
-        let Some(oldest) = self.stores.oldest() else { return Cycles::MAX };
+        let Some(oldest) = self.stores.oldest() else {
+            return Cycles::MAX;
+        };
         match self.stores.head {
             Head::Granted(_, grant) => grant.done,
             Head::Queued(_) => Cycles::MAX,
@@ -199,16 +208,25 @@ impl Thread {
     pub(crate) fn pop_event(&mut self) -> Option<ThreadEvent> {
         let event = self.events.pop_front()?;
         let is_store = u64::from(event.op == AccessOp::Store);
-        self.woven = Position { insn: event.insn, stores: event.stores + is_store };
+        self.woven = Position {
+            insn: event.insn,
+            stores: event.stores + is_store,
+        };
         Some(event)
     }
 
     /// Retires loads, oldest first, so that the instruction at `insn` can issue; waits that this
     /// takes go into the clock. False when the oldest load must retire but is still queued.
-    pub(crate) fn retire_loads(&mut self, insn: u64, sink: &mut impl FnMut(&Access, &Outcome)) -> bool {
+    pub(crate) fn retire_loads(
+        &mut self,
+        insn: u64,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) -> bool {
         while let Some(oldest) = self.loads.oldest().copied() {
             let limit = self.loads.blocking_limit(insn);
-            let Some(grant) = oldest.grant else { return limit.is_none() };
+            let Some(grant) = oldest.grant else {
+                return limit.is_none();
+            };
             let needed_at = self.time_of(limit.unwrap_or(insn));
             let wait = grant.done.saturating_sub(needed_at);
             if wait > Cycles::ZERO && limit.is_none() {
@@ -226,18 +244,38 @@ impl Thread {
         grant: Grant,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
-        let load = self.loads.pop().expect("the caller has seen the oldest load");
+        let load = self
+            .loads
+            .pop()
+            .expect("the caller has seen the oldest load");
         self.delay += wait;
         self.stores.note_retired_load(load.insn, grant.done);
         let latency = grant.done.saturating_sub(load.access.time);
-        let outcome = Outcome { source: grant.source, latency, queued: grant.queued, stall: wait };
+        let outcome = Outcome {
+            source: grant.source,
+            latency,
+            queued: grant.queued,
+            stall: wait,
+        };
         self.emit(&load.access, &outcome, sink);
     }
 
     /// Adds a load that waits for a line.
-    pub(crate) fn push_load(&mut self, access: Access, at: (LineId, u64), grant: Option<Grant>, merged: bool) {
+    pub(crate) fn push_load(
+        &mut self,
+        access: Access,
+        at: (LineId, u64),
+        grant: Option<Grant>,
+        merged: bool,
+    ) {
         let (line, insn) = at;
-        self.loads.push(PendingLoad { access, line, insn, grant, merged });
+        self.loads.push(PendingLoad {
+            access,
+            line,
+            insn,
+            grant,
+            merged,
+        });
     }
 
     /// Hands a finished access to the sink and adds it to the sums.

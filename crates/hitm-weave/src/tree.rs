@@ -18,7 +18,11 @@ pub struct WinnerTree {
 impl WinnerTree {
     /// A tree without leaves.
     pub fn new() -> WinnerTree {
-        let mut tree = WinnerTree { keys: Vec::new(), leaf_count: 0, winners: Vec::new() };
+        let mut tree = WinnerTree {
+            keys: Vec::new(),
+            leaf_count: 0,
+            winners: Vec::new(),
+        };
         tree.grow(2);
         tree
     }
@@ -58,7 +62,9 @@ impl WinnerTree {
 
     fn grow(&mut self, slots: usize) {
         self.keys.resize(slots, Cycles::MAX);
-        self.winners = (0..2 * slots).map(|node| node.saturating_sub(slots) as u32).collect();
+        self.winners = (0..2 * slots)
+            .map(|node| node.saturating_sub(slots) as u32)
+            .collect();
         for node in (1..slots).rev() {
             self.winners[node] = self.winner_below(node);
         }
@@ -67,7 +73,11 @@ impl WinnerTree {
     #[inline]
     fn winner_below(&self, node: usize) -> u32 {
         let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
-        if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
+        if self.keys[right as usize] < self.keys[left as usize] {
+            right
+        } else {
+            left
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The weave phase: merges what the threads did by virtual time and prices it.
 
-use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId};
+use hitm_base::{
+    Access, AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId,
+};
 use hitm_coherence::core::{Head, PendingStore, Position, STORE_FORWARD_LATENCY};
 use hitm_coherence::directory::{Ask, Capacity, Directory, Grant, LineId};
 use hitm_coherence::queue::Request;
@@ -80,7 +82,8 @@ impl Weave {
 
     /// Makes known that until now `owner` alone used a line, and whether it wrote to it.
     pub fn adopt(&mut self, line: LineAddr, owner: Slot, written: bool) {
-        self.directory.adopt(line, self.threads[owner.0].cpu, written);
+        self.directory
+            .adopt(line, self.threads[owner.0].cpu, written);
     }
 
     /// The thread waits for something outside the model (a system call, its end): nobody waits
@@ -119,7 +122,11 @@ impl Weave {
     /// The sums of a thread so far.
     pub fn totals(&self, slot: Slot) -> ThreadTotals {
         let thread = &self.threads[slot.0];
-        ThreadTotals { insns: thread.frontier.insn, clock: thread.clock(), ..thread.totals }
+        ThreadTotals {
+            insns: thread.frontier.insn,
+            clock: thread.clock(),
+            ..thread.totals
+        }
     }
 
     /// Prices everything up to the frontier of the slowest present thread.
@@ -160,7 +167,9 @@ impl Weave {
             let retired = thread.retire_loads(thread.frontier.insn, sink);
             assert!(retired, "no load is queued when no line has waiters");
             while let Some(oldest) = thread.loads.oldest() {
-                let grant = oldest.grant.expect("no load is queued when no line has waiters");
+                let grant = oldest
+                    .grant
+                    .expect("no load is queued when no line has waiters");
                 thread.retire_oldest_load(Cycles::ZERO, grant, sink);
             }
         }
@@ -206,7 +215,10 @@ impl Weave {
             _ if request.exclusive => thread.stores.head = Head::Granted(request.issued, grant),
             blocked => {
                 thread.loads.resolve(line, grant);
-                let oldest_is_known = thread.loads.oldest().is_some_and(|load| load.grant.is_some());
+                let oldest_is_known = thread
+                    .loads
+                    .oldest()
+                    .is_some_and(|load| load.grant.is_some());
                 if blocked == Some(Blocked::Load) && oldest_is_known {
                     thread.blocked = None;
                 }
@@ -217,7 +229,13 @@ impl Weave {
     /// Asks for a line; the caller waits for the queue when `None` comes back.
     fn request(&mut self, slot: Slot, line: LineId, now: Cycles, exclusive: bool) -> Option<Grant> {
         let cpu = self.threads[slot.0].cpu;
-        let ask = Ask { now, cpu, line, exclusive, ticket: slot.0 as u64 };
+        let ask = Ask {
+            now,
+            cpu,
+            line,
+            exclusive,
+            ticket: slot.0 as u64,
+        };
         let grant = self.directory.request(ask);
         if grant.is_none() {
             self.services.note(&self.directory, line);
@@ -228,7 +246,9 @@ impl Weave {
     /// Progress at the head of the store buffer.
     fn drain(&mut self, slot: Slot, now: Cycles, sink: &mut impl FnMut(&Access, &Outcome)) {
         let thread = &mut self.threads[slot.0];
-        let Some(&PendingStore { line, .. }) = thread.stores.oldest() else { return };
+        let Some(&PendingStore { line, .. }) = thread.stores.oldest() else {
+            return;
+        };
         if let Head::Granted(issued, grant) = thread.stores.head {
             let outcome = Outcome {
                 source: grant.source,
@@ -240,7 +260,12 @@ impl Weave {
             return;
         }
         if let Some((source, latency)) = self.directory.hit(thread.cpu, line, true) {
-            let outcome = Outcome { source, latency, queued: Cycles::ZERO, stall: Cycles::ZERO };
+            let outcome = Outcome {
+                source,
+                latency,
+                queued: Cycles::ZERO,
+                stall: Cycles::ZERO,
+            };
             self.commit_run(slot, now, outcome, sink);
             return;
         }
@@ -263,7 +288,9 @@ impl Weave {
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         let thread = &mut self.threads[slot.0];
-        let Some(&PendingStore { line, .. }) = thread.stores.oldest() else { return };
+        let Some(&PendingStore { line, .. }) = thread.stores.oldest() else {
+            return;
+        };
         thread.charge_oldest_store(now);
         thread.stores.head = Head::Idle;
         let mut outcome = head_outcome;
@@ -277,7 +304,14 @@ impl Weave {
                 break;
             }
             thread.stores.pop();
-            thread.emit(&store.access, &Outcome { stall: store.stall, ..outcome }, sink);
+            thread.emit(
+                &store.access,
+                &Outcome {
+                    stall: store.stall,
+                    ..outcome
+                },
+                sink,
+            );
             outcome = unhindered(DataSource::L1, Cycles(1));
             committed += 1;
         }
@@ -372,7 +406,11 @@ impl Weave {
         }
         let line = self.directory.line(access.line(), access.cpu);
         if let Some((source, _)) = self.directory.hit(access.cpu, line, true) {
-            let grant = Grant { source, done: now + self.locked_hit, queued: Cycles::ZERO };
+            let grant = Grant {
+                source,
+                done: now + self.locked_hit,
+                queued: Cycles::ZERO,
+            };
             self.complete_locked(slot, grant, sink);
             return;
         }
@@ -390,25 +428,39 @@ impl Weave {
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         let thread = &mut self.threads[slot.0];
-        let event = thread.pop_event().expect("a locked operation is the thread's next event");
+        let event = thread
+            .pop_event()
+            .expect("a locked operation is the thread's next event");
         let access = thread.access(&event);
         let wait = grant.done - access.time;
         thread.add_delay(wait);
-        let outcome =
-            Outcome { source: grant.source, latency: wait, queued: grant.queued, stall: wait };
+        let outcome = Outcome {
+            source: grant.source,
+            latency: wait,
+            queued: grant.queued,
+            stall: wait,
+        };
         thread.emit(&access, &outcome, sink);
     }
 }
 
 /// An answer that nobody waited for.
 fn unhindered(source: DataSource, latency: Cycles) -> Outcome {
-    Outcome { source, latency, queued: Cycles::ZERO, stall: Cycles::ZERO }
+    Outcome {
+        source,
+        latency,
+        queued: Cycles::ZERO,
+        stall: Cycles::ZERO,
+    }
 }
 
 /// The fill of `line` that this core has under way, for a load or for the store at the head of its
 /// store buffer; the inner option is `None` while it is queued.
 fn fill_under_way(thread: &Thread, line: LineId, now: Cycles) -> Option<Option<Grant>> {
-    let joined = |grant: Grant| Grant { source: DataSource::FillBuffer, ..grant };
+    let joined = |grant: Grant| Grant {
+        source: DataSource::FillBuffer,
+        ..grant
+    };
     if let Some(miss) = thread.loads.miss_for(line, now) {
         return Some(miss.grant.map(joined));
     }
@@ -426,7 +478,10 @@ fn wait_for_oldest_load(
     now: Cycles,
     sink: &mut impl FnMut(&Access, &Outcome),
 ) {
-    let oldest = thread.loads.oldest().expect("the caller has seen that loads are under way");
+    let oldest = thread
+        .loads
+        .oldest()
+        .expect("the caller has seen that loads are under way");
     match oldest.grant {
         Some(grant) => thread.retire_oldest_load(grant.done.saturating_sub(now), grant, sink),
         None => thread.blocked = Some(Blocked::Load),

@@ -31,9 +31,17 @@ fn recording(architecture: Architecture) -> Finding {
             };
             let qemu = &tools.qemu;
             let detail = format!("{}, {} ({heap})", qemu.path.display(), qemu.version);
-            Finding { subject, detail, works: true }
+            Finding {
+                subject,
+                detail,
+                works: true,
+            }
         }
-        Err(error) => Finding { subject, detail: error.to_string(), works: false },
+        Err(error) => Finding {
+            subject,
+            detail: error.to_string(),
+            works: false,
+        },
     }
 }
 
@@ -43,5 +51,9 @@ fn processors() -> Finding {
         1 => "one CPU: recording works, but slowly; the probe needs two".to_string(),
         _ => format!("{count} CPUs"),
     };
-    Finding { subject: "probe this machine".into(), detail, works: count > 1 }
+    Finding {
+        subject: "probe this machine".into(),
+        detail,
+        works: count > 1,
+    }
 }

@@ -4,4 +4,3 @@ pub mod doctor;
 pub mod machine;
 pub mod record;
 pub mod recording;
-

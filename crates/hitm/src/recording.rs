@@ -83,16 +83,26 @@ impl Recording {
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        let open_failed = |source| RecordingError::Open { path: path.into(), source };
-        let read_failed =
-            |source: ReadError| RecordingError::Read { path: path.into(), source: source.into() };
+        let open_failed = |source| RecordingError::Open {
+            path: path.into(),
+            source,
+        };
+        let read_failed = |source: ReadError| RecordingError::Read {
+            path: path.into(),
+            source: source.into(),
+        };
         let file = File::open(path).map_err(open_failed)?;
         let file_bytes = file.metadata().map_err(open_failed)?.len();
         let mut reader =
             TraceReader::new(BufReader::with_capacity(1 << 20, file)).map_err(read_failed)?;
         let header = reader.header().clone();
-        let machine = Machine::from_toml(&header.machine_toml, "machine model")
-            .map_err(|source| RecordingError::Machine { path: path.into(), source: source.into() })?;
+        let machine =
+            Machine::from_toml(&header.machine_toml, "machine model").map_err(|source| {
+                RecordingError::Machine {
+                    path: path.into(),
+                    source: source.into(),
+                }
+            })?;
         let (statistics, others) =
             statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
                 .map_err(read_failed)?;
@@ -117,7 +127,11 @@ impl Recording {
 
     /// The value of a counter, 0 when the recorder did not write it.
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters.iter().filter(|counter| counter.name == name).map(|counter| counter.value).sum()
+        self.counters
+            .iter()
+            .filter(|counter| counter.name == name)
+            .map(|counter| counter.value)
+            .sum()
     }
 
     /// What a reader of the report must know about how the recording went.
@@ -132,17 +146,22 @@ impl Recording {
         match self.end.map(|end| end.reason) {
             None => found.push("the recording was cut short: the last window is missing".into()),
             Some(EndReason::Signalled { signal }) => {
-                found.push(format!("signal {signal} ended the program: its last window is missing"));
+                found.push(format!(
+                    "signal {signal} ended the program: its last window is missing"
+                ));
             }
             Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
             Some(_) => {}
         }
         let children = self.counter("forked_children_not_recorded");
         if children > 0 {
-            found.push(format!("{children} forked child processes were not recorded"));
+            found.push(format!(
+                "{children} forked child processes were not recorded"
+            ));
         }
         if self.end.is_some_and(|end| end.totals.threads == 0) && self.counter("exec_calls") > 0 {
-            found.push("the program replaced itself (exec): what came then was not recorded".into());
+            found
+                .push("the program replaced itself (exec): what came then was not recorded".into());
         }
         found
     }
@@ -168,6 +187,8 @@ impl Recording {
     }
 
     fn thread_mut(&mut self, thread: ThreadId) -> Option<&mut RecordedThread> {
-        self.threads.iter_mut().find(|known| known.start.thread == thread)
+        self.threads
+            .iter_mut()
+            .find(|known| known.start.thread == thread)
     }
 }

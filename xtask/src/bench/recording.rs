@@ -38,9 +38,16 @@ fn native() -> Result<Used> {
 fn recorded() -> Result<Used> {
     let target = target();
     let hitm = target.join("release/hitm");
-    ensure!(hitm.exists(), "{} is missing: run `make build` first", hitm.display());
+    ensure!(
+        hitm.exists(),
+        "{} is missing: run `make build` first",
+        hitm.display()
+    );
     let mut command = Command::new(hitm);
-    command.args(["record", "-o"]).arg(target.join("bench/mixed.hitm")).arg("--");
+    command
+        .args(["record", "-o"])
+        .arg(target.join("bench/mixed.hitm"))
+        .arg("--");
     run(command.arg(program()?).arg(ITERATIONS))
 }
 
@@ -55,20 +62,31 @@ fn program() -> Result<PathBuf> {
     let program = folder.join("mixed");
     let source = root().join("xtask/programs/mixed.c");
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source);
-    ensure!(cc.status().context("cannot run cc")?.success(), "mixed.c does not compile");
+    cc.args(["-O2", "-g", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source);
+    ensure!(
+        cc.status().context("cannot run cc")?.success(),
+        "mixed.c does not compile"
+    );
     Ok(program)
 }
 
 fn run(command: &mut Command) -> Result<Used> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let child = command.spawn().context("cannot start the program")?;
     let mut status = 0;
     // SAFETY: the two results are plain memory; the child is ours and nobody else waits for it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let waited = libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage);
-        ensure!(waited == child.id() as libc::pid_t, "cannot wait for the program");
+        ensure!(
+            waited == child.id() as libc::pid_t,
+            "cannot wait for the program"
+        );
         usage
     };
     ensure!(status == 0, "the program failed with wait status {status}");

@@ -80,7 +80,11 @@ pub(super) fn run(args: MachineArgs, terminal: &mut Terminal) -> Result<Exit> {
             let file = machine::import(&xml, like.as_deref())?;
             write(&file, output.as_deref(), terminal)?;
         }
-        Command::Probe { samples, like, output } => {
+        Command::Probe {
+            samples,
+            like,
+            output,
+        } => {
             let file = probe(samples, like.as_deref())?;
             write(&file, output.as_deref(), terminal)?;
         }
@@ -93,7 +97,12 @@ fn list(format: Format, terminal: &mut Terminal) -> Result<()> {
     let text = match format {
         Format::Text => machines
             .iter()
-            .map(|one| format!("{:16} {:5} CPUs  {}\n", one.name, one.cpu_count, one.description))
+            .map(|one| {
+                format!(
+                    "{:16} {:5} CPUs  {}\n",
+                    one.name, one.cpu_count, one.description
+                )
+            })
             .collect(),
         Format::Json => serde_json::to_string_pretty(&machines)? + "\n",
     };
@@ -111,7 +120,11 @@ fn show(name: &str, format: Format, terminal: &mut Terminal) -> Result<()> {
 
 fn probe(sample_count: usize, like: Option<&str>) -> Result<MachineFile> {
     let like = like.map(machine::load).transpose()?;
-    let options = ProbeOptions { sample_count, like, ..ProbeOptions::new() };
+    let options = ProbeOptions {
+        sample_count,
+        like,
+        ..ProbeOptions::new()
+    };
     let steps = Steps::start("probing");
     let file = machine::probe(&options, &mut |progress| {
         steps.set(&progress.step, progress.done, progress.total);
@@ -124,7 +137,8 @@ fn write(file: &MachineFile, output: Option<&Path>, terminal: &mut Terminal) -> 
     let text = file.to_toml();
     match output {
         None => terminal.out(&text),
-        Some(path) => std::fs::write(path, text)
-            .with_context(|| format!("cannot write {}", path.display())),
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        }
     }
 }

@@ -45,8 +45,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         Some(cpi) => hitm::machine::resolve_with_cpi(&args.machine, cpi),
         None => hitm::machine::resolve(&args.machine),
     };
-    let machine =
-        machine.with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    let machine = machine.with_context(|| format!("cannot use the machine '{}'", args.machine))?;
     let config = RecordConfig {
         command: args.command,
         machine,
@@ -64,11 +63,19 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn text(progress: &Progress) -> String {
     let (cycles, records) = (progress.time.0, progress.record_count);
-    format!("{:.1} M cycles, {:.1} M records", cycles as f64 / 1e6, records as f64 / 1e6)
+    format!(
+        "{:.1} M cycles, {:.1} M records",
+        cycles as f64 / 1e6,
+        records as f64 / 1e6
+    )
 }
 
 fn summary(config: &RecordConfig, ended: &Ended) -> String {
-    let Ended { progress, is_complete, exit_code } = ended;
+    let Ended {
+        progress,
+        is_complete,
+        exit_code,
+    } = ended;
     let file = config.output.display();
     let note = match (is_complete, exit_code) {
         (true, _) => "",

@@ -35,11 +35,17 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     let bar = Bar::start("reading");
     let recording = Recording::load(&args.input, &mut |read, all| bar.set(read, all))?;
     bar.finish();
-    let options = ReportOptions { lines_max: args.top, rows_max: ReportOptions::ROWS_MAX_DEFAULT };
+    let options = ReportOptions {
+        lines_max: args.top,
+        rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+    };
     let report = Report::of_recording(&recording, &options);
     let rendered = match args.format {
         Format::Text => {
-            let options = TextOptions { width: terminal.width(), color: terminal.color() };
+            let options = TextOptions {
+                width: terminal.width(),
+                color: terminal.color(),
+            };
             text::render(&report, &options)
         }
         Format::Json => json::render(&report),
@@ -49,5 +55,9 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     for failure in &failures {
         terminal.err(&format!("hitm: {failure}\n"));
     }
-    Ok(if failures.is_empty() { Exit::Done } else { Exit::GateFailed })
+    Ok(if failures.is_empty() {
+        Exit::Done
+    } else {
+        Exit::GateFailed
+    })
 }

@@ -43,13 +43,21 @@ impl Example {
         };
         assert_eq!(first["verdict"], *self.verdict, "{name}: {first:#}");
         let objects = first["objects"].as_array().expect("objects are a list");
-        let object = self.object.as_ref().expect("a flagged example names its object");
-        let found = objects.iter().find(|candidate| candidate["name"] == **object);
+        let object = self
+            .object
+            .as_ref()
+            .expect("a flagged example names its object");
+        let found = objects
+            .iter()
+            .find(|candidate| candidate["name"] == **object);
         let found = found.unwrap_or_else(|| panic!("{name}: {object} is not in {objects:#?}"));
         let named = found["members"].as_array().expect("members are a list");
         let named: BTreeSet<&str> = named.iter().filter_map(Value::as_str).collect();
         let expected: BTreeSet<&str> = self.members.iter().map(String::as_str).collect();
-        assert!(named.is_superset(&expected), "{name}: found {named:?}, expected {expected:?}");
+        assert!(
+            named.is_superset(&expected),
+            "{name}: found {named:?}, expected {expected:?}"
+        );
         if self.straddles {
             assert_eq!(found["straddles"], true, "{name}: {found:#}");
         }

@@ -10,11 +10,21 @@ pub(crate) fn hitm() -> &'static Path {
     static HITM: OnceLock<PathBuf> = OnceLock::new();
     HITM.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--release", "--workspace", "--exclude", "xtask"]);
+        build.args([
+            "build",
+            "--quiet",
+            "--release",
+            "--workspace",
+            "--exclude",
+            "xtask",
+        ]);
         let status = build.current_dir(root()).status().expect("cargo starts");
         assert!(status.success(), "the release build fails");
         let debug_program = Path::new(env!("CARGO_BIN_EXE_hitm"));
-        let target = debug_program.ancestors().nth(2).expect("target/PROFILE/hitm");
+        let target = debug_program
+            .ancestors()
+            .nth(2)
+            .expect("target/PROFILE/hitm");
         target.join("release/hitm")
     })
 }
@@ -27,7 +37,9 @@ pub(crate) fn root() -> PathBuf {
 /// Builds a C or Rust program into `directory` as `name`.
 pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) -> PathBuf {
     let program = directory.join(name);
-    let is_rust = source.extension().is_some_and(|extension| extension == "rs");
+    let is_rust = source
+        .extension()
+        .is_some_and(|extension| extension == "rs");
     let mut compiler = if is_rust {
         let mut rustc = Command::new("rustc");
         rustc.args(["--edition", "2024", "-O", "-g", "--crate-name"]);
@@ -39,7 +51,12 @@ pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[Stri
         cc.args(defines.iter().map(|define| format!("-D{define}")));
         cc
     };
-    let status = compiler.arg("-o").arg(&program).arg(source).status().expect("the compiler starts");
+    let status = compiler
+        .arg("-o")
+        .arg(&program)
+        .arg(source)
+        .status()
+        .expect("the compiler starts");
     assert!(status.success(), "{} does not compile", source.display());
     program
 }
@@ -47,7 +64,10 @@ pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[Stri
 /// Runs `hitm` with these arguments in `directory`.
 pub(crate) fn run(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(hitm());
-    command.args(args).current_dir(directory).stdin(Stdio::null());
+    command
+        .args(args)
+        .current_dir(directory)
+        .stdin(Stdio::null());
     command.output().expect("hitm starts")
 }
 
@@ -67,7 +87,10 @@ pub(crate) fn record(directory: &Path, program: &Path, args: &[String]) -> PathB
 /// The report of a recording as JSON.
 pub(crate) fn report(recording: &Path) -> serde_json::Value {
     let recording = recording.to_str().expect("a temporary path is UTF-8");
-    let output = run(Path::new("/"), &["report", "-i", recording, "--format", "json"]);
+    let output = run(
+        Path::new("/"),
+        &["report", "-i", recording, "--format", "json"],
+    );
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "hitm report fails: {error}");
     serde_json::from_slice(&output.stdout).expect("the report is JSON")

@@ -15,9 +15,16 @@ fn sample_text(path: &Path) {
     let mut file = fs::File::create(path).expect("a temporary file");
     let mut state = 1u64;
     for line in 0..60_000 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        writeln!(file, "{line} {:x} the quick brown fox {}", state >> 40, state >> 60)
-            .expect("a temporary file takes text");
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        writeln!(
+            file,
+            "{line} {:x} the quick brown fox {}",
+            state >> 40,
+            state >> 60
+        )
+        .expect("a temporary file takes text");
     }
 }
 
@@ -28,13 +35,22 @@ fn check_same_output(directory: &Path, command: &[&str]) {
         sample_text(&input);
     }
     let open = || Stdio::from(fs::File::open(&input).expect("the sample is there"));
-    let native = Command::new(command[0]).args(&command[1..]).stdin(open()).output();
+    let native = Command::new(command[0])
+        .args(&command[1..])
+        .stdin(open())
+        .output();
     let native = native.unwrap_or_else(|error| panic!("{}: {error}", command[0]));
     let mut recorded = Command::new(hitm());
-    recorded.args(["record", "-o", "x.hitm", "--"]).args(command).current_dir(directory);
+    recorded
+        .args(["record", "-o", "x.hitm", "--"])
+        .args(command)
+        .current_dir(directory);
     let recorded = recorded.stdin(open()).output().expect("hitm starts");
     assert_eq!(recorded.status.code(), native.status.code());
-    assert!(recorded.stdout == native.stdout, "{command:?} wrote something else when recorded");
+    assert!(
+        recorded.stdout == native.stdout,
+        "{command:?} wrote something else when recorded"
+    );
     let report = report(&directory.join("x.hitm"));
     assert_eq!(report["run"]["lost_access_count"], 0);
     assert_eq!(report["run"]["complete"], true);
@@ -44,7 +60,10 @@ fn check_same_output(directory: &Path, command: &[&str]) {
 fn real_programs_write_the_same_bytes() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     check_same_output(directory.path(), &["pigz", "-n", "-c", "-p", "4"]);
-    check_same_output(directory.path(), &["xz", "-c", "-1", "-T", "4", "--block-size=512KiB"]);
+    check_same_output(
+        directory.path(),
+        &["xz", "-c", "-1", "-T", "4", "--block-size=512KiB"],
+    );
     let source = programs::root().join("examples/padded_atomics.rs");
     let program = programs::build(directory.path(), "padded_atomics", &source, &[]);
     let program = program.to_str().expect("a temporary path is UTF-8");
@@ -56,7 +75,9 @@ fn real_programs_write_the_same_bytes() {
 fn the_exit_status_is_the_programs() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let code = |script: &str| {
-        run(directory.path(), &["record", "--", "sh", "-c", script]).status.code()
+        run(directory.path(), &["record", "--", "sh", "-c", script])
+            .status
+            .code()
     };
     assert_eq!(code("exit 7"), Some(7));
     assert_eq!(code("kill -TERM $$"), Some(128 + libc::SIGTERM));
@@ -67,11 +88,20 @@ fn the_exit_status_is_the_programs() {
 fn forks_are_left_alone_and_told() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let script = "for i in 1 2 3; do (echo child $i); done; ls / | wc -l >/dev/null; echo end";
-    let output = run(directory.path(), &["record", "-o", "x.hitm", "--", "sh", "-c", script]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "child 1\nchild 2\nchild 3\nend\n");
+    let output = run(
+        directory.path(),
+        &["record", "-o", "x.hitm", "--", "sh", "-c", script],
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "child 1\nchild 2\nchild 3\nend\n"
+    );
     let report = report(&directory.path().join("x.hitm"));
     let said = report["diagnostics"].to_string();
-    assert!(said.contains("5 forked child processes were not recorded"), "{said}");
+    assert!(
+        said.contains("5 forked child processes were not recorded"),
+        "{said}"
+    );
 }
 
 fn start_endless(directory: &Path) -> Child {
@@ -81,9 +111,16 @@ fn start_endless(directory: &Path) -> Child {
         programs::build(directory, "counter_array", &source, &[]);
     }
     let mut command = Command::new(hitm());
-    command.args(["record", "-o", "killed.hitm", "--"]).arg(program).arg("1000000000");
+    command
+        .args(["record", "-o", "killed.hitm", "--"])
+        .arg(program)
+        .arg("1000000000");
     command.current_dir(directory).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("hitm starts")
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("hitm starts")
 }
 
 fn signal(child: &Child, signal: libc::c_int) {
@@ -95,7 +132,10 @@ fn signal(child: &Child, signal: libc::c_int) {
 fn kill_program_of(child: &Child) {
     let path = format!("/proc/{0}/task/{0}/children", child.id());
     let children = fs::read_to_string(path).unwrap_or_default();
-    for pid in children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
+    for pid in children
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+    {
         // SAFETY: a signal to a process that this test started.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
@@ -171,8 +211,16 @@ fn files_that_are_no_recordings_end_with_code_2_and_the_place() {
         assert!(error.contains(name) && error.contains(expected), "{error}");
     };
     check("empty", b"", "not a hitm trace");
-    check("elf", &fs::read("/bin/sh").expect("there is a shell"), "not a hitm trace");
-    check("cut", b"\x89HITM\r\n\x1a\x01\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00", "header");
+    check(
+        "elf",
+        &fs::read("/bin/sh").expect("there is a shell"),
+        "not a hitm trace",
+    );
+    check(
+        "cut",
+        b"\x89HITM\r\n\x1a\x01\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00",
+        "header",
+    );
     let output = run(directory.path(), &["report", "-i", "missing"]);
     assert_eq!(output.status.code(), Some(2));
 }
@@ -185,5 +233,10 @@ fn what_is_missing_ends_with_code_3_and_names_it() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{error}");
     assert!(error.contains("apt install qemu-user"), "{error}");
-    assert_eq!(run(directory.path(), &["record", "--", "no-such-program"]).status.code(), Some(2));
+    assert_eq!(
+        run(directory.path(), &["record", "--", "no-such-program"])
+            .status
+            .code(),
+        Some(2)
+    );
 }

@@ -41,7 +41,13 @@ fn a_moment_of_false_sharing_does_not_fail() {
     let mut run = Run::default();
     run.packed(2);
     run.packed(2);
-    assert!(failures(&report(&run.statistics(), 4, OPTIONS), &[Gate::FalseSharing]).is_empty());
+    assert!(
+        failures(
+            &report(&run.statistics(), 4, OPTIONS),
+            &[Gate::FalseSharing]
+        )
+        .is_empty()
+    );
 }
 
 #[test]

@@ -11,7 +11,11 @@ use super::tools::Tools;
 /// The command that runs `target` under QEMU with the recorder loaded.
 pub(crate) fn command(target: &Target, tools: &Tools, region: &Region) -> Command {
     let mut command = Command::new(&tools.qemu.path);
-    let plugin = format!("{},{}", tools.qemu.plugin.display(), region.plugin_arguments());
+    let plugin = format!(
+        "{},{}",
+        tools.qemu.plugin.display(),
+        region.plugin_arguments()
+    );
     command.args(["-plugin", &plugin]);
     if let Some(observer) = &tools.heap_observer {
         let mut preload = OsString::from("LD_PRELOAD=");
@@ -22,7 +26,11 @@ pub(crate) fn command(target: &Target, tools: &Tools, region: &Region) -> Comman
         }
         command.arg("-E").arg(preload);
     }
-    command.arg("-0").arg(&target.arg0).arg(&target.program).args(&target.args);
+    command
+        .arg("-0")
+        .arg(&target.arg0)
+        .arg(&target.program)
+        .args(&target.args);
     let fd = region.fd();
     // SAFETY: between fork and exec only this system call is made.
     unsafe {

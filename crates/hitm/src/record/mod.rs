@@ -107,11 +107,15 @@ pub fn record(
 
 fn check_placement(config: &RecordConfig) -> Result<(), RecordError> {
     let (machine, _) = &config.machine;
-    config.placement.order(&machine.topology).map(drop).map_err(|cpu| RecordError::NoSuchCpu {
-        cpu: cpu.0,
-        machine: machine.name.clone(),
-        last: machine.topology.cpu_count() - 1,
-    })
+    config
+        .placement
+        .order(&machine.topology)
+        .map(drop)
+        .map_err(|cpu| RecordError::NoSuchCpu {
+            cpu: cpu.0,
+            machine: machine.name.clone(),
+            last: machine.topology.cpu_count() - 1,
+        })
 }
 
 fn header(config: &RecordConfig, target: &Target, tools: &Tools) -> Header {

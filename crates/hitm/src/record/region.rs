@@ -35,15 +35,23 @@ impl Region {
         file.set_len(len as u64)?;
         let memory = MmapRaw::map_raw(&file)?;
         let base = NonNull::new(memory.as_mut_ptr()).expect("a mapping is not at address 0");
-        assert!(header.len() <= RING_OFFSET, "the header's length is limited by its format");
+        assert!(
+            header.len() <= RING_OFFSET,
+            "the header's length is limited by its format"
+        );
         // SAFETY: the mapping is `len` bytes long, and nobody else uses it yet.
         let consumer = unsafe {
-            base.as_ptr().copy_from_nonoverlapping(header.as_ptr(), header.len());
+            base.as_ptr()
+                .copy_from_nonoverlapping(header.as_ptr(), header.len());
             let ring = base.add(RING_OFFSET);
             Consumer::create(ring, len - RING_OFFSET, config, std::process::id())
         };
         let consumer = consumer.map_err(io::Error::other)?;
-        Ok(Region { file, consumer, _memory: memory })
+        Ok(Region {
+            file,
+            consumer,
+            _memory: memory,
+        })
     }
 
     /// The descriptor that the recorded process inherits.

@@ -70,7 +70,13 @@ pub(crate) fn run(
     let signals = Signals::catch();
     let child = command(target, tools, &region).spawn();
     let mut child = child.map_err(system(&format!("start {}", tools.qemu.path.display())))?;
-    let status = follow(&mut child, &mut region.consumer, &mut sink, &signals, progress);
+    let status = follow(
+        &mut child,
+        &mut region.consumer,
+        &mut sink,
+        &signals,
+        progress,
+    );
     let status = status.map_err(system("wait for the program"))?;
     if region.consumer.producer_state() == ProducerState::NotAttached {
         return Err(RecordError::NotStarted {
@@ -85,7 +91,11 @@ pub(crate) fn run(
         sink.write_end(status);
     }
     let progress = sink.finish()?;
-    Ok(Ended { exit_code: exit_code(status), progress, is_complete })
+    Ok(Ended {
+        exit_code: exit_code(status),
+        progress,
+        is_complete,
+    })
 }
 
 /// Drains the ring until the program has ended.
@@ -154,9 +164,16 @@ struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     fn new(file: File, header: &Header, config: &'a RecordConfig) -> Result<Sink<'a>, RecordError> {
-        let writer = TraceWriter::new(file, header)
-            .map_err(|source| RecordError::Write { path: config.output.clone(), source })?;
-        Ok(Sink { writer: Some(writer), failure: None, progress: Progress::default(), config })
+        let writer = TraceWriter::new(file, header).map_err(|source| RecordError::Write {
+            path: config.output.clone(),
+            source,
+        })?;
+        Ok(Sink {
+            writer: Some(writer),
+            failure: None,
+            progress: Progress::default(),
+            config,
+        })
     }
 
     /// Writes every full block of the ring; says whether there was one.
@@ -179,16 +196,26 @@ impl<'a> Sink<'a> {
     fn write_end(&mut self, status: ExitStatus) {
         let reason = match (status.code(), status.signal()) {
             (Some(status), _) => EndReason::Exited { status },
-            (None, signal) => EndReason::Signalled { signal: signal.unwrap_or(0) },
+            (None, signal) => EndReason::Signalled {
+                signal: signal.unwrap_or(0),
+            },
         };
-        let end = End { time: self.progress.time, reason, totals: Totals::default() };
+        let end = End {
+            time: self.progress.time,
+            reason,
+            totals: Totals::default(),
+        };
         let mut encoder = BlockEncoder::new([0u8; 256]);
-        encoder.push(&Record::End(end)).expect("an end record is smaller than the buffer");
+        encoder
+            .push(&Record::End(end))
+            .expect("an end record is smaller than the buffer");
         self.write(encoder.meta(), encoder.bytes());
     }
 
     fn write(&mut self, meta: BlockMeta, bytes: &[u8]) {
-        let Some(writer) = &mut self.writer else { return };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
         if let Err(error) = writer.write_block(meta, bytes) {
             self.failure = Some(error);
             self.writer = None;
@@ -200,8 +227,10 @@ impl<'a> Sink<'a> {
     }
 
     fn finish(self) -> Result<Progress, RecordError> {
-        let failed =
-            |source| RecordError::Write { path: self.config.output.clone(), source };
+        let failed = |source| RecordError::Write {
+            path: self.config.output.clone(),
+            source,
+        };
         if let Some(failure) = self.failure {
             return Err(failed(failure));
         }

@@ -26,7 +26,9 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn catch() -> Signals {
         PENDING.store(0, Ordering::Relaxed);
-        Signals { previous: [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, install(signal))) }
+        Signals {
+            previous: [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, install(signal))),
+        }
     }
 
     /// The signal that came, if one did, and whether it is to be passed on.

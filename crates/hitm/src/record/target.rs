@@ -67,16 +67,26 @@ pub enum TargetError {
 impl Target {
     /// Finds what `command` would run.
     pub fn find(command: &[String]) -> Result<Target, TargetError> {
-        let [name, args @ ..] = command else { return Err(TargetError::Empty) };
+        let [name, args @ ..] = command else {
+            return Err(TargetError::Empty);
+        };
         let mut target_args = args.to_vec();
         let mut arg0 = name.clone();
         let mut program = locate(name)?;
         for _ in 0..INTERPRETERS_MAX {
             match read_kind(&program)? {
                 Kind::Elf(architecture) => {
-                    return Ok(Target { program, arg0, args: target_args, architecture });
+                    return Ok(Target {
+                        program,
+                        arg0,
+                        args: target_args,
+                        architecture,
+                    });
                 }
-                Kind::Script { interpreter, argument } => {
+                Kind::Script {
+                    interpreter,
+                    argument,
+                } => {
                     target_args.insert(0, program.to_string_lossy().into_owned());
                     target_args.splice(0..0, argument);
                     arg0 = interpreter.clone();
@@ -91,7 +101,10 @@ impl Target {
 
 enum Kind {
     Elf(Architecture),
-    Script { interpreter: String, argument: Option<String> },
+    Script {
+        interpreter: String,
+        argument: Option<String>,
+    },
 }
 
 /// As a shell would: a name with a slash is a path, any other is looked for in PATH.
@@ -107,7 +120,11 @@ fn locate(name: &str) -> Result<PathBuf, TargetError> {
         return Err(not_runnable(&path, "not a file", "a program"));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
-        return Err(not_runnable(&path, "a file without execute permission", "a program"));
+        return Err(not_runnable(
+            &path,
+            "a file without execute permission",
+            "a program",
+        ));
     }
     Ok(path)
 }
@@ -115,9 +132,13 @@ fn locate(name: &str) -> Result<PathBuf, TargetError> {
 /// The first executable file of this name in the directories of PATH.
 pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| {
-        candidate.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|candidate| {
+            candidate
+                .metadata()
+                .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+        })
 }
 
 fn read_kind(path: &Path) -> Result<Kind, TargetError> {
@@ -133,11 +154,17 @@ fn read_kind(path: &Path) -> Result<Kind, TargetError> {
         [0x7f, b'E', b'L', b'F', 2, 1, ..] if head.len() >= 20 => match head[18] {
             62 => Ok(Kind::Elf(Architecture::X86_64)),
             183 => Ok(Kind::Elf(Architecture::Aarch64)),
-            other => {
-                Err(not_runnable(path, &format!("an ELF file for machine {other}"), expected))
-            }
+            other => Err(not_runnable(
+                path,
+                &format!("an ELF file for machine {other}"),
+                expected,
+            )),
         },
-        _ => Err(not_runnable(path, "neither an ELF file nor a script", expected)),
+        _ => Err(not_runnable(
+            path,
+            "neither an ELF file nor a script",
+            expected,
+        )),
     }
 }
 
@@ -149,12 +176,18 @@ fn script(first_line: &[u8]) -> Option<Kind> {
         Some((interpreter, argument)) => (interpreter, Some(argument.trim().to_string())),
         None => (line, None),
     };
-    (!interpreter.is_empty())
-        .then(|| Kind::Script { interpreter: interpreter.to_string(), argument })
+    (!interpreter.is_empty()).then(|| Kind::Script {
+        interpreter: interpreter.to_string(),
+        argument,
+    })
 }
 
 fn not_runnable(path: &Path, found: &str, expected: &'static str) -> TargetError {
-    TargetError::NotRunnable { path: path.to_path_buf(), found: found.to_string(), expected }
+    TargetError::NotRunnable {
+        path: path.to_path_buf(),
+        found: found.to_string(),
+        expected,
+    }
 }
 
 #[cfg(test)]

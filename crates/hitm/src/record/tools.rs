@@ -76,7 +76,10 @@ impl Tools {
             true => Some(library(&directory, HEAP_OBSERVER)?),
             false => None,
         };
-        Ok(Tools { qemu, heap_observer })
+        Ok(Tools {
+            qemu,
+            heap_observer,
+        })
     }
 }
 
@@ -94,7 +97,9 @@ impl Qemu {
         };
         let version = output_of(Command::new(&path).arg("--version"));
         let Some(version) = version.and_then(|text| text.lines().next().map(str::to_string)) else {
-            return Err(ToolsError::NoQemu { name: path.display().to_string() });
+            return Err(ToolsError::NoQemu {
+                name: path.display().to_string(),
+            });
         };
         let help = output_of(Command::new(&path).arg("-help")).unwrap_or_default();
         let unfit = |problem: String| ToolsError::UnfitQemu {
@@ -108,7 +113,11 @@ impl Qemu {
         for name in PLUGINS {
             let plugin = library(directory, name)?;
             if accepts(&path, &plugin) {
-                return Ok(Qemu { path, version, plugin });
+                return Ok(Qemu {
+                    path,
+                    version,
+                    plugin,
+                });
             }
         }
         Err(unfit("accepts no version of the recorder".into()))
@@ -139,8 +148,14 @@ fn output_of(command: &mut Command) -> Option<String> {
 pub(crate) fn library_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let beside = program.parent().unwrap_or(Path::new("/"));
-    let candidates = [beside.to_path_buf(), beside.join("../lib/hitm"), beside.join("..")];
-    let found = candidates.into_iter().find(|directory| directory.join(HEAP_OBSERVER).exists());
+    let candidates = [
+        beside.to_path_buf(),
+        beside.join("../lib/hitm"),
+        beside.join(".."),
+    ];
+    let found = candidates
+        .into_iter()
+        .find(|directory| directory.join(HEAP_OBSERVER).exists());
     found.unwrap_or(beside.to_path_buf())
 }
 
@@ -148,6 +163,9 @@ fn library(directory: &Path, name: &'static str) -> Result<PathBuf, ToolsError> 
     let path = directory.join(name);
     match path.exists() {
         true => Ok(path),
-        false => Err(ToolsError::NoLibrary { name, directory: directory.to_path_buf() }),
+        false => Err(ToolsError::NoLibrary {
+            name,
+            directory: directory.to_path_buf(),
+        }),
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn element_size(object: &HeapObject, statistics: &Statistics) -> Opti
         by_thread.values().map(move |addr| addr.abs_diff(first))
     });
     let size = distances.fold(0, gcd);
-    let is_array = size >= ELEMENT_SIZE_MIN && size < object.size && object.size.is_multiple_of(size);
+    let is_array =
+        size >= ELEMENT_SIZE_MIN && size < object.size && object.size.is_multiple_of(size);
     is_array.then_some(size)
 }
 
@@ -69,8 +70,12 @@ mod tests {
             code: CodeAddr(code),
         };
         let cycles = Cycles(0);
-        let outcome =
-            Outcome { source: DataSource::L1, latency: cycles, queued: cycles, stall: cycles };
+        let outcome = Outcome {
+            source: DataSource::L1,
+            latency: cycles,
+            queued: cycles,
+            stall: cycles,
+        };
         collector.add(&access, &outcome);
     }
 

@@ -25,7 +25,11 @@ impl Objects {
     pub(super) fn add_heap(&mut self, object: HeapObject) {
         // Blocks that were here before and overlap the new one are gone.
         let end = object.addr.saturating_add(object.size);
-        let dead: Vec<u64> = self.heap.range(object.addr..end).map(|(addr, _)| *addr).collect();
+        let dead: Vec<u64> = self
+            .heap
+            .range(object.addr..end)
+            .map(|(addr, _)| *addr)
+            .collect();
         dead.iter().for_each(|addr| drop(self.heap.remove(addr)));
         self.heap.insert(object.addr, object);
     }
@@ -36,7 +40,10 @@ impl Objects {
     }
 
     fn region_at(&self, addr: u64) -> Option<&Region> {
-        self.regions.iter().rev().find(|region| (region.start..region.end).contains(&addr))
+        self.regions
+            .iter()
+            .rev()
+            .find(|region| (region.start..region.end).contains(&addr))
     }
 }
 
@@ -76,7 +83,9 @@ pub struct AddressNames<'a> {
 
 impl fmt::Debug for AddressNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressNames").field("threads", &self.threads.len()).finish_non_exhaustive()
+        f.debug_struct("AddressNames")
+            .field("threads", &self.threads.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,7 +103,12 @@ impl<'a> AddressNames<'a> {
             build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),
         });
         let symbolizer = RefCell::new(Symbolizer::new(mappings.collect(), load));
-        AddressNames { objects, threads, statistics, symbolizer }
+        AddressNames {
+            objects,
+            threads,
+            statistics,
+            symbolizer,
+        }
     }
 
     /// Where the instruction at `code` is.
@@ -136,14 +150,19 @@ impl<'a> AddressNames<'a> {
                 member: part_of(&location.path.text, &location.object.name),
                 element: None,
             }),
-            None => (name.place != format!("{addr:#x}"))
-                .then(|| DataLabel { object: name.place, ..DataLabel::default() }),
+            None => (name.place != format!("{addr:#x}")).then(|| DataLabel {
+                object: name.place,
+                ..DataLabel::default()
+            }),
         }
     }
 
     /// A thread's name: what the program calls it and its tid.
     pub fn thread(&self, thread: ThreadId) -> String {
-        let known = self.threads.iter().find(|known| known.start.thread == thread);
+        let known = self
+            .threads
+            .iter()
+            .find(|known| known.start.thread == thread);
         match known {
             Some(known) => format!("{}:{}", known.start.name, known.start.tid),
             None => format!("thread {}", thread.0),
@@ -153,7 +172,11 @@ impl<'a> AddressNames<'a> {
     /// What could not be named, and why.
     pub fn diagnostics(&self) -> Vec<String> {
         let symbolizer = self.symbolizer.borrow();
-        symbolizer.diagnostics().iter().map(|diagnostic| diagnostic.to_string()).collect()
+        symbolizer
+            .diagnostics()
+            .iter()
+            .map(|diagnostic| diagnostic.to_string())
+            .collect()
     }
 
     fn heap_label(&self, object: &HeapObject, addr: u64) -> DataLabel {
@@ -167,7 +190,11 @@ impl<'a> AddressNames<'a> {
             None => (format!("+{offset:#x}"), None),
         };
         DataLabel {
-            object: format!("heap block of {} B from {}", object.size, self.site(&object.stack)),
+            object: format!(
+                "heap block of {} B from {}",
+                object.size,
+                self.site(&object.stack)
+            ),
             object_addr: object.addr,
             object_size: object.size,
             member,
@@ -178,7 +205,9 @@ impl<'a> AddressNames<'a> {
     /// The innermost caller with a source line: allocators and their wrappers rarely have one.
     fn site(&self, stack: &[CodeAddr]) -> String {
         // Return addresses: the call is the instruction before.
-        let mut labels = stack.iter().map(|frame| self.code(CodeAddr(frame.0.saturating_sub(1))));
+        let mut labels = stack
+            .iter()
+            .map(|frame| self.code(CodeAddr(frame.0.saturating_sub(1))));
         let mut first = None;
         let in_source = labels.find(|label| {
             first.get_or_insert(label.function.clone());

@@ -48,20 +48,25 @@ pub(super) fn collect<R: Read>(
     loop {
         let mut batch: Vec<RawChunk> = Vec::with_capacity(BATCH_CHUNKS);
         while batch.len() < BATCH_CHUNKS {
-            let Some(chunk) = reader.next_chunk()? else { break };
+            let Some(chunk) = reader.next_chunk()? else {
+                break;
+            };
             batch.push(chunk);
         }
         let Some(last) = batch.last() else { break };
         let read_bytes = last.offset() + last.stored_len() as u64;
         let decoded: Result<Vec<Decoded>, ReadError> = batch.par_iter().map(decode).collect();
         let decoded = decoded?;
-        shards.par_iter_mut().enumerate().for_each(|(shard, collector)| {
-            for chunk in &decoded {
-                for (access, outcome) in &chunk.shards[shard] {
-                    collector.add(access, outcome);
+        shards
+            .par_iter_mut()
+            .enumerate()
+            .for_each(|(shard, collector)| {
+                for chunk in &decoded {
+                    for (access, outcome) in &chunk.shards[shard] {
+                        collector.add(access, outcome);
+                    }
                 }
-            }
-        });
+            });
         others.extend(decoded.into_iter().flat_map(|chunk| chunk.others));
         progress(read_bytes);
     }
