@@ -1,4 +1,4 @@
-//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`bench`] measures.
+//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures.
 //!
 //! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
 
