@@ -142,8 +142,7 @@ fn unwind(site: Site) -> Stack {
     stack
 }
 
-/// Called for each frame from this library outwards. The context's IP is where the frame will go
-/// on, which its callee keeps just below the frame's CFA... of the callee.
+/// Called for each frame from this library outwards; keeps those from the caller of the allocator on.
 unsafe extern "C" fn visit_frame(context: *mut UnwindContext, argument: *mut c_void) -> c_int {
     // SAFETY: the argument is the stack that `unwind` passes; the context is the unwinder's.
     let (stack, ip, cfa) = unsafe {

@@ -149,14 +149,7 @@ impl Barrier {
             accesses: 0,
         });
         inner.present_count += 1;
-        let time = inner.weave.now();
-        inner.output.record(&Record::ThreadStart(ThreadStart {
-            thread,
-            tid,
-            cpu,
-            time,
-            name,
-        }));
+        inner.record_start(slot, name);
         if let Some(stack) = inner.stacks.remove(&tid) {
             inner.record_stack(thread, stack);
         }
@@ -165,23 +158,13 @@ impl Barrier {
 
     /// The thread has a new name: its start, told again.
     pub(crate) fn rename(&self, vcpu: &Vcpu, name: String) {
-        let mut inner = self.lock();
-        let thread = ThreadId(vcpu.slot.0 as u32);
-        let tid = inner.members[vcpu.slot.0].tid;
-        let (cpu, time) = (inner.weave.cpu(vcpu.slot), inner.weave.now());
-        inner.output.record(&Record::ThreadStart(ThreadStart {
-            thread,
-            tid,
-            cpu,
-            time,
-            name,
-        }));
+        self.lock().record_start(vcpu.slot, name);
     }
 
     /// The new thread `tid` has the stack whose top is `stack`. It may have run already, or not.
     pub(crate) fn has_stack(&self, tid: u32, stack: u64) {
         let mut inner = self.lock();
-        match inner.members.iter().rposition(|member| member.tid == tid) {
+        match inner.slot_of(tid) {
             Some(slot) => inner.record_stack(ThreadId(slot as u32), stack),
             None => drop(inner.stacks.insert(tid, stack)),
         }
@@ -252,13 +235,13 @@ impl Barrier {
         self.lock().awaited_wakes += count;
     }
 
-    /// The program pins the thread `tid` (0: `vcpu`'s own) to the CPUs of a mask; the first that
-    /// the modelled machine has is where it runs from now on.
+    /// The program pins the thread `tid` (0: `vcpu`'s own) to the CPUs of a mask. When that is one
+    /// CPU, and the modelled machine has it, the thread runs there from now on.
     pub(crate) fn pin(&self, vcpu: &Vcpu, tid: u32, mask: &[CpuId]) {
         let mut inner = self.lock();
         let slot = match tid {
             0 => Some(vcpu.slot.0),
-            _ => inner.members.iter().rposition(|member| member.tid == tid),
+            _ => inner.slot_of(tid),
         };
         let cpu_count = inner.weave.machine().topology.cpu_count();
         let cpu = mask.iter().copied().find(|cpu| cpu.index() < cpu_count);
@@ -306,6 +289,11 @@ impl Barrier {
         if let Some(vcpu) = vcpu {
             inner.take_in(vcpu, self.heap);
         }
+        self.end(&mut inner, reason);
+    }
+
+    /// Writes the recording's end and lets every thread go.
+    fn end(&self, inner: &mut Inner, reason: EndReason) {
         inner.finish(reason);
         self.over.store(true, Ordering::Relaxed);
         for member in &inner.members {
@@ -317,11 +305,7 @@ impl Barrier {
     fn round(&self, inner: &mut Inner) {
         inner.weave_all();
         if inner.output.stop_requested() {
-            inner.finish(EndReason::Stopped);
-            self.over.store(true, Ordering::Relaxed);
-            for member in &inner.members {
-                member.host.unpark();
-            }
+            self.end(inner, EndReason::Stopped);
             return;
         }
         inner.release(self.window);
@@ -356,6 +340,22 @@ impl Inner {
         vcpu.events.clear();
         self.members[vcpu.slot.0].accesses = vcpu.accesses;
         self.counters.out_of_range += std::mem::take(&mut vcpu.out_of_range);
+    }
+
+    /// The latest thread with this tid: tids are used again.
+    fn slot_of(&self, tid: u32) -> Option<usize> {
+        self.members.iter().rposition(|member| member.tid == tid)
+    }
+
+    fn record_start(&mut self, slot: Slot, name: String) {
+        let start = ThreadStart {
+            thread: ThreadId(slot.0 as u32),
+            tid: self.members[slot.0].tid,
+            cpu: self.weave.cpu(slot),
+            time: self.weave.now(),
+            name,
+        };
+        self.output.record(&Record::ThreadStart(start));
     }
 
     fn record_stack(&mut self, thread: ThreadId, top: u64) {

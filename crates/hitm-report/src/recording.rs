@@ -2,11 +2,9 @@
 
 use hitm::recording::{AddressNames, Recording};
 use hitm_base::{CodeAddr, Cycles, ThreadId};
+use hitm_coherence::stats::LineStats;
 
 use crate::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
-
-/// The counter of accesses that the recorder dropped.
-const LOST_RECORDS: &str = "lost_records";
 
 impl Names for AddressNames<'_> {
     fn data(&self, addr: u64, size: u8) -> Option<DataName> {
@@ -60,6 +58,8 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
             cycles,
         }
     });
+    let lines = recording.statistics.lines.values();
+    let read: u64 = lines.map(LineStats::access_count).sum();
     let totals = recording.end.map(|end| end.totals).unwrap_or_default();
     RunFacts {
         command: recording.header.args.clone(),
@@ -69,7 +69,8 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         seed: recording.header.seed,
         threads: threads.collect(),
         private_access_count: totals.accesses.saturating_sub(totals.stored_accesses),
-        lost_access_count: recording.counter(LOST_RECORDS),
+        // What the recorder says it wrote and the file does not have.
+        lost_access_count: totals.stored_accesses.saturating_sub(read),
         complete: recording.recovery.is_complete() && recording.end.is_some(),
         diagnostics: recording.diagnostics(),
     }
