@@ -1,0 +1,3 @@
+//! What the simulated tasks do.
+
+pub mod rt_app;

@@ -1,0 +1,277 @@
+//! From text to [`RtApp`]: objects and properties; `events` has what happens in a phase.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::events::{event, micros};
+use super::json::{Document, Entry, entries};
+use super::{
+    DURATION_MAX, EVENTS_MAX, Event, Global, Loops, Phase, Policy, RtApp, RtAppError, SchedParams,
+    THREADS_MAX, Task,
+};
+
+/// Largest CPU number that a file may name.
+const CPU_MAX: u32 = 65_535;
+/// Keys of `global` without an effect here: where rt-app logs, and how it calibrates its loop.
+const GLOBAL_WITHOUT_EFFECT: [&str; 9] = [
+    "calibration",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "io_device",
+    "cumulative_slack",
+];
+
+pub(super) fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
+    let document = Document { text, origin };
+    let root = document.root()?;
+    let mut app = RtApp {
+        global: Global {
+            duration: None,
+            default_policy: Policy::Other,
+            pi_enabled: false,
+            mem_buffer_size_bytes: 4 << 20,
+        },
+        tasks: Vec::new(),
+    };
+    let root = entries(document, "", &root);
+    for entry in &root {
+        match entry.key {
+            "global" => app.global = global(entry)?,
+            // rt-app makes resources where they are named; the object is kept for old files.
+            "resources" | "tasks" => {}
+            _ => return Err(entry.unknown("global, resources or tasks")),
+        }
+    }
+    let tasks = root.iter().find(|entry| entry.key == "tasks");
+    let missing = || document.unexpected(0, "", "no \"tasks\"".into(), "an object of tasks".into());
+    let tasks = tasks.ok_or_else(missing)?.entries()?;
+    let mut budget = Budget::default();
+    for entry in &tasks {
+        app.tasks.push(task(entry, &app.global, &mut budget)?);
+    }
+    check_names(&tasks, &app)?;
+    Ok(app)
+}
+
+/// What may still come, so that a small file makes no large model.
+#[derive(Default)]
+struct Budget {
+    threads: u32,
+    events: usize,
+}
+
+fn global(entry: &Entry<'_, '_>) -> Result<Global, RtAppError> {
+    let mut global = Global {
+        duration: None,
+        default_policy: Policy::Other,
+        pi_enabled: false,
+        mem_buffer_size_bytes: 4 << 20,
+    };
+    for entry in entry.entries()? {
+        match entry.key {
+            "duration" => {
+                let seconds = entry.integer(-1, DURATION_MAX.as_secs() as i64)?;
+                global.duration = u64::try_from(seconds).ok().map(Duration::from_secs);
+            }
+            "default_policy" => global.default_policy = policy(&entry)?,
+            "pi_enabled" => global.pi_enabled = entry.boolean()?,
+            "mem_buffer_size" => {
+                global.mem_buffer_size_bytes = entry.integer(1, 1 << 40)? as u64;
+            }
+            key if GLOBAL_WITHOUT_EFFECT.contains(&key) => {}
+            _ => return Err(entry.unknown("a key of rt-app's global object")),
+        }
+    }
+    Ok(global)
+}
+
+fn policy(entry: &Entry<'_, '_>) -> Result<Policy, RtAppError> {
+    match entry.string()?.as_str() {
+        "SCHED_OTHER" => Ok(Policy::Other),
+        "SCHED_IDLE" => Ok(Policy::Idle),
+        "SCHED_FIFO" => Ok(Policy::Fifo),
+        "SCHED_RR" => Ok(Policy::Rr),
+        "SCHED_DEADLINE" => Err(entry.not_modelled("the deadline class")),
+        _ => Err(entry.expected("SCHED_OTHER, SCHED_IDLE, SCHED_FIFO or SCHED_RR")),
+    }
+}
+
+fn task(entry: &Entry<'_, '_>, global: &Global, budget: &mut Budget) -> Result<Task, RtAppError> {
+    let mut task = Task {
+        name: entry.key.to_owned(),
+        instances: 1,
+        delay: Duration::ZERO,
+        loops: Loops::Forever,
+        sched: SchedParams::default(),
+        phases: Vec::new(),
+    };
+    let mut events = Vec::new();
+    let properties = entry.entries()?;
+    for property in &properties {
+        match property.key {
+            "instance" => {
+                let left = THREADS_MAX - budget.threads;
+                task.instances = property.integer(0, left.into())? as u32;
+            }
+            "delay" => task.delay = micros(property)?,
+            "loop" => task.loops = loops(property)?,
+            "phases" => {
+                for entry in property.entries()? {
+                    task.phases.push(phase(&entry, budget)?);
+                }
+            }
+            _ if sched(property, &mut task.sched)? => {}
+            _ => events.push(one_event(property, budget)?),
+        }
+    }
+    budget.threads += task.instances;
+    if !events.is_empty() {
+        if !task.phases.is_empty() {
+            return Err(entry.expected("either \"phases\" or events, not both"));
+        }
+        task.phases.push(Phase {
+            name: task.name.clone(),
+            loops: Loops::Times(1),
+            sched: SchedParams::default(),
+            events,
+        });
+    }
+    check_endless(entry, &task)?;
+    check_priorities(entry, global, &task)?;
+    Ok(task)
+}
+
+fn phase(entry: &Entry<'_, '_>, budget: &mut Budget) -> Result<Phase, RtAppError> {
+    let mut phase = Phase {
+        name: entry.key.to_owned(),
+        loops: Loops::Times(1),
+        sched: SchedParams::default(),
+        events: Vec::new(),
+    };
+    for property in entry.entries()? {
+        match property.key {
+            "loop" => phase.loops = loops(&property)?,
+            _ if sched(&property, &mut phase.sched)? => {}
+            _ => phase.events.push(one_event(&property, budget)?),
+        }
+    }
+    Ok(phase)
+}
+
+fn one_event(entry: &Entry<'_, '_>, budget: &mut Budget) -> Result<Event, RtAppError> {
+    budget.events += 1;
+    if budget.events > EVENTS_MAX {
+        return Err(entry.unknown(&format!("at most {EVENTS_MAX} events in a file")));
+    }
+    event(entry)
+}
+
+fn loops(entry: &Entry<'_, '_>) -> Result<Loops, RtAppError> {
+    let times = entry.integer(-1, i64::MAX)?;
+    Ok(u64::try_from(times).map_or(Loops::Forever, Loops::Times))
+}
+
+/// Reads a property of the scheduler; false when the key is none.
+fn sched(entry: &Entry<'_, '_>, sched: &mut SchedParams) -> Result<bool, RtAppError> {
+    match entry.key {
+        "policy" => sched.policy = Some(policy(entry)?),
+        "priority" => sched.priority = Some(entry.integer(-20, 99)? as i32),
+        "cpus" => sched.cpus = Some(entry.indices(CPU_MAX)?),
+        "taskgroup" => sched.taskgroup = Some(entry.string()?),
+        "util_min" | "util_max" => return Err(entry.not_modelled("utilisation clamping")),
+        "membind_nodes" | "nodes_membind" => {
+            return Err(entry.not_modelled("binding memory to nodes"));
+        }
+        "dl-runtime" | "dl-period" | "dl-deadline" | "deadline" | "period" => {
+            return Err(entry.not_modelled("the deadline class"));
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// A thread that repeats phases in which no time passes would never let the others run.
+fn check_endless(entry: &Entry<'_, '_>, task: &Task) -> Result<(), RtAppError> {
+    let takes_time = |event: &Event| match event {
+        Event::Run(time) | Event::Runtime(time) | Event::Sleep(time) => !time.is_zero(),
+        Event::Mem(bytes) => *bytes > 0,
+        Event::Timer(_) | Event::Wait(_) | Event::Sync(_) | Event::Barrier(_) | Event::Suspend => {
+            true
+        }
+        _ => false,
+    };
+    let endless_phase = task
+        .phases
+        .iter()
+        .find(|phase| phase.loops == Loops::Forever && !phase.events.iter().any(takes_time));
+    let idle = !task
+        .phases
+        .iter()
+        .any(|phase| phase.events.iter().any(takes_time));
+    if endless_phase.is_some() || (idle && task.loops == Loops::Forever) {
+        return Err(entry.expected(
+            "an event that takes time (run, sleep, timer, ...), since the loop has no end",
+        ));
+    }
+    Ok(())
+}
+
+/// Priorities in the range of their policy, where each phase inherits what it does not state.
+fn check_priorities(entry: &Entry<'_, '_>, global: &Global, task: &Task) -> Result<(), RtAppError> {
+    let mut policy = task.sched.policy.unwrap_or(global.default_policy);
+    let phases = task.phases.iter().map(|phase| &phase.sched);
+    for sched in std::iter::once(&task.sched).chain(phases) {
+        policy = sched.policy.unwrap_or(policy);
+        let range = match policy {
+            Policy::Fifo | Policy::Rr => 1..=99,
+            Policy::Other | Policy::Idle => -20..=19,
+        };
+        if sched
+            .priority
+            .is_some_and(|priority| !range.contains(&priority))
+        {
+            let expected = format!(
+                "priorities from {} to {} for {}",
+                range.start(),
+                range.end(),
+                policy.name()
+            );
+            return Err(entry.expected(&expected));
+        }
+    }
+    Ok(())
+}
+
+/// Names of tasks lead to tasks, and waiting threads can be woken.
+fn check_names(tasks: &[Entry<'_, '_>], app: &RtApp) -> Result<(), RtAppError> {
+    let names: BTreeSet<&str> = app.tasks.iter().map(|task| task.name.as_str()).collect();
+    for (entry, task) in tasks.iter().zip(&app.tasks) {
+        let events = task.phases.iter().flat_map(|phase| &phase.events);
+        for event in events {
+            match event {
+                Event::Resume(name) | Event::Fork(name) if !names.contains(name.as_str()) => {
+                    let (verb, expected) = (verb_of(event), "the name of a task of this file");
+                    return Err(entry.document.unexpected(
+                        jsonc_parser::common::Ranged::start(entry.value),
+                        &entry.path,
+                        format!("{verb} of {name:?}"),
+                        expected.into(),
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn verb_of(event: &Event) -> &'static str {
+    match event {
+        Event::Fork(_) => "fork",
+        _ => "resume",
+    }
+}
