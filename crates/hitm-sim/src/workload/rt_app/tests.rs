@@ -6,7 +6,7 @@ use super::*;
 fn check(text: &str, expected: Expect) {
     let actual = match RtApp::parse(text, "x.json") {
         Ok(app) => format!("{app:#?}\n"),
-        Err(error) => format!("{error}\n"),
+        Err(error) => error.to_string(),
     };
     expected.assert_eq(&actual);
 }
@@ -136,33 +136,23 @@ fn every_event_of_the_tutorial_is_known() {
 fn what_is_not_modelled_is_said() {
     check_task(
         r#""run": 1, "policy": "SCHED_DEADLINE""#,
-        expect![[r#"
-            x.json:1:28: tasks.t.policy: the deadline class is not modelled
-        "#]],
+        expect![[r#"x.json:1:28: tasks.t.policy: the deadline class is not modelled"#]],
     );
     check_task(
         r#""dl-runtime": 5, "run": 1"#,
-        expect![[r#"
-        x.json:1:18: tasks.t.dl-runtime: the deadline class is not modelled
-    "#]],
+        expect![[r#"x.json:1:18: tasks.t.dl-runtime: the deadline class is not modelled"#]],
     );
     check_task(
         r#""iorun": 5"#,
-        expect![[r#"
-        x.json:1:18: tasks.t.iorun: writing to a device (iorun) is not modelled
-    "#]],
+        expect![[r#"x.json:1:18: tasks.t.iorun: writing to a device (iorun) is not modelled"#]],
     );
     check_task(
         r#""util_min": 5, "run": 1"#,
-        expect![[r#"
-        x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled
-    "#]],
+        expect![[r#"x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled"#]],
     );
     check_task(
         r#""membind_nodes": [0], "run": 1"#,
-        expect![[r#"
-        x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled
-    "#]],
+        expect![[r#"x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled"#]],
     );
 }
 
@@ -170,99 +160,91 @@ fn what_is_not_modelled_is_said() {
 fn mistakes_are_named_with_their_place() {
     check(
         "",
-        expect![[r#"
-        x.json:1:1: found nothing, expected an object with "tasks"
-    "#]],
+        expect![[r#"x.json:1:1: found nothing, expected an object with "tasks""#]],
     );
     check(
         "{\n  \"tasks\": [",
-        expect![[r#"
-        x.json:2:12: found no JSON (Unterminated array), expected an rt-app file
-    "#]],
+        expect![[r#"x.json:2:12: found no JSON (Unterminated array), expected an rt-app file"#]],
     );
     check(
         "{}",
-        expect![[r#"
-        x.json:1:1: found no "tasks", expected an object of tasks
-    "#]],
+        expect![[r#"x.json:1:1: found no "tasks", expected an object of tasks"#]],
     );
     check(
         "{\"task\": {}}",
-        expect![[r#"
-        x.json:1:2: task: found the key "task", expected global, resources or tasks
-    "#]],
+        expect![[r#"x.json:1:2: task: found the key "task", expected global, resources or tasks"#]],
     );
     check_task(
         "\n  \"rum\": 5",
-        expect![[r#"
-        x.json:2:3: tasks.t.rum: found the key "rum", expected an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)
-    "#]],
+        expect![[
+            r#"x.json:2:3: tasks.t.rum: found the key "rum", expected an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)"#
+        ]],
     );
     check_task(
         r#""run": -1"#,
-        expect![[r#"
-        x.json:1:25: tasks.t.run: found -1, expected a whole number from 0 to 864000000000
-    "#]],
+        expect![[
+            r#"x.json:1:25: tasks.t.run: found -1, expected a whole number from 0 to 864000000000"#
+        ]],
     );
     check_task(
         r#""run": 1.5"#,
-        expect![[r#"
-        x.json:1:25: tasks.t.run: found 1.5, expected a whole number from 0 to 864000000000
-    "#]],
+        expect![[
+            r#"x.json:1:25: tasks.t.run: found 1.5, expected a whole number from 0 to 864000000000"#
+        ]],
     );
     check_task(
         r#""run": "1ms""#,
-        expect![[r#"
-        x.json:1:25: tasks.t.run: found "1ms", expected a whole number from 0 to 864000000000
-    "#]],
+        expect![[
+            r#"x.json:1:25: tasks.t.run: found "1ms", expected a whole number from 0 to 864000000000"#
+        ]],
     );
     check_task(
         r#""run": 1, "cpus": []"#,
-        expect![[r#"
-        x.json:1:36: tasks.t.cpus: found [], expected a list of whole numbers from 0 to 65535
-    "#]],
+        expect![[
+            r#"x.json:1:36: tasks.t.cpus: found [], expected a list of whole numbers from 0 to 65535"#
+        ]],
     );
     check_task(
         r#""run": 1, "priority": 5, "policy": "SCHED_FIFO", "phases": {"p": {"run": 1}}"#,
-        expect![[r#"
-        x.json:1:17: tasks.t: found {"run": 1, "priority": 5, "policy": "SCH..., expected either "phases" or events, not both
-    "#]],
+        expect![[
+            r#"x.json:1:17: tasks.t: found {"run": 1, "priority": 5, "policy": "SCH..., expected either "phases" or events, not both"#
+        ]],
     );
     check_task(
         r#""run": 1, "priority": 0, "policy": "SCHED_RR""#,
-        expect![[r#"
-            x.json:1:17: tasks.t: found {"run": 1, "priority": 0, "policy": "SCH..., expected priorities from 1 to 99 for SCHED_RR
-        "#]],
+        expect![[
+            r#"x.json:1:17: tasks.t: found {"run": 1, "priority": 0, "policy": "SCH..., expected priorities from 1 to 99 for SCHED_RR"#
+        ]],
     );
     check_task(
         r#""resume": "nobody", "run": 1"#,
-        expect![[r#"
-        x.json:1:17: tasks.t: found resume of "nobody", expected the name of a task of this file
-    "#]],
+        expect![[
+            r#"x.json:1:17: tasks.t: found resume of "nobody", expected the name of a task of this file"#
+        ]],
     );
     check_task(
         r#""timer": {"ref": "x"}"#,
-        expect![[r#"
-        x.json:1:27: tasks.t.timer: found {"ref": "x"}, expected a timer with "ref" and a "period" of at least 1
-    "#]],
+        expect![[
+            r#"x.json:1:27: tasks.t.timer: found {"ref": "x"}, expected a timer with "ref" and a "period" of at least 1"#
+        ]],
     );
     check_task(
         r#""wait": {"ref": "x"}"#,
-        expect![[r#"
-        x.json:1:26: tasks.t.wait: found {"ref": "x"}, expected a condition with "ref" and "mutex"
-    "#]],
+        expect![[
+            r#"x.json:1:26: tasks.t.wait: found {"ref": "x"}, expected a condition with "ref" and "mutex""#
+        ]],
     );
     check_task(
         r#""lock": "m", "unlock": "m""#,
-        expect![[r#"
-        x.json:1:17: tasks.t: found {"lock": "m", "unlock": "m"}, expected an event that takes time (run, sleep, timer, ...), since the loop has no end
-    "#]],
+        expect![[
+            r#"x.json:1:17: tasks.t: found {"lock": "m", "unlock": "m"}, expected an event that takes time (run, sleep, timer, ...), since the loop has no end"#
+        ]],
     );
     check_task(
         r#""run": 1, "instance": 99999999"#,
-        expect![[r#"
-        x.json:1:40: tasks.t.instance: found 99999999, expected a whole number from 0 to 1048576
-    "#]],
+        expect![[
+            r#"x.json:1:40: tasks.t.instance: found 99999999, expected a whole number from 0 to 1048576"#
+        ]],
     );
 }
 
