@@ -5,15 +5,25 @@ use super::*;
 
 fn check(text: &str, expected: Expect) {
     let actual = match RtApp::parse(text, "x.json") {
-        Ok(app) => format!("{app:#?}\n"),
+        Ok(app) => describe(&app),
         Err(error) => error.to_string(),
     };
     expected.assert_eq(&actual);
 }
 
-/// A file whose only task has this body.
-fn check_task(body: &str, expected: Expect) {
-    check(&format!("{{\"tasks\": {{\"t\": {{{body}}}}}}}"), expected);
+/// One line for the whole, each task and each phase.
+fn describe(app: &RtApp) -> String {
+    let mut text = format!("{:?}\n", app.global);
+    for task in &app.tasks {
+        let (name, instances, loops) = (&task.name, task.instances, task.loops);
+        text += &format!("{name} x{instances} after {:?} {loops:?}", task.delay);
+        text += &format!(" {:?}\n", task.sched);
+        for phase in &task.phases {
+            text += &format!("  {} {:?} {:?}\n", phase.name, phase.loops, phase.sched);
+            text += &format!("    {:?}\n", phase.events);
+        }
+    }
+    text
 }
 
 #[test]
@@ -33,87 +43,12 @@ fn a_thread_with_phases_and_properties() {
             }
         }"#,
         expect![[r#"
-            RtApp {
-                global: Global {
-                    duration: Some(
-                        2s,
-                    ),
-                    default_policy: Fifo,
-                    pi_enabled: true,
-                    mem_buffer_size_bytes: 4194304,
-                },
-                tasks: [
-                    Task {
-                        name: "worker",
-                        instances: 3,
-                        delay: 5µs,
-                        loops: Forever,
-                        sched: SchedParams {
-                            policy: None,
-                            priority: Some(
-                                10,
-                            ),
-                            cpus: Some(
-                                [
-                                    1,
-                                    3,
-                                ],
-                            ),
-                            taskgroup: None,
-                        },
-                        phases: [
-                            Phase {
-                                name: "busy",
-                                loops: Times(
-                                    10,
-                                ),
-                                sched: SchedParams {
-                                    policy: None,
-                                    priority: None,
-                                    cpus: None,
-                                    taskgroup: None,
-                                },
-                                events: [
-                                    Run(
-                                        1ms,
-                                    ),
-                                    Run(
-                                        20µs,
-                                    ),
-                                    Timer(
-                                        Timer {
-                                            name: "unique",
-                                            period: 30ms,
-                                            mode: Relative,
-                                        },
-                                    ),
-                                ],
-                            },
-                            Phase {
-                                name: "quiet",
-                                loops: Times(
-                                    1,
-                                ),
-                                sched: SchedParams {
-                                    policy: Some(
-                                        Other,
-                                    ),
-                                    priority: Some(
-                                        -5,
-                                    ),
-                                    cpus: None,
-                                    taskgroup: None,
-                                },
-                                events: [
-                                    Sleep(
-                                        7µs,
-                                    ),
-                                ],
-                            },
-                        ],
-                    },
-                ],
-            }
+            Global { duration: Some(2s), default_policy: Fifo, pi_enabled: true, mem_buffer_size_bytes: 4194304 }
+            worker x3 after 5µs Forever SchedParams { policy: None, priority: Some(10), cpus: Some([1, 3]), taskgroup: None }
+              busy Times(10) SchedParams { policy: None, priority: None, cpus: None, taskgroup: None }
+                [Run(1ms), Run(20µs), Timer(Timer { name: "unique", period: 30ms, mode: Relative })]
+              quiet Times(1) SchedParams { policy: Some(Other), priority: Some(-5), cpus: None, taskgroup: None }
+                [Sleep(7µs)]
         "#]],
     );
 }
@@ -132,39 +67,45 @@ fn every_event_of_the_tutorial_is_known() {
         .assert_eq(&format!("{events:?}"));
 }
 
+/// The errors of tasks with these bodies, one a line.
+fn check_mistakes(bodies: &[&str], expected: Expect) {
+    let error = |body: &&str| {
+        let text = format!("{{\"tasks\": {{\"t\": {{{body}}}}}}}");
+        RtApp::parse(&text, "x.json").expect_err(body).to_string() + "\n"
+    };
+    expected.assert_eq(&bodies.iter().map(error).collect::<String>());
+}
+
 #[test]
 fn what_is_not_modelled_is_said() {
-    check_task(
+    let bodies = [
         r#""run": 1, "policy": "SCHED_DEADLINE""#,
-        expect![[r#"x.json:1:28: tasks.t.policy: the deadline class is not modelled"#]],
-    );
-    check_task(
         r#""dl-runtime": 5, "run": 1"#,
-        expect![[r#"x.json:1:18: tasks.t.dl-runtime: the deadline class is not modelled"#]],
-    );
-    check_task(
         r#""iorun": 5"#,
-        expect![[r#"x.json:1:18: tasks.t.iorun: writing to a device (iorun) is not modelled"#]],
-    );
-    check_task(
         r#""util_min": 5, "run": 1"#,
-        expect![[r#"x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled"#]],
-    );
-    check_task(
         r#""membind_nodes": [0], "run": 1"#,
-        expect![[r#"x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled"#]],
+    ];
+    check_mistakes(
+        &bodies,
+        expect![[r#"
+        x.json:1:28: tasks.t.policy: the deadline class is not modelled
+        x.json:1:18: tasks.t.dl-runtime: the deadline class is not modelled
+        x.json:1:18: tasks.t.iorun: writing to a device (iorun) is not modelled
+        x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled
+        x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled
+    "#]],
     );
 }
 
 #[test]
-fn mistakes_are_named_with_their_place() {
+fn a_document_that_is_no_workload_is_refused() {
     check(
         "",
         expect![[r#"x.json:1:1: found nothing, expected an object with "tasks""#]],
     );
     check(
         "{\n  \"tasks\": [",
-        expect![[r#"x.json:2:12: found no JSON (Unterminated array), expected an rt-app file"#]],
+        expect!["x.json:2:12: found no JSON (Unterminated array), expected an rt-app file"],
     );
     check(
         "{}",
@@ -174,77 +115,40 @@ fn mistakes_are_named_with_their_place() {
         "{\"task\": {}}",
         expect![[r#"x.json:1:2: task: found the key "task", expected global, resources or tasks"#]],
     );
-    check_task(
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    let bodies = [
         "\n  \"rum\": 5",
-        expect![[
-            r#"x.json:2:3: tasks.t.rum: found the key "rum", expected an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)"#
-        ]],
-    );
-    check_task(
         r#""run": -1"#,
-        expect![[
-            r#"x.json:1:25: tasks.t.run: found -1, expected a whole number from 0 to 864000000000"#
-        ]],
-    );
-    check_task(
         r#""run": 1.5"#,
-        expect![[
-            r#"x.json:1:25: tasks.t.run: found 1.5, expected a whole number from 0 to 864000000000"#
-        ]],
-    );
-    check_task(
         r#""run": "1ms""#,
-        expect![[
-            r#"x.json:1:25: tasks.t.run: found "1ms", expected a whole number from 0 to 864000000000"#
-        ]],
-    );
-    check_task(
         r#""run": 1, "cpus": []"#,
-        expect![[
-            r#"x.json:1:36: tasks.t.cpus: found [], expected a list of whole numbers from 0 to 65535"#
-        ]],
-    );
-    check_task(
-        r#""run": 1, "priority": 5, "policy": "SCHED_FIFO", "phases": {"p": {"run": 1}}"#,
-        expect![[
-            r#"x.json:1:17: tasks.t: found {"run": 1, "priority": 5, "policy": "SCH..., expected either "phases" or events, not both"#
-        ]],
-    );
-    check_task(
+        r#""run": 1, "phases": {"p": {"run": 1}}"#,
         r#""run": 1, "priority": 0, "policy": "SCHED_RR""#,
-        expect![[
-            r#"x.json:1:17: tasks.t: found {"run": 1, "priority": 0, "policy": "SCH..., expected priorities from 1 to 99 for SCHED_RR"#
-        ]],
-    );
-    check_task(
         r#""resume": "nobody", "run": 1"#,
-        expect![[
-            r#"x.json:1:17: tasks.t: found resume of "nobody", expected the name of a task of this file"#
-        ]],
-    );
-    check_task(
         r#""timer": {"ref": "x"}"#,
-        expect![[
-            r#"x.json:1:27: tasks.t.timer: found {"ref": "x"}, expected a timer with "ref" and a "period" of at least 1"#
-        ]],
-    );
-    check_task(
         r#""wait": {"ref": "x"}"#,
-        expect![[
-            r#"x.json:1:26: tasks.t.wait: found {"ref": "x"}, expected a condition with "ref" and "mutex""#
-        ]],
-    );
-    check_task(
         r#""lock": "m", "unlock": "m""#,
-        expect![[
-            r#"x.json:1:17: tasks.t: found {"lock": "m", "unlock": "m"}, expected an event that takes time (run, sleep, timer, ...), since the loop has no end"#
-        ]],
-    );
-    check_task(
         r#""run": 1, "instance": 99999999"#,
-        expect![[
-            r#"x.json:1:40: tasks.t.instance: found 99999999, expected a whole number from 0 to 1048576"#
-        ]],
+    ];
+    check_mistakes(
+        &bodies,
+        expect![[r#"
+        x.json:2:3: tasks.t.rum: found the key "rum", expected an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)
+        x.json:1:25: tasks.t.run: found -1, expected a whole number from 0 to 864000000000
+        x.json:1:25: tasks.t.run: found 1.5, expected a whole number from 0 to 864000000000
+        x.json:1:25: tasks.t.run: found "1ms", expected a whole number from 0 to 864000000000
+        x.json:1:36: tasks.t.cpus: found [], expected a list of whole numbers from 0 to 65535
+        x.json:1:17: tasks.t: found {"run": 1, "phases": {"p": {"run": 1}}}, expected either "phases" or events, not both
+        x.json:1:17: tasks.t: found {"run": 1, "priority": 0, "policy": "SCH..., expected priorities from 1 to 99 for SCHED_RR
+        x.json:1:17: tasks.t: found resume of "nobody", expected the name of a task of this file
+        x.json:1:27: tasks.t.timer: found {"ref": "x"}, expected a timer with "ref" and a "period" of at least 1
+        x.json:1:26: tasks.t.wait: found {"ref": "x"}, expected a condition with "ref" and "mutex"
+        x.json:1:17: tasks.t: found {"lock": "m", "unlock": "m"}, expected an event that takes time (run, sleep, timer, ...), since the loop has no end
+        x.json:1:40: tasks.t.instance: found 99999999, expected a whole number from 0 to 1048576
+    "#]],
     );
 }
 
