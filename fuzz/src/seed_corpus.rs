@@ -26,6 +26,7 @@ fn main() -> std::io::Result<()> {
         fs::write(reader.join(format!("changed-{seed}")), &changed)?;
     }
     copy_all("machines", "fuzz/corpus/machine_toml")?;
+    copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
 }
 

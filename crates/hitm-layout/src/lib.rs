@@ -20,6 +20,7 @@ mod demangle;
 mod dwarf;
 mod elf;
 mod error;
+pub mod layout_file;
 mod object_file;
 mod path;
 mod symbolizer;

@@ -1,0 +1,329 @@
+//! What must hold between the members of a structure and between structures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::parse::Reader;
+use super::{FileMember, FileStruct, LayoutFile, LayoutFileError, Storage};
+
+/// Where a structure's keys stand.
+pub(super) struct StructSpans {
+    pub(super) name: Range<usize>,
+    pub(super) align: Range<usize>,
+    pub(super) members: Vec<MemberSpans>,
+}
+
+/// Where a member's keys stand; those that are missing: where the member does.
+pub(super) struct MemberSpans {
+    pub(super) name: Range<usize>,
+    pub(super) offset: Range<usize>,
+    pub(super) size: Range<usize>,
+    pub(super) bit_size: Range<usize>,
+    pub(super) type_name: Range<usize>,
+    pub(super) stride: Range<usize>,
+    pub(super) element_bytes: Range<usize>,
+}
+
+/// Which key of a member is wrong.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Key {
+    Offset,
+    Size,
+    BitSize,
+    Type,
+    Stride,
+    ElementBytes,
+}
+
+impl Key {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Key::Offset => "offset_bytes",
+            Key::Size => "size_bytes",
+            Key::BitSize => "bit_size",
+            Key::Type => "type",
+            Key::Stride => "stride_bytes",
+            Key::ElementBytes => "element_bytes",
+        }
+    }
+}
+
+/// A broken rule, without its place.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) key: Key,
+    pub(super) found: String,
+    pub(super) expected: String,
+}
+
+impl Fault {
+    fn new(key: Key, found: impl Into<String>, expected: impl Into<String>) -> Fault {
+        Fault {
+            key,
+            found: found.into(),
+            expected: expected.into(),
+        }
+    }
+}
+
+/// Checks a file whose members still stand in the order of `spans`.
+pub(super) fn check_file(
+    file: &LayoutFile,
+    spans: &[StructSpans],
+    reader: &Reader<'_>,
+) -> Result<(), LayoutFileError> {
+    let mut by_name = BTreeMap::new();
+    for (read, spans) in file.structs.iter().zip(spans) {
+        if by_name.insert(read.name.as_str(), read).is_some() {
+            let found = format!("a second structure {:?}", read.name);
+            let expected = "each name once";
+            return Err(reader.error(spans.name.clone(), "struct.name", found, expected));
+        }
+        check_members(read, spans, reader)?;
+    }
+    for (read, spans) in file.structs.iter().zip(spans) {
+        for (member, member_spans) in read.members.iter().zip(&spans.members) {
+            let nested = member
+                .type_name
+                .as_deref()
+                .and_then(|name| by_name.get(name));
+            let Some(nested) = nested else { continue };
+            check_nested(read, member, nested)
+                .map_err(|fault| place(fault, read, (member, member_spans), reader))?;
+        }
+    }
+    if let Some((name, way)) = find_cycle(&by_name) {
+        let at = file.structs.iter().position(|read| read.name == name);
+        let span = at.map_or(0..0, |at| spans[at].name.clone());
+        return Err(reader.error(span, name, way, "a structure that does not contain itself"));
+    }
+    Ok(())
+}
+
+fn check_members(
+    read: &FileStruct,
+    spans: &StructSpans,
+    reader: &Reader<'_>,
+) -> Result<(), LayoutFileError> {
+    let mut by_name = BTreeMap::new();
+    for (index, (member, member_spans)) in read.members.iter().zip(&spans.members).enumerate() {
+        if by_name.insert(member.name.as_str(), index).is_some() {
+            let key = format!("{}.members.name", read.name);
+            let found = format!("a second member {:?}", member.name);
+            let span = member_spans.name.clone();
+            return Err(reader.error(span, key, found, "each name once in a structure"));
+        }
+        check_member(read, member)
+            .map_err(|fault| place(fault, read, (member, member_spans), reader))?;
+    }
+    let mut order: Vec<usize> = (0..read.members.len()).collect();
+    order.sort_by_key(|index| (read.members[*index].bit_span(), *index));
+    // Members without bytes (flexible arrays) lie between others and overlap nothing.
+    order.retain(|index| read.members[*index].size_bytes > 0);
+    for pair in order.windows(2) {
+        let (before, after) = (&read.members[pair[0]], &read.members[pair[1]]);
+        if before.bit_span().1 > after.bit_span().0 {
+            let found = format!("{}, inside {:?}", span_text(after), before.name);
+            let expected = format!(
+                "members that do not overlap: {:?} has {}",
+                before.name,
+                span_text(before)
+            );
+            let fault = Fault::new(Key::Offset, found, expected);
+            return Err(place(fault, read, (after, &spans.members[pair[1]]), reader));
+        }
+    }
+    if read
+        .align_bytes
+        .is_some_and(|align| align > MAX_ALIGN_BYTES)
+    {
+        let key = format!("{}.align_bytes", read.name);
+        let expected = format!("at most {MAX_ALIGN_BYTES}");
+        return Err(reader.error(spans.align.clone(), key, read.align().to_string(), expected));
+    }
+    Ok(())
+}
+
+/// A page of 1 MiB: no allocator keeps more.
+const MAX_ALIGN_BYTES: u64 = 1 << 20;
+
+/// What must hold of one member alone.
+fn check_member(read: &FileStruct, member: &FileMember) -> Result<(), Fault> {
+    let end = member.offset_bytes + member.size_bytes;
+    if end > read.size_bytes {
+        let found = format!("{}, which ends at byte {end}", member.size_bytes);
+        let expected = format!("an end within the structure's {} bytes", read.size_bytes);
+        return Err(Fault::new(Key::Size, found, expected));
+    }
+    if let Some(bits) = member.bits
+        && bits.offset + bits.size > member.size_bytes * 8
+    {
+        let found = format!("bits {} to {}", bits.offset, bits.offset + bits.size);
+        let expected = format!(
+            "bits within the {} bytes of the storage unit",
+            member.size_bytes
+        );
+        return Err(Fault::new(Key::BitSize, found, expected));
+    }
+    if let Some(array) = member.array
+        && array.count * array.stride_bytes != member.size_bytes
+    {
+        let found = format!("{} x {} bytes", array.count, array.stride_bytes);
+        let expected = format!("count x stride_bytes = size_bytes = {}", member.size_bytes);
+        return Err(Fault::new(Key::Stride, found, expected));
+    }
+    if let Storage::Inline {
+        stride_bytes: Some(stride),
+    } = member.storage
+        && (member.size_bytes == 0 || !member.size_bytes.is_multiple_of(stride))
+    {
+        let found = stride.to_string();
+        let expected = format!("a divisor of size_bytes = {}", member.size_bytes);
+        return Err(Fault::new(Key::Stride, found, expected));
+    }
+    Ok(())
+}
+
+/// What must hold between a member and the structure that it names as its type.
+pub(super) fn check_nested(
+    outer: &FileStruct,
+    member: &FileMember,
+    nested: &FileStruct,
+) -> Result<(), Fault> {
+    let size = nested.size_bytes;
+    let needs = format!("the {size} bytes of {}", nested.name);
+    match (member.storage, member.array) {
+        (Storage::Pointer { element_bytes, .. }, _) => {
+            return match element_bytes {
+                Some(bytes) if bytes < size => Err(Fault::new(
+                    Key::ElementBytes,
+                    bytes.to_string(),
+                    format!("at least {needs}"),
+                )),
+                _ => Ok(()),
+            };
+        }
+        (
+            Storage::Inline {
+                stride_bytes: Some(stride),
+            },
+            _,
+        ) if stride < size => {
+            return Err(Fault::new(
+                Key::Stride,
+                stride.to_string(),
+                format!("at least {needs}"),
+            ));
+        }
+        (_, Some(array)) if array.stride_bytes < size => {
+            let found = array.stride_bytes.to_string();
+            return Err(Fault::new(Key::Stride, found, format!("at least {needs}")));
+        }
+        (Storage::INLINE, None) if member.size_bytes != size => {
+            return Err(Fault::new(Key::Size, member.size_bytes.to_string(), needs));
+        }
+        _ => {}
+    }
+    let Some(align) = nested.align_bytes else {
+        return Ok(());
+    };
+    let aligned_to = |what: u64| format!("{what}, and {} is aligned to {align}", nested.name);
+    if !member.offset_bytes.is_multiple_of(align) {
+        let expected = format!("a multiple of {align}");
+        return Err(Fault::new(
+            Key::Offset,
+            aligned_to(member.offset_bytes),
+            expected,
+        ));
+    }
+    if outer.align() < align {
+        let found = format!(
+            "a structure aligned to {} around one aligned to {align}",
+            outer.align()
+        );
+        let expected = format!("align_bytes of {} to be at least {align}", outer.name);
+        return Err(Fault::new(Key::Type, found, expected));
+    }
+    match member.array {
+        Some(array) if !array.stride_bytes.is_multiple_of(align) => {
+            let expected = format!("a multiple of {align}");
+            Err(Fault::new(
+                Key::Stride,
+                aligned_to(array.stride_bytes),
+                expected,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A structure that contains itself through nested ones, and the way: `a > b > a`. What is behind a
+/// pointer is not nested.
+pub(super) fn find_cycle<'a>(
+    by_name: &BTreeMap<&'a str, &'a FileStruct>,
+) -> Option<(&'a str, String)> {
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    for start in by_name.keys() {
+        // Depth first; each structure is gone through once, and the trail is where a cycle would be.
+        let mut trail: Vec<(&'a str, usize)> = vec![(start, 0)];
+        let mut on_trail: BTreeSet<&str> = BTreeSet::from([*start]);
+        while let Some((current, next)) = trail.last_mut() {
+            let member = by_name[current].members.get(*next);
+            *next += 1;
+            let Some(member) = member.filter(|_| !done.contains(current)) else {
+                done.insert(current);
+                on_trail.remove(current);
+                trail.pop();
+                continue;
+            };
+            let inner = member
+                .type_name
+                .as_deref()
+                .and_then(|name| by_name.get_key_value(name));
+            let is_inline = matches!(member.storage, Storage::Inline { .. });
+            let Some((inner, _)) = inner.filter(|_| is_inline) else {
+                continue;
+            };
+            if on_trail.contains(inner) {
+                let from = trail
+                    .iter()
+                    .position(|(name, _)| name == inner)
+                    .unwrap_or(0);
+                let way = trail[from..].iter().map(|(name, _)| *name).chain([*inner]);
+                return Some((inner, way.collect::<Vec<_>>().join(" > ")));
+            }
+            if !done.contains(inner) {
+                on_trail.insert(inner);
+                trail.push((inner, 0));
+            }
+        }
+    }
+    None
+}
+
+fn place(
+    fault: Fault,
+    read: &FileStruct,
+    (member, spans): (&FileMember, &MemberSpans),
+    reader: &Reader<'_>,
+) -> LayoutFileError {
+    let span = match fault.key {
+        Key::Offset => &spans.offset,
+        Key::Size => &spans.size,
+        Key::BitSize => &spans.bit_size,
+        Key::Type => &spans.type_name,
+        Key::Stride => &spans.stride,
+        Key::ElementBytes => &spans.element_bytes,
+    };
+    let key = format!("{}.{}.{}", read.name, member.name, fault.key.name());
+    reader.error(span.clone(), key, fault.found, fault.expected)
+}
+
+/// The bytes, or bits, that a member owns.
+fn span_text(member: &FileMember) -> String {
+    let (start, end) = member.bit_span();
+    match member.bits {
+        Some(_) => format!("bits {start} to {end}"),
+        None => format!("bytes {} to {}", start / 8, end / 8),
+    }
+}

@@ -1,0 +1,163 @@
+//! A whole set of structures: a base file with variants laid over it, and the place of any member.
+
+use std::collections::BTreeMap;
+
+use super::check::{check_nested, find_cycle};
+use super::{
+    DEFAULT_ALIGN_BYTES, FileMember, FileStruct, LayoutFile, LayoutFileError, Per, Storage,
+};
+
+/// Structures by name, in which every named type exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutTable {
+    structs: BTreeMap<String, FileStruct>,
+    /// The files that the table was made of, base first.
+    origins: Vec<String>,
+}
+
+/// Where a member is, from the start of the structure that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'t> {
+    /// Bytes from the outer structure's start to the element.
+    pub offset_bytes: u64,
+    /// Bytes of the element.
+    pub size_bytes: u64,
+    /// The member: `per`, `storage` and the like.
+    pub member: &'t FileMember,
+}
+
+impl Place<'_> {
+    /// Bytes from one element to the next, for a member with one element per CPU or node, behind a
+    /// pointer rounded up to the alignment of an element. `bitmap_bytes` is the size of a bitmap
+    /// with one bit per CPU. None where the file does not say how large an element is.
+    pub fn element_stride_bytes(&self, bitmap_bytes: u64) -> Option<u64> {
+        match self.member.storage {
+            Storage::Inline { stride_bytes } => stride_bytes,
+            Storage::Pointer {
+                element_bytes,
+                element_align_bytes,
+            } => {
+                let bitmap = self.member.cpu_bitmap.then_some(bitmap_bytes);
+                let align = element_align_bytes.unwrap_or(DEFAULT_ALIGN_BYTES);
+                Some(element_bytes.or(bitmap)?.next_multiple_of(align))
+            }
+        }
+    }
+
+    /// What the member has one element for each of.
+    pub fn per(&self) -> Option<Per> {
+        self.member.per
+    }
+}
+
+impl LayoutTable {
+    /// The structures of one file. Fails when a member names a type that the file does not have.
+    pub fn new(base: &LayoutFile) -> Result<LayoutTable, LayoutFileError> {
+        LayoutTable {
+            structs: BTreeMap::new(),
+            origins: Vec::new(),
+        }
+        .overlay(base)
+    }
+
+    /// The table with the structures of `variant` in place of those of the same names; new names are
+    /// added. Fails when the structures do not fit together: a type that exists nowhere, a member
+    /// whose size is not that of its new type.
+    pub fn overlay(mut self, variant: &LayoutFile) -> Result<LayoutTable, LayoutFileError> {
+        for replacing in &variant.structs {
+            self.structs
+                .insert(replacing.name.clone(), replacing.clone());
+        }
+        self.origins.push(variant.name.clone());
+        self.check()?;
+        Ok(self)
+    }
+
+    /// The structure of that name.
+    pub fn get(&self, name: &str) -> Option<&FileStruct> {
+        self.structs.get(name)
+    }
+
+    /// All structures, by name.
+    pub fn structs(&self) -> impl Iterator<Item = &FileStruct> {
+        self.structs.values()
+    }
+
+    /// The place of `path` (`cpupri.pri_to_cpu[3].count`) in the structure `name`. A path may end
+    /// at a whole array or structure; it does not go behind pointers.
+    pub fn place(&self, name: &str, path: &str) -> Option<Place<'_>> {
+        let mut current = self.structs.get(name);
+        let mut base = 0;
+        let mut found: Option<Place<'_>> = None;
+        for step in path.split('.') {
+            let (member_name, index) = match step.strip_suffix(']').and_then(|s| s.split_once('['))
+            {
+                Some((head, number)) => (head, Some(number.parse::<u64>().ok()?)),
+                None => (step, None),
+            };
+            let member = current?.get(member_name)?;
+            let (at, size) = match (index, member.array) {
+                (None, _) => (0, member.size_bytes),
+                (Some(index), Some(array)) if index < array.count => {
+                    let nested = member.type_name.as_deref().and_then(|name| self.get(name));
+                    let size = nested.map_or(array.stride_bytes, |nested| nested.size_bytes);
+                    (index * array.stride_bytes, size)
+                }
+                _ => return None,
+            };
+            base += member.offset_bytes + at;
+            found = Some(Place {
+                offset_bytes: base,
+                size_bytes: size,
+                member,
+            });
+            let enters = matches!(member.storage, Storage::Inline { .. })
+                && (index.is_some() || member.array.is_none());
+            let nested = member.type_name.as_deref().filter(|_| enters);
+            current = nested.and_then(|name| self.structs.get(name));
+        }
+        found
+    }
+
+    fn check(&self) -> Result<(), LayoutFileError> {
+        let by_name: BTreeMap<&str, &FileStruct> = self
+            .structs
+            .iter()
+            .map(|(name, read)| (name.as_str(), read))
+            .collect();
+        for read in self.structs.values() {
+            for member in &read.members {
+                let Some(type_name) = &member.type_name else {
+                    continue;
+                };
+                let key = format!("{}.{}", read.name, member.name);
+                let Some(nested) = by_name.get(type_name.as_str()) else {
+                    let found = format!("type {type_name:?}, which no file has");
+                    let expected = "a structure of this file or of the table below it";
+                    return Err(self.error(key, found, expected));
+                };
+                check_nested(read, member, nested).map_err(|fault| {
+                    let key = format!("{key}.{}", fault.key.name());
+                    self.error(key, fault.found, &fault.expected)
+                })?;
+            }
+        }
+        match find_cycle(&by_name) {
+            None => Ok(()),
+            Some((name, way)) => {
+                let expected = "a structure that does not contain itself";
+                Err(self.error(name.to_owned(), way, expected))
+            }
+        }
+    }
+
+    fn error(&self, key: String, found: String, expected: &str) -> LayoutFileError {
+        LayoutFileError {
+            origin: self.origins.join(" + "),
+            place: None,
+            key,
+            found,
+            expected: expected.to_owned(),
+        }
+    }
+}
