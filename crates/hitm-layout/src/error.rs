@@ -47,6 +47,18 @@ pub enum Error {
         /// Why it has no layout.
         cause: TypeFault,
     },
+    /// The type is there, but one of its members cannot be.
+    #[error("{file}: type {name}: member {member}: {cause}")]
+    BadMember {
+        /// The file.
+        file: String,
+        /// The type's name.
+        name: String,
+        /// The member's name, or its type's when it has none.
+        member: String,
+        /// What is wrong with it.
+        cause: TypeFault,
+    },
 }
 
 /// Why a type, or a part of one, has no layout.
@@ -74,6 +86,12 @@ pub enum TypeFault {
     /// The debug information is damaged here.
     #[error("damaged debug information")]
     Damaged,
+    /// A member that lies outside of its structure, in part or in whole.
+    #[error("outside of the structure")]
+    OutOfBounds,
+    /// A member that lies over another one, in something that is no union.
+    #[error("overlaps the member before it")]
+    Overlap,
     /// Not a structure, class or union.
     #[error("not a structure, class or union")]
     NotAggregate,

@@ -266,7 +266,7 @@ impl ObjectFile {
         };
         let store = &self.debug().types;
         if let Some(layout) = store.layout(id) {
-            return Ok(layout.clone());
+            return sound(layout, &file, name);
         }
         let cause = match store.get(store.resolve(id)).kind {
             TypeKind::Broken(fault) => fault,
@@ -446,6 +446,19 @@ impl ObjectFile {
         for message in messages {
             self.note(message);
         }
+    }
+}
+
+/// The layout, unless one of its members cannot be where it is said to be.
+fn sound(layout: &Arc<StructLayout>, file: &str, name: &str) -> Result<Arc<StructLayout>, Error> {
+    match &layout.fault {
+        None => Ok(layout.clone()),
+        Some(fault) => Err(Error::BadMember {
+            file: file.to_owned(),
+            name: name.to_owned(),
+            member: fault.member.to_string(),
+            cause: fault.fault,
+        }),
     }
 }
 

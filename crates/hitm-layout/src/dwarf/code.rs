@@ -8,6 +8,7 @@ mod lines;
 use std::collections::BTreeMap;
 
 use self::lines::LineTable;
+pub(crate) use self::lines::file_names;
 use super::die::{Die, PcRanges, Walker};
 use super::units::{DieRef, Unit, View};
 use crate::demangle::demangle;

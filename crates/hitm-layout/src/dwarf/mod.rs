@@ -5,6 +5,7 @@
 //! Invariant: an index into `units` or `parts` was made by this file.
 
 mod code;
+mod decl;
 mod die;
 mod sections;
 mod units;

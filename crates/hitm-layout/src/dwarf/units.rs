@@ -15,6 +15,7 @@ use gimli::{
     DebugTypesOffset, EndianSlice, LittleEndian, SectionId, UnitHeader, UnitType,
 };
 
+use super::decl::FileNames;
 use super::die::{PcRanges, Walker};
 use super::sections::DebugSections;
 
@@ -90,6 +91,7 @@ pub(crate) struct DwarfFile {
     /// Type units by signature: the entry that the signature stands for.
     signatures: BTreeMap<u64, DieRef>,
     tables: RefCell<BTreeMap<(bool, usize), Arc<Abbreviations>>>,
+    pub(crate) file_names: FileNames,
 }
 
 /// A [`DwarfFile`] while one question is answered.
@@ -114,6 +116,7 @@ impl DwarfFile {
             reach: Vec::new(),
             signatures: BTreeMap::new(),
             tables: RefCell::default(),
+            file_names: FileNames::default(),
         };
         file.list_units(problems);
         file.read_roots(problems);

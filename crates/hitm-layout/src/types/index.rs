@@ -101,11 +101,15 @@ fn read_unit(view: &View<'_>, number: u32, entries: &mut Vec<(u64, DieRef)>) -> 
     Ok(())
 }
 
-const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+pub(super) const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn hash_from(seed: u64, text: &str) -> u64 {
+    hash_bytes(seed, text.as_bytes())
+}
 
 /// FNV-1a: small, and the same on every machine.
-fn hash_from(seed: u64, text: &str) -> u64 {
-    text.bytes().fold(seed, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+pub(super) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }

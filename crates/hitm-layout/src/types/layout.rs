@@ -1,8 +1,11 @@
 //! The layout of a structure, in pahole's words: holes, padding, cache-line boundaries.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::TypeId;
+use crate::TypeFault;
 
 /// What the source calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +31,21 @@ pub enum MemberKind {
     Variant,
 }
 
+/// Where the source declares a type or a member.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Decl {
+    /// The source file, as the compiler was given it, below its directory.
+    pub file: Arc<str>,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for Decl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
 /// One member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
@@ -43,6 +61,27 @@ pub struct Member {
     pub bit_size: u64,
     /// What kind of member it is.
     pub kind: MemberKind,
+    /// Where the source declares it, if that is known.
+    pub decl: Option<Decl>,
+}
+
+/// What says which variant of a Rust enum is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discriminant {
+    /// Bits from the start of the enum.
+    pub bit_offset: u64,
+    /// Bits that it takes.
+    pub bit_size: u64,
+    /// The variants, in the order of the source: each with the values that stand for it. The
+    /// variant without values is there when no other one's value is (Rust's niches).
+    pub variants: Vec<(Arc<str>, Vec<RangeInclusive<u128>>)>,
+}
+
+/// Why a member has no sound place, or a type no layout that can be trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemberFault {
+    pub(crate) member: Arc<str>,
+    pub(crate) fault: TypeFault,
 }
 
 impl Member {
@@ -90,6 +129,15 @@ pub struct StructLayout {
     pub alignment: Option<u64>,
     /// The members, by offset; those of one offset in the order of the source.
     pub members: Vec<Member>,
+    /// Where the source defines it, if that is known.
+    pub decl: Option<Decl>,
+    /// Virtual C++ base classes, by name. Each object knows where they are, the type does not: their
+    /// bytes show as padding, or as holes of a class that is derived further.
+    pub virtual_bases: Vec<Arc<str>>,
+    /// What tells the variants of a Rust enum apart.
+    pub discriminant: Option<Discriminant>,
+    /// The first member that was left out, or that cannot be where it is.
+    pub(crate) fault: Option<MemberFault>,
     /// Between members, and before the first: by offset.
     holes: Vec<Hole>,
     padding_bits: u64,
@@ -122,6 +170,10 @@ impl StructLayout {
             size,
             alignment,
             members,
+            decl: None,
+            virtual_bases: Vec::new(),
+            discriminant: None,
+            fault: None,
             holes,
             padding_bits: (size * 8).saturating_sub(covered),
         }
@@ -193,6 +245,7 @@ mod tests {
             bit_offset,
             bit_size,
             kind: MemberKind::Field,
+            decl: None,
         }
     }
 

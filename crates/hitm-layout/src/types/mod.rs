@@ -13,7 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use index::TypeIndex;
-pub use layout::{AggregateKind, CachelineBoundary, Hole, Member, MemberKind, StructLayout};
+pub(crate) use layout::MemberFault;
+pub use layout::{
+    AggregateKind, CachelineBoundary, Decl, Discriminant, Hole, Member, MemberKind, StructLayout,
+};
 pub(crate) use read::TypeReader;
 
 use crate::TypeFault;

@@ -1,20 +1,17 @@
 //! Reads types from DWARF entries, each once, when first asked for.
 
+mod members;
+
 use std::sync::Arc;
 
 use gimli::{AttributeValue, DwTag};
 
-use super::{
-    AggregateKind, MAX_SIZE, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore,
-};
+use super::{AggregateKind, MAX_SIZE, TypeId, TypeKind, TypeStore};
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Slice, Unit, View, Walker};
 
 /// How many pointers, qualifiers and typedefs a name is composed from.
 const MAX_NAME_HOPS: usize = 32;
-
-/// Members of one structure; a structure with more is [`TypeFault::TooMany`].
-const MAX_MEMBERS: usize = 1 << 16;
 
 /// Dimensions of one array.
 const MAX_DIMENSIONS: usize = 16;
@@ -178,13 +175,9 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         };
         let own_name = die.get(gimli::DW_AT_name);
         let own_name = own_name.and_then(|value| self.view.text(unit, die.at.unit, value));
-        let layout = StructLayout::new(
-            own_name.map(Arc::from),
-            kind,
-            size,
-            die.u64(gimli::DW_AT_alignment),
-            members,
-        );
+        let alignment = die.u64(gimli::DW_AT_alignment);
+        let mut layout = members.layout(own_name.map(Arc::from), kind, size, alignment);
+        layout.decl = self.view.decl(unit, die);
         let name = name_at(self.view, die.at);
         let kind = TypeKind::Aggregate(Arc::new(layout));
         self.store.add(&name, Some(size), kind)
@@ -195,123 +188,6 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         let signature = die.get(gimli::DW_AT_signature)?;
         self.view.target(die.at.unit, signature)
     }
-
-    fn read_members(
-        &mut self,
-        unit: &Unit<'a>,
-        die: &Die<'a>,
-        struct_size: u64,
-    ) -> Result<Vec<Member>, TypeFault> {
-        let mut entries = Vec::new();
-        let read = for_each_member(unit, die.at, |entry| {
-            entries.push(entry);
-            entries.len() <= MAX_MEMBERS
-        });
-        if read.is_err() {
-            return Err(TypeFault::Damaged);
-        }
-        if entries.len() > MAX_MEMBERS {
-            return Err(TypeFault::TooMany);
-        }
-        let mut members = Vec::with_capacity(entries.len());
-        for entry in &entries {
-            members.extend(self.read_member(unit, entry, struct_size));
-        }
-        Ok(members)
-    }
-
-    /// A member, unless it is a static one or its place is only known at run time.
-    fn read_member(
-        &mut self,
-        unit: &Unit<'a>,
-        entry: &MemberEntry<'a>,
-        struct_size: u64,
-    ) -> Option<Member> {
-        let die = &entry.die;
-        if die.flag(gimli::DW_AT_declaration) || die.flag(gimli::DW_AT_external) {
-            return None;
-        }
-        let type_id = self.type_of(die)?;
-        let member_type = self.store.get(type_id);
-        let place = bit_place(die, member_type.size)?;
-        let in_bounds = place.offset.checked_add(place.size)? <= struct_size.checked_mul(8)?;
-        if !in_bounds {
-            return None;
-        }
-        let kind = match die.tag {
-            gimli::DW_TAG_inheritance => MemberKind::Base,
-            _ if place.is_bit_field => MemberKind::BitField,
-            _ if entry.in_variant => MemberKind::Variant,
-            _ => MemberKind::Field,
-        };
-        let name = die.get(gimli::DW_AT_name);
-        let name = name.and_then(|value| self.view.text(unit, die.at.unit, value));
-        let name = match name {
-            // Rust's tuples have members `__0`, `__1`: written `.0`, `.1`.
-            Some(name) if is_rust(self.view, die.at.unit) => match name.strip_prefix("__") {
-                Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => Some(number.into()),
-                _ => Some(name),
-            },
-            None if entry.is_discriminant => Some(String::from("discriminant")),
-            other => other,
-        };
-        self.store.name_bytes += name.as_ref().map_or(0, String::len);
-        Some(Member {
-            name: name.filter(|name| !name.is_empty()).map(Arc::from),
-            type_id,
-            type_name: self.store.get(type_id).name.clone(),
-            bit_offset: place.offset,
-            bit_size: place.size,
-            kind,
-        })
-    }
-}
-
-/// A member as found in the debug information.
-struct MemberEntry<'a> {
-    die: Die<'a>,
-    in_variant: bool,
-    is_discriminant: bool,
-}
-
-/// Where a member is, in bits.
-struct BitPlace {
-    offset: u64,
-    size: u64,
-    is_bit_field: bool,
-}
-
-/// The place of a member, from any of the three ways that DWARF 2 to 5 have of saying it. Zero-width
-/// bit-fields and places that need a running program (virtual bases) have none.
-fn bit_place(die: &Die<'_>, type_size: Option<u64>) -> Option<BitPlace> {
-    let byte_offset = match die.get(gimli::DW_AT_data_member_location) {
-        None => 0,
-        Some(AttributeValue::Exprloc(_) | AttributeValue::Block(_)) => return None,
-        Some(value) => value.udata_value()?,
-    };
-    let base = byte_offset.checked_mul(8)?;
-    let Some(bit_size) = die.u64(gimli::DW_AT_bit_size) else {
-        return Some(BitPlace {
-            offset: base,
-            size: type_size.unwrap_or(0).checked_mul(8)?,
-            is_bit_field: false,
-        });
-    };
-    let offset = if let Some(from_start) = die.u64(gimli::DW_AT_data_bit_offset) {
-        from_start.checked_add(base)?
-    } else if let Some(from_top) = die.u64(gimli::DW_AT_bit_offset) {
-        // DWARF 3 counts from the most significant bit of the storage unit.
-        let storage = die.u64(gimli::DW_AT_byte_size).or(type_size)?;
-        let top = base.checked_add(storage.checked_mul(8)?)?;
-        top.checked_sub(from_top)?.checked_sub(bit_size)?
-    } else {
-        base
-    };
-    (bit_size > 0).then_some(BitPlace {
-        offset,
-        size: bit_size,
-        is_bit_field: true,
-    })
 }
 
 /// Calls `take` for each direct child until it answers false.
@@ -341,50 +217,6 @@ fn for_each_child<'a>(
             },
         ) {
             break;
-        }
-    }
-    Ok(())
-}
-
-/// Calls `take` for each member and base class until it answers false. The parts of a Rust enum
-/// (a part with the discriminant and the variants, each with a member) count as members.
-fn for_each_member<'a>(
-    unit: &Unit<'a>,
-    parent: DieRef,
-    mut take: impl FnMut(MemberEntry<'a>) -> bool,
-) -> gimli::Result<()> {
-    let mut walker = Walker::new(unit, Some(parent.offset))?;
-    // The depth of variant parts and variants that the walk is in: members below others are nested
-    // types' own.
-    let mut own_depth = 1;
-    while let Some(step) = walker.next()? {
-        own_depth = own_depth.min(step.depth.max(1));
-        if step.depth != own_depth {
-            continue;
-        }
-        match step.tag {
-            gimli::DW_TAG_variant_part | gimli::DW_TAG_variant => own_depth += 1,
-            gimli::DW_TAG_member | gimli::DW_TAG_inheritance => {
-                let mut attributes = Vec::new();
-                walker.read(&mut attributes)?;
-                let die = Die {
-                    at: DieRef {
-                        unit: parent.unit,
-                        offset: step.offset,
-                    },
-                    tag: step.tag,
-                    attributes,
-                };
-                let entry = MemberEntry {
-                    die,
-                    in_variant: step.depth >= 3,
-                    is_discriminant: step.depth == 2,
-                };
-                if !take(entry) {
-                    break;
-                }
-            }
-            _ => {}
         }
     }
     Ok(())
@@ -430,6 +262,12 @@ fn qualifier(tag: DwTag) -> Option<&'static str> {
 
 fn is_rust(view: &View<'_>, unit: u32) -> bool {
     view.file.root(unit).language == gimli::DW_LANG_Rust.0
+}
+
+/// C++, and languages that are not known to keep the bytes of members apart.
+fn is_cpp(view: &View<'_>, unit: u32) -> bool {
+    let language = view.file.root(unit).language;
+    language == 0 || !(is_c(view, unit) || is_rust(view, unit))
 }
 
 fn is_c(view: &View<'_>, unit: u32) -> bool {

@@ -1,6 +1,8 @@
 //! Line tables.
 
-use gimli::{DebugLineOffset, IncompleteLineProgram};
+use std::sync::Arc;
+
+use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
 
 use crate::dwarf::die::attr_text;
 use crate::dwarf::units::{Slice, Unit, View};
@@ -100,7 +102,37 @@ pub(super) fn file_name(
     file: u64,
 ) -> Option<String> {
     let program = program(view, unit, number).ok()??;
+    path_of(view, unit, number, program.header(), file)
+}
+
+/// The paths of the first `most` files of the unit's line table, by the numbers that entries use.
+pub(crate) fn file_names(
+    view: &View<'_>,
+    unit: &Unit<'_>,
+    number: u32,
+    most: usize,
+) -> gimli::Result<Vec<Option<Arc<str>>>> {
+    let Some(program) = program(view, unit, number)? else {
+        return Ok(Vec::new());
+    };
     let header = program.header();
+    // Before version 5 files are numbered from 1.
+    let first = usize::from(header.version() < 5);
+    let count = (header.file_names().len() + first).min(most);
+    let names = (0..count).map(|file| {
+        let path = path_of(view, unit, number, header, file as u64);
+        path.map(Arc::from)
+    });
+    Ok(names.collect())
+}
+
+fn path_of<'a>(
+    view: &View<'a>,
+    unit: &Unit<'a>,
+    number: u32,
+    header: &LineProgramHeader<Slice<'a>>,
+    file: u64,
+) -> Option<String> {
     let entry = header.file(file)?;
     let dwarf = view.dwarf_of(number);
     let name = attr_text(dwarf, unit, entry.path_name())?;
