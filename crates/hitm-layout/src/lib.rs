@@ -36,6 +36,6 @@ pub use object_file::ObjectFile;
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{
-    AggregateKind, CachelineBoundary, Decl, Discriminant, Hole, Member, MemberKind, StructLayout,
-    Type, TypeId, TypeKind, TypeStore,
+    AggregateKind, CachelineBoundary, Decl, Discriminant, ForcedAlignments, Hole, Member,
+    MemberKind, StructLayout, Type, TypeId, TypeKind, TypeStore,
 };

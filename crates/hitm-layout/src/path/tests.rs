@@ -33,6 +33,7 @@ impl Builder {
                 type_name: part.name.clone(),
                 bit_offset: *bit_offset,
                 bit_size: bits.unwrap_or(part.size.unwrap_or(0) * 8),
+                alignment: None,
                 decl: None,
                 kind: bits.map_or(MemberKind::Field, |_| MemberKind::BitField),
             }

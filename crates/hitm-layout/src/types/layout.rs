@@ -55,10 +55,14 @@ pub struct Member {
     pub type_id: TypeId,
     /// The type's name.
     pub type_name: Arc<str>,
-    /// Bits from the start of the structure. Bit 0 of a byte is its least significant one.
+    /// Bits from the start of the structure. Bit 0 of a byte is its least significant one; in files
+    /// for big-endian processors its most significant one.
     pub bit_offset: u64,
     /// Bits that it takes; 0 for a flexible array, and where the type has no layout.
     pub bit_size: u64,
+    /// The alignment in bytes that the debug information says the source demands for it. BTF never
+    /// says; [`super::TypeStore::forced_alignments`] infers.
+    pub alignment: Option<u64>,
     /// What kind of member it is.
     pub kind: MemberKind,
     /// Where the source declares it, if that is known.
@@ -125,7 +129,7 @@ pub struct StructLayout {
     pub kind: AggregateKind,
     /// Bytes.
     pub size: u64,
-    /// The alignment that the source demands, if it demands one.
+    /// The alignment in bytes that the debug information says the source demands.
     pub alignment: Option<u64>,
     /// The members, by offset; those of one offset in the order of the source.
     pub members: Vec<Member>,
@@ -244,6 +248,7 @@ mod tests {
             type_name: Arc::from("int"),
             bit_offset,
             bit_size,
+            alignment: None,
             kind: MemberKind::Field,
             decl: None,
         }

@@ -5,18 +5,23 @@
 //! [`TypeStore::MAX_DEPTH`], so that recursion over parts is safe; a size fits in 63 bits.
 //! Pointers do not refer to what they point at, which is what keeps recursive types finite.
 
+mod alignment;
+mod dwarf_name;
 mod index;
 mod layout;
+mod name;
 mod read;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use alignment::ForcedAlignments;
 pub(crate) use index::TypeIndex;
 pub(crate) use layout::MemberFault;
 pub use layout::{
     AggregateKind, CachelineBoundary, Decl, Discriminant, Hole, Member, MemberKind, StructLayout,
 };
+pub(crate) use name::TypeName;
 pub(crate) use read::TypeReader;
 
 use crate::TypeFault;
@@ -35,7 +40,24 @@ pub struct Type {
     pub size: Option<u64>,
     /// What it is made of.
     pub kind: TypeKind,
+    /// Bytes: an object of this type begins at a multiple of it. A power of two. What the debug
+    /// information does not say is inferred ([`TypeStore::forced_alignments`]).
+    pub alignment: u64,
+    /// Bytes of the name before what is declared.
+    slot: usize,
     depth: u8,
+}
+
+impl Type {
+    /// What declares `name` to be of this type, in C's syntax: `void (*name)(int)`, `long name[4]`.
+    pub fn declare(&self, name: &str) -> String {
+        name::declare(&self.name, self.slot, name)
+    }
+
+    /// The two parts of the type's name between which what is declared stands.
+    pub fn name_around(&self) -> (&str, &str) {
+        self.name.split_at(self.slot)
+    }
 }
 
 /// What a type is made of.
@@ -128,7 +150,13 @@ impl TypeStore {
     }
 
     /// Adds a type. One that breaks a limit is added as broken, with its name.
-    pub(crate) fn add(&mut self, name: &str, size: Option<u64>, kind: TypeKind) -> TypeId {
+    pub(crate) fn add(
+        &mut self,
+        name: impl Into<TypeName>,
+        size: Option<u64>,
+        kind: TypeKind,
+    ) -> TypeId {
+        let TypeName { text, slot } = name.into();
         let deepest = match &kind {
             TypeKind::Array { element, .. } => self.get(*element).depth,
             TypeKind::Alias(target) => self.get(*target).depth,
@@ -155,18 +183,21 @@ impl TypeStore {
         if let TypeKind::Aggregate(layout) = &kind {
             self.member_count += layout.members.len();
         }
-        self.name_bytes += name.len();
+        self.name_bytes += text.len();
+        let alignment = alignment::of(self, size, &kind);
         let id = TypeId(self.types.len() as u32);
         self.types.push(Type {
-            name: Arc::from(name),
+            name: Arc::from(text),
             size,
             kind,
+            alignment,
+            slot,
             depth,
         });
         id
     }
 
-    pub(crate) fn add_broken(&mut self, name: &str, fault: TypeFault) -> TypeId {
+    pub(crate) fn add_broken(&mut self, name: impl Into<TypeName>, fault: TypeFault) -> TypeId {
         self.add(name, None, TypeKind::Broken(fault))
     }
 
@@ -188,18 +219,16 @@ impl TypeStore {
 
     /// An array of `element`, named as C does: `long[4][8]`.
     pub(crate) fn add_array(&mut self, element: TypeId, count: Option<u64>) -> TypeId {
-        let mut innermost = element;
-        let mut dimensions = dimension(count);
-        while let TypeKind::Array { element, count } = self.get(innermost).kind {
-            dimensions.push_str(&dimension(count));
-            innermost = element;
-        }
-        let name = format!("{}{dimensions}", self.get(innermost).name);
+        let (before, after) = self.get(element).name_around();
+        let name = TypeName {
+            text: format!("{before}{}{after}", dimension(count)),
+            slot: before.len(),
+        };
         let size = self.get(element).size.zip(count);
         match size.map(|(size, count)| size.checked_mul(count)) {
-            Some(None) => self.add_broken(&name, TypeFault::TooLarge),
-            Some(size) => self.add(&name, size, TypeKind::Array { element, count }),
-            None => self.add(&name, None, TypeKind::Array { element, count }),
+            Some(None) => self.add_broken(name, TypeFault::TooLarge),
+            Some(size) => self.add(name, size, TypeKind::Array { element, count }),
+            None => self.add(name, None, TypeKind::Array { element, count }),
         }
     }
 }

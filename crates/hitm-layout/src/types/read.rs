@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use gimli::{AttributeValue, DwTag};
 
+use super::dwarf_name::{is_alias, name_at};
 use super::{AggregateKind, MAX_SIZE, TypeId, TypeKind, TypeStore};
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Slice, Unit, View, Walker};
-
-/// How many pointers, qualifiers and typedefs a name is composed from.
-const MAX_NAME_HOPS: usize = 32;
 
 /// Dimensions of one array.
 const MAX_DIMENSIONS: usize = 16;
@@ -73,7 +71,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
             }
         }
         let name = name_at(self.view, at);
-        self.store.add_broken(&name, fault)
+        self.store.add_broken(name, fault)
     }
 
     fn read_die(&mut self, unit: &Unit<'a>, die: &Die<'a>) -> TypeId {
@@ -81,14 +79,14 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         let size = die.u64(gimli::DW_AT_byte_size);
         match die.tag {
             gimli::DW_TAG_base_type | gimli::DW_TAG_unspecified_type => {
-                self.store.add(&name(), size, TypeKind::Base)
+                self.store.add(name(), size, TypeKind::Base)
             }
             gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_reference_type
             | gimli::DW_TAG_rvalue_reference_type
             | gimli::DW_TAG_ptr_to_member_type => {
                 let size = size.unwrap_or_else(|| u64::from(unit.header.address_size()));
-                self.store.add(&name(), Some(size), TypeKind::Pointer)
+                self.store.add(name(), Some(size), TypeKind::Pointer)
             }
             gimli::DW_TAG_enumeration_type => self.read_enum(die, size),
             gimli::DW_TAG_structure_type
@@ -115,7 +113,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         match size {
             Some(_) => {
                 let name = name_at(self.view, die.at);
-                self.store.add(&name, size, TypeKind::Enum)
+                self.store.add(name, size, TypeKind::Enum)
             }
             None => self.broken(die.at, TypeFault::DeclarationOnly),
         }
@@ -127,7 +125,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         };
         let name = name_at(self.view, die.at);
         let size = self.store.get(target).size;
-        self.store.add(&name, size, TypeKind::Alias(target))
+        self.store.add(name, size, TypeKind::Alias(target))
     }
 
     fn read_array(&mut self, unit: &Unit<'a>, die: &Die<'a>) -> TypeId {
@@ -180,7 +178,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         layout.decl = self.view.decl(unit, die);
         let name = name_at(self.view, die.at);
         let kind = TypeKind::Aggregate(Arc::new(layout));
-        self.store.add(&name, Some(size), kind)
+        self.store.add(name, Some(size), kind)
     }
 
     /// A declaration of a type that a type unit defines.
@@ -242,96 +240,5 @@ fn attr_number(value: AttributeValue<Slice<'_>>) -> Option<u64> {
     match value {
         AttributeValue::Sdata(number) => u64::try_from(number).ok(),
         other => other.udata_value(),
-    }
-}
-
-fn is_alias(tag: DwTag) -> bool {
-    tag == gimli::DW_TAG_typedef || tag == gimli::DW_TAG_template_alias || qualifier(tag).is_some()
-}
-
-/// The word for a qualifier.
-fn qualifier(tag: DwTag) -> Option<&'static str> {
-    match tag {
-        gimli::DW_TAG_const_type => Some("const"),
-        gimli::DW_TAG_volatile_type => Some("volatile"),
-        gimli::DW_TAG_atomic_type => Some("_Atomic"),
-        gimli::DW_TAG_restrict_type => Some("restrict"),
-        _ => None,
-    }
-}
-
-fn is_rust(view: &View<'_>, unit: u32) -> bool {
-    view.file.root(unit).language == gimli::DW_LANG_Rust.0
-}
-
-/// C++, and languages that are not known to keep the bytes of members apart.
-fn is_cpp(view: &View<'_>, unit: u32) -> bool {
-    let language = view.file.root(unit).language;
-    language == 0 || !(is_c(view, unit) || is_rust(view, unit))
-}
-
-fn is_c(view: &View<'_>, unit: u32) -> bool {
-    matches!(
-        gimli::DwLang(view.file.root(unit).language),
-        gimli::DW_LANG_C
-            | gimli::DW_LANG_C89
-            | gimli::DW_LANG_C99
-            | gimli::DW_LANG_C11
-            | gimli::DW_LANG_C17
-            // dwz's shared units name no language; what is shared most is C.
-            | gimli::DwLang(0)
-    )
-}
-
-/// The name of a type as its language writes it, composed along pointers and qualifiers.
-pub(super) fn name_at(view: &View<'_>, start: DieRef) -> String {
-    let mut front = String::new();
-    let mut back = String::new();
-    let mut next = Some(start);
-    for _ in 0..MAX_NAME_HOPS {
-        let Some(at) = next else {
-            return format!("{front}void{back}");
-        };
-        let Some((unit, die)) = view.fetch(at) else {
-            return format!("{front}(damaged){back}");
-        };
-        let own = die.get(gimli::DW_AT_name);
-        let own = own.and_then(|value| view.text(&unit, at.unit, value));
-        match die.tag {
-            gimli::DW_TAG_pointer_type if own.is_none() => back.insert_str(0, " *"),
-            gimli::DW_TAG_reference_type => back.insert_str(0, " &"),
-            gimli::DW_TAG_rvalue_reference_type => back.insert_str(0, " &&"),
-            gimli::DW_TAG_array_type => back.insert_str(0, "[]"),
-            gimli::DW_TAG_subroutine_type => return format!("{front}(function){back}"),
-            gimli::DW_TAG_ptr_to_member_type => back.insert_str(0, " ::*"),
-            tag => match (qualifier(tag), own) {
-                (Some(word), _) if back.is_empty() => {
-                    front.push_str(word);
-                    front.push(' ');
-                }
-                (Some(word), _) => back = format!(" {word}{back}"),
-                (None, Some(own)) => return format!("{front}{}{own}{back}", keyword(view, &die)),
-                (None, None) => {
-                    return format!("{front}{}(anonymous){back}", keyword(view, &die));
-                }
-            },
-        }
-        let value = die.get(gimli::DW_AT_type);
-        next = value.and_then(|value| view.target(at.unit, value));
-    }
-    format!("{front}(…){back}")
-}
-
-/// `struct `, `union ` or `enum ` where the language wants it, and before what has no name.
-fn keyword(view: &View<'_>, die: &Die<'_>) -> &'static str {
-    if die.get(gimli::DW_AT_name).is_some() && !is_c(view, die.at.unit) {
-        return "";
-    }
-    match die.tag {
-        gimli::DW_TAG_structure_type => "struct ",
-        gimli::DW_TAG_class_type => "class ",
-        gimli::DW_TAG_union_type => "union ",
-        gimli::DW_TAG_enumeration_type => "enum ",
-        _ => "",
     }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use gimli::{AttributeValue, Operation};
 
-use super::{TypeReader, is_cpp, is_rust};
+use super::TypeReader;
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Slice, Unit, Walker};
+use crate::types::dwarf_name::{is_cpp, is_rust};
 use crate::types::{
     AggregateKind, Discriminant, Member, MemberFault, MemberKind, StructLayout, TypeId, TypeKind,
     TypeStore,
@@ -115,6 +116,7 @@ impl<'a> TypeReader<'_, '_, 'a> {
             type_name,
             bit_offset: place.offset,
             bit_size: place.size,
+            alignment: die.u64(gimli::DW_AT_alignment),
             kind,
             decl: self.view.decl(unit, die),
         });

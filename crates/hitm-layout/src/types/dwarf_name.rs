@@ -1,0 +1,184 @@
+//! The name of a type as its language writes it, composed from DWARF entries.
+
+use gimli::{AttributeValue, DwTag};
+
+use super::name::{Declarator, TypeName};
+use crate::dwarf::{Die, DieRef, Slice, View, Walker};
+
+/// How many pointers, qualifiers, dimensions and functions a name is composed from.
+const MAX_HOPS: usize = 32;
+
+/// How deep functions may stand in the parameters of functions.
+const MAX_NESTING: usize = 4;
+
+/// Parameters that one name is composed from, those of functions in parameters included. Beyond, the
+/// list of parameters is `…`.
+const MAX_PARAMETERS: usize = 64;
+
+/// The name of a type as its language writes it, composed along pointers and qualifiers.
+pub(crate) fn name_at(view: &View<'_>, start: DieRef) -> TypeName {
+    let mut left = MAX_PARAMETERS;
+    compose(view, start, 0, &mut left)
+}
+
+/// `left`: parameters that may still be looked at.
+fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> TypeName {
+    let mut declarator = Declarator::default();
+    let mut front = String::new();
+    let mut next = Some(start);
+    for _ in 0..MAX_HOPS {
+        let Some(at) = next else {
+            return declarator.finish(&format!("{front}void"));
+        };
+        let Some((unit, die)) = view.fetch(at) else {
+            return declarator.finish(&format!("{front}(damaged)"));
+        };
+        let own = die.get(gimli::DW_AT_name);
+        let own = own.and_then(|value| view.text(&unit, at.unit, value));
+        match die.tag {
+            gimli::DW_TAG_pointer_type if own.is_none() => declarator.pointer("*"),
+            gimli::DW_TAG_reference_type => declarator.pointer("&"),
+            gimli::DW_TAG_rvalue_reference_type => declarator.pointer("&&"),
+            gimli::DW_TAG_array_type => declarator.array("[]"),
+            gimli::DW_TAG_subroutine_type => {
+                let list = parameters(view, &die, nesting, left).unwrap_or_else(|| "…".to_owned());
+                declarator.function(&list);
+            }
+            gimli::DW_TAG_ptr_to_member_type => declarator.pointer("::*"),
+            tag => match (qualifier(tag), own) {
+                (Some(word), _) if is_of_pointer(view, &die) => declarator.qualifier(word),
+                (Some(word), _) => {
+                    front.push_str(word);
+                    front.push(' ');
+                }
+                (None, Some(own)) => {
+                    return declarator.finish(&format!("{front}{}{own}", keyword(view, &die)));
+                }
+                (None, None) => {
+                    let word = keyword(view, &die);
+                    return declarator.finish(&format!("{front}{word}(anonymous)"));
+                }
+            },
+        }
+        next = type_of(view, &die);
+    }
+    declarator.finish(&format!("{front}(…)"))
+}
+
+fn type_of(view: &View<'_>, die: &Die<'_>) -> Option<DieRef> {
+    view.target(die.at.unit, die.get(gimli::DW_AT_type)?)
+}
+
+/// Whether a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is a pointer.
+fn is_of_pointer(view: &View<'_>, die: &Die<'_>) -> bool {
+    let mut next = type_of(view, die);
+    for _ in 0..MAX_HOPS {
+        let Some((_, die)) = next.and_then(|at| view.fetch(at)) else {
+            return false;
+        };
+        if qualifier(die.tag).is_none() {
+            return die.tag == gimli::DW_TAG_pointer_type && die.get(gimli::DW_AT_name).is_none();
+        }
+        next = type_of(view, &die);
+    }
+    false
+}
+
+/// The parameters of a function, or nothing when they would make the name too long.
+fn parameters(
+    view: &View<'_>,
+    function: &Die<'_>,
+    nesting: usize,
+    left: &mut usize,
+) -> Option<String> {
+    if nesting >= MAX_NESTING {
+        return None;
+    }
+    let unit = view.unit(function.at.unit).ok()?;
+    let mut walker = Walker::new(&unit, Some(function.at.offset)).ok()?;
+    let mut list = String::new();
+    let mut attributes = Vec::new();
+    while let Some(step) = walker.next().ok()? {
+        if step.depth != 1 {
+            continue;
+        }
+        let name = match step.tag {
+            gimli::DW_TAG_formal_parameter => {
+                *left = left.checked_sub(1)?;
+                walker.read(&mut attributes).ok()?;
+                let mut found = attributes.iter();
+                let of_type = found.find(|attribute| attribute.name() == gimli::DW_AT_type)?;
+                let at = view.target(function.at.unit, of_type.value())?;
+                compose(view, at, nesting + 1, left).text
+            }
+            gimli::DW_TAG_unspecified_parameters => "...".to_owned(),
+            _ => continue,
+        };
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        list.push_str(&name);
+    }
+    let is_prototype = matches!(
+        function.get(gimli::DW_AT_prototyped),
+        Some(AttributeValue::<Slice<'_>>::Flag(true))
+    );
+    Some(if list.is_empty() && is_prototype {
+        "void".to_owned()
+    } else {
+        list
+    })
+}
+
+/// Whether an entry only gives another name or a qualifier to a type.
+pub(super) fn is_alias(tag: DwTag) -> bool {
+    tag == gimli::DW_TAG_typedef || tag == gimli::DW_TAG_template_alias || qualifier(tag).is_some()
+}
+
+/// The word for a qualifier.
+fn qualifier(tag: DwTag) -> Option<&'static str> {
+    match tag {
+        gimli::DW_TAG_const_type => Some("const"),
+        gimli::DW_TAG_volatile_type => Some("volatile"),
+        gimli::DW_TAG_atomic_type => Some("_Atomic"),
+        gimli::DW_TAG_restrict_type => Some("restrict"),
+        _ => None,
+    }
+}
+
+pub(super) fn is_rust(view: &View<'_>, unit: u32) -> bool {
+    view.file.root(unit).language == gimli::DW_LANG_Rust.0
+}
+
+/// C++, and languages that are not known to keep the bytes of members apart.
+pub(super) fn is_cpp(view: &View<'_>, unit: u32) -> bool {
+    let language = view.file.root(unit).language;
+    language == 0 || !(is_c(view, unit) || is_rust(view, unit))
+}
+
+fn is_c(view: &View<'_>, unit: u32) -> bool {
+    matches!(
+        gimli::DwLang(view.file.root(unit).language),
+        gimli::DW_LANG_C
+            | gimli::DW_LANG_C89
+            | gimli::DW_LANG_C99
+            | gimli::DW_LANG_C11
+            | gimli::DW_LANG_C17
+            // dwz's shared units name no language; what is shared most is C.
+            | gimli::DwLang(0)
+    )
+}
+
+/// `struct `, `union ` or `enum ` where the language wants it, and before what has no name.
+fn keyword(view: &View<'_>, die: &Die<'_>) -> &'static str {
+    if die.get(gimli::DW_AT_name).is_some() && !is_c(view, die.at.unit) {
+        return "";
+    }
+    match die.tag {
+        gimli::DW_TAG_structure_type => "struct ",
+        gimli::DW_TAG_class_type => "class ",
+        gimli::DW_TAG_union_type => "union ",
+        gimli::DW_TAG_enumeration_type => "enum ",
+        _ => "",
+    }
+}
