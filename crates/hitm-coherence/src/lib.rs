@@ -10,3 +10,4 @@ pub mod replay;
 pub mod services;
 pub mod sharing;
 pub mod stats;
+pub mod tree;

@@ -34,6 +34,16 @@ impl Services {
         }
     }
 
+    /// No line is served before this time; `Cycles::MAX` when no line has waiters. It may be early,
+    /// never late.
+    #[inline]
+    pub fn next_time(&self) -> Cycles {
+        match self.heap.peek() {
+            Some(Reverse((time, _))) => *time,
+            None => Cycles::MAX,
+        }
+    }
+
     /// Takes the earliest service before `end`, if there is one. The caller serves the line and
     /// notes it again.
     #[inline]

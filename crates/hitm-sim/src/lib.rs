@@ -1,4 +1,14 @@
-//! The scheduler on a priced memory: workloads, a model of the kernel, and the engine that runs them.
+//! Kernel code in virtual time on a priced memory.
+//!
+//! A simulated CPU runs ordinary async Rust; each access to shared memory is an await whose price
+//! the coherence engine sets, and whose value is real: stale masks and lost races happen as they do
+//! in Linux.
+//!
+//! - [`engine`]: time, CPUs, memory, interrupts. Knows no scheduler. Start there.
+//! - [`layout`]: which member lies where, as data.
+//! - [`workload`]: what runs.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod engine;
+pub mod layout;
 pub mod workload;

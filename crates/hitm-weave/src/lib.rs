@@ -8,11 +8,9 @@
 
 mod placement;
 mod thread;
-mod tree;
 mod weave;
 
 pub use hitm_coherence::core::Position;
 pub use placement::{Placement, PlacementError};
 pub use thread::{ThreadEvent, ThreadTotals};
-pub use tree::WinnerTree;
 pub use weave::{Slot, Weave};

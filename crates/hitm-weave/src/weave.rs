@@ -7,9 +7,9 @@ use hitm_coherence::core::{Head, PendingStore, Position, STORE_FORWARD_LATENCY};
 use hitm_coherence::directory::{Ask, Capacity, Directory, Grant, LineId};
 use hitm_coherence::queue::Request;
 use hitm_coherence::services::Services;
+use hitm_coherence::tree::WinnerTree;
 
 use crate::thread::{Blocked, Next, Thread, ThreadEvent, ThreadTotals};
-use crate::tree::WinnerTree;
 
 /// A thread's place in a [`Weave`], in order of [`Weave::add_thread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -60,6 +60,18 @@ impl WinnerTree {
         (leaf, self.keys[leaf])
     }
 
+    /// The least key of all leaves but `leaf`; `Cycles::MAX` when there is no other.
+    #[inline]
+    pub fn min_except(&self, leaf: usize) -> Cycles {
+        let mut node = self.keys.len() + leaf;
+        let mut least = Cycles::MAX;
+        while node > 1 {
+            least = least.min(self.keys[self.winners[node ^ 1] as usize]);
+            node /= 2;
+        }
+        least
+    }
+
     fn grow(&mut self, slots: usize) {
         self.keys.resize(slots, Cycles::MAX);
         self.winners = (0..2 * slots)
@@ -112,6 +124,9 @@ mod tests {
                 let least = *plain.iter().min().unwrap();
                 let first = plain.iter().position(|key| *key == least).unwrap();
                 prop_assert_eq!(tree.min(), (first, Cycles(least)));
+                let others = (0..plain.len()).filter(|other| *other != leaf);
+                let second = others.map(|other| Cycles(plain[other])).min();
+                prop_assert_eq!(tree.min_except(leaf), second.unwrap_or(Cycles::MAX));
             }
         }
     }

@@ -1,0 +1,423 @@
+//! Objects in simulated memory: where the allocator puts them, and the places of their members.
+//!
+//! Small objects come from power-of-two size classes and share pages with their like on the same
+//! NUMA node, as with the kernel's `kmalloc` (mm/slab_common.c, v6.12; also 96 and 192 bytes): that
+//! is why the bitmaps of a small machine share lines and those of a large one do not. Larger
+//! objects start on a page.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hitm_base::CpuId;
+
+use super::config::SimError;
+use super::memory::Place;
+use super::profile::MemberKey;
+use super::run::Engine;
+use crate::layout::{Layouts, Member, Per, Storage, StructLayout};
+
+const PAGE_BYTES: u64 = 4096;
+/// Where simulated memory begins; only its being a page boundary matters.
+const BASE: u64 = 0x1000_0000;
+
+/// One object of a struct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    type_name: String,
+    addr: u64,
+    home: CpuId,
+}
+
+/// The places of one member of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Field {
+    /// The pointer in the struct, when the value lies behind one.
+    pub pointer: Option<Place>,
+    /// The places by NUMA node or CPU, one group when the member exists once. In a group: the
+    /// elements of an array, or the words of a bitmap.
+    pub groups: Vec<Vec<Place>>,
+}
+
+impl Field {
+    /// The place of a member that has one word.
+    pub fn only(&self) -> Place {
+        self.groups[0][0]
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slab {
+    next: u64,
+    end: u64,
+}
+
+/// Gives objects their addresses and members their places.
+#[derive(Debug)]
+pub struct Arena {
+    engine: Rc<Engine>,
+    layouts: Layouts,
+    next_page: u64,
+    /// By (size class, node).
+    slabs: BTreeMap<(u64, u16), Slab>,
+    fields: BTreeMap<(u64, String), Field>,
+}
+
+/// One resolved step of a path.
+struct Target<'l> {
+    member: &'l Member,
+    index: Option<u64>,
+    addr: u64,
+    offset_bytes: u64,
+}
+
+impl Arena {
+    /// An empty arena over the memory of `engine`.
+    pub fn new(engine: Rc<Engine>, layouts: Layouts) -> Arena {
+        Arena {
+            engine,
+            layouts,
+            next_page: BASE,
+            slabs: BTreeMap::new(),
+            fields: BTreeMap::new(),
+        }
+    }
+
+    /// The layouts in use.
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// A new object on the node of `home`.
+    pub fn allocate(&mut self, type_name: &str, home: CpuId) -> Result<Object, SimError> {
+        let layout = self.layout(type_name)?;
+        let (size, align) = (layout.size_bytes, layout.align_bytes);
+        Ok(Object {
+            type_name: type_name.to_owned(),
+            addr: self.allocate_bytes(size, align, home),
+            home,
+        })
+    }
+
+    /// The places of the member at `path` (`a.b[3].c`); the same path gives the same places.
+    pub fn field(&mut self, object: &Object, path: &str) -> Result<Field, SimError> {
+        let key = (object.addr, path.to_owned());
+        if let Some(field) = self.fields.get(&key) {
+            return Ok(field.clone());
+        }
+        let layouts = std::mem::take(&mut self.layouts);
+        let target = resolve(&layouts, object, path);
+        let field = target.map(|target| self.make_field(object, path, &target));
+        self.layouts = layouts;
+        let field = field?;
+        self.fields.insert(key, field.clone());
+        Ok(field)
+    }
+
+    /// The place of a member that has one word.
+    pub fn place(&mut self, object: &Object, path: &str) -> Result<Place, SimError> {
+        Ok(self.field(object, path)?.only())
+    }
+
+    fn layout(&self, type_name: &str) -> Result<&StructLayout, SimError> {
+        self.layouts.get(type_name).ok_or_else(|| SimError::Layout {
+            type_name: type_name.to_owned(),
+            problem: "the model needs this struct and the table does not have it".to_owned(),
+        })
+    }
+
+    fn make_field(&mut self, object: &Object, path: &str, target: &Target<'_>) -> Field {
+        let member = target.member;
+        let homes = self.homes(object, member);
+        let is_indexed_group = member.per.is_some() && target.index.is_some();
+        let (pointer, element_bytes, element_align) = match member.storage {
+            Storage::Inline => (None, 0, 0),
+            Storage::Pointer {
+                element_bytes,
+                element_align_bytes,
+            } => {
+                let key = self.key(object, path, target.offset_bytes);
+                let place = self.engine.place(target.addr, object.home, key);
+                (Some(place), element_bytes, element_align_bytes)
+            }
+        };
+        let per_group = self.elements_of_group(member, target.index.is_some());
+        let mut groups = Vec::new();
+        for (number, home) in homes.iter().enumerate() {
+            let number = number as u64;
+            if is_indexed_group && target.index != Some(number) {
+                continue;
+            }
+            let group = if pointer.is_some() {
+                let (elements, stride) = per_group;
+                let bytes = if element_bytes == 0 {
+                    elements * stride
+                } else {
+                    element_bytes.max(elements * stride.min(element_bytes))
+                };
+                let addr = self.allocate_bytes(bytes, element_align, *home);
+                let key = self.key(object, &format!("{path}->"), 0);
+                self.places(&key, addr, per_group, *home)
+            } else {
+                let first = if is_indexed_group {
+                    0
+                } else {
+                    target.index.unwrap_or(0)
+                };
+                let skipped = number * group_stride(member, homes.len() as u64)
+                    + first * element_stride(member, homes.len() as u64);
+                let key = self.key(object, path, target.offset_bytes + skipped);
+                self.places(&key, target.addr + skipped, per_group, *home)
+            };
+            groups.push(group);
+        }
+        Field { pointer, groups }
+    }
+
+    /// How many words a group has, and the bytes from one to the next.
+    fn elements_of_group(&self, member: &Member, is_indexed: bool) -> (u64, u64) {
+        let cpus = self.engine.machine().topology.cpu_count() as u64;
+        if member.is_cpu_bits {
+            return (cpus.div_ceil(64), 8);
+        }
+        let groups = match member.per {
+            None => 1,
+            Some(Per::Cpu) => cpus,
+            Some(Per::Node) => self.engine.machine().topology.node_count() as u64,
+        };
+        if member.count <= 1 || (is_indexed && member.per.is_none()) {
+            return (1, 8);
+        }
+        (member.count, element_stride(member, groups))
+    }
+
+    /// A CPU of the node that each group lies on.
+    fn homes(&self, object: &Object, member: &Member) -> Vec<CpuId> {
+        let topology = &self.engine.machine().topology;
+        match member.per {
+            None => vec![object.home],
+            Some(Per::Cpu) => topology.cpus().collect(),
+            Some(Per::Node) => {
+                let first = |node| topology.cpus().find(|cpu| topology.node_of(*cpu) == node);
+                let nodes = 0..topology.node_count() as u16;
+                nodes.filter_map(first).collect()
+            }
+        }
+    }
+
+    fn places(
+        &self,
+        key: &MemberKey,
+        addr: u64,
+        (count, stride): (u64, u64),
+        home: CpuId,
+    ) -> Vec<Place> {
+        let place = |number| self.engine.place(addr + number * stride, home, key.clone());
+        (0..count).map(place).collect()
+    }
+
+    fn key(&self, object: &Object, path: &str, offset_bytes: u64) -> MemberKey {
+        MemberKey {
+            type_name: object.type_name.clone(),
+            path: path.to_owned(),
+            offset_bytes,
+        }
+    }
+
+    fn allocate_bytes(&mut self, size: u64, align: u64, home: CpuId) -> u64 {
+        let node = self.engine.machine().topology.node_of(home);
+        let class = size_class(size.max(align).max(8));
+        if class > PAGE_BYTES / 2 {
+            return self.pages(class);
+        }
+        let slab = self.slabs.get(&(class, node)).copied();
+        let mut slab = match slab {
+            Some(slab) if slab.next + class <= slab.end => slab,
+            _ => {
+                let next = self.pages(PAGE_BYTES);
+                Slab {
+                    next,
+                    end: next + PAGE_BYTES,
+                }
+            }
+        };
+        let addr = slab.next.next_multiple_of(align.max(1));
+        slab.next = addr + class;
+        self.slabs.insert((class, node), slab);
+        addr
+    }
+
+    fn pages(&mut self, bytes: u64) -> u64 {
+        let addr = self.next_page;
+        self.next_page += bytes.next_multiple_of(PAGE_BYTES);
+        addr
+    }
+}
+
+fn size_class(size: u64) -> u64 {
+    match size {
+        65..=96 => 96,
+        129..=192 => 192,
+        _ => size.next_power_of_two(),
+    }
+}
+
+/// Bytes from one node's or CPU's elements to the next one's.
+fn group_stride(member: &Member, groups: u64) -> u64 {
+    if member.stride_bytes > 0 && member.count <= 1 {
+        member.stride_bytes
+    } else {
+        member.size_bytes / groups.max(1)
+    }
+}
+
+/// Bytes from one element of an array to the next.
+fn element_stride(member: &Member, groups: u64) -> u64 {
+    if member.stride_bytes > 0 {
+        member.stride_bytes
+    } else {
+        member.size_bytes / (member.count.max(1) * groups.max(1))
+    }
+}
+
+fn resolve<'l>(layouts: &'l Layouts, object: &Object, path: &str) -> Result<Target<'l>, SimError> {
+    let mut type_name = object.type_name.as_str();
+    let mut offset_bytes = 0;
+    let mut steps = path.split('.').peekable();
+    while let Some(step) = steps.next() {
+        let (name, index) = parse_step(step);
+        let problem = |problem: String| SimError::Layout {
+            type_name: type_name.to_owned(),
+            problem,
+        };
+        let layout = layouts
+            .get(type_name)
+            .ok_or_else(|| problem(format!("not in the table, needed for {path}")))?;
+        let member = layout
+            .member(name)
+            .ok_or_else(|| problem(format!("no member {name}, which the model uses")))?;
+        if member.count.max(1) <= index.unwrap_or(0) && member.per.is_none() {
+            return Err(problem(format!(
+                "{name} has {} elements, the model uses number {}",
+                member.count,
+                index.unwrap_or(0)
+            )));
+        }
+        offset_bytes += member.offset_bytes;
+        if steps.peek().is_none() {
+            return Ok(Target {
+                member,
+                index,
+                addr: object.addr + offset_bytes,
+                offset_bytes,
+            });
+        }
+        offset_bytes += index.unwrap_or(0) * element_stride(member, 1);
+        type_name = member
+            .type_name
+            .as_deref()
+            .ok_or_else(|| problem(format!("{name} is no struct, but the model uses {path}")))?;
+    }
+    unreachable!("a path has at least one step")
+}
+
+/// `name` or `name[index]`. Paths are written in the model, not in input.
+fn parse_step(step: &str) -> (&str, Option<u64>) {
+    match step.strip_suffix(']').and_then(|step| step.split_once('[')) {
+        Some((name, index)) => {
+            let index = index.parse().expect("the model writes numbers as indices");
+            (name, Some(index))
+        }
+        None => (step, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::Cycles;
+    use hitm_coherence::directory::Capacity;
+
+    use super::*;
+    use crate::engine::EngineConfig;
+
+    /// Addresses of the lines and offsets of all words of a field on a machine of 480 CPUs in six
+    /// nodes.
+    fn field_of(members: Vec<Member>, path: &str) -> Field {
+        let text = hitm_base::machine::preset("xeon-480").unwrap();
+        let machine = hitm_base::Machine::from_toml(text, "xeon-480").unwrap();
+        let engine = Engine::new(&EngineConfig {
+            machine,
+            capacity: Capacity::Infinite,
+            seed: 1,
+            scenario_hash: 0,
+            end: Cycles(1),
+            events_max: 1,
+            sites: &["test"],
+        });
+        let vector = StructLayout::new(
+            "vector",
+            16,
+            8,
+            vec![Member::plain("count", 0, 4), Member::cpumask("mask", 8)],
+        );
+        let layouts = Layouts::new([vector, StructLayout::new("thing", 512, 64, members)]);
+        let mut arena = Arena::new(engine, layouts);
+        let object = arena.allocate("thing", CpuId(0)).unwrap();
+        arena.field(&object, path).unwrap()
+    }
+
+    fn shape(field: &Field) -> Vec<Vec<(usize, u8)>> {
+        let groups = field.groups.iter();
+        groups
+            .map(|group| {
+                let places = group.iter();
+                places
+                    .map(|place| (place.line().index(), place.offset()))
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_element_of_a_nested_array_lies_at_its_stride() {
+        let vectors = Member::nested("vectors", 56, 16 * 20, "vector").array(20);
+        let field = field_of(vec![vectors.clone()], "vectors[0].count");
+        assert_eq!(shape(&field), [[(0, 56)]]);
+        let field = field_of(vec![vectors], "vectors[3].count");
+        assert_eq!(shape(&field), [[(0, 40)]]);
+    }
+
+    #[test]
+    fn a_cpumask_is_a_pointer_and_eight_words_elsewhere() {
+        let field = field_of(vec![Member::cpumask("mask", 48)], "mask");
+        assert_eq!(field.pointer.map(|place| place.offset()), Some(48));
+        let words: Vec<(usize, u8)> = (0..8).map(|word| (1, word * 8)).collect();
+        assert_eq!(shape(&field), [words]);
+    }
+
+    #[test]
+    fn a_member_per_node_has_a_group_for_each() {
+        let count = Member {
+            per: Some(Per::Node),
+            stride_bytes: 64,
+            ..Member::plain("count", 64, 6 * 64)
+        };
+        let field = field_of(vec![count], "count");
+        let lines: Vec<Vec<(usize, u8)>> = (0..6).map(|node| vec![(node, 0)]).collect();
+        assert_eq!(shape(&field), lines);
+    }
+
+    #[test]
+    fn what_a_layout_lacks_is_named() {
+        let layouts = Layouts::new([StructLayout::new("thing", 8, 8, vec![])]);
+        let object = Object {
+            type_name: "thing".to_owned(),
+            addr: BASE,
+            home: CpuId(0),
+        };
+        let problem = resolve(&layouts, &object, "rto_mask").err().unwrap();
+        assert_eq!(
+            problem.to_string(),
+            "layout of struct thing: no member rto_mask, which the model uses"
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! One simulated CPU: its clock, why it waits, its interrupts and its store buffer.
+
+use hitm_base::machine::CoreModel;
+use hitm_base::{CpuId, Cycles};
+use hitm_coherence::directory::LineId;
+
+use super::memory::{Op, Place, Site};
+use super::store_buffer::StoreBuffer;
+
+/// An interrupt vector; of several that are due the lowest number is taken first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Vector(pub u8);
+
+/// Vectors that a CPU has: 0 to 7.
+pub const VECTORS: usize = 8;
+
+/// What a CPU's time is spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// User code.
+    User,
+    /// Kernel code of a task.
+    Kernel,
+    /// Kernel code that waits for a lock.
+    Spin,
+    /// Interrupt handlers.
+    Irq,
+    /// Nothing to do.
+    Idle,
+}
+
+/// How many modes there are.
+pub(super) const MODES: usize = 5;
+
+/// A kernel stack: the future of a task or of a CPU's interrupt handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StackId(pub(super) u32);
+
+/// Why the instruction stream of a CPU does not go on before `resume_at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It is ahead of the others, or has just switched stacks.
+    Sync,
+    /// It runs code without accesses.
+    Run,
+    /// Its access has been served and completes then.
+    Served,
+    /// Its request waits in a line's queue.
+    Queue,
+    /// A locked operation waits for older stores.
+    Drain,
+    /// A store waits for room in the store buffer.
+    Full,
+    /// Independent loads are under way.
+    Joined,
+    /// It spins on a line of which it has a copy.
+    Parked(LineId),
+    /// It has nothing to run but interrupts.
+    Off,
+}
+
+impl Wait {
+    /// Whether an interrupt may be taken while the wait lasts.
+    pub(super) fn is_interruptible(self) -> bool {
+        matches!(self, Wait::Sync | Wait::Run | Wait::Parked(_) | Wait::Off)
+    }
+
+    /// Whether an interrupt may be taken at its end, before the code goes on.
+    pub(super) fn may_be_interrupted_at_end(self) -> bool {
+        self.is_interruptible() || self == Wait::Served
+    }
+}
+
+/// What an interrupt handler found on the CPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interrupted {
+    pub(super) wait: Wait,
+    /// Time that the wait still has to last.
+    pub(super) left: Cycles,
+    pub(super) result: u64,
+    pub(super) mode: Mode,
+}
+
+/// An access that waits for its line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    pub(super) place: Place,
+    pub(super) op: Op,
+    pub(super) site: Site,
+    pub(super) issued: Cycles,
+}
+
+/// Loads of one line among independent ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JoinGroup {
+    pub(super) first: Place,
+    pub(super) site: Site,
+    /// Range of the results that the line holds.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) issued: Cycles,
+}
+
+/// Independent loads of a CPU.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Join {
+    pub(super) words: Vec<u32>,
+    pub(super) results: Vec<u64>,
+    pub(super) next: usize,
+    pub(super) groups: Vec<JoinGroup>,
+    /// Groups whose request waits in a line's queue.
+    pub(super) queued_count: usize,
+    /// When those that are under way complete.
+    pub(super) known: Vec<Cycles>,
+}
+
+impl Join {
+    pub(super) fn start(&mut self, places: &[Place]) {
+        self.words.clear();
+        self.words.extend(places.iter().map(|place| place.word));
+        self.results.clear();
+        self.results.resize(places.len(), 0);
+        self.next = 0;
+        self.groups.clear();
+        self.queued_count = 0;
+        self.known.clear();
+    }
+}
+
+/// No CPU, at the end of a list of parked ones.
+pub(super) const NO_CPU: u16 = u16::MAX;
+
+#[derive(Debug)]
+pub(super) struct Cpu {
+    /// Local time of the instruction stream.
+    pub(super) clock: Cycles,
+    pub(super) wait: Wait,
+    pub(super) resume_at: Cycles,
+    /// When the store buffer has something to do.
+    pub(super) drain_at: Cycles,
+    pub(super) buffer: StoreBuffer,
+    /// The cache is busy committing stores until then.
+    pub(super) commit_free_at: Cycles,
+    pub(super) request: Option<Request>,
+    pub(super) result: u64,
+    /// What an interrupt left of a span of work.
+    pub(super) run_left: Cycles,
+    pub(super) join: Join,
+    /// Next CPU that is parked on the same line.
+    pub(super) parked_next: u16,
+    pub(super) stack: Option<StackId>,
+    pub(super) irq_stack: Option<StackId>,
+    pub(super) irqs_on: bool,
+    pub(super) interrupted: Option<Interrupted>,
+    /// When interrupts were switched on or off last.
+    pub(super) irqs_since: Cycles,
+    pub(super) irqs_off_max: Cycles,
+    /// When each vector arrives.
+    pub(super) irq_at: [Cycles; VECTORS],
+    /// The earliest of them.
+    irq_due: Cycles,
+    pub(super) mode: Mode,
+    mode_since: Cycles,
+    mode_sums: [i64; MODES],
+}
+
+impl Cpu {
+    pub(super) fn new(core: &CoreModel) -> Cpu {
+        Cpu {
+            clock: Cycles::ZERO,
+            wait: Wait::Off,
+            resume_at: Cycles::MAX,
+            drain_at: Cycles::MAX,
+            buffer: StoreBuffer::new(usize::from(core.store_buffer_entries)),
+            commit_free_at: Cycles::ZERO,
+            request: None,
+            result: 0,
+            run_left: Cycles::ZERO,
+            join: Join::default(),
+            parked_next: NO_CPU,
+            stack: None,
+            irq_stack: None,
+            irqs_on: true,
+            interrupted: None,
+            irqs_since: Cycles::ZERO,
+            irqs_off_max: Cycles::ZERO,
+            irq_at: [Cycles::MAX; VECTORS],
+            irq_due: Cycles::MAX,
+            mode: Mode::Idle,
+            mode_since: Cycles::ZERO,
+            mode_sums: [0; MODES],
+        }
+    }
+
+    /// When the next interrupt is taken, if the CPU is in a state to take it.
+    pub(super) fn irq_time(&self) -> Cycles {
+        if self.irqs_on && self.irq_due < Cycles::MAX {
+            self.irq_due.max(self.irqs_since)
+        } else {
+            Cycles::MAX
+        }
+    }
+
+    /// When the CPU does something.
+    pub(super) fn key(&self) -> Cycles {
+        let stream = if self.wait.is_interruptible() {
+            self.resume_at.min(self.irq_time())
+        } else {
+            self.resume_at
+        };
+        stream.min(self.drain_at)
+    }
+
+    /// Which stack the CPU is on.
+    pub(super) fn current_stack(&self) -> Option<StackId> {
+        if self.interrupted.is_some() {
+            self.irq_stack
+        } else {
+            self.stack
+        }
+    }
+
+    pub(super) fn set_irq(&mut self, vector: Vector, at: Cycles) {
+        self.irq_at[usize::from(vector.0)] = at;
+        self.irq_due = self.irq_at.into_iter().min().unwrap_or(Cycles::MAX);
+    }
+
+    /// The lowest vector that has arrived by `now`.
+    pub(super) fn take_irq(&mut self, now: Cycles) -> Option<Vector> {
+        let index = self.irq_at.iter().position(|at| *at <= now)?;
+        let vector = Vector(index as u8);
+        self.set_irq(vector, Cycles::MAX);
+        Some(vector)
+    }
+
+    pub(super) fn switch_irqs(&mut self, on: bool, now: Cycles) {
+        if on && !self.irqs_on {
+            let span = now.saturating_sub(self.irqs_since);
+            self.irqs_off_max = self.irqs_off_max.max(span);
+        }
+        if on != self.irqs_on {
+            self.irqs_since = now;
+        }
+        self.irqs_on = on;
+    }
+
+    pub(super) fn set_mode(&mut self, mode: Mode, now: Cycles) -> Mode {
+        // An interrupt is taken before the end of work that is already in the clock: such a span
+        // is negative and makes the sum right.
+        self.mode_sums[self.mode as usize] += now.0 as i64 - self.mode_since.0 as i64;
+        self.mode_since = now;
+        std::mem::replace(&mut self.mode, mode)
+    }
+
+    /// Cycles spent in each mode up to `end`.
+    pub(super) fn mode_sums(&self, end: Cycles) -> [Cycles; MODES] {
+        let mut sums = self.mode_sums;
+        sums[self.mode as usize] += end.0 as i64 - self.mode_since.0 as i64;
+        sums.map(|sum| Cycles(sum.max(0) as u64))
+    }
+}
+
+/// What one CPU did in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuTotals {
+    /// Which CPU.
+    pub cpu: CpuId,
+    /// User code.
+    pub user: Cycles,
+    /// Kernel code of tasks, lock waits apart.
+    pub kernel: Cycles,
+    /// Lock waits.
+    pub spin: Cycles,
+    /// Interrupt handlers.
+    pub irq: Cycles,
+    /// Nothing to do.
+    pub idle: Cycles,
+    /// The longest time for which interrupts were off.
+    pub irqs_off_max: Cycles,
+}

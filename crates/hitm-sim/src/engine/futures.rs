@@ -1,0 +1,258 @@
+//! The awaits of simulated code. Each is a small value without a heap allocation; it asks the state
+//! of the run, and is asked again when its CPU is resumed.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hitm_base::Cycles;
+
+use super::Engine;
+use super::cpu::{StackId, Vector, Wait};
+use super::memory::{Op, Place, Site};
+use super::state::Step;
+use super::store_buffer::Posted;
+
+/// A load or locked operation. Its output is the value before it.
+#[derive(Debug)]
+pub struct AccessFuture<'e> {
+    engine: &'e Engine,
+    place: Place,
+    site: Site,
+    op: Op,
+    is_under_way: bool,
+}
+
+impl<'e> AccessFuture<'e> {
+    pub(super) fn new(engine: &'e Engine, site: Site, place: Place, op: Op) -> AccessFuture<'e> {
+        AccessFuture {
+            engine,
+            place,
+            site,
+            op,
+            is_under_way: false,
+        }
+    }
+}
+
+impl Future for AccessFuture<'_> {
+    type Output = u64;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
+        let mut state = self.engine.state.borrow_mut();
+        if self.is_under_way {
+            return Poll::Ready(state.cpus[state.current].result);
+        }
+        match state.access(self.place, self.op, self.site) {
+            Step::Done(value) => Poll::Ready(value),
+            Step::Again => Poll::Pending,
+            Step::Later => {
+                drop(state);
+                self.is_under_way = true;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// A plain store.
+#[derive(Debug)]
+pub struct StoreFuture<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) posted: Posted,
+}
+
+impl Future for StoreFuture<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match self.engine.state.borrow_mut().post(self.posted) {
+            Step::Done(_) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// A full fence.
+#[derive(Debug)]
+pub struct FenceFuture<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) site: Site,
+    pub(super) place: Place,
+}
+
+impl Future for FenceFuture<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.engine.state.borrow_mut();
+        match state.fence(self.place, self.site) {
+            Step::Done(_) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// Independent loads.
+#[derive(Debug)]
+pub struct JoinFuture<'e, 'p, F> {
+    engine: &'e Engine,
+    site: Site,
+    places: &'p [Place],
+    use_value: F,
+    is_started: bool,
+}
+
+impl<'e, 'p, F: FnMut(usize, u64) + Unpin> JoinFuture<'e, 'p, F> {
+    pub(super) fn new(
+        engine: &'e Engine,
+        site: Site,
+        places: &'p [Place],
+        use_value: F,
+    ) -> JoinFuture<'e, 'p, F> {
+        JoinFuture {
+            engine,
+            site,
+            places,
+            use_value,
+            is_started: false,
+        }
+    }
+}
+
+impl<F: FnMut(usize, u64) + Unpin> Future for JoinFuture<'_, '_, F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut state = this.engine.state.borrow_mut();
+        match state.join(this.places, this.site, !this.is_started) {
+            Step::Done(_) => {
+                let current = state.current;
+                for (index, value) in state.cpus[current].join.results.iter().enumerate() {
+                    (this.use_value)(index, *value);
+                }
+                Poll::Ready(())
+            }
+            Step::Again => Poll::Pending,
+            Step::Later => {
+                this.is_started = true;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Waits on a line for a write to it.
+#[derive(Debug)]
+pub struct ParkFuture<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) place: Place,
+    pub(super) seen: u64,
+    pub(super) is_parked: bool,
+}
+
+impl Future for ParkFuture<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.is_parked {
+            return Poll::Ready(());
+        }
+        let step = {
+            let mut state = self.engine.state.borrow_mut();
+            state.park(self.place, self.seen)
+        };
+        match step {
+            Step::Done(_) => Poll::Ready(()),
+            Step::Again => Poll::Pending,
+            Step::Later => {
+                self.is_parked = true;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Runs code without accesses; its output is what an interrupt left of it.
+#[derive(Debug)]
+pub struct RunFuture<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) span: Cycles,
+    pub(super) is_started: bool,
+}
+
+impl Future for RunFuture<'_> {
+    type Output = Cycles;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Cycles> {
+        let mut state = self.engine.state.borrow_mut();
+        let current = state.current;
+        let cpu = &mut state.cpus[current];
+        if self.is_started {
+            return Poll::Ready(cpu.run_left);
+        }
+        cpu.run_left = Cycles::ZERO;
+        cpu.wait = Wait::Run;
+        cpu.resume_at = cpu.clock + self.span;
+        drop(state);
+        self.is_started = true;
+        Poll::Pending
+    }
+}
+
+/// Leaves the CPU to another stack, until some CPU switches back to this one.
+#[derive(Debug)]
+pub struct SwitchFuture<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) next: StackId,
+    pub(super) is_left: bool,
+}
+
+impl Future for SwitchFuture<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.is_left {
+            return Poll::Ready(());
+        }
+        {
+            let mut state = self.engine.state.borrow_mut();
+            let current = state.current;
+            let cpu = &mut state.cpus[current];
+            assert!(
+                cpu.interrupted.is_none(),
+                "an interrupt handler does not switch stacks"
+            );
+            cpu.stack = Some(self.next);
+            state.sync();
+        }
+        self.is_left = true;
+        Poll::Pending
+    }
+}
+
+/// The next interrupt of a CPU; awaiting it ends the handler when there is none.
+#[derive(Debug)]
+pub struct InterruptFuture<'e> {
+    pub(super) engine: &'e Engine,
+}
+
+impl Future for InterruptFuture<'_> {
+    type Output = Vector;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Vector> {
+        let mut state = self.engine.state.borrow_mut();
+        match state.next_vector() {
+            Some(vector) => Poll::Ready(vector),
+            None => {
+                if state.cpus[state.current].interrupted.is_some() {
+                    state.return_from_interrupt();
+                }
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Named streams of random numbers from one seed.
+//!
+//! Each user has a stream of its own, so that one more draw in one place changes nothing elsewhere.
+//! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); integers only, so that results
+//! do not depend on a maths library.
+
+/// A stream of random numbers.
+#[derive(Debug, Clone)]
+pub struct Random {
+    state: u64,
+}
+
+/// Fractional bits of the logarithm in [`Random::exponential`].
+const FRACTION_BITS: u32 = 16;
+
+impl Random {
+    /// The stream `name` of the run with this seed.
+    pub fn stream(seed: u64, name: &str) -> Random {
+        // FNV-1a over the name separates the streams.
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        for byte in name.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let mut random = Random { state: seed };
+        random.state = random.next().wrapping_add(hash);
+        random
+    }
+
+    /// 64 random bits.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a random stream has no end and is not iterated"
+    )]
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number in `0..count`. Panics when `count` is 0.
+    pub fn below(&mut self, count: u64) -> u64 {
+        assert!(count > 0, "there is no number below 0");
+        // The bias is below 2^-32 for every count used here.
+        ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
+    }
+
+    /// A number in `least..=most`.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.below(most - least + 1)
+    }
+
+    /// True in `numerator` of `denominator` cases.
+    pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
+        self.below(denominator) < numerator
+    }
+
+    /// An exponentially distributed number with this mean, at most 44 means.
+    pub fn exponential(&mut self, mean: u64) -> u64 {
+        let uniform = self.next() | 1;
+        // -log2(uniform / 2^64), then times ln 2 = 0.693147 of the mean.
+        let minus_log2 = (64u64 << FRACTION_BITS) - log2(uniform);
+        let scaled = u128::from(mean) * u128::from(minus_log2) * 693_147 / 1_000_000;
+        (scaled >> FRACTION_BITS) as u64
+    }
+
+    /// The numbers below `count` in random order.
+    pub fn permutation(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.below(last as u64 + 1) as usize);
+        }
+        order
+    }
+}
+
+/// Binary logarithm with [`FRACTION_BITS`] fractional bits, by repeated squaring.
+fn log2(value: u64) -> u64 {
+    let whole = u64::from(value.ilog2());
+    let mut mantissa = u128::from(value) << (63 - whole);
+    let mut fraction = 0;
+    for _ in 0..FRACTION_BITS {
+        mantissa = (mantissa * mantissa) >> 63;
+        fraction <<= 1;
+        if mantissa >> 64 != 0 {
+            fraction |= 1;
+            mantissa >>= 1;
+        }
+    }
+    (whole << FRACTION_BITS) | fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_are_those_of_the_powers_of_two_and_between() {
+        assert_eq!(log2(1), 0);
+        assert_eq!(log2(1 << 40), 40 << FRACTION_BITS);
+        let three = log2(3) as f64 / f64::from(1 << FRACTION_BITS);
+        assert!((three - 3f64.log2()).abs() < 1e-4, "{three}");
+    }
+
+    #[test]
+    fn the_mean_of_an_exponential_is_its_mean() {
+        let mut random = Random::stream(1, "test");
+        let sum: u64 = (0..100_000).map(|_| random.exponential(1000)).sum();
+        // Standard error 1000 / sqrt(100000) = 3.2.
+        assert!((990..=1010).contains(&(sum / 100_000)), "{}", sum / 100_000);
+    }
+
+    #[test]
+    fn streams_differ_by_name_and_by_seed() {
+        let first = |seed, name| Random::stream(seed, name).next();
+        assert_ne!(first(1, "a"), first(1, "b"));
+        assert_ne!(first(1, "a"), first(2, "a"));
+        assert_eq!(first(1, "a"), first(1, "a"));
+    }
+}

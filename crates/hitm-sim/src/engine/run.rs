@@ -1,0 +1,459 @@
+//! The engine as simulated code sees it, and the executor that runs the stacks.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use hitm_base::{CpuId, Cycles, LineAddr, Machine};
+
+use super::config::{EngineConfig, MODEL_VERSION, RunHeader, SimError};
+use super::cpu::{CpuTotals, Mode, StackId, Vector, Wait};
+use super::futures::{
+    AccessFuture, FenceFuture, InterruptFuture, JoinFuture, ParkFuture, RunFuture, StoreFuture,
+    SwitchFuture,
+};
+use super::memory::{Op, Place, Rmw, Site};
+use super::profile::{MemberKey, Profile};
+use super::random::Random;
+use super::state::State;
+use super::store_buffer::Posted;
+
+type Stack = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Virtual time, CPUs and memory: what simulated code talks to.
+pub struct Engine {
+    pub(super) state: RefCell<State>,
+    /// Stacks that the executor has not taken over yet.
+    new_stacks: RefCell<Vec<Stack>>,
+    stack_count: RefCell<u32>,
+    machine: Arc<Machine>,
+    seed: u64,
+    scenario_hash: u64,
+    events_max: u64,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// A machine on which nothing runs.
+    pub fn new(config: &EngineConfig) -> Rc<Engine> {
+        let state = State::new(config);
+        Rc::new(Engine {
+            machine: Arc::clone(&state.machine),
+            state: RefCell::new(state),
+            new_stacks: RefCell::new(Vec::new()),
+            stack_count: RefCell::new(0),
+            seed: config.seed,
+            scenario_hash: config.scenario_hash,
+            events_max: config.events_max,
+        })
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// What the run is, to be repeated.
+    pub fn header(&self) -> RunHeader {
+        RunHeader {
+            model_version: MODEL_VERSION,
+            machine: self.machine.name.clone(),
+            cpu_count: self.machine.topology.cpu_count(),
+            seed: self.seed,
+            scenario_hash: self.scenario_hash,
+        }
+    }
+
+    /// The random stream `name` of this run.
+    pub fn random(&self, name: &str) -> Random {
+        Random::stream(self.seed, name)
+    }
+
+    /// A new word of memory at `addr`, counted as `member`; the first word of a line places the
+    /// line's memory on the node of `cpu`. Its value is 0.
+    pub fn place(&self, addr: u64, cpu: CpuId, member: MemberKey) -> Place {
+        let mut state = self.state.borrow_mut();
+        let line = state.line(LineAddr::of(addr), cpu);
+        let member = state.profile.member(member);
+        state.words.push(0);
+        Place {
+            line,
+            word: (state.words.len() - 1) as u32,
+            member,
+            offset: (addr % hitm_base::LINE_SIZE) as u8,
+        }
+    }
+
+    /// Sets a value without an access, before the run.
+    pub fn set(&self, place: Place, value: u64) {
+        self.state.borrow_mut().words[place.word as usize] = value;
+    }
+
+    /// The committed value of a word, without an access: for checks and results, not for
+    /// simulated code.
+    pub fn value(&self, place: Place) -> u64 {
+        self.state.borrow().words[place.word as usize]
+    }
+
+    /// The CPU that runs the calling code.
+    #[inline]
+    pub fn cpu(&self) -> CpuId {
+        CpuId(self.state.borrow().current as u16)
+    }
+
+    /// Local time of that CPU.
+    #[inline]
+    pub fn now(&self) -> Cycles {
+        let state = self.state.borrow();
+        state.cpus[state.current].clock
+    }
+
+    /// When the run ends.
+    pub fn end(&self) -> Cycles {
+        self.state.borrow().end
+    }
+
+    /// Loads a word.
+    #[inline]
+    pub fn load(&self, site: Site, place: Place) -> AccessFuture<'_> {
+        AccessFuture::new(self, site, place, Op::Load)
+    }
+
+    /// A locked operation; its output is the value before it.
+    #[inline]
+    pub fn rmw(&self, site: Site, place: Place, rmw: Rmw) -> AccessFuture<'_> {
+        AccessFuture::new(self, site, place, Op::Rmw(rmw))
+    }
+
+    /// Adds to a word; the output is the value before.
+    #[inline]
+    pub fn fetch_add(&self, site: Site, place: Place, value: i64) -> AccessFuture<'_> {
+        self.rmw(site, place, Rmw::Add(value as u64))
+    }
+
+    /// Writes `new` if the word is `expected`; the output is the value before.
+    #[inline]
+    pub fn compare_swap(
+        &self,
+        site: Site,
+        place: Place,
+        expected: u64,
+        new: u64,
+    ) -> AccessFuture<'_> {
+        self.rmw(site, place, Rmw::CompareSwap { expected, new })
+    }
+
+    /// Stores a word.
+    #[inline]
+    pub fn store(&self, site: Site, place: Place, value: u64) -> StoreFuture<'_> {
+        self.store_bits(site, place, (u64::MAX, value))
+    }
+
+    /// Stores the bits of `mask` (a byte of a lock word, a member that shares a word).
+    #[inline]
+    pub fn store_bits(
+        &self,
+        site: Site,
+        place: Place,
+        (mask, value): (u64, u64),
+    ) -> StoreFuture<'_> {
+        StoreFuture {
+            engine: self,
+            posted: Posted {
+                place,
+                site,
+                mask,
+                value,
+            },
+        }
+    }
+
+    /// Loads independent words, overlapped as far as the core's fill buffers allow; `use_value`
+    /// gets each index and value when all are there. One access is counted a line.
+    pub fn load_all<'p, F: FnMut(usize, u64) + Unpin>(
+        &self,
+        site: Site,
+        places: &'p [Place],
+        use_value: F,
+    ) -> JoinFuture<'_, 'p, F> {
+        JoinFuture::new(self, site, places, use_value)
+    }
+
+    /// A full fence. `near` is any place of the fencing code.
+    pub fn fence(&self, site: Site, near: Place) -> FenceFuture<'_> {
+        FenceFuture {
+            engine: self,
+            site,
+            place: near,
+        }
+    }
+
+    /// Code of this CPU without shared accesses: moves its local clock on.
+    #[inline]
+    pub fn work(&self, site: Site, span: Cycles) {
+        let mut state = self.state.borrow_mut();
+        let current = state.current;
+        state.cpus[current].clock += span;
+        state.profile.add_work(site, span);
+    }
+
+    /// Runs code that an interrupt may stop; the output is what is left of it then.
+    pub fn run(&self, span: Cycles) -> RunFuture<'_> {
+        RunFuture {
+            engine: self,
+            span,
+            is_started: false,
+        }
+    }
+
+    /// Spins on a place that was seen with the value `seen`, until its line is written or an
+    /// interrupt has been handled. The caller loads again and decides.
+    pub fn wait_for_write(&self, place: Place, seen: u64) -> ParkFuture<'_> {
+        ParkFuture {
+            engine: self,
+            place,
+            seen,
+            is_parked: false,
+        }
+    }
+
+    /// Leaves this CPU to the stack `next`.
+    pub fn switch_to(&self, next: StackId) -> SwitchFuture<'_> {
+        SwitchFuture {
+            engine: self,
+            next,
+            is_left: false,
+        }
+    }
+
+    /// For the interrupt stack of a CPU: the next vector that has arrived. Awaiting it when none
+    /// has ends the handler.
+    pub fn next_interrupt(&self) -> InterruptFuture<'_> {
+        InterruptFuture { engine: self }
+    }
+
+    /// Adds a stack that runs `future` when a CPU switches to it.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> StackId {
+        self.new_stacks.borrow_mut().push(Box::pin(future));
+        let mut count = self.stack_count.borrow_mut();
+        *count += 1;
+        StackId(*count - 1)
+    }
+
+    /// Before the run: the stack that `cpu` starts on, at time 0, and the one that handles its
+    /// interrupts.
+    pub fn boot(&self, cpu: CpuId, stack: StackId, irq_stack: Option<StackId>) {
+        let mut state = self.state.borrow_mut();
+        let entry = &mut state.cpus[cpu.index()];
+        entry.stack = Some(stack);
+        entry.irq_stack = irq_stack;
+        entry.wait = Wait::Sync;
+        entry.resume_at = Cycles::ZERO;
+        let key = entry.key();
+        state.tree.set(cpu.index(), key);
+    }
+
+    /// Sends `vector` to `cpu`; it arrives after `delay`. One that is on its way already absorbs
+    /// later ones.
+    pub fn send_ipi(&self, cpu: CpuId, vector: Vector, delay: Cycles) {
+        let mut state = self.state.borrow_mut();
+        let at = state.cpus[state.current].clock + delay;
+        state.raise(cpu.index(), vector, at);
+    }
+
+    /// Sets this CPU's one-shot timer `vector`; `Cycles::MAX` stops it.
+    pub fn set_timer(&self, vector: Vector, at: Cycles) {
+        self.state.borrow_mut().set_timer(vector, at);
+    }
+
+    /// Switches this CPU's interrupts; returns whether they were on.
+    pub fn set_irqs(&self, on: bool) -> bool {
+        self.state.borrow_mut().switch_irqs(on)
+    }
+
+    /// Accounts this CPU's time to `mode` from now on; returns the mode before.
+    pub fn set_mode(&self, mode: Mode) -> Mode {
+        let mut state = self.state.borrow_mut();
+        let current = state.current;
+        let cpu = &mut state.cpus[current];
+        cpu.set_mode(mode, cpu.clock)
+    }
+
+    /// Ends the run at the present time, once the running code suspends.
+    pub fn stop(&self) {
+        let mut state = self.state.borrow_mut();
+        let now = state.cpus[state.current].clock;
+        state.end = state.end.min(now);
+        state.rebound();
+    }
+}
+
+/// What a run was and did.
+#[derive(Debug, Clone)]
+pub struct RunTotals {
+    /// How to repeat it.
+    pub header: RunHeader,
+    /// Virtual time at its end.
+    pub end: Cycles,
+    /// Accesses that were priced.
+    pub accesses: u64,
+    /// Accesses and suspensions.
+    pub events: u64,
+    /// Hash over every access with its time, CPU, price and value: equal runs have equal hashes.
+    pub event_hash: u64,
+    /// By CPU.
+    pub cpus: Vec<CpuTotals>,
+    /// By member and function.
+    pub profile: Profile,
+}
+
+/// Runs the stacks of an [`Engine`].
+pub struct Executor {
+    engine: Rc<Engine>,
+    stacks: Vec<Option<Stack>>,
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// For the stacks of `engine`.
+    pub fn new(engine: Rc<Engine>) -> Executor {
+        Executor {
+            engine,
+            stacks: Vec::new(),
+        }
+    }
+
+    /// Runs until `until`, the end of the run, or until nothing is left to do. Returns the virtual
+    /// time reached.
+    pub fn run_until(&mut self, until: Cycles) -> Result<Cycles, SimError> {
+        let engine = Rc::clone(&self.engine);
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            let (index, now) = {
+                let mut state = engine.state.borrow_mut();
+                let Some(next) = state.next_stack(until) else {
+                    return Ok(until.min(state.end));
+                };
+                if state.events > engine.events_max {
+                    return Err(SimError::TooManyEvents {
+                        max: engine.events_max,
+                        at: next.1,
+                    });
+                }
+                state.begin(next.0, next.1);
+                next
+            };
+            self.poll(&engine, index, now, &mut context);
+        }
+    }
+
+    /// Runs to the end.
+    pub fn run(&mut self) -> Result<(), SimError> {
+        self.run_until(Cycles::MAX).map(|_| ())
+    }
+
+    /// The sums of the run so far.
+    pub fn totals(&self) -> RunTotals {
+        let state = self.engine.state.borrow();
+        let cpus = state.cpus.iter().enumerate().map(|(index, cpu)| {
+            let [user, kernel, spin, irq, idle] = cpu.mode_sums(state.end);
+            CpuTotals {
+                cpu: CpuId(index as u16),
+                user,
+                kernel,
+                spin,
+                irq,
+                idle,
+                irqs_off_max: cpu.irqs_off_max,
+            }
+        });
+        RunTotals {
+            header: self.engine.header(),
+            end: state.end,
+            accesses: state.accesses,
+            events: state.events,
+            event_hash: state.hash,
+            cpus: cpus.collect(),
+            profile: state.profile.clone(),
+        }
+    }
+
+    fn poll(&mut self, engine: &Engine, index: usize, now: Cycles, context: &mut Context<'_>) {
+        let stack = {
+            let mut state = engine.state.borrow_mut();
+            let cpu = &mut state.cpus[index];
+            cpu.clock = now;
+            cpu.current_stack()
+        };
+        self.adopt_new_stacks();
+        let stack = stack.expect("a CPU runs only when it has a stack");
+        let slot = &mut self.stacks[stack.0 as usize];
+        let future = slot
+            .as_mut()
+            .expect("a stack that has ended is not switched to");
+        let ended = future.as_mut().poll(context).is_ready();
+        let mut state = engine.state.borrow_mut();
+        state.events += 1;
+        if ended {
+            *slot = None;
+            let cpu = &mut state.cpus[index];
+            assert!(
+                cpu.interrupted.is_none(),
+                "the interrupt handler of a CPU never ends"
+            );
+            cpu.stack = None;
+            cpu.wait = Wait::Off;
+            cpu.resume_at = Cycles::MAX;
+        }
+        let key = state.cpus[index].key();
+        state.tree.set(index, key);
+    }
+
+    fn adopt_new_stacks(&mut self) {
+        let mut new = self.engine.new_stacks.borrow_mut();
+        self.stacks.extend(new.drain(..).map(Some));
+    }
+}
+
+impl State {
+    /// Serves lines, drains store buffers and takes interrupts until the code of a CPU has to run;
+    /// `None` when that is after `until` or the end.
+    fn next_stack(&mut self, until: Cycles) -> Option<(usize, Cycles)> {
+        let last = until.min(self.end);
+        loop {
+            let (index, key) = self.tree.min();
+            let before = key.min(Cycles(last.0.saturating_add(1)));
+            if let Some((_, line)) = self.services.take_before(&self.directory, before) {
+                self.serve(line);
+                continue;
+            }
+            if key > last || key == Cycles::MAX {
+                return None;
+            }
+            let cpu = &self.cpus[index];
+            if cpu.drain_at <= key {
+                self.events += 1;
+                self.drain(index, key);
+                continue;
+            }
+            let takes_irq = cpu.irq_time() <= key && cpu.irq_stack.is_some();
+            if takes_irq && cpu.wait.may_be_interrupted_at_end() {
+                self.deliver(index, key);
+            }
+            return Some((index, key));
+        }
+    }
+}

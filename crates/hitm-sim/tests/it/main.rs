@@ -1,0 +1,5 @@
+//! Integration tests of the simulator, in one binary.
+
+mod engine;
+mod toy;
+mod weave;
