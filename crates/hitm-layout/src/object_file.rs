@@ -1,11 +1,15 @@
 //! One ELF file with its debug information, wherever that lies.
 
+mod debug_files;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::data::{DataLocation, DataObject, LineMember, NameSource};
 use crate::demangle::demangle;
-use crate::dwarf::{CodeIndex, CodeLocation, DebugSections, DwarfFile, Variable, VariableIndex};
+use crate::dwarf::{
+    CodeIndex, CodeLocation, DebugSections, DwarfFile, Naming, Variable, VariableIndex,
+};
 use crate::elf::Elf;
 use crate::error::Diagnostics;
 use crate::path::{AccessPath, LeafList};
@@ -26,6 +30,8 @@ pub struct ObjectFile {
     supplement: Option<Elf>,
     symbols: Option<SymbolTable>,
     debug: Option<Debug>,
+    /// Whether the caller let us look for what skeleton units leave to other files.
+    split_looked_for: bool,
     diagnostics: Diagnostics,
 }
 
@@ -49,63 +55,9 @@ impl ObjectFile {
             supplement: None,
             symbols: None,
             debug: None,
+            split_looked_for: false,
             diagnostics: Diagnostics::default(),
         })
-    }
-
-    /// Looks for debug information that lies in other files: under the build id, under the name of
-    /// `.gnu_debuglink`, and the part shared between programs that `.gnu_debugaltlink` names.
-    /// `load` returns the bytes of a file, if there is one. Call this before the first question.
-    pub fn attach_debug_files(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) {
-        self.debug = None;
-        self.symbols = None;
-        if self.elf.section(".debug_info").is_none() && self.elf.section(".zdebug_info").is_none() {
-            self.debug_elf = self.find_debug_file(load);
-        }
-        let Some(link) = self.info_elf().alt_link.clone() else {
-            return;
-        };
-        let beside = format!("{}/{}", directory(&self.info_elf().name), link.path);
-        let by_id = build_id_path(&link.build_id);
-        let paths = [Some(link.path.clone()), Some(beside), by_id];
-        for path in paths.into_iter().flatten() {
-            match load(&path).map(|bytes| Elf::parse_debug(bytes, &path)) {
-                Some(Ok(elf)) if elf.build_id.as_deref() == Some(&link.build_id) => {
-                    self.supplement = Some(elf);
-                    break;
-                }
-                Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
-                Some(Err(error)) => self.note(error.to_string()),
-                None => {}
-            }
-        }
-        if self.supplement.is_none() {
-            self.note(format!(
-                "supplementary debug information {} not found: some types and names are missing",
-                link.path
-            ));
-        }
-    }
-
-    fn find_debug_file(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) -> Option<Elf> {
-        let by_id = self.elf.build_id.as_deref().and_then(build_id_path);
-        let mut paths: Vec<String> = by_id.into_iter().collect();
-        if let Some(link) = &self.elf.debug_link {
-            let own = directory(&self.elf.name);
-            paths.push(format!("{own}/{link}"));
-            paths.push(format!("{own}/.debug/{link}"));
-            paths.push(format!("/usr/lib/debug{own}/{link}"));
-        }
-        paths.retain(|path| *path != self.elf.name);
-        for path in &paths {
-            match load(path).map(|bytes| Elf::parse_debug(bytes, path)) {
-                Some(Ok(elf)) if elf.build_id == self.elf.build_id => return Some(elf),
-                Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
-                Some(Err(error)) => self.note(error.to_string()),
-                None => {}
-            }
-        }
-        None
     }
 
     /// The name that was given to [`ObjectFile::parse`].
@@ -406,11 +358,19 @@ impl ObjectFile {
         }
         if self.debug.is_none() {
             let mut problems = Vec::new();
-            let sections = DebugSections::new(self.info_elf(), &mut problems);
+            let sections = DebugSections::new(self.info_elf(), Naming::Main, &mut problems);
             let supplement = self.supplement.as_ref();
-            let supplement = supplement.map(|elf| DebugSections::new(elf, &mut problems));
+            let supplement =
+                supplement.map(|elf| DebugSections::new(elf, Naming::Main, &mut problems));
+            let dwarf = DwarfFile::new(sections, supplement, &mut problems);
+            let skeletons = dwarf.skeletons().len();
+            if skeletons > 0 && !self.split_looked_for {
+                problems.push(format!(
+                    "split debug information (.dwo) of {skeletons} units was not looked for: lines only"
+                ));
+            }
             self.debug = Some(Debug {
-                dwarf: DwarfFile::new(sections, supplement, &mut problems),
+                dwarf,
                 code: CodeIndex::default(),
                 variables: None,
                 type_index: None,
@@ -460,16 +420,4 @@ fn sound(layout: &Arc<StructLayout>, file: &str, name: &str) -> Result<Arc<Struc
             cause: fault.fault,
         }),
     }
-}
-
-/// The directory part of a path; empty for a bare name.
-fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// Where distributions put the debug information of a build id.
-fn build_id_path(id: &[u8]) -> Option<String> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (first, rest) = hex.split_at_checked(2)?;
-    (!rest.is_empty()).then(|| format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"))
 }

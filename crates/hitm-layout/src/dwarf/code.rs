@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use self::lines::LineTable;
 pub(crate) use self::lines::file_names;
 use super::die::{Die, PcRanges, Walker};
-use super::units::{DieRef, Unit, View};
+use super::sources::View;
+use super::units::{DieRef, Unit};
 use crate::demangle::demangle;
 
 /// One level of inlined calls: a function, and where in it the next inner one was called.
@@ -111,19 +112,23 @@ impl CodeIndex {
         address: u64,
         problems: &mut Vec<gimli::Error>,
     ) -> gimli::Result<Option<CodeLocation>> {
-        let unit = view.unit(number)?;
+        let lines_unit = view.unit(number)?;
+        let full = view.file.full_unit(number);
+        let unit = view.unit(full)?;
         if !self.units.contains_key(&number) {
-            self.keep(number, UnitCode::read(view, &unit, number, problems));
+            let mut code = UnitCode::read(view, &unit, full, problems);
+            code.read_lines(view, &lines_unit, number, problems);
+            self.keep(number, code);
         }
         let code = &self.units[&number];
         let place = code.lines.find(address);
-        let file_name = |file: u64| lines::file_name(view, &unit, number, file);
+        let file_name = |file: u64| lines::file_name(view, &lines_unit, number, file);
         let chain = match code.function(address) {
             Some(die) => inline_chain(
                 view,
                 &unit,
                 DieRef {
-                    unit: number,
+                    unit: full,
                     offset: die,
                 },
                 address,
@@ -169,30 +174,41 @@ impl CodeIndex {
 }
 
 impl UnitCode {
-    /// Reads what can be read: a damaged line table leaves the functions, and the other way round.
-    fn read(
-        view: &View<'_>,
-        unit: &Unit<'_>,
+    /// Reads the functions, as far as they can be read.
+    fn read<'a>(
+        view: &View<'a>,
+        unit: &Unit<'a>,
         number: u32,
         problems: &mut Vec<gimli::Error>,
     ) -> UnitCode {
         let mut functions = Vec::new();
         problems.extend(read_functions(view, unit, number, &mut functions).err());
         functions.sort_by_key(|function| (function.begin, function.die));
-        let lines = LineTable::read(view, unit, number);
         UnitCode {
             functions,
-            lines: lines.unwrap_or_else(|error| {
-                problems.push(error);
-                LineTable::default()
-            }),
+            lines: LineTable::default(),
+        }
+    }
+
+    /// Reads the line table, which a split unit leaves to its skeleton. A damaged one leaves the
+    /// functions.
+    fn read_lines<'a>(
+        &mut self,
+        view: &View<'a>,
+        unit: &Unit<'a>,
+        number: u32,
+        problems: &mut Vec<gimli::Error>,
+    ) {
+        match LineTable::read(view, unit, number) {
+            Ok(lines) => self.lines = lines,
+            Err(error) => problems.push(error),
         }
     }
 }
 
-fn read_functions(
-    view: &View<'_>,
-    unit: &Unit<'_>,
+fn read_functions<'a>(
+    view: &View<'a>,
+    unit: &Unit<'a>,
     number: u32,
     functions: &mut Vec<FunctionRange>,
 ) -> gimli::Result<()> {
@@ -206,7 +222,7 @@ fn read_functions(
         }
         walker.read(&mut attributes)?;
         let ranges = PcRanges::of(&attributes);
-        ranges.each(view.dwarf_of(number), unit, &mut budget, |range| {
+        ranges.each(&view.dwarf_of(number), unit, &mut budget, |range| {
             functions.push(FunctionRange {
                 begin: range.begin,
                 end: range.end,
@@ -227,9 +243,9 @@ struct ChainLink {
 }
 
 /// The function at `die` and the inlined calls in it that cover the address, outermost first.
-fn inline_chain(
-    view: &View<'_>,
-    unit: &Unit<'_>,
+fn inline_chain<'a>(
+    view: &View<'a>,
+    unit: &Unit<'a>,
     die: DieRef,
     address: u64,
 ) -> gimli::Result<Vec<ChainLink>> {
@@ -255,7 +271,7 @@ fn inline_chain(
         let mut covers = step.depth == 0;
         if step.depth > 0 {
             let ranges = PcRanges::of(&attributes);
-            ranges.each(view.dwarf_of(die.unit), unit, &mut budget, |range| {
+            ranges.each(&view.dwarf_of(die.unit), unit, &mut budget, |range| {
                 covers |= range.begin <= address && address < range.end;
             })?;
         }

@@ -11,7 +11,8 @@ use gimli::AttributeValue;
 
 use super::code::file_names;
 use super::die::Die;
-use super::units::{Unit, View};
+use super::sources::View;
+use super::units::Unit;
 use crate::Decl;
 
 /// Units whose file names are kept.
@@ -32,7 +33,7 @@ pub(crate) struct FileNames {
 }
 
 impl FileNames {
-    fn of_unit(&self, view: &View<'_>, unit: &Unit<'_>, number: u32) -> Option<Names> {
+    fn of_unit<'a>(&self, view: &View<'a>, unit: &Unit<'a>, number: u32) -> Option<Names> {
         if let Some(known) = self.units.borrow().get(&number) {
             return Some(known.clone());
         }
@@ -59,7 +60,13 @@ impl<'a> View<'a> {
             other => other.udata_value()?,
         };
         let line = u32::try_from(die.u64(gimli::DW_AT_decl_line)?).ok()?;
-        let names = self.file.file_names.of_unit(self, unit, die.at.unit)?;
+        let number = self.file.line_unit(die.at.unit);
+        let skeleton = (number != die.at.unit).then(|| self.unit(number).ok());
+        let unit = match &skeleton {
+            Some(unit) => unit.as_ref()?,
+            None => unit,
+        };
+        let names = self.file.file_names.of_unit(self, unit, number)?;
         let file = names.get(usize::try_from(index).ok()?)?.clone()?;
         (line > 0).then_some(Decl { file, line })
     }

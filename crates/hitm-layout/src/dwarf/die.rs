@@ -2,7 +2,8 @@
 
 use gimli::{Abbreviation, Attribute, AttributeValue, DwAt, DwTag, EntriesRaw, Range, UnitOffset};
 
-use super::units::{DieRef, Slice, Unit, View};
+use super::sources::View;
+use super::units::{DieRef, Slice, Unit};
 use crate::demangle::cut;
 
 /// The attributes of one entry.
@@ -174,7 +175,7 @@ impl<'a> View<'a> {
         number: u32,
         value: AttributeValue<Slice<'a>>,
     ) -> Option<String> {
-        attr_text(self.dwarf_of(number), unit, value)
+        attr_text(&self.dwarf_of(number), unit, value)
     }
 
     /// The entry that an attribute refers to.
@@ -185,9 +186,12 @@ impl<'a> View<'a> {
                 offset: u32::try_from(offset.0).ok()?,
             }),
             AttributeValue::DebugInfoRef(offset) => {
-                self.at_section_offset(self.in_supplement(from), offset.0)
+                let source = self.file.units[from as usize].source;
+                self.at_section_offset(source, offset.0)
             }
-            AttributeValue::DebugInfoRefSup(offset) => self.at_section_offset(true, offset.0),
+            AttributeValue::DebugInfoRefSup(offset) => {
+                self.at_section_offset(self.supplement_of()?, offset.0)
+            }
             AttributeValue::DebugTypesRef(signature) => self.file.signature(signature.0),
             _ => None,
         }

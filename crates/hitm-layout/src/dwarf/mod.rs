@@ -8,12 +8,16 @@ mod code;
 mod decl;
 mod die;
 mod sections;
+mod sources;
+mod split;
 mod units;
 mod variables;
 
 pub(crate) use code::CodeIndex;
 pub use code::{CodeLocation, Frame};
 pub(crate) use die::{Die, Walker};
-pub(crate) use sections::DebugSections;
-pub(crate) use units::{DieRef, DwarfFile, Slice, Unit, View};
+pub(crate) use sections::{DebugSections, Naming};
+pub(crate) use sources::View;
+pub(crate) use split::Skeleton;
+pub(crate) use units::{DieRef, DwarfFile, Slice, Unit};
 pub(crate) use variables::{Variable, VariableIndex};

@@ -1,20 +1,23 @@
-//! The debug sections of one ELF file, decompressed where needed.
+//! The debug sections of one ELF file, decompressed where needed: whole, or cut to what one unit of a
+//! package owns.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
 use gimli::{EndianSlice, LittleEndian, SectionId};
+use object::CompressionFormat;
 use object::read::CompressedData;
 
 use crate::Bytes;
 use crate::elf::{Elf, Section};
 
-/// A compressed section may claim to hold at most this many times its own size. Real debug sections
-/// reach about 30.
-const MAX_EXPANSION: u64 = 512;
+/// The compressed sections of a file may together claim to hold at most this many times the size of
+/// the file. Real debug sections reach about 30, and only the small ones.
+const MAX_EXPANSION: u64 = 64;
 
-/// No debug section may be larger than this, in bytes.
-const MAX_SECTION: u64 = 1 << 32;
+/// What a small file may claim beyond that, in bytes.
+const MIN_ROOM: u64 = 16 << 20;
 
 /// Where a section's bytes are.
 #[derive(Debug, Default)]
@@ -26,7 +29,7 @@ enum Place {
 }
 
 /// The sections that are read.
-const USED: [SectionId; 12] = [
+const USED: [SectionId; 14] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
     SectionId::DebugInfo,
@@ -39,45 +42,68 @@ const USED: [SectionId; 12] = [
     SectionId::DebugTypes,
     SectionId::DebugLoc,
     SectionId::DebugLocLists,
+    SectionId::DebugCuIndex,
+    SectionId::DebugTuIndex,
 ];
+
+/// What the sections of a file are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// `.debug_info`; `.zdebug_info` when compressed as binutils once did.
+    Main,
+    /// `.debug_info.dwo`: what the linker does not look at (split DWARF).
+    Split,
+}
 
 /// The debug sections of one file.
 #[derive(Debug)]
 pub(crate) struct DebugSections {
     bytes: Bytes,
     places: Vec<Place>,
+    pub(crate) naming: Naming,
 }
 
 impl DebugSections {
     /// Finds the sections, and decompresses those that are compressed. `problems` gets a line for
     /// each that cannot be.
-    pub(crate) fn new(elf: &Elf, problems: &mut Vec<String>) -> DebugSections {
-        let places = USED.iter().map(|id| {
-            let gnu_name = id.name().replacen(".debug_", ".zdebug_", 1);
-            let section = elf.section(id.name()).or_else(|| elf.section(&gnu_name));
-            let place = section.map(|section| place_of(elf, section));
-            match place {
-                None => Place::Missing,
-                Some(Ok(place)) => place,
-                Some(Err(problem)) => {
-                    problems.push(format!("section {} left out: {problem}", id.name()));
-                    Place::Missing
-                }
-            }
-        });
-        let places = places.collect();
+    pub(crate) fn new(elf: &Elf, naming: Naming, problems: &mut Vec<String>) -> DebugSections {
+        let mut room = (elf.bytes.len() as u64)
+            .saturating_mul(MAX_EXPANSION)
+            .saturating_add(MIN_ROOM);
+        let mut place = |id: &SectionId| {
+            let name = match naming {
+                Naming::Main => Some(id.name()),
+                Naming::Split => id.dwo_name(),
+            };
+            let Some(name) = name else {
+                return Place::Missing;
+            };
+            let gnu_name = name.replacen(".debug_", ".zdebug_", 1);
+            let found = elf
+                .sections
+                .iter()
+                .filter(|section| section.name == name || section.name == gnu_name);
+            let found: Vec<&Section> = match naming {
+                // A linked file has one of each; a relocatable one has a section for each type unit.
+                Naming::Main => found.take(1).collect(),
+                Naming::Split => found.collect(),
+            };
+            place_of(elf, &found, &mut room).unwrap_or_else(|problem| {
+                problems.push(format!("section {name} left out: {problem}"));
+                Place::Missing
+            })
+        };
+        let places = USED.iter().map(&mut place).collect();
         DebugSections {
             bytes: elf.bytes.clone(),
             places,
+            naming,
         }
     }
 
     /// The bytes of a section; none when the file has no such section.
     pub(crate) fn get(&self, id: SectionId) -> &[u8] {
-        let place = USED
-            .iter()
-            .position(|used| *used == id)
-            .map_or(&Place::Missing, |index| &self.places[index]);
+        let place = position(id).map_or(&Place::Missing, |index| &self.places[index]);
         match place {
             Place::Missing => &[],
             Place::InFile(range) => &self.bytes[range.clone()],
@@ -85,9 +111,14 @@ impl DebugSections {
         }
     }
 
-    /// gimli's reader of all sections.
-    pub(crate) fn dwarf(&self) -> gimli::Dwarf<EndianSlice<'_, LittleEndian>> {
-        let load = |id: SectionId| Ok(EndianSlice::new(self.get(id), LittleEndian));
+    /// gimli's reader of all sections, or of those parts of them that are `own`.
+    pub(crate) fn dwarf(&self, own: Option<&Parts>) -> gimli::Dwarf<EndianSlice<'_, LittleEndian>> {
+        let load = |id: SectionId| {
+            let whole = self.get(id);
+            let range = own.and_then(|parts| parts.get(id));
+            let part = range.map_or(whole, |range| whole.get(range).unwrap_or_default());
+            Ok(EndianSlice::new(part, LittleEndian))
+        };
         match gimli::Dwarf::load(load) {
             Ok(dwarf) => dwarf,
             Err::<_, Infallible>(never) => match never {},
@@ -95,26 +126,75 @@ impl DebugSections {
     }
 }
 
-fn place_of(elf: &Elf, section: &Section) -> Result<Place, String> {
-    if section.compression == object::CompressionFormat::None {
-        return Ok(Place::InFile(section.range.clone()));
+/// The parts of a package's sections that belong to one unit. A section without a part is shared.
+#[derive(Debug, Default)]
+pub(crate) struct Parts(Vec<(SectionId, Range<usize>)>);
+
+impl Parts {
+    pub(crate) fn new(parts: impl Iterator<Item = (SectionId, Range<usize>)>) -> Parts {
+        let mut parts: Vec<_> = parts.collect();
+        parts.shrink_to_fit();
+        Parts(parts)
     }
-    let data = &elf.bytes[section.range.clone()];
-    let claimed = section.uncompressed_size;
-    let most = (data.len() as u64).saturating_mul(MAX_EXPANSION);
-    if claimed > most.min(MAX_SECTION) {
-        return Err(format!(
-            "{} compressed bytes claim to be {claimed}",
-            data.len()
-        ));
+
+    pub(crate) fn get(&self, id: SectionId) -> Option<Range<usize>> {
+        let part = self.0.iter().find(|part| part.0 == id)?;
+        Some(part.1.clone())
     }
-    let compressed = CompressedData {
-        format: section.compression,
-        data,
-        uncompressed_size: claimed,
+}
+
+fn position(id: SectionId) -> Option<usize> {
+    USED.iter().position(|used| *used == id)
+}
+
+/// Where the bytes of sections of one name are, one after the other. What is decompressed is taken
+/// off `room`.
+fn place_of(elf: &Elf, sections: &[&Section], room: &mut u64) -> Result<Place, String> {
+    let mut joined = match sections {
+        [] => return Ok(Place::Missing),
+        [only] if only.compression == CompressionFormat::None => {
+            return Ok(Place::InFile(only.range.clone()));
+        }
+        _ => Vec::new(),
     };
-    match compressed.decompress() {
-        Ok(bytes) => Ok(Place::Decompressed(bytes.into_owned())),
-        Err(cause) => Err(cause.to_string()),
+    for section in sections {
+        let data = &elf.bytes[section.range.clone()];
+        let claimed = match section.compression {
+            CompressionFormat::None => data.len() as u64,
+            _ => section.uncompressed_size,
+        };
+        *room = room
+            .checked_sub(claimed)
+            .ok_or_else(|| format!("{} compressed bytes claim to be {claimed}", data.len()))?;
+        let bytes = decompress(section.compression, data, claimed)?;
+        if joined.is_empty() {
+            joined = bytes.into_owned();
+        } else {
+            joined.extend_from_slice(&bytes);
+        }
     }
+    Ok(Place::Decompressed(joined))
+}
+
+/// Decompresses to exactly `claimed` bytes, and never to more.
+fn decompress(
+    format: CompressionFormat,
+    data: &[u8],
+    claimed: u64,
+) -> Result<Cow<'_, [u8]>, String> {
+    if format != CompressionFormat::Zstandard {
+        let compressed = CompressedData {
+            format,
+            data,
+            uncompressed_size: claimed,
+        };
+        return compressed.decompress().map_err(|cause| cause.to_string());
+    }
+    // `object` would decompress to the end, however far that is.
+    let capacity = usize::try_from(claimed).map_err(|cause| cause.to_string())?;
+    let bytes = zstd::bulk::decompress(data, capacity).map_err(|cause| cause.to_string())?;
+    if bytes.len() != capacity {
+        return Err(format!("{} bytes instead of {claimed}", bytes.len()));
+    }
+    Ok(Cow::Owned(bytes))
 }

@@ -16,8 +16,9 @@ use gimli::{
 };
 
 use super::decl::FileNames;
-use super::die::{PcRanges, Walker};
+use super::die::{Attributes, PcRanges, Walker, attr_text};
 use super::sections::DebugSections;
+use super::sources::{MAIN, Source, View};
 
 /// A reader over a section.
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -39,35 +40,51 @@ pub(crate) struct DieRef {
     pub(crate) offset: u32,
 }
 
-/// Which section a unit is in.
+/// Which section of its source a unit is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Info,
     Types,
-    Supplement,
 }
 
 /// One unit's row.
 #[derive(Debug, Clone)]
-struct UnitRow {
+pub(super) struct UnitRow {
+    /// The source, by number. Rows are sorted by source, part and offset.
+    pub(super) source: u32,
     part: Part,
     offset: usize,
+    is_type_unit: bool,
+    /// In the file of the source.
     abbreviations: Range<usize>,
-    root: Root,
+    pub(super) root: Root,
 }
 
 /// What a unit's root entry says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Root {
-    low_pc: u64,
+    pub(super) low_pc: u64,
     str_offsets_base: Option<usize>,
-    addr_base: usize,
+    pub(super) addr_base: usize,
     loclists_base: Option<usize>,
-    rnglists_base: Option<usize>,
+    pub(super) rnglists_base: Option<usize>,
     pub(crate) line_program: Option<usize>,
     pub(crate) language: u16,
-    /// Whether the unit's entries lie in a `.dwo` file, which is not read.
-    is_skeleton: bool,
+    /// For a unit whose entries lie elsewhere, and for the unit there: the number that they share.
+    pub(super) dwo_id: Option<u64>,
+    /// For a unit whose entries lie elsewhere: in which file.
+    pub(super) dwo: Option<DwoName>,
+    /// The unit elsewhere that has this unit's entries, or whose entries this unit has.
+    pub(super) partner: Option<u32>,
+}
+
+/// The `.dwo` file of a skeleton unit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DwoName {
+    /// As the compiler was told.
+    pub(crate) name: String,
+    /// Where the compiler ran; empty when the unit does not say.
+    pub(crate) directory: String,
 }
 
 /// A range of addresses that a unit covers.
@@ -78,27 +95,21 @@ struct UnitRange {
     unit: u32,
 }
 
-/// The debug information of one file, with its supplementary file.
+/// The debug information of one file, with its supplementary file and its split files.
 #[derive(Debug)]
 pub(crate) struct DwarfFile {
-    sections: DebugSections,
-    supplement: Option<DebugSections>,
-    units: Vec<UnitRow>,
+    pub(super) files: Vec<DebugSections>,
+    pub(super) sources: Vec<Source>,
+    pub(super) units: Vec<UnitRow>,
     /// Sorted by begin.
     ranges: Vec<UnitRange>,
     /// `reach[i]`: the largest end of `ranges[..=i]`.
     reach: Vec<u64>,
     /// Type units by signature: the entry that the signature stands for.
     signatures: BTreeMap<u64, DieRef>,
-    tables: RefCell<BTreeMap<(bool, usize), Arc<Abbreviations>>>,
+    /// By file and offset in it.
+    tables: RefCell<BTreeMap<(u32, usize), Arc<Abbreviations>>>,
     pub(crate) file_names: FileNames,
-}
-
-/// A [`DwarfFile`] while one question is answered.
-#[derive(Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) file: &'a DwarfFile,
-    pub(crate) dwarf: gimli::Dwarf<Slice<'a>>,
 }
 
 impl DwarfFile {
@@ -109,8 +120,8 @@ impl DwarfFile {
         problems: &mut Vec<String>,
     ) -> DwarfFile {
         let mut file = DwarfFile {
-            sections,
-            supplement,
+            files: vec![sections],
+            sources: vec![Source::whole(0)],
             units: Vec::new(),
             ranges: Vec::new(),
             reach: Vec::new(),
@@ -118,8 +129,12 @@ impl DwarfFile {
             tables: RefCell::default(),
             file_names: FileNames::default(),
         };
-        file.list_units(problems);
-        file.read_roots(problems);
+        if let Some(supplement) = supplement {
+            file.files.push(supplement);
+            file.sources.push(Source::whole(1));
+        }
+        let signatures = file.add_units(0, problems);
+        file.add_signatures(signatures);
         file.ranges
             .sort_by_key(|range| (range.begin, range.end, range.unit));
         file.reach = file
@@ -133,17 +148,17 @@ impl DwarfFile {
         file
     }
 
-    pub(crate) fn view(&self) -> View<'_> {
-        let mut dwarf = self.sections.dwarf();
-        if let Some(supplement) = &self.supplement {
-            dwarf.set_sup(supplement.dwarf());
-        }
-        View { file: self, dwarf }
+    pub(super) fn unit_numbers(&self) -> Range<u32> {
+        0..self.units.len() as u32
     }
 
-    /// The numbers of all units.
-    pub(crate) fn unit_numbers(&self) -> Range<u32> {
-        0..self.units.len() as u32
+    /// The numbers of the units that belong to this program: a package may have others.
+    pub(crate) fn own_units(&self) -> impl Iterator<Item = u32> + '_ {
+        self.unit_numbers().filter(|unit| {
+            let row = &self.units[*unit as usize];
+            let is_split = self.is_split(row.source);
+            !is_split || row.is_type_unit || row.root.partner.is_some()
+        })
     }
 
     pub(crate) fn root(&self, unit: u32) -> &Root {
@@ -168,145 +183,138 @@ impl DwarfFile {
         self.signatures.get(&signature).copied()
     }
 
-    fn part(&self, part: Part) -> Range<usize> {
-        let start = self.units.partition_point(|unit| unit.part < part);
-        let end = self.units.partition_point(|unit| unit.part <= part);
-        start..end
+    /// Adds the units of the sources from `first` on, which share no file with those before.
+    /// `problems` gets a line for each part that is damaged. Answers the type units' signatures.
+    pub(super) fn add_units(
+        &mut self,
+        first: u32,
+        problems: &mut Vec<String>,
+    ) -> Vec<(u64, DieRef)> {
+        let before = self.unit_numbers().end;
+        let found = self.list_units(first, problems);
+        let rows = self.with_tables(&found);
+        self.units.extend(rows);
+        self.read_roots(before, problems);
+        let numbered = found.iter().zip(before..);
+        let signatures = numbered.filter_map(|(unit, number)| {
+            let (signature, offset) = unit.signature?;
+            let unit = number;
+            Some((signature, DieRef { unit, offset }))
+        });
+        signatures.collect()
     }
 
-    /// Reads all unit headers, and gives each unit the bytes of its abbreviation table: those up to
-    /// where the next table begins.
-    fn list_units(&mut self, problems: &mut Vec<String>) {
-        let mut found: Vec<(Part, usize, usize)> = Vec::new();
-        let mut signatures = BTreeMap::new();
-        let mut note = |part: Part, header: &UnitHeader<Slice<'_>>| {
-            let offset = match header.offset() {
-                gimli::UnitSectionOffset::DebugInfoOffset(offset) => offset.0,
-                gimli::UnitSectionOffset::DebugTypesOffset(offset) => offset.0,
-            };
-            if let UnitType::Type {
-                type_signature,
-                type_offset,
-            } = header.type_()
-            {
-                let die = u32::try_from(found.len())
-                    .ok()
-                    .zip(u32::try_from(type_offset.0).ok());
-                if let Some((unit, offset)) = die {
-                    signatures.insert(type_signature.0, DieRef { unit, offset });
-                }
-            }
-            found.push((part, offset, header.debug_abbrev_offset().0));
-        };
+    pub(super) fn add_signatures(&mut self, signatures: Vec<(u64, DieRef)>) {
+        for (signature, die) in signatures {
+            self.signatures.entry(signature).or_insert(die);
+        }
+    }
+
+    /// Reads the unit headers of the sources from `first` on.
+    fn list_units(&self, first: u32, problems: &mut Vec<String>) -> Vec<Found> {
+        let mut found = Vec::new();
         let view = self.view();
-        let mut failures = Vec::new();
-        let mut units = view.dwarf.units();
-        loop {
-            match units.next() {
-                Ok(Some(header)) => note(Part::Info, &header),
-                Ok(None) => break,
-                Err(error) => break failures.push((".debug_info", error)),
-            }
-        }
-        let mut units = view.dwarf.type_units();
-        loop {
-            match units.next() {
-                Ok(Some(header)) => note(Part::Types, &header),
-                Ok(None) => break,
-                Err(error) => break failures.push((".debug_types", error)),
-            }
-        }
-        if let Some(supplement) = view.dwarf.sup() {
-            let mut units = supplement.units();
-            loop {
+        for source in first..self.sources.len() as u32 {
+            let dwarf = view.dwarf_of_source(source);
+            let mut units = dwarf.units();
+            let damage = loop {
                 match units.next() {
-                    Ok(Some(header)) => note(Part::Supplement, &header),
-                    Ok(None) => break,
-                    Err(error) => break failures.push(("supplementary .debug_info", error)),
+                    Ok(Some(header)) => found.push(Found::new(source, Part::Info, &header)),
+                    Ok(None) => break None,
+                    Err(error) => break Some((".debug_info", error)),
                 }
+            };
+            let mut units = dwarf.type_units();
+            let type_damage = loop {
+                match units.next() {
+                    Ok(Some(header)) => found.push(Found::new(source, Part::Types, &header)),
+                    Ok(None) => break None,
+                    Err(error) => break Some((".debug_types", error)),
+                }
+            };
+            for (section, error) in damage.into_iter().chain(type_damage) {
+                problems.push(format!(
+                    "{}{section}: units after a damaged header left out: {error}",
+                    self.label(source)
+                ));
             }
         }
-        for (section, error) in failures {
-            problems.push(format!(
-                "{section}: units after a damaged header left out: {error}"
-            ));
-        }
-        let units = self.with_tables(&found);
-        self.units = units;
-        self.signatures = signatures;
+        found
     }
 
-    fn with_tables(&self, found: &[(Part, usize, usize)]) -> Vec<UnitRow> {
-        let tables_of = |supplement: bool| {
-            let of_file = found
-                .iter()
-                .filter(|(part, ..)| (*part == Part::Supplement) == supplement);
-            let mut starts: Vec<usize> = of_file.map(|(_, _, table)| *table).collect();
-            starts.sort_unstable();
-            starts.dedup();
-            starts
+    /// Gives each unit the bytes of its abbreviation table: those up to where the next table of the
+    /// file begins.
+    fn with_tables(&self, found: &[Found]) -> Vec<UnitRow> {
+        let place = |unit: &Found| {
+            let source = &self.sources[unit.source as usize];
+            let part = source.part(SectionId::DebugAbbrev);
+            let start = part.as_ref().map_or(0, |part| part.start);
+            (source.file, start.saturating_add(unit.table), part)
         };
-        let starts = [tables_of(false), tables_of(true)];
-        let row = |(part, offset, table): &(Part, usize, usize)| {
-            let supplement = *part == Part::Supplement;
-            let starts = &starts[usize::from(supplement)];
-            let next = starts.partition_point(|start| start <= table);
-            let size = self
-                .sections_of(supplement)
-                .get(SectionId::DebugAbbrev)
-                .len();
-            let end = starts.get(next).copied().unwrap_or(size).min(size);
+        let mut starts: Vec<(u32, usize)> = found
+            .iter()
+            .map(|unit| (place(unit).0, place(unit).1))
+            .collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let row = |unit: &Found| {
+            let (file, table, part) = place(unit);
+            let size = self.files[file as usize].get(SectionId::DebugAbbrev).len();
+            let last = part.map_or(size, |part| part.end.min(size));
+            let next = starts.partition_point(|start| *start <= (file, table));
+            let next = starts.get(next).filter(|next| next.0 == file);
+            let end = next.map_or(last, |next| next.1.min(last));
             UnitRow {
-                part: *part,
-                offset: *offset,
-                abbreviations: (*table).min(end)..end,
+                source: unit.source,
+                part: unit.part,
+                offset: unit.offset,
+                is_type_unit: unit.signature.is_some(),
+                abbreviations: table.min(end)..end,
                 root: Root::default(),
             }
         };
         found.iter().map(row).collect()
     }
 
-    fn sections_of(&self, supplement: bool) -> &DebugSections {
-        match &self.supplement {
-            Some(sections) if supplement => sections,
-            _ => &self.sections,
-        }
-    }
-
-    /// Reads the root entry of every unit.
-    fn read_roots(&mut self, problems: &mut Vec<String>) {
+    /// Reads the root entries of the units from `first` on.
+    fn read_roots(&mut self, first: u32, problems: &mut Vec<String>) {
         let mut ranges = Vec::new();
         let mut budget = MAX_RANGES;
-        let mut roots = Vec::with_capacity(self.units.len());
+        let mut roots = Vec::new();
         let view = self.view();
-        for unit in self.unit_numbers() {
+        for unit in first..self.unit_numbers().end {
             let read = view.read_root(unit, &mut budget, &mut ranges);
             roots.push(read.unwrap_or_else(|error| {
                 let row = &self.units[unit as usize];
-                problems.push(format!("unit at {:#x} left out: {error}", row.offset));
+                let label = self.label(row.source);
+                problems.push(format!(
+                    "{label}unit at {:#x} left out: {error}",
+                    row.offset
+                ));
                 Root::default()
             }));
         }
-        let skeletons = roots.iter().filter(|root| root.is_skeleton).count();
-        if skeletons > 0 {
-            problems.push(format!(
-                "split debug information (.dwo) of {skeletons} units is not read: lines only"
-            ));
-        }
-        for (row, root) in self.units.iter_mut().zip(roots) {
+        for (row, root) in self.units[first as usize..].iter_mut().zip(roots) {
             row.root = root;
         }
-        self.ranges = ranges;
+        if first == 0 {
+            self.ranges = ranges;
+        }
+    }
+
+    /// Forgets the abbreviations of a file whose number another file may get.
+    pub(super) fn forget_tables(&mut self, file: u32) {
+        self.tables.get_mut().retain(|key, _| key.0 != file);
     }
 
     fn abbreviations(&self, row: &UnitRow) -> gimli::Result<Arc<Abbreviations>> {
-        let supplement = row.part == Part::Supplement;
-        let key = (supplement, row.abbreviations.start);
+        let file = self.sources[row.source as usize].file;
+        let key = (file, row.abbreviations.start);
         let mut tables = self.tables.borrow_mut();
         if let Some(table) = tables.get(&key) {
             return Ok(table.clone());
         }
-        let section = self.sections_of(supplement).get(SectionId::DebugAbbrev);
+        let section = self.files[file as usize].get(SectionId::DebugAbbrev);
         let bytes = section.get(row.abbreviations.clone()).unwrap_or_default();
         let table = DebugAbbrev::new(bytes, LittleEndian).abbreviations(DebugAbbrevOffset(0))?;
         let table = Arc::new(table);
@@ -318,25 +326,54 @@ impl DwarfFile {
     }
 }
 
-impl<'a> View<'a> {
-    /// gimli's reader of the file that the unit is in.
-    pub(crate) fn dwarf_of(&self, unit: u32) -> &gimli::Dwarf<Slice<'a>> {
-        match (self.file.units[unit as usize].part, self.dwarf.sup()) {
-            (Part::Supplement, Some(supplement)) => supplement,
-            _ => &self.dwarf,
+/// A unit's header, as far as its row needs it.
+struct Found {
+    source: u32,
+    part: Part,
+    offset: usize,
+    /// Where its abbreviations are in the source.
+    table: usize,
+    /// For a type unit: the signature, and the entry that it stands for.
+    signature: Option<(u64, u32)>,
+}
+
+impl Found {
+    fn new(source: u32, part: Part, header: &UnitHeader<Slice<'_>>) -> Found {
+        let offset = match header.offset() {
+            gimli::UnitSectionOffset::DebugInfoOffset(offset) => offset.0,
+            gimli::UnitSectionOffset::DebugTypesOffset(offset) => offset.0,
+        };
+        let signature = match header.type_() {
+            UnitType::Type {
+                type_signature,
+                type_offset,
+            }
+            | UnitType::SplitType {
+                type_signature,
+                type_offset,
+            } => u32::try_from(type_offset.0)
+                .ok()
+                .map(|entry| (type_signature.0, entry)),
+            _ => None,
+        };
+        Found {
+            source,
+            part,
+            offset,
+            table: header.debug_abbrev_offset().0,
+            signature,
         }
     }
+}
 
+impl<'a> View<'a> {
     /// A unit, ready for reading entries.
     pub(crate) fn unit(&self, number: u32) -> gimli::Result<Unit<'a>> {
         let row = &self.file.units[number as usize];
         let dwarf = self.dwarf_of(number);
         let header = match row.part {
-            Part::Types => {
-                let section = self.file.sections.get(SectionId::DebugTypes);
-                types_header(section, row.offset)?
-            }
-            _ => dwarf
+            Part::Types => types_header(dwarf.debug_types.clone(), row.offset)?,
+            Part::Info => dwarf
                 .debug_info
                 .header_from_offset(DebugInfoOffset(row.offset))?,
         };
@@ -368,26 +405,20 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The entry at an offset of the main file's or the supplement's `.debug_info`.
-    pub(crate) fn at_section_offset(&self, supplement: bool, offset: usize) -> Option<DieRef> {
-        let part = if supplement {
-            Part::Supplement
-        } else {
-            Part::Info
-        };
-        let rows = self.file.part(part);
-        let of_part = &self.file.units[rows.clone()];
-        let after = of_part.partition_point(|row| row.offset <= offset);
+    /// The entry at an offset of a source's `.debug_info`.
+    pub(crate) fn at_section_offset(&self, source: u32, offset: usize) -> Option<DieRef> {
+        let units = &self.file.units;
+        let place = |row: &UnitRow| (row.source, row.part, row.offset);
+        let after = units.partition_point(|row| place(row) <= (source, Part::Info, offset));
         let index = after.checked_sub(1)?;
+        let row = &units[index];
+        if (row.source, row.part) != (source, Part::Info) {
+            return None;
+        }
         Some(DieRef {
-            unit: u32::try_from(rows.start + index).ok()?,
-            offset: u32::try_from(offset - of_part[index].offset).ok()?,
+            unit: u32::try_from(index).ok()?,
+            offset: u32::try_from(offset - row.offset).ok()?,
         })
-    }
-
-    /// Whether references of the unit into `.debug_info` stay in the supplement.
-    pub(crate) fn in_supplement(&self, unit: u32) -> bool {
-        self.file.units[unit as usize].part == Part::Supplement
     }
 
     fn read_root(
@@ -406,6 +437,9 @@ impl<'a> View<'a> {
             walker.read(&mut attributes)?;
         }
         let mut root = Root::default();
+        if let UnitType::Skeleton(id) | UnitType::SplitCompilation(id) = unit.header.type_() {
+            root.dwo_id = Some(id.0);
+        }
         for attribute in &attributes {
             root.take(attribute.name(), attribute.value());
         }
@@ -416,11 +450,13 @@ impl<'a> View<'a> {
             unit.rnglists_base = gimli::DebugRngListsBase(base);
         }
         unit.addr_base = gimli::DebugAddrBase(root.addr_base);
-        let dwarf = self.dwarf_of(number);
+        let dwarf = &*self.dwarf_of(number);
+        root.dwo = dwo_name(dwarf, &unit, &attributes);
         let covered = PcRanges::of(&attributes);
         root.low_pc = covered.low_pc(dwarf, &unit).unwrap_or(0);
         unit.low_pc = root.low_pc;
-        if !self.in_supplement(number) {
+        // A split unit's addresses are the skeleton's.
+        if self.file.units[number as usize].source == MAIN {
             covered.each(dwarf, &unit, budget, |range| {
                 ranges.push(UnitRange {
                     begin: range.begin,
@@ -435,7 +471,11 @@ impl<'a> View<'a> {
 
 /// gimli offers no header of `.debug_types` by its offset; an iterator over the rest of the section
 /// gives it.
-fn types_header(section: &[u8], offset: usize) -> gimli::Result<UnitHeader<Slice<'_>>> {
+fn types_header<'a>(
+    section: gimli::DebugTypes<Slice<'a>>,
+    offset: usize,
+) -> gimli::Result<UnitHeader<Slice<'a>>> {
+    let section = gimli::Section::reader(&section).slice();
     let rest = section.get(offset..).unwrap_or_default();
     let types = gimli::DebugTypes::new(rest, LittleEndian);
     let header = types.units().next()?.ok_or(gimli::Error::MissingUnitDie)?;
@@ -444,6 +484,22 @@ fn types_header(section: &[u8], offset: usize) -> gimli::Result<UnitHeader<Slice
         gimli::UnitSectionOffset::DebugTypesOffset(DebugTypesOffset(0))
     ));
     Ok(header)
+}
+
+/// The `.dwo` file that a skeleton unit names.
+fn dwo_name<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<'a>,
+    attributes: &Attributes<'a>,
+) -> Option<DwoName> {
+    let text = |wanted: &[gimli::DwAt]| {
+        let mut found = attributes.iter();
+        let attribute = found.find(|attribute| wanted.contains(&attribute.name()))?;
+        attr_text(dwarf, unit, attribute.value())
+    };
+    let name = text(&[gimli::DW_AT_dwo_name, gimli::DW_AT_GNU_dwo_name])?;
+    let directory = text(&[gimli::DW_AT_comp_dir]).unwrap_or_default();
+    Some(DwoName { name, directory })
 }
 
 impl Root {
@@ -466,7 +522,13 @@ impl Root {
                 gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base,
                 AttributeValue::DebugRngListsBase(base),
             ) => self.rnglists_base = Some(base.0),
-            (gimli::DW_AT_dwo_name | gimli::DW_AT_GNU_dwo_name, _) => self.is_skeleton = true,
+            (gimli::DW_AT_GNU_dwo_id, value) => {
+                let id = match value {
+                    AttributeValue::DwoId(id) => Some(id.0),
+                    other => other.udata_value(),
+                };
+                self.dwo_id = id.or(self.dwo_id);
+            }
             (gimli::DW_AT_language, AttributeValue::Language(language)) => {
                 self.language = language.0;
             }

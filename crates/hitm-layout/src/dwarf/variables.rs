@@ -6,7 +6,8 @@
 use gimli::{AttributeValue, Expression, Operation};
 
 use super::die::{Die, Walker};
-use super::units::{DieRef, Slice, Unit, View};
+use super::sources::View;
+use super::units::{DieRef, Slice, Unit};
 use crate::demangle::demangle;
 
 /// A variable's place, and where to read the rest.
@@ -55,8 +56,8 @@ impl VariableIndex {
         problems: &mut Vec<String>,
     ) -> VariableIndex {
         let mut index = VariableIndex::default();
-        for number in view.file.unit_numbers() {
-            if view.in_supplement(number) {
+        for number in view.file.own_units() {
+            if view.file.in_supplement(number) {
                 continue;
             }
             if let Err(error) = index.read_unit(view, number, &is_loaded) {

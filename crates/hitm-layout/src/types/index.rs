@@ -16,7 +16,7 @@ impl TypeIndex {
     /// Notes the definitions of all units. `problems` gets a line per damaged unit.
     pub(crate) fn read(view: &View<'_>, problems: &mut Vec<String>) -> TypeIndex {
         let mut entries = Vec::new();
-        for number in view.file.unit_numbers() {
+        for number in view.file.own_units() {
             if let Err(error) = read_unit(view, number, &mut entries) {
                 problems.push(format!(
                     "types after a damaged entry of unit {number} left out: {error}"

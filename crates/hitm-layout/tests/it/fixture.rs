@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// A compiled fixture in a directory of its own.
 pub(crate) struct Fixture {
-    _directory: TempDir,
+    directory: TempDir,
     pub(crate) program: PathBuf,
     flags: String,
 }
@@ -30,10 +30,17 @@ impl Fixture {
             .unwrap_or_else(|error| panic!("{compiler} is needed for this test: {error}"));
         assert!(status.success(), "{compiler} {flags:?} {source}");
         Fixture {
-            _directory: directory,
+            directory: directory,
             program,
             flags: flags.join(" "),
         }
+    }
+
+    /// The split debug information that the compiler wrote beside the program.
+    pub(crate) fn dwo_files(&self) -> impl Iterator<Item = PathBuf> {
+        let files = std::fs::read_dir(self.directory.path()).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|e| e == "dwo"))
     }
 
     /// What the program prints.

@@ -144,12 +144,9 @@ fn what_cannot_be_read_is_a_diagnostic() {
 }
 
 #[test]
-fn split_dwarf_leaves_lines_and_symbols() {
-    let fixture = Fixture::compile(
-        "cc",
-        "members.c",
-        &["-g", "-O0", "-no-pie", "-gsplit-dwarf"],
-    );
+fn split_dwarf_that_is_not_found_leaves_lines_and_symbols() {
+    let flags = ["-g", "-O0", "-no-pie", "-gsplit-dwarf"];
+    let fixture = Fixture::compile("cc", "members.c", &flags);
     let address = address_of(&fixture.run(), "f.lock.owner");
     let path = fixture.program.to_str().unwrap();
     let mut file = ObjectFile::parse(load(path).unwrap(), path).unwrap();
@@ -158,6 +155,46 @@ fn split_dwarf_leaves_lines_and_symbols() {
     let message = file.diagnostics()[0].message.clone();
     assert_eq!(
         message,
-        "split debug information (.dwo) of 1 units is not read: lines only"
+        "split debug information (.dwo) of 1 units was not looked for: lines only"
     );
+    file.attach_debug_files(&mut |path| load(path).filter(|_| !path.ends_with(".dwo")));
+    let message = file.diagnostics()[1].message.clone();
+    assert!(
+        message.starts_with("split debug information of 1 of 1 units not found, such as /"),
+        "{message}"
+    );
+    // A file of that name from another compilation is refused.
+    let other = Fixture::compile("cc", "members.c", &["-g", "-O2", "-gsplit-dwarf"]);
+    let wrong = other.dwo_files().next().unwrap();
+    file.attach_debug_files(&mut |path| {
+        let is_dwo = path.ends_with(".dwo");
+        load(if is_dwo {
+            wrong.to_str().unwrap()
+        } else {
+            path
+        })
+    });
+    let message = file.diagnostics()[2].message.clone();
+    assert!(
+        message.ends_with("has no unit of this program, or one of another compilation: not used"),
+        "{message}"
+    );
+}
+
+#[test]
+fn split_dwarf_in_files_and_in_packages() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        for types in ["-fno-debug-types-section", "-fdebug-types-section"] {
+            let flags = ["-g", "-O0", "-gsplit-dwarf", version, types];
+            let fixture = Fixture::compile("cc", "members.c", &flags);
+            assert_eq!(fixture.check(), 44);
+            let program = fixture.program.to_str().unwrap();
+            let package = format!("{program}.dwp");
+            run("llvm-dwp", &["-e", program, "-o", &package]);
+            fixture
+                .dwo_files()
+                .for_each(|path| std::fs::remove_file(path).unwrap());
+            assert_eq!(fixture.check(), 44);
+        }
+    }
 }

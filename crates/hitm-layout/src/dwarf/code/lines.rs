@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gimli::{DebugLineOffset, IncompleteLineProgram, LineProgramHeader};
 
 use crate::dwarf::die::attr_text;
-use crate::dwarf::units::{Slice, Unit, View};
+use crate::dwarf::sources::View;
+use crate::dwarf::units::{Slice, Unit};
 
 /// Rows of one table that are kept; a table with more is cut.
 const MAX_ROWS: usize = 1 << 22;
@@ -30,7 +31,11 @@ struct Row {
 }
 
 impl LineTable {
-    pub(super) fn read(view: &View<'_>, unit: &Unit<'_>, number: u32) -> gimli::Result<LineTable> {
+    pub(super) fn read<'a>(
+        view: &View<'a>,
+        unit: &Unit<'a>,
+        number: u32,
+    ) -> gimli::Result<LineTable> {
         let Some(program) = program(view, unit, number)? else {
             return Ok(LineTable::default());
         };
@@ -77,15 +82,15 @@ impl LineTable {
 
 fn program<'a>(
     view: &View<'a>,
-    unit: &Unit<'a>,
+    unit: &Unit<'_>,
     number: u32,
 ) -> gimli::Result<Option<IncompleteLineProgram<Slice<'a>>>> {
     let Some(offset) = view.file.root(number).line_program else {
         return Ok(None);
     };
     let address_size = unit.header.address_size();
-    let lines = &view.dwarf_of(number).debug_line;
-    Ok(Some(lines.program(
+    let dwarf = view.dwarf_of(number);
+    Ok(Some(dwarf.debug_line.program(
         DebugLineOffset(offset),
         address_size,
         None,
@@ -95,9 +100,9 @@ fn program<'a>(
 
 /// The path of a file of the unit's line table, as the compiler was given it: directories that the
 /// table names are put before it, the compilation directory (number 0) is not.
-pub(super) fn file_name(
-    view: &View<'_>,
-    unit: &Unit<'_>,
+pub(super) fn file_name<'a>(
+    view: &View<'a>,
+    unit: &Unit<'a>,
     number: u32,
     file: u64,
 ) -> Option<String> {
@@ -106,9 +111,9 @@ pub(super) fn file_name(
 }
 
 /// The paths of the first `most` files of the unit's line table, by the numbers that entries use.
-pub(crate) fn file_names(
-    view: &View<'_>,
-    unit: &Unit<'_>,
+pub(crate) fn file_names<'a>(
+    view: &View<'a>,
+    unit: &Unit<'a>,
     number: u32,
     most: usize,
 ) -> gimli::Result<Vec<Option<Arc<str>>>> {
@@ -134,7 +139,7 @@ fn path_of<'a>(
     file: u64,
 ) -> Option<String> {
     let entry = header.file(file)?;
-    let dwarf = view.dwarf_of(number);
+    let dwarf = &*view.dwarf_of(number);
     let name = attr_text(dwarf, unit, entry.path_name())?;
     if name.starts_with('/') || entry.directory_index() == 0 {
         return Some(name);
