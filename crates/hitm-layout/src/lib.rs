@@ -9,9 +9,8 @@
 //! file gives an [`Error`], a [`Diagnostic`] or a poorer name, in time and memory that grow
 //! linearly with its size.
 //!
-//! Not read, and why: split DWARF (`.dwo`), because what is measured is rarely built with it, and
-//! its code still gets names from the symbol table; objects on the stack and in thread-local
-//! storage, because their place depends on the thread.
+//! Not read, and why: objects on the stack and in thread-local storage, because their place depends
+//! on the thread.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod bytes;
@@ -32,7 +31,7 @@ pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
 pub use elf::{Machine, ObjectKind, Segment};
 pub use error::{Diagnostic, Error, TypeFault};
-pub use object_file::ObjectFile;
+pub use object_file::{Definition, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{

@@ -1,9 +1,11 @@
 //! One ELF file with its debug information, wherever that lies.
 
+mod by_name;
 mod debug_files;
 
+pub use by_name::Definition;
+
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::data::{DataLocation, DataObject, LineMember, NameSource};
 use crate::demangle::demangle;
@@ -14,8 +16,8 @@ use crate::elf::Elf;
 use crate::error::Diagnostics;
 use crate::path::{AccessPath, LeafList};
 use crate::symbols::{MAX_GUESS, SymbolTable};
-use crate::types::{MAX_SIZE, StructLayout, TypeId, TypeIndex, TypeKind, TypeReader, TypeStore};
-use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment, TypeFault};
+use crate::types::{MAX_SIZE, TypeReader, TypeStore};
+use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment};
 
 /// An executable or shared library.
 ///
@@ -41,7 +43,6 @@ struct Debug {
     dwarf: DwarfFile,
     code: CodeIndex,
     variables: Option<VariableIndex>,
-    type_index: Option<TypeIndex>,
     types: TypeStore,
 }
 
@@ -207,61 +208,6 @@ impl ObjectFile {
         })
     }
 
-    /// The layout of a structure, class or union by name: `rq`, `struct rq`, `ns::Foo`, or a typedef
-    /// of one. The first definition in the file counts.
-    pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
-        let file = self.elf.name.clone();
-        let found = self.find_type(name, |store, id| store.layout(id).is_some());
-        let Some(id) = found else {
-            let name = name.to_owned();
-            return Err(Error::NoSuchType { file, name });
-        };
-        let store = &self.debug().types;
-        if let Some(layout) = store.layout(id) {
-            return sound(layout, &file, name);
-        }
-        let cause = match store.get(store.resolve(id)).kind {
-            TypeKind::Broken(fault) => fault,
-            _ => TypeFault::NotAggregate,
-        };
-        let name = name.to_owned();
-        Err(Error::BadType { file, name, cause })
-    }
-
-    /// The type of a name, a structure or any other that has a definition or typedef.
-    pub fn type_by_name(&mut self, name: &str) -> Option<TypeId> {
-        self.find_type(name, |_, _| true)
-    }
-
-    /// The first type of that name which `wanted` accepts; else the first.
-    fn find_type(
-        &mut self,
-        name: &str,
-        wanted: impl Fn(&TypeStore, TypeId) -> bool,
-    ) -> Option<TypeId> {
-        /// Definitions of one name that are looked at: each unit may have one.
-        const MAX_CANDIDATES: usize = 64;
-        self.prepare();
-        let debug = self.debug.as_mut().expect("prepare() makes it");
-        let view = debug.dwarf.view();
-        let mut problems = Vec::new();
-        let index = debug
-            .type_index
-            .get_or_insert_with(|| TypeIndex::read(&view, &mut problems));
-        let mut first = None;
-        let mut best = None;
-        for die in index.find(&view, name).take(MAX_CANDIDATES) {
-            let id = TypeReader::new(&mut debug.types, &view).read(die);
-            first = first.or(Some(id));
-            if wanted(&debug.types, id) {
-                best = Some(id);
-                break;
-            }
-        }
-        self.note_all(problems);
-        best.or(first)
-    }
-
     /// The leaves of an object in a range of its bytes. An object without a type is one leaf.
     fn leaves(
         &mut self,
@@ -373,7 +319,6 @@ impl ObjectFile {
                 dwarf,
                 code: CodeIndex::default(),
                 variables: None,
-                type_index: None,
                 types: TypeStore::new(),
             });
             self.note_all(problems);
@@ -406,18 +351,5 @@ impl ObjectFile {
         for message in messages {
             self.note(message);
         }
-    }
-}
-
-/// The layout, unless one of its members cannot be where it is said to be.
-fn sound(layout: &Arc<StructLayout>, file: &str, name: &str) -> Result<Arc<StructLayout>, Error> {
-    match &layout.fault {
-        None => Ok(layout.clone()),
-        Some(fault) => Err(Error::BadMember {
-            file: file.to_owned(),
-            name: name.to_owned(),
-            member: fault.member.to_string(),
-            cause: fault.fault,
-        }),
     }
 }

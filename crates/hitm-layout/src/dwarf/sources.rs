@@ -126,16 +126,16 @@ impl<'a> View<'a> {
         if source == MAIN {
             return DwarfRef::Main(&self.main);
         }
-        if Some(source) == self.file.supplement() {
-            if let Some(supplement) = self.main.sup() {
-                return DwarfRef::Main(supplement);
-            }
+        if let Some(supplement) = self.main.sup()
+            && Some(source) == self.file.supplement()
+        {
+            return DwarfRef::Main(supplement);
         }
         let mut last = self.last.borrow_mut();
-        if let Some((known, dwarf)) = &*last {
-            if *known == source {
-                return DwarfRef::Split(dwarf.clone());
-            }
+        if let Some((known, dwarf)) = &*last
+            && *known == source
+        {
+            return DwarfRef::Split(dwarf.clone());
         }
         let row = &self.file.sources[source as usize];
         let mut dwarf = self.file.files[row.file as usize].dwarf(row.own.as_ref());

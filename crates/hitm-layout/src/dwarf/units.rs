@@ -5,7 +5,7 @@
 //! not overlap in a sound file, so each is parsed from its own bytes only: a file whose units claim
 //! overlapping tables cannot make the work quadratic.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::decl::FileNames;
 use super::die::{Attributes, PcRanges, Walker, attr_text};
 use super::sections::DebugSections;
 use super::sources::{MAIN, Source, View};
+use crate::types::TypeIndex;
 
 /// A reader over a section.
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -110,6 +111,8 @@ pub(crate) struct DwarfFile {
     /// By file and offset in it.
     tables: RefCell<BTreeMap<(u32, usize), Arc<Abbreviations>>>,
     pub(crate) file_names: FileNames,
+    /// Made when a type is first asked for by name.
+    pub(crate) type_index: OnceCell<TypeIndex>,
 }
 
 impl DwarfFile {
@@ -128,6 +131,7 @@ impl DwarfFile {
             signatures: BTreeMap::new(),
             tables: RefCell::default(),
             file_names: FileNames::default(),
+            type_index: OnceCell::new(),
         };
         if let Some(supplement) = supplement {
             file.files.push(supplement);
@@ -372,7 +376,7 @@ impl<'a> View<'a> {
         let row = &self.file.units[number as usize];
         let dwarf = self.dwarf_of(number);
         let header = match row.part {
-            Part::Types => types_header(dwarf.debug_types.clone(), row.offset)?,
+            Part::Types => types_header(dwarf.debug_types, row.offset)?,
             Part::Info => dwarf
                 .debug_info
                 .header_from_offset(DebugInfoOffset(row.offset))?,

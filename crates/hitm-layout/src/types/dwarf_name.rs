@@ -35,6 +35,11 @@ fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> 
         };
         let own = die.get(gimli::DW_AT_name);
         let own = own.and_then(|value| view.text(&unit, at.unit, value));
+        // clang declares what a type unit defines without a name.
+        if let (None, Some(signature)) = (&own, die.get(gimli::DW_AT_signature)) {
+            next = view.target(at.unit, signature);
+            continue;
+        }
         match die.tag {
             gimli::DW_TAG_pointer_type if own.is_none() => declarator.pointer("*"),
             gimli::DW_TAG_reference_type => declarator.pointer("&"),
@@ -65,12 +70,12 @@ fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> 
     declarator.finish(&format!("{front}(…)"))
 }
 
-fn type_of(view: &View<'_>, die: &Die<'_>) -> Option<DieRef> {
+fn type_of<'a>(view: &View<'a>, die: &Die<'a>) -> Option<DieRef> {
     view.target(die.at.unit, die.get(gimli::DW_AT_type)?)
 }
 
 /// Whether a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is a pointer.
-fn is_of_pointer(view: &View<'_>, die: &Die<'_>) -> bool {
+fn is_of_pointer<'a>(view: &View<'a>, die: &Die<'a>) -> bool {
     let mut next = type_of(view, die);
     for _ in 0..MAX_HOPS {
         let Some((_, die)) = next.and_then(|at| view.fetch(at)) else {

@@ -1,54 +1,106 @@
 //! Finds type definitions by name.
 //!
-//! One pass over all entries notes a 64-bit hash of each definition's name, plain and with its
-//! namespaces, and where it is. A hit is checked against the plain name.
+//! One pass over all entries notes a 64-bit hash of each definition's name with its namespaces, and
+//! of the bare name where that is another one, and where the definition is. A hit is checked against
+//! the bare name. The same pass over one unit finds the names of what that unit only declares.
 
-use crate::dwarf::{DieRef, View, Walker};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use gimli::AttributeValue;
+
+use crate::dwarf::{Die, DieRef, View, Walker};
 
 /// Definitions by the hash of their names.
 #[derive(Debug, Default)]
 pub(crate) struct TypeIndex {
     /// Sorted, so that the first definition of the file comes first.
     entries: Vec<(u64, DieRef)>,
+    /// For units that were asked about: what they declare, by offset, with the hash of its name.
+    declared: RefCell<BTreeMap<u32, Vec<(u32, u64)>>>,
+    problems: Vec<String>,
+}
+
+/// What the pass over a unit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Definitions,
+    Declarations,
 }
 
 impl TypeIndex {
-    /// Notes the definitions of all units. `problems` gets a line per damaged unit.
-    pub(crate) fn read(view: &View<'_>, problems: &mut Vec<String>) -> TypeIndex {
-        let mut entries = Vec::new();
+    /// The index of a file, made when first asked for.
+    pub(crate) fn of<'v>(view: &View<'v>) -> &'v TypeIndex {
+        view.file.type_index.get_or_init(|| TypeIndex::read(view))
+    }
+
+    fn read(view: &View<'_>) -> TypeIndex {
+        let mut index = TypeIndex::default();
+        let entries = &mut index.entries;
         for number in view.file.own_units() {
-            if let Err(error) = read_unit(view, number, &mut entries) {
-                problems.push(format!(
+            let read = read_unit(view, number, Wanted::Definitions, |name, die| {
+                entries.push((name.qualified, die));
+                entries.extend(name.nested.map(|nested| (nested, die)));
+            });
+            if let Err(error) = read {
+                index.problems.push(format!(
                     "types after a damaged entry of unit {number} left out: {error}"
                 ));
             }
         }
-        entries.sort_unstable();
-        entries.dedup();
-        entries.shrink_to_fit();
-        TypeIndex { entries }
+        index.entries.sort_unstable();
+        index.entries.dedup();
+        index.entries.shrink_to_fit();
+        index
     }
 
-    /// The definitions of that name (`rq`, `struct rq`, `ns::Foo`), first in the file first.
-    /// Structures come before the typedefs that name them in turn, as far as the file has them so.
+    /// What was damaged.
+    pub(crate) fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// The definitions of that name (`rq`, `ns::Foo`), first in the file first: those that have it
+    /// as their full name; if there is none, those in any namespace or type.
     pub(crate) fn find<'s>(
         &'s self,
         view: &'s View<'_>,
         name: &str,
     ) -> impl Iterator<Item = DieRef> + 's {
-        let words = ["struct ", "class ", "union ", "enum "];
-        let name = words
-            .iter()
-            .find_map(|word| name.strip_prefix(word))
-            .unwrap_or(name);
-        let hash = hash_from(SEED, name);
-        let first = self.entries.partition_point(|entry| entry.0 < hash);
-        let same = self.entries[first..]
-            .iter()
-            .take_while(move |entry| entry.0 == hash);
+        let full = self.with_hash(hash_from(SEED, name));
+        let found = match full {
+            [] => self.with_hash(hash_from(NESTED, name)),
+            full => full,
+        };
         let name = name.to_owned();
-        same.map(|entry| entry.1)
-            .filter(move |die| own_name(view, *die).is_some_and(|own| name.ends_with(&own)))
+        let dies = found.iter().map(|entry| entry.1);
+        dies.filter(move |die| own_name(view, *die).is_some_and(|own| name.ends_with(&own)))
+    }
+
+    /// The definition of what an entry declares. Where units define it differently, the first.
+    pub(crate) fn definition(&self, view: &View<'_>, declaration: &Die<'_>) -> Option<DieRef> {
+        let at = declaration.at;
+        let mut declared = self.declared.borrow_mut();
+        let of_unit = declared.entry(at.unit).or_insert_with(|| {
+            let mut list = Vec::new();
+            // What comes after a damaged entry has no definition.
+            let _ = read_unit(view, at.unit, Wanted::Declarations, |name, die| {
+                list.push((die.offset, name.qualified));
+            });
+            list
+        });
+        let place = of_unit.binary_search_by_key(&at.offset, |entry| entry.0);
+        let hash = of_unit[place.ok()?].1;
+        let mut found = self.with_hash(hash).iter().map(|entry| entry.1);
+        found.find(|die| {
+            view.fetch(*die)
+                .is_some_and(|(_, die)| die.tag == declaration.tag)
+        })
+    }
+
+    fn with_hash(&self, hash: u64) -> &[(u64, DieRef)] {
+        let first = self.entries.partition_point(|entry| entry.0 < hash);
+        let after = self.entries.partition_point(|entry| entry.0 <= hash);
+        &self.entries[first..after]
     }
 }
 
@@ -57,12 +109,37 @@ fn own_name(view: &View<'_>, at: DieRef) -> Option<String> {
     view.text(&unit, at.unit, die.get(gimli::DW_AT_name)?)
 }
 
-fn read_unit(view: &View<'_>, number: u32, entries: &mut Vec<(u64, DieRef)>) -> gimli::Result<()> {
+/// The hashes of a type's names.
+#[derive(Debug, Clone, Copy)]
+struct NameHashes {
+    /// With its namespaces and outer types.
+    qualified: u64,
+    /// Without them, if it has any.
+    nested: Option<u64>,
+}
+
+impl NameHashes {
+    /// `outer`: the hash of the namespaces and types around it, with `::`.
+    fn new(outer: Option<u64>, name: &str) -> NameHashes {
+        NameHashes {
+            qualified: hash_from(outer.unwrap_or(SEED), name),
+            nested: outer.map(|_| hash_from(NESTED, name)),
+        }
+    }
+}
+
+fn read_unit(
+    view: &View<'_>,
+    number: u32,
+    wanted: Wanted,
+    mut take: impl FnMut(NameHashes, DieRef),
+) -> gimli::Result<()> {
     let unit = view.unit(number)?;
     let mut walker = Walker::new(&unit, None)?;
     let mut attributes = Vec::new();
     // Open namespaces and types: their depth and the hash of their qualified name with `::`.
     let mut open: Vec<(isize, u64)> = Vec::new();
+    let mut declared = BTreeMap::new();
     while let Some(step) = walker.next()? {
         while open.last().is_some_and(|scope| scope.0 >= step.depth) {
             open.pop();
@@ -80,28 +157,42 @@ fn read_unit(view: &View<'_>, number: u32, entries: &mut Vec<(u64, DieRef)>) -> 
         }
         let is_declaration = walker.has(gimli::DW_AT_declaration);
         walker.read(&mut attributes)?;
-        let mut found = attributes.iter();
-        let name = found.find(|attribute| attribute.name() == gimli::DW_AT_name);
-        let name = name.and_then(|attribute| view.text(&unit, number, attribute.value()));
-        let Some(name) = name else { continue };
-        let outer = open.last().map_or(SEED, |scope| scope.1);
-        let qualified = hash_from(outer, &name);
-        open.push((step.depth, hash_from(qualified, "::")));
-        if is_type && !is_declaration {
-            let die = DieRef {
-                unit: number,
-                offset: step.offset,
-            };
-            entries.push((hash_from(SEED, &name), die));
-            if outer != SEED {
-                entries.push((qualified, die));
-            }
+        let get = |wanted| {
+            let mut found = attributes.iter();
+            let attribute = found.find(|attribute| attribute.name() == wanted)?;
+            Some(attribute.value())
+        };
+        let hashes = match get(gimli::DW_AT_specification) {
+            // The definition of what a namespace or a type declares stands outside of it.
+            Some(AttributeValue::UnitRef(at)) => declared.get(&at.0).copied(),
+            _ => get(gimli::DW_AT_name)
+                .and_then(|name| view.text(&unit, number, name))
+                .or_else(|| {
+                    // clang declares what a type unit defines without a name.
+                    let signature = get(gimli::DW_AT_signature)?;
+                    own_name(view, view.target(number, signature)?)
+                })
+                .map(|name| NameHashes::new(open.last().map(|scope| scope.1), &name)),
+        };
+        let Some(hashes) = hashes else { continue };
+        open.push((step.depth, hash_from(hashes.qualified, "::")));
+        if is_type && is_declaration {
+            declared.insert(step.offset as usize, hashes);
+        }
+        if is_type && is_declaration == (wanted == Wanted::Declarations) {
+            let offset = step.offset;
+            let unit = number;
+            take(hashes, DieRef { unit, offset });
         }
     }
     Ok(())
 }
 
-pub(super) const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+/// Where hashes of full names begin.
+const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Where hashes of bare names of nested types begin: any other number.
+const NESTED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn hash_from(seed: u64, text: &str) -> u64 {
     hash_bytes(seed, text.as_bytes())

@@ -6,6 +6,7 @@
 //! Pointers do not refer to what they point at, which is what keeps recursive types finite.
 
 mod alignment;
+mod definitions;
 mod dwarf_name;
 mod index;
 mod layout;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use alignment::ForcedAlignments;
+pub(crate) use definitions::{DefinitionGroup, definitions};
 pub(crate) use index::TypeIndex;
 pub(crate) use layout::MemberFault;
 pub use layout::{

@@ -2,12 +2,14 @@
 
 mod members;
 
+pub(super) use members::for_each_member;
+
 use std::sync::Arc;
 
 use gimli::{AttributeValue, DwTag};
 
 use super::dwarf_name::{is_alias, name_at};
-use super::{AggregateKind, MAX_SIZE, TypeId, TypeKind, TypeStore};
+use super::{AggregateKind, MAX_SIZE, TypeId, TypeIndex, TypeKind, TypeStore};
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Slice, Unit, View, Walker};
 
@@ -78,14 +80,22 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         let name = || name_at(self.view, die.at);
         let size = die.u64(gimli::DW_AT_byte_size);
         match die.tag {
-            gimli::DW_TAG_base_type | gimli::DW_TAG_unspecified_type => {
-                self.store.add(name(), size, TypeKind::Base)
+            gimli::DW_TAG_base_type => self.store.add(name(), size, TypeKind::Base),
+            gimli::DW_TAG_unspecified_type => {
+                // C++'s `std::nullptr_t` is as large as a pointer, and has no size of its own.
+                let name = name();
+                let is_null = name.text.contains("nullptr");
+                let size = size.or(is_null.then(|| u64::from(unit.header.address_size())));
+                self.store.add(name, size, TypeKind::Base)
             }
             gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_reference_type
-            | gimli::DW_TAG_rvalue_reference_type
-            | gimli::DW_TAG_ptr_to_member_type => {
+            | gimli::DW_TAG_rvalue_reference_type => {
                 let size = size.unwrap_or_else(|| u64::from(unit.header.address_size()));
+                self.store.add(name(), Some(size), TypeKind::Pointer)
+            }
+            gimli::DW_TAG_ptr_to_member_type => {
+                let size = size.unwrap_or_else(|| self.pointer_to_member(unit, die));
                 self.store.add(name(), Some(size), TypeKind::Pointer)
             }
             gimli::DW_TAG_enumeration_type => self.read_enum(die, size),
@@ -105,6 +115,16 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         Some(self.read(target))
     }
 
+    /// The size of a pointer to member: of a function also what to add to `this` (Itanium C++ ABI,
+    /// section 2.3).
+    fn pointer_to_member(&self, unit: &Unit<'a>, die: &Die<'a>) -> u64 {
+        let value = die.get(gimli::DW_AT_type);
+        let target = value.and_then(|value| self.view.target(die.at.unit, value));
+        let target = target.and_then(|target| self.view.fetch(target));
+        let is_function = target.is_some_and(|(_, die)| die.tag == gimli::DW_TAG_subroutine_type);
+        u64::from(unit.header.address_size()) * if is_function { 2 } else { 1 }
+    }
+
     fn read_enum(&mut self, die: &Die<'a>, size: Option<u64>) -> TypeId {
         let size = size.or_else(|| {
             let base = self.type_of(die)?;
@@ -115,7 +135,10 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
                 let name = name_at(self.view, die.at);
                 self.store.add(name, size, TypeKind::Enum)
             }
-            None => self.broken(die.at, TypeFault::DeclarationOnly),
+            None => match self.definition_elsewhere(die) {
+                Some(definition) => self.read(definition),
+                None => self.broken(die.at, TypeFault::DeclarationOnly),
+            },
         }
     }
 
@@ -147,6 +170,13 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         }
         for count in counts.into_iter().rev() {
             element = self.store.add_array(element, count);
+        }
+        // A vector of three elements takes the bytes of four.
+        let found = self.store.get(element);
+        let size = die.u64(gimli::DW_AT_byte_size);
+        if let (true, TypeKind::Array { .. }) = (size > found.size, &found.kind) {
+            let (name, kind) = (name_at(self.view, die.at), found.kind.clone());
+            return self.store.add(name, size, kind);
         }
         element
     }
@@ -181,10 +211,13 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         self.store.add(name, Some(size), kind)
     }
 
-    /// A declaration of a type that a type unit defines.
+    /// The definition of a type that is only declared here: in the type unit that the declaration
+    /// names, or in another unit, under the same name.
     fn definition_elsewhere(&self, die: &Die<'a>) -> Option<DieRef> {
-        let signature = die.get(gimli::DW_AT_signature)?;
-        self.view.target(die.at.unit, signature)
+        match die.get(gimli::DW_AT_signature) {
+            Some(signature) => self.view.target(die.at.unit, signature),
+            None => TypeIndex::of(self.view).definition(self.view, die),
+        }
     }
 }
 

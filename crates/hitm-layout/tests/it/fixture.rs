@@ -30,7 +30,7 @@ impl Fixture {
             .unwrap_or_else(|error| panic!("{compiler} is needed for this test: {error}"));
         assert!(status.success(), "{compiler} {flags:?} {source}");
         Fixture {
-            directory: directory,
+            directory,
             program,
             flags: flags.join(" "),
         }

@@ -268,6 +268,91 @@ fn types_that_no_compiler_makes() {
     };
     assert_eq!(fault(&mut file, "huge"), TypeFault::TooLarge);
     assert_eq!(fault(&mut file, "int2"), TypeFault::NotAggregate);
+    let message = file.struct_layout("own").unwrap_err().to_string();
+    assert_eq!(message, "made: type own: member again: contains itself");
+    // What a deep type has inside is broken far down: the layout of its outside stands.
+    assert_eq!(file.struct_layout("level19999").unwrap().size, 4);
+}
+
+#[test]
+fn members_that_cannot_be_where_they_are() {
+    let mut debug = Debug::new();
+    let int = debug.add(None, gimli::DW_TAG_base_type, "int");
+    debug.set(int, gimli::DW_AT_byte_size, AttributeValue::Udata(4));
+    let over = debug.structure("over", 12, None);
+    let outside = debug.structure("outside", 12, None);
+    let far = debug.structure("far", 12, None);
+    let apart = debug.structure("apart", 12, None);
+    for (structure, name, at) in [
+        (over, "first", 0),
+        (over, "second", 2),
+        (outside, "first", 4),
+        (outside, "second", 9),
+        (far, "first", 1 << 62),
+        (apart, "first", 0),
+        (apart, "second", 8),
+    ] {
+        let member = debug.add(Some(structure), gimli::DW_TAG_member, name);
+        debug.set_type(member, int);
+        let at = AttributeValue::Udata(at);
+        debug.set(member, gimli::DW_AT_data_member_location, at);
+    }
+    let mut file = debug.file();
+    let mut message = |name: &str| match file.struct_layout(name) {
+        Ok(layout) => format!("{} members", layout.members.len()),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(
+        message("over"),
+        "made: type over: member second: overlaps the member before it"
+    );
+    assert_eq!(
+        message("outside"),
+        "made: type outside: member second: outside of the structure"
+    );
+    assert_eq!(
+        message("far"),
+        "made: type far: member first: outside of the structure"
+    );
+    assert_eq!(message("apart"), "2 members");
+}
+
+#[test]
+fn compressed_sections_that_lie() {
+    let real = Fixture::compile("cc", "members.c", &["-g", "-gdwarf-5"]);
+    let path = real.program.to_str().unwrap();
+    for format in ["zlib", "zstd"] {
+        let packed = format!("{path}.{format}");
+        let status = std::process::Command::new("objcopy")
+            .arg(format!("--compress-debug-sections={format}"))
+            .args([path, &packed])
+            .status();
+        assert!(status.unwrap().success(), "objcopy {format}");
+        let bytes = load(&packed).unwrap().to_vec();
+        let mut file = ObjectFile::parse(Bytes::from(bytes.clone()), "sound").unwrap();
+        assert_eq!(file.struct_layout("mixed").unwrap().members.len(), 8);
+        assert_eq!(file.diagnostics(), []);
+        // The compression header says 1 = zlib or 2 = zstd, and how many bytes there will be.
+        let kind = if format == "zlib" { 1_u32 } else { 2 };
+        let header: Vec<usize> = (0..bytes.len() - 24)
+            .filter(|at| bytes[*at..*at + 4] == kind.to_le_bytes())
+            .filter(|at| {
+                bytes[*at + 4..*at + 8] == [0; 4]
+                    && bytes[*at + 16..*at + 24] == [1, 0, 0, 0, 0, 0, 0, 0]
+            })
+            .collect();
+        assert!(header.len() > 3, "{format}: {header:?}");
+        for claim in [1, 1 << 10, 1 << 40, u64::MAX] {
+            let mut lying = bytes.clone();
+            for at in &header {
+                lying[*at + 8..*at + 16].copy_from_slice(&claim.to_le_bytes());
+            }
+            let mut file = ObjectFile::parse(Bytes::from(lying), "lying").unwrap();
+            assert!(file.struct_layout("mixed").is_err());
+            let message = file.diagnostics()[0].to_string();
+            assert!(message.contains("left out: "), "{message}");
+        }
+    }
 }
 
 #[test]

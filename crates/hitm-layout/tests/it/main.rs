@@ -4,5 +4,7 @@
 mod fixture;
 mod hostile;
 mod languages;
+mod layouts;
 mod oracle;
 mod separate_debug;
+mod several_units;

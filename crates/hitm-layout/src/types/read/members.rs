@@ -230,8 +230,8 @@ fn overlap(members: &[Member], store: &TypeStore, shares_bytes: bool) -> Option<
 }
 
 /// A member as found in the debug information.
-struct MemberEntry<'a> {
-    die: Die<'a>,
+pub(in crate::types) struct MemberEntry<'a> {
+    pub(in crate::types) die: Die<'a>,
     /// For the payload of a variant: the values of the discriminant that stand for it.
     variant: Option<Vec<RangeInclusive<u128>>>,
     is_discriminant: bool,
@@ -354,7 +354,7 @@ fn unsigned(value: AttributeValue<Slice<'_>>) -> Option<u128> {
 
 /// Calls `take` for each member and base class until it answers false. The parts of a Rust enum
 /// (a part with the discriminant and the variants, each with a member) count as members.
-fn for_each_member<'a>(
+pub(in crate::types) fn for_each_member<'a>(
     unit: &Unit<'a>,
     parent: DieRef,
     mut take: impl FnMut(MemberEntry<'a>) -> bool,
