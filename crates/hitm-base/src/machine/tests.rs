@@ -37,14 +37,14 @@ fn presets_have_the_cpus_that_their_names_promise() {
         );
     }
     expect![[r#"
-        broadwell-4s: 192 CPUs, 96 cores, 4 LLCs, 4 nodes, 4 packages at 2200 MHz
-        cascadelake-2s: 64 CPUs, 32 cores, 2 LLCs, 2 nodes, 2 packages at 2800 MHz
-        genoa-384: 384 CPUs, 192 cores, 24 LLCs, 2 nodes, 2 packages at 2400 MHz
-        icelake-2s: 128 CPUs, 64 cores, 2 LLCs, 2 nodes, 2 packages at 2900 MHz
+        broadwell-4s: 192 CPUs, 96 cores, 4 LLCs, 4 nodes, 4 packages at 2600 MHz
+        cascadelake-2s: 64 CPUs, 32 cores, 2 LLCs, 2 nodes, 2 packages at 3500 MHz
+        genoa-384: 384 CPUs, 192 cores, 24 LLCs, 2 nodes, 2 packages at 3550 MHz
+        icelake-2s: 128 CPUs, 64 cores, 2 LLCs, 2 nodes, 2 packages at 3500 MHz
         kunpeng920-96: 96 CPUs, 96 cores, 4 LLCs, 4 nodes, 2 packages at 2600 MHz
-        milan-2s: 192 CPUs, 96 cores, 12 LLCs, 2 nodes, 2 packages at 2650 MHz
-        xeon-480: 480 CPUs, 240 cores, 6 LLCs, 6 nodes, 2 packages at 2100 MHz
-        xeon8176-8s: 448 CPUs, 224 cores, 8 LLCs, 8 nodes, 8 packages at 2100 MHz
+        milan-2s: 192 CPUs, 96 cores, 12 LLCs, 2 nodes, 2 packages at 3600 MHz
+        xeon-480: 480 CPUs, 240 cores, 6 LLCs, 6 nodes, 2 packages at 3200 MHz
+        xeon8176-8s: 448 CPUs, 224 cores, 8 LLCs, 8 nodes, 8 packages at 2800 MHz
     "#]]
     .assert_eq(&lines);
 }
@@ -63,15 +63,15 @@ fn every_file_survives_being_written_and_read() {
 
 #[test]
 fn cycles_follow_from_nanoseconds_and_the_occupancy_ratio() {
-    let machine = resolved("xeon8176-8s"); // 2.1 GHz
+    let machine = resolved("xeon8176-8s"); // 2.8 GHz
     let row = |distance: Distance| {
         let transfer = machine.transfers[distance.index()];
         (transfer.clean.0, transfer.dirty.0, transfer.occupancy.0)
     };
-    assert_eq!(row(Distance::Smt), (4, 15, 7));
-    assert_eq!(row(Distance::Llc), (100, 100, 47)); // 47.5 ns, of which 22.3 ns
-    assert_eq!(row(Distance::Remote), (287, 312, 147));
-    assert_eq!(row(Distance::FarRemote), (650, 707, 332));
+    assert_eq!(row(Distance::Smt), (4, 27, 13));
+    assert_eq!(row(Distance::Llc), (133, 133, 63)); // 47.5 ns, of which 22.3 ns
+    assert_eq!(row(Distance::Remote), (383, 417, 196));
+    assert_eq!(row(Distance::FarRemote), (867, 942, 443));
     // No CPUs are as far apart as these: the nearer neighbour stands in.
     assert_eq!(row(Distance::Cluster), row(Distance::Smt));
     assert_eq!(row(Distance::Package), row(Distance::Llc));
@@ -83,8 +83,8 @@ fn the_home_of_a_line_decides_on_epyc() {
     let machine = resolved("milan-2s");
     let die = Distance::Die.index();
     assert_eq!(machine.topology.distance(CpuId(0), CpuId(8)), Distance::Die);
-    assert_eq!(machine.transfers[die].dirty, Cycles(278)); // 104.8 ns at 2.65 GHz
-    assert_eq!(machine.transfers_away_from_home[die].dirty, Cycles(529)); // 199.6 ns
+    assert_eq!(machine.transfers[die].dirty, Cycles(377)); // 104.8 ns at 3.6 GHz
+    assert_eq!(machine.transfers_away_from_home[die].dirty, Cycles(719)); // 199.6 ns
     let llc = Distance::Llc.index();
     assert_eq!(
         machine.transfers_away_from_home[llc],
