@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{MachineArgs, RecordArgs, ReportArgs};
+use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs};
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
 #[derive(Debug, Parser)]
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Show which lines the threads of a recording fight over, and what to do about it
     Report(ReportArgs),
+    /// Write a recording in another tool's format
+    Export(ExportArgs),
     /// Show, import and measure machine models
     Machine(MachineArgs),
     /// Say what hitm can do on this host, and what to install for the rest

@@ -1,6 +1,7 @@
 //! One file for each subcommand: arguments to configuration, one call of the facade, answer to text.
 
 mod doctor;
+mod export;
 mod machine;
 mod record;
 mod report;
@@ -9,6 +10,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::args::Command;
+pub(crate) use export::ExportArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
@@ -27,6 +29,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
     match command {
         Command::Record(args) => record::run(args, terminal),
         Command::Report(args) => report::run(args, terminal),
+        Command::Export(args) => export::run(args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }

@@ -17,6 +17,7 @@ pub mod gate;
 pub mod json;
 mod model;
 mod names;
+pub mod perf_c2c;
 mod recording;
 pub mod text;
 

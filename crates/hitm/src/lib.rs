@@ -2,5 +2,6 @@
 
 pub mod doctor;
 pub mod machine;
+pub mod perf_data;
 pub mod record;
 pub mod recording;

@@ -16,6 +16,7 @@ use hitm_trace::{
 };
 use thiserror::Error;
 
+pub(crate) use names::symbolizer;
 pub use names::{AddressNames, CodeLabel, DataLabel};
 
 /// Why a recording cannot be read.

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use hitm::perf_data;
 use hitm::recording::Recording;
+use hitm_perf::c2c::Display;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::text::TextOptions;
-use hitm_report::{Report, ReportOptions, json, text};
+use hitm_report::{Report, ReportOptions, json, perf_c2c, text};
 
 use crate::commands::Format;
 use crate::progress::Bar;
@@ -29,9 +31,56 @@ pub(crate) struct ReportArgs {
     /// given several times
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
+    /// Show the tables of perf c2c report instead, with its rows and columns
+    #[arg(long, conflicts_with_all = ["top", "fail_on"])]
+    perf_c2c: bool,
+    /// What --perf-c2c sorts lines by; as in perf, peer on Arm and tot elsewhere
+    #[arg(long, value_enum, requires = "perf_c2c")]
+    display: Option<DisplayArg>,
+}
+
+/// perf's words for what lines are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DisplayArg {
+    /// Local and remote HITM
+    Tot,
+    /// Remote HITM
+    Rmt,
+    /// Local HITM
+    Lcl,
+    /// Transfers from peers
+    Peer,
+}
+
+impl From<DisplayArg> for Display {
+    fn from(arg: DisplayArg) -> Display {
+        match arg {
+            DisplayArg::Tot => Display::TotalHitm,
+            DisplayArg::Rmt => Display::RemoteHitm,
+            DisplayArg::Lcl => Display::LocalHitm,
+            DisplayArg::Peer => Display::Peer,
+        }
+    }
+}
+
+fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let bar = Bar::start("reading");
+    let display = args.display.map(Display::from);
+    let report = perf_data::tables_of_recording(&args.input, display, &mut |read, all| {
+        bar.set(read, all);
+    })?;
+    bar.finish();
+    terminal.out(&match args.format {
+        Format::Text => perf_c2c::text(&report),
+        Format::Json => perf_c2c::json(&report),
+    })?;
+    Ok(Exit::Done)
 }
 
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if args.perf_c2c {
+        return run_perf_c2c(&args, terminal);
+    }
     let bar = Bar::start("reading");
     let recording = Recording::load(&args.input, &mut |read, all| bar.set(read, all))?;
     bar.finish();

@@ -1,6 +1,7 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
 mod examples;
+mod perf_data;
 mod programs;
 mod recording;
 
@@ -41,6 +42,7 @@ fn help_is_a_result() {
             Commands:
               record   Run a program and record what its threads do to shared cache lines
               report   Show which lines the threads of a recording fight over, and what to do about it
+              export   Write a recording in another tool's format
               machine  Show, import and measure machine models
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)
@@ -97,6 +99,7 @@ fn no_command_is_wrong_usage() {
             Commands:
               record   Run a program and record what its threads do to shared cache lines
               report   Show which lines the threads of a recording fight over, and what to do about it
+              export   Write a recording in another tool's format
               machine  Show, import and measure machine models
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)

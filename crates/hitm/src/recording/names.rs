@@ -95,14 +95,7 @@ impl<'a> AddressNames<'a> {
         threads: &'a [RecordedThread],
         statistics: &'a Statistics,
     ) -> AddressNames<'a> {
-        let mappings = objects.mappings.iter().map(|mapping| hitm_layout::Mapping {
-            start: mapping.start,
-            end: mapping.end,
-            file_offset: mapping.file_offset,
-            path: mapping.path.clone(),
-            build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),
-        });
-        let symbolizer = RefCell::new(Symbolizer::new(mappings.collect(), load));
+        let symbolizer = RefCell::new(symbolizer(&objects.mappings));
         AddressNames {
             objects,
             threads,
@@ -255,6 +248,18 @@ fn is_allocator(label: &CodeLabel) -> bool {
     is_language_library(&label.file)
         || label.function.starts_with("operator new")
         || label.function.starts_with("__rust_alloc")
+}
+
+/// Names for addresses in these mappings. Files are read when a name in them is first asked for.
+pub(crate) fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
+    let mappings = mappings.iter().map(|mapping| hitm_layout::Mapping {
+        start: mapping.start,
+        end: mapping.end,
+        file_offset: mapping.file_offset,
+        path: mapping.path.clone(),
+        build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),
+    });
+    Symbolizer::new(mappings.collect(), load)
 }
 
 /// The bytes of a file, mapped.

@@ -1,0 +1,235 @@
+//! The tables of `perf c2c report`: samples counted as perf counts them.
+//!
+//! Source: tools/perf/builtin-c2c.c and `c2c_decode_stats` in tools/perf/util/mem-events.c, Linux
+//! 6.1. Kept with perf: which bits make which count, what a line and a row of it are (the row of an
+//! offset and an instruction, whoever ran it), which lines and rows are shown and in which order,
+//! and the running means, so that every cell can be compared.
+//!
+//! [`C2c::add`] takes samples in the order of their times; [`C2c::finish`] makes [`Tables`].
+//!
+//! Not counted: the node and the number of physical addresses of a line, which perf shows when
+//! samples carry physical addresses and the file describes the memory of each node.
+
+mod counts;
+mod tables;
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+pub use counts::Counts;
+pub use tables::{Line, Row, Tables};
+
+use crate::{CpuMode, DataSrc, Sample};
+use counts::Class;
+
+/// What lines are sorted by, and which columns are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Display {
+    /// Local and remote HITM together: perf's choice on x86.
+    #[default]
+    TotalHitm,
+    /// Remote HITM.
+    RemoteHitm,
+    /// Local HITM.
+    LocalHitm,
+    /// Transfers from peers: perf's choice on Arm, where samples do not say HITM.
+    Peer,
+}
+
+impl Display {
+    /// What perf chooses for a recording of this architecture.
+    pub fn for_arch(arch: &str) -> Display {
+        match arch {
+            "aarch64" | "arm64" => Display::Peer,
+            _ => Display::TotalHitm,
+        }
+    }
+}
+
+/// Which mapping holds an address: perf tells lines apart by the file and the place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MapPlace {
+    /// Device and inode, zeros for memory without a file.
+    pub file: [u64; 4],
+    /// Whether the memory belongs to its process alone.
+    pub is_private: bool,
+    /// The address as perf sees it: relative to the file, or as it is.
+    pub address: u64,
+}
+
+/// Finds mappings.
+pub trait Maps {
+    /// The mapping that holds `addr`, seen by a process in a mode at a time.
+    fn find(&self, pid: u32, mode: CpuMode, addr: u64) -> Option<MapPlace>;
+}
+
+/// What perf tells rows apart by, and the process, by which lines may be told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct RowKey {
+    addr: u64,
+    ip: u64,
+    pid: u32,
+    mode: CpuMode,
+}
+
+/// A mean as perf computes it, sample by sample (`update_stats`).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RunningMean {
+    /// Samples.
+    pub count: u64,
+    /// Mean of their weights, in cycles.
+    pub mean: f64,
+}
+
+impl RunningMean {
+    fn add(&mut self, weight: u64) {
+        self.count += 1;
+        self.mean += (weight as f64 - self.mean) / self.count as f64;
+    }
+
+    /// Adds another mean. perf never does; rows of different processes in one file's line are one.
+    fn merge(&mut self, other: RunningMean) {
+        if other.count > 0 {
+            let count = self.count + other.count;
+            self.mean += (other.mean - self.mean) * other.count as f64 / count as f64;
+            self.count = count;
+        }
+    }
+}
+
+/// The means of a row, one for each class of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Means {
+    /// Of remote HITMs.
+    pub remote_hitm: RunningMean,
+    /// Of local HITMs.
+    pub local_hitm: RunningMean,
+    /// Of transfers from remote peers.
+    pub remote_peer: RunningMean,
+    /// Of transfers from local peers.
+    pub local_peer: RunningMean,
+    /// Of all other loads.
+    pub load: RunningMean,
+}
+
+impl Means {
+    fn merge(&mut self, other: &Means) {
+        self.remote_hitm.merge(other.remote_hitm);
+        self.local_hitm.merge(other.local_hitm);
+        self.remote_peer.merge(other.remote_peer);
+        self.local_peer.merge(other.local_peer);
+        self.load.merge(other.load);
+    }
+}
+
+/// CPUs by number, in little memory when there are few.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cpus {
+    low: u64,
+    /// Ascending, from 64 on.
+    high: Vec<u16>,
+}
+
+impl Cpus {
+    fn insert(&mut self, cpu: u16) {
+        if cpu < 64 {
+            self.low |= 1 << cpu;
+        } else if let Err(place) = self.high.binary_search(&cpu) {
+            self.high.insert(place, cpu);
+        }
+    }
+
+    fn merge(&mut self, other: &Cpus) {
+        self.low |= other.low;
+        other.high.iter().for_each(|cpu| self.insert(*cpu));
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.low.count_ones() as usize + self.high.len()
+    }
+
+    /// All of them, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        let low = (0..64).filter(|cpu| self.low >> cpu & 1 == 1);
+        low.chain(self.high.iter().copied())
+    }
+}
+
+/// Samples of a row that have one `data_src`: they count alike.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    data_src: DataSrc,
+    class: Class,
+    count: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct RowData {
+    cells: Vec<Cell>,
+    means: Means,
+    cpus: Cpus,
+}
+
+impl RowData {
+    fn add(&mut self, sample: &Sample) {
+        let known = self
+            .cells
+            .iter_mut()
+            .find(|cell| cell.data_src == sample.data_src);
+        let class = match known {
+            Some(cell) => {
+                cell.count += 1;
+                cell.class
+            }
+            None => {
+                let class = Class::of(sample.data_src, sample.addr);
+                self.cells.push(Cell {
+                    data_src: sample.data_src,
+                    class,
+                    count: 1,
+                });
+                class
+            }
+        };
+        match class {
+            Class::RemoteHitm => self.means.remote_hitm.add(sample.weight),
+            Class::LocalHitm => self.means.local_hitm.add(sample.weight),
+            Class::RemotePeer => self.means.remote_peer.add(sample.weight),
+            Class::LocalPeer => self.means.local_peer.add(sample.weight),
+            Class::Load => self.means.load.add(sample.weight),
+            Class::Other => {}
+        }
+        if let Ok(cpu) = u16::try_from(sample.cpu) {
+            self.cpus.insert(cpu);
+        }
+    }
+
+    fn counts(&self, addr: u64) -> Counts {
+        let mut counts = Counts::default();
+        for cell in &self.cells {
+            counts.add(cell.data_src, addr, cell.count);
+        }
+        counts
+    }
+}
+
+/// Counts samples.
+#[derive(Debug, Default)]
+pub struct C2c {
+    rows: IndexMap<RowKey, RowData, FxBuildHasher>,
+}
+
+impl C2c {
+    /// Counts one sample.
+    #[inline]
+    pub fn add(&mut self, sample: &Sample) {
+        let key = RowKey {
+            addr: sample.addr,
+            ip: sample.ip,
+            pid: sample.pid,
+            mode: sample.mode,
+        };
+        self.rows.entry(key).or_default().add(sample);
+    }
+}

@@ -1,0 +1,25 @@
+//! perf.data in and out.
+//!
+//! - [`DataSrc`] is what a sample says about the memory behind an access, and its translation to
+//!   and from our own [`DataSource`](hitm_base::DataSource).
+//! - [`write`] makes a perf.data file that stock perf opens; [`export`] makes its samples from the
+//!   accesses of a recording.
+//! - [`c2c`] counts samples into the tables of `perf c2c report`.
+//!
+//! - [`maps`] knows what is mapped where.
+//!
+//! The format is that of Linux' `tools/perf/Documentation/perf.data-file-format.txt` and of
+//! `include/uapi/linux/perf_event.h`. What is lost each way is written down in
+//! docs/formats/perf-data.md. Nothing here opens a file or resolves a symbol.
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod c2c;
+mod data_src;
+pub mod export;
+pub mod format;
+pub mod maps;
+mod sample;
+pub mod write;
+
+pub use data_src::{DataSrc, HitLevel, level, level_number, lock, op, snoop, snoopx};
+pub use sample::{CpuMode, EventKind, Sample};

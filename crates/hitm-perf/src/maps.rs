@@ -1,0 +1,216 @@
+//! What is mapped where, in each process and in the kernel.
+//!
+//! A mapping hides the parts of older ones that it covers. A forked process sees its parent's
+//! mappings until it maps something itself or starts another program; what the parent maps later
+//! shows through, because copying them all would let a small file ask for much memory.
+
+use std::collections::BTreeMap;
+
+use crate::CpuMode;
+use crate::c2c::{MapPlace, Maps};
+
+/// The process that kernel mappings belong to.
+pub const KERNEL_PID: u32 = u32::MAX;
+
+/// How many generations of forks a look-up goes back.
+const GENERATIONS_MAX: usize = 64;
+
+/// One mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Map {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Place in the file that `start` shows.
+    pub file_offset: u64,
+    /// Device, inode and its generation; zeros when unknown or without a file.
+    pub file: [u64; 4],
+    /// Whether processes share what they write.
+    pub is_shared: bool,
+    /// Whether code may run from it.
+    pub executable: bool,
+    /// Index of the path among those of the file.
+    pub path: u32,
+    /// Whether it is memory without a file, whose addresses are not relative to anything.
+    pub is_anonymous: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Space {
+    /// By first address; none overlaps another.
+    maps: BTreeMap<u64, Map>,
+    parent: Option<u32>,
+}
+
+/// The mappings of all processes.
+#[derive(Debug, Clone, Default)]
+pub struct AddressMaps {
+    spaces: BTreeMap<u32, Space>,
+}
+
+impl AddressMaps {
+    /// Adds a mapping over whatever was there.
+    pub fn insert(&mut self, pid: u32, map: Map) {
+        if map.start >= map.end {
+            return;
+        }
+        let maps = &mut self.spaces.entry(pid).or_default().maps;
+        // The one that begins before may reach into the new one, or beyond it.
+        let before = maps.range(..map.start).next_back().map(|(start, _)| *start);
+        let inside = maps.range(map.start..map.end).map(|(start, _)| *start);
+        let touched: Vec<u64> = before.into_iter().chain(inside).collect();
+        for start in touched {
+            let Some(old) = maps.remove(&start) else {
+                continue;
+            };
+            if old.start < map.start {
+                let mut head = old.clone();
+                head.end = old.end.min(map.start);
+                maps.insert(head.start, head);
+            }
+            if old.end > map.end {
+                let mut tail = old;
+                tail.file_offset = tail.file_offset.wrapping_add(map.end - tail.start);
+                tail.start = map.end;
+                maps.insert(tail.start, tail);
+            }
+        }
+        maps.insert(map.start, map);
+    }
+
+    /// A process was forked from another.
+    pub fn fork(&mut self, pid: u32, parent: u32) {
+        if pid != parent {
+            self.spaces.insert(
+                pid,
+                Space {
+                    maps: BTreeMap::new(),
+                    parent: Some(parent),
+                },
+            );
+        }
+    }
+
+    /// A process started another program: its mappings are gone.
+    pub fn exec(&mut self, pid: u32) {
+        self.spaces.remove(&pid);
+    }
+
+    /// The mapping that holds an address of a process.
+    pub fn at(&self, pid: u32, addr: u64) -> Option<&Map> {
+        let mut pid = pid;
+        for _ in 0..GENERATIONS_MAX {
+            let space = self.spaces.get(&pid)?;
+            if let Some((_, map)) = space.maps.range(..=addr).next_back()
+                && addr < map.end
+            {
+                return Some(map);
+            }
+            pid = space.parent?;
+        }
+        None
+    }
+
+    /// All mappings, by process and address.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Map)> {
+        self.spaces
+            .iter()
+            .flat_map(|(pid, space)| space.maps.values().map(move |map| (*pid, map)))
+    }
+}
+
+impl Maps for AddressMaps {
+    fn find(&self, pid: u32, mode: CpuMode, addr: u64) -> Option<MapPlace> {
+        let in_kernel = matches!(mode, CpuMode::Kernel | CpuMode::GuestKernel);
+        let map = self.at(if in_kernel { KERNEL_PID } else { pid }, addr)?;
+        let address = if map.is_anonymous || in_kernel {
+            addr
+        } else {
+            (addr - map.start).wrapping_add(map.file_offset)
+        };
+        Some(MapPlace {
+            file: map.file,
+            is_private: !in_kernel && !map.is_shared && map.file == [0; 4],
+            address,
+        })
+    }
+}
+
+/// Whether perf takes the name of a mapping for memory without a file, or without symbols, so that
+/// its addresses stand for themselves.
+pub fn is_anonymous_name(name: &str) -> bool {
+    let anonymous = ["//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV"];
+    name == "[heap]" || anonymous.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(start: u64, end: u64, path: u32) -> Map {
+        Map {
+            start,
+            end,
+            file_offset: start,
+            file: [1, 0, path.into(), 0],
+            is_shared: false,
+            executable: false,
+            path,
+            is_anonymous: false,
+        }
+    }
+
+    fn check(maps: &AddressMaps, pid: u32, expected: &[(u64, Option<u32>)]) {
+        for (addr, path) in expected {
+            assert_eq!(
+                maps.at(pid, *addr).map(|map| map.path),
+                *path,
+                "at {addr:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_new_mapping_hides_what_it_covers() {
+        let mut maps = AddressMaps::default();
+        maps.insert(1, map(0x1000, 0x5000, 1));
+        maps.insert(1, map(0x2000, 0x3000, 2));
+        check(
+            &maps,
+            1,
+            &[
+                (0xfff, None),
+                (0x1fff, Some(1)),
+                (0x2000, Some(2)),
+                (0x3000, Some(1)),
+                (0x5000, None),
+            ],
+        );
+        // What is left of the old one still shows the same places of its file.
+        assert_eq!(maps.at(1, 0x3000).unwrap().file_offset, 0x3000);
+        maps.insert(1, map(0, 0x6000, 3));
+        check(
+            &maps,
+            1,
+            &[(0, Some(3)), (0x2000, Some(3)), (0x5fff, Some(3))],
+        );
+        assert_eq!(maps.iter().count(), 1);
+    }
+
+    #[test]
+    fn a_child_sees_its_parents_mappings_until_it_executes() {
+        let mut maps = AddressMaps::default();
+        maps.insert(1, map(0x1000, 0x2000, 1));
+        maps.fork(2, 1);
+        maps.insert(2, map(0x3000, 0x4000, 2));
+        check(&maps, 2, &[(0x1000, Some(1)), (0x3000, Some(2))]);
+        check(&maps, 1, &[(0x3000, None)]);
+        maps.exec(2);
+        check(&maps, 2, &[(0x1000, None)]);
+        // A file may claim that two processes are each other's parents.
+        maps.fork(3, 4);
+        maps.fork(4, 3);
+        check(&maps, 3, &[(0x1000, None)]);
+    }
+}

@@ -1,0 +1,72 @@
+//! One sample of a memory access, whatever file it is from.
+
+use crate::DataSrc;
+
+/// Which code was running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum CpuMode {
+    /// Nobody says.
+    #[default]
+    Unknown = 0,
+    /// The kernel.
+    Kernel = 1,
+    /// A program.
+    User = 2,
+    /// A hypervisor.
+    Hypervisor = 3,
+    /// The kernel of a guest.
+    GuestKernel = 4,
+    /// A program of a guest.
+    GuestUser = 5,
+}
+
+impl CpuMode {
+    /// The mode in a record's `misc`.
+    pub fn of_misc(misc: u16) -> CpuMode {
+        match misc & 7 {
+            1 => CpuMode::Kernel,
+            2 => CpuMode::User,
+            3 => CpuMode::Hypervisor,
+            4 => CpuMode::GuestKernel,
+            5 => CpuMode::GuestUser,
+            _ => CpuMode::Unknown,
+        }
+    }
+}
+
+/// The two events of a c2c recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// `cpu/mem-loads,ldlat=30/P`: loads and locked operations.
+    Loads,
+    /// `cpu/mem-stores/P`: plain stores.
+    Stores,
+}
+
+/// A sampled access to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// CPU, `u32::MAX` when the sample does not say.
+    pub cpu: u32,
+    /// Which code was running.
+    pub mode: CpuMode,
+    /// When, in nanoseconds of the recording's clock.
+    pub time_ns: u64,
+    /// The instruction.
+    pub ip: u64,
+    /// The first byte accessed, 0 when the sample does not say.
+    pub addr: u64,
+    /// What it was and where the data came from.
+    pub data_src: DataSrc,
+    /// Latency in cycles, as far as the CPU measures it.
+    pub weight: u64,
+    /// How many events this sample stands for.
+    pub period: u64,
+    /// The physical address, 0 when the sample does not say.
+    pub phys_addr: u64,
+}

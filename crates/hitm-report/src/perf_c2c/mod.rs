@@ -1,0 +1,279 @@
+//! The tables of `perf c2c report --stdio`, in its words and columns.
+//!
+//! For those who know perf's report, and to compare the two cell by cell. The counts are
+//! [`hitm_perf::c2c`]'s; here they get their titles. Source of titles, order and formats:
+//! tools/perf/builtin-c2c.c, Linux 6.1. Unlike perf's, a percentage of nothing is `n/a`.
+
+mod columns;
+mod json;
+mod totals;
+
+use std::fmt::Write as _;
+
+use hitm::perf_data::{C2cReport, RowPlace};
+use hitm_perf::c2c::{Display, Line, Row, Tables};
+
+use columns::{Head, line_columns, row_columns};
+pub use json::{SCHEMA, json};
+use totals::{EVENT_TOTALS, SHARED_TOTALS, Total};
+
+/// The widest that a symbol or a source line is shown (`SYMBOL_WIDTH`).
+const NAME_WIDTH_MAX: usize = 30;
+
+/// The rule that frames a title, and the width in which the title is centred.
+const RULE: &str = "=================================================";
+/// The rule around the sums of a line.
+const LINE_RULE: &str = "----------------------------------------------------------------------";
+
+/// A shown line and its place in the table.
+struct LineItem<'a> {
+    index: usize,
+    line: &'a Line,
+    tables: &'a Tables,
+}
+
+/// A shown row with everything that its cells need.
+struct RowItem<'a> {
+    row: &'a Row,
+    line: &'a Line,
+    symbol: String,
+    object: String,
+    source: String,
+    nodes: Vec<u32>,
+}
+
+/// The content of a cell.
+#[derive(Debug, Clone, PartialEq)]
+enum Cell {
+    Count(u64),
+    Address(u64),
+    /// 0 to 100.
+    Percent(f64),
+    /// A mean in cycles.
+    Mean(f64),
+    Name(String),
+    Numbers(Vec<u32>),
+    /// perf has a column for it that this report has no figure for.
+    Unknown,
+    Nothing,
+}
+
+impl Cell {
+    fn text(&self) -> String {
+        match self {
+            Cell::Count(count) => count.to_string(),
+            Cell::Address(address) => format!("{address:#x}"),
+            Cell::Percent(percent) => format!("{percent:.2}%"),
+            Cell::Mean(mean) => format!("{mean:.0}"),
+            Cell::Name(name) => name.clone(),
+            Cell::Numbers(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(|n| format!("{n:>2}")).collect();
+                numbers.join(" ")
+            }
+            Cell::Unknown => "N/A".to_owned(),
+            Cell::Nothing => String::new(),
+        }
+    }
+}
+
+fn line_items(tables: &Tables) -> Vec<LineItem<'_>> {
+    let lines = tables.lines.iter().enumerate();
+    lines
+        .map(|(index, line)| LineItem {
+            index,
+            line,
+            tables,
+        })
+        .collect()
+}
+
+fn row_items<'a>(report: &'a C2cReport, line: &'a Line) -> Vec<RowItem<'a>> {
+    let name = |row: &'a Row| {
+        let place = report.place(row);
+        let cpus = row.cpus.iter();
+        let nodes = cpus.filter_map(|cpu| report.nodes.get(usize::from(cpu)).copied().flatten());
+        let mut nodes: Vec<u32> = nodes.collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        RowItem {
+            row,
+            line,
+            symbol: symbol(&place, row.ip),
+            object: file_name(&place.object, "[unknown]"),
+            source: source(&place, row.ip),
+            nodes,
+        }
+    };
+    line.rows.iter().map(name).collect()
+}
+
+fn symbol(place: &RowPlace, ip: u64) -> String {
+    let level = if place.is_kernel { 'k' } else { '.' };
+    match place.function.as_str() {
+        "" => format!("[{level}] {ip:#018x}"),
+        function => format!("[{level}] {function}"),
+    }
+}
+
+fn file_name(path: &str, unknown: &str) -> String {
+    match path.rsplit('/').next() {
+        None | Some("") => unknown.to_owned(),
+        Some(name) => name.to_owned(),
+    }
+}
+
+fn source(place: &RowPlace, ip: u64) -> String {
+    match (place.file.as_str(), place.line) {
+        ("", _) | (_, 0) => format!("{}[{ip:x}]", file_name(&place.object, "")),
+        (file, line) => format!("{}:{line}", file_name(file, "")),
+    }
+}
+
+/// The tables as text.
+pub fn text(report: &C2cReport) -> String {
+    let mut out = String::new();
+    let tables = &report.tables;
+    title(&mut out, "Trace Event Information");
+    push_totals(&mut out, EVENT_TOTALS, tables);
+    title(&mut out, "Global Shared Cache Line Event Information");
+    push_totals(&mut out, SHARED_TOTALS, tables);
+    title(&mut out, "c2c details");
+    for (index, event) in report.events.iter().enumerate() {
+        let label = if index == 0 { "  Events" } else { "" };
+        let _ = writeln!(out, "{label:<36}: {event}");
+    }
+    let _ = writeln!(
+        out,
+        "  {:<34}: {}",
+        "Cachelines sort on",
+        sort_name(tables.display)
+    );
+    let _ = writeln!(out, "  {:<34}: offset,iaddr", "Cacheline data grouping");
+    for note in &report.notes {
+        let _ = writeln!(out, "  {:<34}: {note}", "Note");
+    }
+    out.push('\n');
+    title(&mut out, "Shared Data Cache Line Table");
+    out.push_str("#\n");
+    let columns = line_columns(tables.display);
+    let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
+    let items = line_items(tables);
+    let cells = |item: &LineItem<'_>| columns.iter().map(|(_, cell)| cell(item).text()).collect();
+    let rows: Vec<Vec<String>> = items.iter().map(cells).collect();
+    let widths = widths(&heads, &rows);
+    push_heads(&mut out, &heads, &widths);
+    rows.iter()
+        .for_each(|row| push_row(&mut out, &heads, &widths, row));
+    out.push('\n');
+    title(&mut out, "Shared Cache Line Distribution Pareto");
+    out.push_str("#\n");
+    for item in &items {
+        push_pareto(&mut out, report, item);
+    }
+    out
+}
+
+fn title(out: &mut String, text: &str) {
+    let _ = writeln!(out, "{RULE}\n{:^width$}\n{RULE}", text, width = RULE.len());
+}
+
+fn push_totals(out: &mut String, totals: &[Total], tables: &Tables) {
+    for total in totals {
+        let _ = writeln!(out, "  {:<34}: {:>10}", total.title, total.text(tables));
+    }
+    out.push('\n');
+}
+
+fn sort_name(display: Display) -> &'static str {
+    match display {
+        Display::TotalHitm => "Total HITMs",
+        Display::RemoteHitm => "Remote HITMs",
+        Display::LocalHitm => "Local HITMs",
+        Display::Peer => "Peer Snoop",
+    }
+}
+
+/// A line's sums between rules, and its rows.
+fn push_pareto(out: &mut String, report: &C2cReport, item: &LineItem<'_>) {
+    let display = item.tables.display;
+    let columns = row_columns(display);
+    let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
+    let rows = row_items(report, item.line);
+    let cells = |row: &RowItem<'_>| columns.iter().map(|(_, cell)| cell(row).text()).collect();
+    let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let widths = widths(&heads, &cells);
+    if item.index == 0 {
+        push_heads(out, &heads, &widths);
+    } else {
+        out.push('\n');
+    }
+    let counts = &item.line.counts;
+    let sums = match display {
+        Display::Peer => [counts.remote_peer, counts.local_peer],
+        _ => [counts.remote_hitm, counts.local_hitm],
+    };
+    let _ = write!(out, "  {LINE_RULE}\n  {:>5}", item.index);
+    let stores = [
+        counts.store_l1_hit,
+        counts.store_l1_miss,
+        counts.store_unknown,
+    ];
+    for sum in sums.into_iter().chain(stores) {
+        let _ = write!(out, "  {sum:>7}");
+    }
+    let address = format!("{:#x}", item.line.address);
+    let _ = writeln!(out, "  {address:>18}\n  {LINE_RULE}");
+    cells
+        .iter()
+        .for_each(|row| push_row(out, &heads, &widths, row));
+}
+
+/// The width of each column: its own, or what the longest name takes.
+fn widths(heads: &[&Head], rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |(index, head): (usize, &&Head)| {
+        if head.width > 0 {
+            return head.width;
+        }
+        let longest = rows
+            .iter()
+            .map(|row| row[index].chars().count())
+            .max()
+            .unwrap_or(0);
+        longest.max(head.title.len()).min(NAME_WIDTH_MAX)
+    };
+    heads.iter().enumerate().map(width).collect()
+}
+
+/// The two lines of titles and the line of dots.
+fn push_heads(out: &mut String, heads: &[&Head], widths: &[usize]) {
+    let (mut above, mut below, mut dots) = (String::new(), String::new(), String::new());
+    for (head, &width) in heads.iter().zip(widths) {
+        // The title of a group takes the room of all its columns; those after the first have none.
+        if let Some(text) = head.above {
+            let _ = write!(above, "  {text:>width$}");
+        }
+        let _ = write!(below, "  {:>width$}", head.title);
+        let _ = write!(dots, "  {}", ".".repeat(width));
+    }
+    for line in [above, below, dots] {
+        let _ = writeln!(out, "#{}", line[1..].trim_end());
+    }
+    out.push_str("#\n");
+}
+
+fn push_row(out: &mut String, heads: &[&Head], widths: &[usize], cells: &[String]) {
+    let mut line = String::new();
+    for ((head, &width), cell) in heads.iter().zip(widths).zip(cells) {
+        let short: String = if head.width == 0 {
+            cell.chars().take(width).collect()
+        } else {
+            cell.clone()
+        };
+        let _ = match head.is_name {
+            true => write!(line, "  {short:<width$}"),
+            false => write!(line, "  {short:>width$}"),
+        };
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}

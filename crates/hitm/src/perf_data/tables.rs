@@ -1,0 +1,158 @@
+//! The tables of `perf c2c report` for a recording: what perf would show of its export.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::Path;
+
+use hitm_base::{Access, Outcome};
+use hitm_layout::Symbolizer;
+use hitm_perf::c2c::{C2c, Display, Row, Tables};
+use hitm_perf::export::Sampler;
+use hitm_perf::maps::{AddressMaps, Map, is_anonymous_name};
+use hitm_perf::write::{LOADS_NAME, MmapInfo, STORES_NAME};
+use hitm_trace::{Record, Visitor};
+
+use super::PerfDataError;
+use super::export::{Scene, note_tid, tid_of, visit};
+use crate::recording::symbolizer;
+
+/// perf's tables, and what is needed to show them.
+pub struct C2cReport {
+    /// The tables.
+    pub tables: Tables,
+    /// Names of the sampled events.
+    pub events: Vec<String>,
+    /// The NUMA node of each CPU, by number.
+    pub nodes: Vec<Option<u32>>,
+    /// What the reader of the tables must know, one sentence each.
+    pub notes: Vec<String>,
+    symbolizer: RefCell<Symbolizer<'static>>,
+}
+
+impl fmt::Debug for C2cReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("C2cReport")
+            .field("tables", &self.tables)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where an instruction is, as perf shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowPlace {
+    /// The function that the linker knows, empty when none is known.
+    pub function: String,
+    /// The source file of the instruction, empty when unknown.
+    pub file: String,
+    /// The line in it, 0 when unknown.
+    pub line: u32,
+    /// The file that holds the instruction, empty when unknown.
+    pub object: String,
+    /// Whether it is the kernel's.
+    pub is_kernel: bool,
+}
+
+/// The tables for the recording at `path`, every access a sample.
+pub fn tables_of_recording(
+    path: &Path,
+    display: Option<Display>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<C2cReport, PerfDataError> {
+    let scene = Scene::read(path, &mut |read, all| progress(read, 2 * all))?;
+    let mut counter = Counter {
+        c2c: C2c::default(),
+        sampler: Sampler::new(1, scene.header.clock, scene.pid),
+        tids: Vec::new(),
+    };
+    visit(path, &mut counter, &mut |read, all| {
+        progress(all + read, 2 * all)
+    })?;
+    let mmaps = scene.mmaps();
+    let maps = address_maps(&mmaps);
+    let display = display.unwrap_or(Display::for_arch(&scene.header.arch));
+    let topology = &scene.machine.topology;
+    let nodes = topology
+        .cpus()
+        .map(|cpu| Some(topology.node_of(cpu).into()));
+    Ok(C2cReport {
+        tables: counter.c2c.finish(&maps, display),
+        events: vec![LOADS_NAME.to_owned(), STORES_NAME.to_owned()],
+        nodes: nodes.collect(),
+        notes: Vec::new(),
+        symbolizer: RefCell::new(symbolizer(scene.mappings())),
+    })
+}
+
+impl C2cReport {
+    /// Names for a row's instruction.
+    pub fn place(&self, row: &Row) -> RowPlace {
+        let name = self.symbolizer.borrow_mut().code(row.ip);
+        let location = name.location;
+        // perf names the function that was called, and the line of what was inlined into it.
+        let called = location
+            .inlined_from
+            .last()
+            .map(|frame| frame.function.clone());
+        RowPlace {
+            function: called.unwrap_or(location.function).unwrap_or_default(),
+            file: location.file.unwrap_or_default(),
+            line: location.line.unwrap_or(0),
+            object: name.path.unwrap_or_default(),
+            is_kernel: false,
+        }
+    }
+}
+
+struct Counter {
+    c2c: C2c,
+    sampler: Sampler,
+    tids: Vec<u32>,
+}
+
+impl Visitor for Counter {
+    fn access(&mut self, access: &Access, outcome: &Outcome) {
+        let tid = tid_of(&self.tids, access.thread);
+        if let Some((_, sample)) = self.sampler.sample(tid, access, outcome) {
+            self.c2c.add(&sample);
+        }
+    }
+
+    fn record(&mut self, record: Record) {
+        if let Record::ThreadStart(start) = record {
+            note_tid(&mut self.tids, start.thread, start.tid);
+        }
+    }
+}
+
+/// The mappings as the reader of the exported file would see them.
+fn address_maps(mmaps: &[MmapInfo]) -> AddressMaps {
+    let mut maps = AddressMaps::default();
+    let mut files: Vec<&str> = Vec::new();
+    for mmap in mmaps {
+        let known = files.iter().position(|path| *path == mmap.path);
+        let index = known.unwrap_or_else(|| {
+            files.push(&mmap.path);
+            files.len() - 1
+        });
+        let is_anonymous = is_anonymous_name(&mmap.path);
+        let file = if is_anonymous {
+            [0; 4]
+        } else {
+            [1, 0, index as u64 + 1, 0]
+        };
+        maps.insert(
+            mmap.pid,
+            Map {
+                start: mmap.start,
+                end: mmap.end,
+                file_offset: mmap.file_offset,
+                file,
+                is_shared: false,
+                executable: mmap.executable,
+                path: index as u32,
+                is_anonymous,
+            },
+        );
+    }
+    maps
+}
