@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs};
+use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs};
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
 #[derive(Debug, Parser)]
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Write a recording in another tool's format
     Export(ExportArgs),
+    /// Record a whole kernel on a machine that you do not have
+    Vm(VmArgs),
     /// Show, import and measure machine models
     Machine(MachineArgs),
     /// Say what hitm can do on this host, and what to install for the rest

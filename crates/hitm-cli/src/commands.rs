@@ -5,6 +5,7 @@ mod export;
 mod machine;
 mod record;
 mod report;
+mod vm;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -14,6 +15,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
+pub(crate) use vm::VmArgs;
 
 /// The form of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,6 +32,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Record(args) => record::run(args, terminal),
         Command::Report(args) => report::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
+        Command::Vm(args) => vm::run(args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use anyhow::Error;
 use hitm::record::RecordError;
+use hitm::vm::VmError;
 
 /// The meaning of the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +39,11 @@ impl Exit {
 
     /// What an error of the facade means.
     pub(crate) fn of(error: &Error) -> Exit {
-        match error.downcast_ref::<RecordError>() {
-            Some(RecordError::Tools(_)) => Exit::Missing,
+        if let Some(RecordError::Tools(_)) = error.downcast_ref::<RecordError>() {
+            return Exit::Missing;
+        }
+        match error.downcast_ref::<VmError>() {
+            Some(VmError::NoEmulator | VmError::NoLibrary { .. }) => Exit::Missing,
             _ => Exit::Usage,
         }
     }

@@ -38,6 +38,11 @@ impl QemuInfo {
         self.version_cur
     }
 
+    /// Virtual CPUs of an emulated machine.
+    pub(crate) fn smp_vcpus(&self) -> c_int {
+        self.smp_vcpus
+    }
+
     pub(crate) fn is_system_emulation(&self) -> bool {
         self.system_emulation
     }
@@ -47,6 +52,8 @@ impl QemuInfo {
 pub(crate) enum Tb {}
 /// An instruction while its block is translated.
 pub(crate) enum Insn {}
+/// A physical address, as QEMU hands it to a memory callback.
+pub(crate) enum Hwaddr {}
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not touch guest registers.
 const NO_REGS: c_int = 0;
@@ -59,25 +66,24 @@ pub(crate) type TbTransCb = unsafe extern "C" fn(PluginId, *mut Tb);
 pub(crate) type ExecCb = unsafe extern "C" fn(c_uint, *mut c_void);
 pub(crate) type MemCb = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
 pub(crate) type AtExitCb = unsafe extern "C" fn(PluginId, *mut c_void);
+pub(crate) type ResetCb = unsafe extern "C" fn(PluginId);
 pub(crate) type SyscallCb =
     unsafe extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 pub(crate) type SyscallRetCb = unsafe extern "C" fn(PluginId, c_uint, i64, i64);
 
-/// Declares the table of functions and how to fill it.
+/// Declares a table of functions and how to fill it.
 macro_rules! functions {
-    ($($field:ident: $symbol:literal as $type:ty;)*) => {
-        /// The functions of the QEMU that loaded this plugin.
+    ($(#[$doc:meta])* $table:ident: $($field:ident: $symbol:literal as $type:ty;)*) => {
+        $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
-        pub(crate) struct Api {
-            version: c_int,
+        struct $table {
             $($field: $type,)*
         }
 
-        impl Api {
-            /// Finds every function; the name of the first that this QEMU does not have otherwise.
-            pub(crate) fn load(version: c_int) -> Result<Api, &'static str> {
-                Ok(Api {
-                    version,
+        impl $table {
+            /// Finds every function; otherwise the name of the first that this QEMU does not have.
+            fn find() -> Result<$table, &'static str> {
+                Ok($table {
                     $($field: {
                         let address = symbol(concat!($symbol, "\0")).ok_or($symbol)?;
                         // SAFETY: the symbol is QEMU's function of this name and signature.
@@ -90,6 +96,8 @@ macro_rules! functions {
 }
 
 functions! {
+    /// What every QEMU with plugins has.
+    Functions:
     register_vcpu_init: "qemu_plugin_register_vcpu_init_cb"
         as unsafe extern "C" fn(PluginId, VcpuCb);
     register_tb_trans: "qemu_plugin_register_vcpu_tb_trans_cb"
@@ -116,6 +124,80 @@ functions! {
     mem_size_shift: "qemu_plugin_mem_size_shift" as unsafe extern "C" fn(u32) -> c_uint;
 }
 
+functions! {
+    /// What only the emulation of whole machines has.
+    SystemFunctions:
+    register_idle: "qemu_plugin_register_vcpu_idle_cb"
+        as unsafe extern "C" fn(PluginId, VcpuCb);
+    register_resume: "qemu_plugin_register_vcpu_resume_cb"
+        as unsafe extern "C" fn(PluginId, VcpuCb);
+    reset: "qemu_plugin_reset" as unsafe extern "C" fn(PluginId, ResetCb);
+    get_hwaddr: "qemu_plugin_get_hwaddr" as unsafe extern "C" fn(u32, u64) -> *const Hwaddr;
+    hwaddr_is_io: "qemu_plugin_hwaddr_is_io" as unsafe extern "C" fn(*const Hwaddr) -> bool;
+    hwaddr_phys: "qemu_plugin_hwaddr_phys_addr" as unsafe extern "C" fn(*const Hwaddr) -> u64;
+}
+
+/// The QEMU that loaded this plugin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Api {
+    version: c_int,
+    functions: Functions,
+}
+
+/// The same QEMU, when it emulates a whole machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemApi {
+    functions: SystemFunctions,
+}
+
+/// What an access to memory reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Memory at this physical address.
+    Memory(u64),
+    /// The registers of a device.
+    Device,
+    /// QEMU does not say.
+    Unknown,
+}
+
+impl SystemApi {
+    /// Finds the functions; otherwise the name of the first that this QEMU does not have.
+    pub(crate) fn load() -> Result<SystemApi, &'static str> {
+        let functions = SystemFunctions::find()?;
+        Ok(SystemApi { functions })
+    }
+
+    pub(crate) fn on_idle(&self, id: PluginId, idle: VcpuCb, resume: VcpuCb) {
+        // SAFETY: see the impl of `Api`.
+        unsafe {
+            (self.functions.register_idle)(id, idle);
+            (self.functions.register_resume)(id, resume);
+        }
+    }
+
+    /// Forgets all callbacks and all translated code, then calls `then`.
+    pub(crate) fn reset(&self, id: PluginId, then: ResetCb) {
+        // SAFETY: see the impl of `Api`.
+        unsafe { (self.functions.reset)(id, then) }
+    }
+
+    /// What the access of the memory callback that is running now reaches.
+    pub(crate) fn reached(&self, info: u32, vaddr: u64) -> Reached {
+        // SAFETY: see the impl of `Api`; a null handle is not passed on.
+        unsafe {
+            let hwaddr = (self.functions.get_hwaddr)(info, vaddr);
+            if hwaddr.is_null() {
+                Reached::Unknown
+            } else if (self.functions.hwaddr_is_io)(hwaddr) {
+                Reached::Device
+            } else {
+                Reached::Memory((self.functions.hwaddr_phys)(hwaddr))
+            }
+        }
+    }
+}
+
 fn symbol(name: &'static str) -> Option<*mut c_void> {
     // SAFETY: `name` ends with a zero byte; the default handle searches the running program.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast()) };
@@ -128,77 +210,84 @@ pub(crate) const INSN_BYTES_MAX: usize = 16;
 /// Calls into QEMU. All of them are sound only with handles that QEMU passed to the callback that
 /// is running now, which is where the recorder makes them.
 impl Api {
+    /// Finds the functions; otherwise the name of the first that this QEMU does not have.
+    /// `version` is that of the plugin interface.
+    pub(crate) fn load(version: c_int) -> Result<Api, &'static str> {
+        let functions = Functions::find()?;
+        Ok(Api { version, functions })
+    }
+
     pub(crate) fn on_vcpu_init(&self, id: PluginId, callback: VcpuCb) {
         // SAFETY: see the impl.
-        unsafe { (self.register_vcpu_init)(id, callback) }
+        unsafe { (self.functions.register_vcpu_init)(id, callback) }
     }
 
     pub(crate) fn on_tb_trans(&self, id: PluginId, callback: TbTransCb) {
         // SAFETY: see the impl.
-        unsafe { (self.register_tb_trans)(id, callback) }
+        unsafe { (self.functions.register_tb_trans)(id, callback) }
     }
 
     pub(crate) fn on_syscall(&self, id: PluginId, before: SyscallCb, after: SyscallRetCb) {
         // SAFETY: see the impl.
         unsafe {
-            (self.register_syscall)(id, before);
-            (self.register_syscall_ret)(id, after);
+            (self.functions.register_syscall)(id, before);
+            (self.functions.register_syscall_ret)(id, after);
         }
     }
 
     pub(crate) fn on_exit(&self, id: PluginId, callback: AtExitCb) {
         // SAFETY: see the impl.
-        unsafe { (self.register_atexit)(id, callback, std::ptr::null_mut()) }
+        unsafe { (self.functions.register_atexit)(id, callback, std::ptr::null_mut()) }
     }
 
     pub(crate) fn on_tb_exec(&self, tb: *mut Tb, callback: ExecCb, data: usize) {
         // SAFETY: see the impl.
-        unsafe { (self.register_tb_exec)(tb, callback, NO_REGS, data as *mut c_void) }
+        unsafe { (self.functions.register_tb_exec)(tb, callback, NO_REGS, data as *mut c_void) }
     }
 
     pub(crate) fn on_insn_exec(&self, insn: *mut Insn, callback: ExecCb, data: *const c_void) {
         // SAFETY: see the impl.
-        unsafe { (self.register_insn_exec)(insn, callback, NO_REGS, data.cast_mut()) }
+        unsafe { (self.functions.register_insn_exec)(insn, callback, NO_REGS, data.cast_mut()) }
     }
 
     pub(crate) fn on_mem(&self, insn: *mut Insn, callback: MemCb, data: *const c_void) {
         // SAFETY: see the impl.
-        unsafe { (self.register_mem)(insn, callback, NO_REGS, MEM_RW, data.cast_mut()) }
+        unsafe { (self.functions.register_mem)(insn, callback, NO_REGS, MEM_RW, data.cast_mut()) }
     }
 
     pub(crate) fn insns(&self, tb: *mut Tb) -> impl Iterator<Item = *mut Insn> + '_ {
         // SAFETY: see the impl.
-        let count = unsafe { (self.tb_insn_count)(tb) };
+        let count = unsafe { (self.functions.tb_insn_count)(tb) };
         // SAFETY: as above, and the index is in range.
-        (0..count).map(move |index| unsafe { (self.tb_insn)(tb, index) })
+        (0..count).map(move |index| unsafe { (self.functions.tb_insn)(tb, index) })
     }
 
     pub(crate) fn insn_vaddr(&self, insn: *mut Insn) -> u64 {
         // SAFETY: see the impl.
-        unsafe { (self.insn_vaddr)(insn) }
+        unsafe { (self.functions.insn_vaddr)(insn) }
     }
 
     /// Where the instruction's bytes are in this process.
     pub(crate) fn insn_haddr(&self, insn: *mut Insn) -> u64 {
         // SAFETY: see the impl.
-        unsafe { (self.insn_haddr)(insn) as u64 }
+        unsafe { (self.functions.insn_haddr)(insn) as u64 }
     }
 
     /// The instruction's bytes, cut at [`INSN_BYTES_MAX`]: the buffer and how much of it is used.
     pub(crate) fn insn_bytes(&self, insn: *mut Insn) -> ([u8; INSN_BYTES_MAX], usize) {
         let mut bytes = [0; INSN_BYTES_MAX];
         // SAFETY: see the impl.
-        let size = unsafe { (self.insn_size)(insn) }.min(INSN_BYTES_MAX);
+        let size = unsafe { (self.functions.insn_size)(insn) }.min(INSN_BYTES_MAX);
         // SAFETY: version 3 changed the function from returning a pointer to copying; which of
         // the two this QEMU has follows from the version that it accepted.
         unsafe {
             if self.version < 3 {
                 let data: unsafe extern "C" fn(*const Insn) -> *const u8 =
-                    std::mem::transmute(self.insn_data);
+                    std::mem::transmute(self.functions.insn_data);
                 std::ptr::copy_nonoverlapping(data(insn), bytes.as_mut_ptr(), size);
             } else {
                 let copy: unsafe extern "C" fn(*const Insn, *mut c_void, usize) -> usize =
-                    std::mem::transmute(self.insn_data);
+                    std::mem::transmute(self.functions.insn_data);
                 copy(insn, bytes.as_mut_ptr().cast(), size);
             }
         }
@@ -209,12 +298,23 @@ impl Api {
     #[inline(always)]
     pub(crate) fn is_store(&self, info: u32) -> bool {
         // SAFETY: `info` is the callback's own argument.
-        unsafe { (self.mem_is_store)(info) }
+        unsafe { (self.functions.mem_is_store)(info) }
     }
 
     /// Bytes that a memory callback is about.
     pub(crate) fn access_size(&self, info: u32) -> u64 {
         // SAFETY: `info` is the callback's own argument.
-        1 << unsafe { (self.mem_size_shift)(info) }
+        1 << unsafe { (self.functions.mem_size_shift)(info) }
+    }
+}
+
+/// Lets the guest's time follow `source`, if the library that can do it is preloaded.
+pub(crate) fn drive_clock(source: extern "C" fn() -> u64) {
+    if let Some(drive) = symbol("hitm_clock_drive\0") {
+        // SAFETY: the symbol is the function of `hitm-clock`, which has this signature.
+        let drive: unsafe extern "C" fn(extern "C" fn() -> u64) =
+            unsafe { std::mem::transmute(drive) };
+        // SAFETY: it takes any function that may be called at any time.
+        unsafe { drive(source) }
     }
 }

@@ -7,16 +7,16 @@
 //! the host takes to schedule it.
 //!
 //! QEMU sometimes stops the world itself (translation flushes, fork), and then waits for threads
-//! that are parked here. It cannot say so, so a parked thread looks up after [`PARK_TIME_MAX`] and
-//! runs one block.
+//! that are parked here. It cannot say so, so a parked thread looks up after
+//! [`BarrierConfig::park_time_max`] and runs one block.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use hitm_base::{CpuId, Cycles, ThreadId};
+use hitm_base::{Clock, CpuId, Cycles, Nanos, ThreadId};
 use hitm_trace::{
     Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadPlaced, ThreadStart,
 };
@@ -26,10 +26,21 @@ use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
 use crate::mappings;
 use crate::output::Output;
+use crate::parker::{Parker, host_nanos};
 use crate::vcpu::Vcpu;
 
-/// How long a thread stays parked at most before it runs a block.
-const PARK_TIME_MAX: Duration = Duration::from_millis(20);
+/// How a barrier holds threads together.
+#[derive(Debug, Clone)]
+pub(crate) struct BarrierConfig {
+    /// How far a thread may be ahead of the slowest.
+    pub(crate) window: Cycles,
+    /// CPUs in the order in which threads get them.
+    pub(crate) cpu_order: Vec<CpuId>,
+    /// How long a thread stays parked at most before it runs a block.
+    pub(crate) park_time_max: Duration,
+    /// Time goes on, as the host's does, while no thread is present. Otherwise it stands still.
+    pub(crate) idle_time_passes: bool,
+}
 
 /// Bytes of a stack's mapping that may lie above the stack's top.
 const STACK_TAIL_MAX: u64 = 64 << 10;
@@ -40,7 +51,7 @@ const TOTALS_EVERY_ROUNDS: u64 = 1000;
 /// A thread as the barrier sees it.
 #[derive(Debug)]
 struct Member {
-    host: Thread,
+    parker: Arc<Parker>,
     tid: u32,
     state: State,
     /// What the thread's own counts were when it was here last.
@@ -73,6 +84,7 @@ struct Inner {
     /// Tops of the stacks of threads that have not run yet, by tid.
     stacks: BTreeMap<u32, u64>,
     counters: Counters,
+    further_counters: Vec<Counter>,
     round_count: u64,
     finished: bool,
 }
@@ -92,6 +104,13 @@ pub(crate) struct Barrier {
     heap: &'static Heap,
     first_touch: &'static FirstTouch,
     window: Cycles,
+    park_time_max: Duration,
+    idle_time_passes: bool,
+    /// Virtual time, for whoever must not wait for the lock.
+    now: AtomicU64,
+    /// The host's time since when no thread is present, in nanoseconds; 0 while one is.
+    idle_since_nanos: AtomicU64,
+    clock: Clock,
     /// The recording is over: nobody waits any more.
     over: AtomicBool,
 }
@@ -101,8 +120,9 @@ impl Barrier {
         weave: Weave,
         output: Output,
         (heap, first_touch): (&'static Heap, &'static FirstTouch),
-        (window, cpu_order): (Cycles, Vec<CpuId>),
+        config: BarrierConfig,
     ) -> Barrier {
+        let clock = weave.machine().clock;
         Barrier {
             inner: Mutex::new(Inner {
                 weave,
@@ -111,15 +131,21 @@ impl Barrier {
                 present_count: 0,
                 parked: Vec::new(),
                 awaited_wakes: 0,
-                cpu_order,
+                cpu_order: config.cpu_order,
                 stacks: BTreeMap::new(),
                 counters: Counters::default(),
+                further_counters: Vec::new(),
                 round_count: 0,
                 finished: false,
             }),
             heap,
             first_touch,
-            window,
+            window: config.window,
+            park_time_max: config.park_time_max,
+            idle_time_passes: config.idle_time_passes,
+            now: AtomicU64::new(0),
+            idle_since_nanos: AtomicU64::new(0),
+            clock,
             over: AtomicBool::new(false),
         }
     }
@@ -135,15 +161,24 @@ impl Barrier {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// A new thread, called on that thread.
+    /// A new thread, called on that thread: it gets the next CPU.
     pub(crate) fn enter(&self, tid: u32, name: String) -> Vcpu {
-        let mut inner = self.lock();
+        let inner = self.lock();
+        let cpu = inner.cpu_order[inner.members.len() % inner.cpu_order.len()];
+        self.admit(inner, cpu, tid, name)
+    }
+
+    /// A new thread on a certain CPU, called on that thread.
+    pub(crate) fn enter_on(&self, cpu: CpuId, tid: u32, name: String) -> Vcpu {
+        self.admit(self.lock(), cpu, tid, name)
+    }
+
+    fn admit(&self, mut inner: MutexGuard<'_, Inner>, cpu: CpuId, tid: u32, name: String) -> Vcpu {
+        self.end_idle_time(&mut inner);
         let thread = ThreadId(inner.members.len() as u32);
-        let cpu = inner.cpu_order[thread.index() % inner.cpu_order.len()];
         let slot = inner.weave.add_thread(thread, cpu);
-        let host = std::thread::current();
         inner.members.push(Member {
-            host,
+            parker: Arc::default(),
             tid,
             state: State::Running,
             accesses: 0,
@@ -175,6 +210,7 @@ impl Barrier {
         let mut inner = self.lock();
         inner.take_in(vcpu, self.heap);
         inner.park(vcpu.slot);
+        let parker = Arc::clone(&inner.members[vcpu.slot.0].parker);
         loop {
             if self.is_over() {
                 inner.unpark(vcpu.slot);
@@ -190,9 +226,7 @@ impl Barrier {
                 return;
             }
             drop(inner);
-            let parked_at = std::time::Instant::now();
-            std::thread::park_timeout(PARK_TIME_MAX);
-            let timed_out = parked_at.elapsed() >= PARK_TIME_MAX;
+            let timed_out = parker.park(self.park_time_max);
             inner = self.lock();
             if timed_out && inner.members[vcpu.slot.0].state == State::Parked {
                 inner.counters.timed_out_parks += 1;
@@ -213,6 +247,9 @@ impl Barrier {
         inner.weave.leave(vcpu.slot);
         inner.members[vcpu.slot.0].state = State::Away;
         inner.present_count -= 1;
+        if inner.present_count == 0 && self.idle_time_passes {
+            self.idle_since_nanos.store(host_nanos(), Ordering::Relaxed);
+        }
         if inner.everybody_is_here() && !self.is_over() {
             self.round(&mut inner);
         }
@@ -224,10 +261,19 @@ impl Barrier {
         if was_woken {
             inner.awaited_wakes -= 1;
         }
+        self.end_idle_time(&mut inner);
         inner.weave.join(vcpu.slot);
         inner.members[vcpu.slot.0].state = State::Running;
         inner.present_count += 1;
         vcpu.limit = vcpu.insns + inner.weave.budget(vcpu.slot, self.window);
+    }
+
+    /// As [`Barrier::rejoin`], for a CPU that may not have left.
+    pub(crate) fn rejoin_if_away(&self, vcpu: &mut Vcpu) {
+        let is_away = self.lock().members[vcpu.slot.0].state == State::Away;
+        if is_away {
+            self.rejoin(vcpu, false);
+        }
     }
 
     /// A futex wake made `count` threads runnable.
@@ -263,6 +309,30 @@ impl Barrier {
         self.lock().weave.clock(vcpu.slot)
     }
 
+    /// Virtual time since the start of the recording, in nanoseconds. Waits for nothing.
+    pub(crate) fn virtual_nanos(&self) -> u64 {
+        let now = Cycles(self.now.load(Ordering::Relaxed));
+        self.clock.nanos(now).0 as u64 + self.idle_nanos()
+    }
+
+    /// How long no thread has been present.
+    fn idle_nanos(&self) -> u64 {
+        match self.idle_since_nanos.load(Ordering::Relaxed) {
+            0 => 0,
+            since => host_nanos().saturating_sub(since),
+        }
+    }
+
+    /// A thread is present again: the time for which none was has passed for all.
+    fn end_idle_time(&self, inner: &mut Inner) {
+        let idle = self.clock.cycles(Nanos(self.idle_nanos() as f64));
+        if idle > Cycles::ZERO {
+            inner.weave.pass(idle);
+            self.now.store(inner.weave.now().0, Ordering::Relaxed);
+        }
+        self.idle_since_nanos.store(0, Ordering::Relaxed);
+    }
+
     /// Writes a record that is no access.
     pub(crate) fn record(&self, record: &Record) {
         self.lock().output.record(record);
@@ -271,6 +341,11 @@ impl Barrier {
     /// Counts something about the recording.
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.lock().counters);
+    }
+
+    /// Counts that the caller has kept itself, for the end of the recording.
+    pub(crate) fn add_counters(&self, counters: impl IntoIterator<Item = Counter>) {
+        self.lock().further_counters.extend(counters);
     }
 
     /// Makes everything that the thread did part of the recording, now.
@@ -297,13 +372,14 @@ impl Barrier {
         inner.finish(reason);
         self.over.store(true, Ordering::Relaxed);
         for member in &inner.members {
-            member.host.unpark();
+            member.parker.unpark();
         }
     }
 
     /// Weaves, and releases the threads that are within the window of the slowest.
     fn round(&self, inner: &mut Inner) {
         inner.weave_all();
+        self.now.store(inner.weave.now().0, Ordering::Relaxed);
         if inner.output.stop_requested() {
             self.end(inner, EndReason::Stopped);
             return;
@@ -315,7 +391,7 @@ impl Barrier {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner
             .lock()
             .expect("a panic in the recorder ends the process")
@@ -398,7 +474,7 @@ impl Inner {
             let budget = weave.budget(Slot(slot), window);
             if budget > 0 {
                 members[slot].state = State::Released(budget);
-                members[slot].host.unpark();
+                members[slot].parker.unpark();
             }
             budget == 0
         });
@@ -438,6 +514,7 @@ impl Inner {
                 name: name.into(),
                 value,
             })
+            .chain(self.further_counters.drain(..))
             .collect();
         self.output.finish(&exits, reason, counters);
     }

@@ -19,6 +19,32 @@ pub(crate) struct Config {
     pub(crate) machine: Machine,
     pub(crate) cpu_order: Vec<CpuId>,
     pub(crate) producer: Producer,
+    /// Of a whole machine; programs are recorded from their first instruction.
+    pub(crate) start: Start,
+}
+
+/// What starts the recording of a whole machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The first instruction.
+    Now,
+    /// The marker instruction.
+    Marker,
+    /// The first time that this address is executed.
+    Function(u64),
+}
+
+impl Start {
+    fn parse(text: &str) -> Option<Start> {
+        match text {
+            "now" => Some(Start::Now),
+            "marker" => Some(Start::Marker),
+            _ => {
+                let address = u64::from_str_radix(text.strip_prefix("0x")?, 16);
+                address.ok().map(Start::Function)
+            }
+        }
+    }
 }
 
 /// The plugin's arguments, `key=value` each.
@@ -26,11 +52,12 @@ pub(crate) struct Config {
 struct Args {
     fd: i32,
     ring_offset: usize,
+    start: Start,
 }
 
 impl Args {
     fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
-        let (mut fd, mut ring_offset) = (None, None);
+        let (mut fd, mut ring_offset, mut start) = (None, None, Start::Now);
         for arg in args {
             let (key, value) = arg
                 .split_once('=')
@@ -43,6 +70,10 @@ impl Args {
             match key {
                 "fd" => fd = Some(number()?),
                 "ring_offset" => ring_offset = Some(number()?),
+                "start" => {
+                    start = Start::parse(value)
+                        .ok_or(format!("'{arg}' is not start=now, marker or an 0x address"))?;
+                }
                 _ => return Err(format!("'{key}' is not an argument of the recorder")),
             }
         }
@@ -51,6 +82,7 @@ impl Args {
         Ok(Args {
             fd: fd as i32,
             ring_offset,
+            start,
         })
     }
 }
@@ -112,6 +144,7 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
         machine,
         cpu_order,
         producer,
+        start: args.start,
     })
 }
 
@@ -151,9 +184,14 @@ mod tests {
             parse(&["fd=7", "ring_offset=4096"]),
             Ok(Args {
                 fd: 7,
-                ring_offset: 4096
+                ring_offset: 4096,
+                start: Start::Now,
             })
         );
+        let start = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.start);
+        assert_eq!(start("start=marker"), Ok(Start::Marker));
+        assert_eq!(start("start=0xff10"), Ok(Start::Function(0xff10)));
+        assert!(start("start=never").unwrap_err().contains("never"));
         assert!(parse(&["fd=7"]).unwrap_err().contains("ring_offset"));
         assert!(
             parse(&["fd=x", "ring_offset=1"])

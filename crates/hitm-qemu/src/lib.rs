@@ -7,7 +7,7 @@
 //! (`output`).
 //!
 //! Started by `hitm record`, which puts the recording's header into the shared region
-//! (`config`). User mode only.
+//! (`config`). `recorder` has the callbacks for a program, `system` those for a whole machine.
 //!
 //! Not recorded, and why: page walks and interrupt frames (QEMU does not show them); forked
 //! children and programs started by exec (another process, which has no barrier in common; both
@@ -23,7 +23,9 @@ mod guest_memory;
 mod heap;
 mod mappings;
 mod output;
+mod parker;
 mod recorder;
+mod system;
 mod vcpu;
 
 pub use api::QemuInfo;

@@ -35,6 +35,8 @@ pub(crate) struct Output {
     producer: Option<Producer>,
     first_touch: &'static FirstTouch,
     runs: Box<[Run]>,
+    /// Addresses are a kernel's, cut to 48 bits: they are written in full.
+    is_kernel: bool,
     pub(crate) stored: u64,
     reprivatised: u64,
 }
@@ -51,8 +53,17 @@ impl Output {
             producer: Some(producer),
             first_touch,
             runs: vec![run; WATCHED_LINES].into(),
+            is_kernel: false,
             stored: 0,
             reprivatised: 0,
+        }
+    }
+
+    /// The same, of a whole machine.
+    pub(crate) fn of_kernel(producer: Producer, first_touch: &'static FirstTouch) -> Output {
+        Output {
+            is_kernel: true,
+            ..Output::new(producer, first_touch)
         }
     }
 
@@ -67,7 +78,11 @@ impl Output {
             return;
         }
         self.stored += 1;
-        self.push(|producer| producer.push_access(access, outcome));
+        let mut written = *access;
+        if self.is_kernel {
+            written.addr = sign_extended(access.addr);
+        }
+        self.push(|producer| producer.push_access(&written, outcome));
         self.watch(access);
     }
 
@@ -156,6 +171,11 @@ impl Output {
             run.line = LineAddr(u64::MAX);
         }
     }
+}
+
+/// A 48-bit address with its upper bits as the architecture demands them.
+fn sign_extended(addr: u64) -> u64 {
+    ((addr << 16) as i64 >> 16) as u64
 }
 
 /// Whether somebody still reads the ring.

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering as MemoryOrdering};
+use std::time::Duration;
 
 use hitm_base::{AccessOp, CodeAddr, ThreadId};
 use hitm_coherence::directory::Capacity;
@@ -10,7 +11,7 @@ use hitm_trace::{EndReason, Record};
 use hitm_weave::Weave;
 
 use crate::api::{Api, Insn, PluginId, QemuInfo, Tb};
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{self, Config};
 use crate::decode::{self, Ordering};
 use crate::first_touch::FirstTouch;
@@ -18,10 +19,13 @@ use crate::guest::{Numbers, Syscall};
 use crate::heap::{Heap, HeapNote};
 use crate::output::Output;
 use crate::vcpu::{InSyscall, MemInsn, Vcpu};
-use crate::{guest_memory, mappings};
+use crate::{guest_memory, mappings, system};
 
 /// The most guest threads that may live at one time.
 const VCPUS_MAX: usize = 1 << 16;
+
+/// How long a thread stays parked at most before it runs a block.
+const PARK_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// `CLONE_VM`: the new task shares memory, so it is a thread.
 const CLONE_VM: u64 = libc::CLONE_VM as u64;
@@ -61,15 +65,8 @@ pub unsafe fn install(
         return 0;
     }
     // SAFETY: as the caller says.
-    match unsafe { Recorder::new(&*info, argc, argv) } {
-        Ok(recorder) => {
-            let recorder = RECORDER.get_or_init(|| recorder);
-            recorder.api.on_vcpu_init(id, vcpu_init);
-            recorder.api.on_tb_trans(id, tb_translated);
-            recorder.api.on_syscall(id, syscall_begins, syscall_returns);
-            recorder.api.on_exit(id, process_exits);
-            0
-        }
+    match unsafe { start(id, &*info, argc, argv) } {
+        Ok(()) => 0,
         Err(message) => {
             eprintln!("hitm: the recorder cannot start: {message}");
             1
@@ -77,31 +74,43 @@ pub unsafe fn install(
     }
 }
 
+/// # Safety
+/// As for [`install`].
+unsafe fn start(
+    id: PluginId,
+    info: &QemuInfo,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> Result<(), String> {
+    let api = Api::load(info.api_version()).map_err(|name| format!("this QEMU has no {name}"))?;
+    // SAFETY: `info` is QEMU's.
+    let target = unsafe { info.target() };
+    // SAFETY: the arguments are QEMU's.
+    let config = unsafe { config::read(argc, argv)? };
+    if info.is_system_emulation() {
+        system::supports(&target)?;
+        return system::install(id, api, system::cpu_count(info.smp_vcpus()), config);
+    }
+    let recorder = Recorder::new(api, &target, config)?;
+    let recorder = RECORDER.get_or_init(|| recorder);
+    recorder.api.on_vcpu_init(id, vcpu_init);
+    recorder.api.on_tb_trans(id, tb_translated);
+    recorder.api.on_syscall(id, syscall_begins, syscall_returns);
+    recorder.api.on_exit(id, process_exits);
+    Ok(())
+}
+
 impl Recorder {
-    /// # Safety
-    /// As for [`install`].
-    unsafe fn new(
-        info: &QemuInfo,
-        argc: c_int,
-        argv: *mut *mut c_char,
-    ) -> Result<Recorder, String> {
-        let api =
-            Api::load(info.api_version()).map_err(|name| format!("this QEMU has no {name}"))?;
-        if info.is_system_emulation() {
-            return Err("only user-mode emulation can be recorded".into());
-        }
-        // SAFETY: `info` is QEMU's.
-        let target = unsafe { info.target() };
-        let numbers = Numbers::of_target(&target).ok_or(format!(
+    fn new(api: Api, target: &str, config: Config) -> Result<Recorder, String> {
+        let numbers = Numbers::of_target(target).ok_or(format!(
             "found a {target} program, expected x86_64 or aarch64"
         ))?;
-        // SAFETY: the arguments are QEMU's.
-        let config = unsafe { config::read(argc, argv)? };
         let Config {
             header,
             machine,
             cpu_order,
             producer,
+            ..
         } = config;
         let command = header.args.first().map_or("", String::as_str);
         let program = command.rsplit('/').next().unwrap_or_default().to_string();
@@ -123,7 +132,12 @@ impl Recorder {
                 weave,
                 output,
                 (heap, first_touch),
-                (header.window, cpu_order),
+                BarrierConfig {
+                    window: header.window,
+                    cpu_order,
+                    park_time_max: PARK_TIME_MAX,
+                    idle_time_passes: false,
+                },
             ),
             pid: std::process::id(),
             program,

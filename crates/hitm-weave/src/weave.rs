@@ -104,6 +104,11 @@ impl Weave {
         self.rekey(slot);
     }
 
+    /// Lets `span` pass in which no thread was present.
+    pub fn pass(&mut self, span: Cycles) {
+        self.now += span;
+    }
+
     /// The virtual clock of a thread, at the end of what has been pushed.
     pub fn clock(&self, slot: Slot) -> Cycles {
         self.threads[slot.0].clock()

@@ -5,3 +5,4 @@ pub mod machine;
 pub mod perf_data;
 pub mod record;
 pub mod recording;
+pub mod vm;

@@ -1,7 +1,6 @@
 //! The command line of QEMU.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::region::Region;
@@ -31,13 +30,6 @@ pub(crate) fn command(target: &Target, tools: &Tools, region: &Region) -> Comman
         .arg(&target.arg0)
         .arg(&target.program)
         .args(&target.args);
-    let fd = region.fd();
-    // SAFETY: between fork and exec only this system call is made.
-    unsafe {
-        command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
-    }
+    region.inherit(&mut command);
     command
 }

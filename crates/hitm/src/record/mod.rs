@@ -9,6 +9,7 @@ mod command;
 mod region;
 mod run;
 mod signals;
+mod sink;
 mod target;
 mod tools;
 
@@ -19,8 +20,14 @@ use hitm_trace::Header;
 use hitm_weave::Placement;
 use thiserror::Error;
 
-pub use run::{Ended, Progress};
+pub(crate) use region::Region;
+pub use run::Ended;
+pub(crate) use signals::Signals;
+pub use sink::Progress;
+pub(crate) use sink::Sink;
+pub(crate) use target::find_in_path;
 pub use target::{Architecture, Target, TargetError};
+pub(crate) use tools::library_directory;
 pub use tools::{Qemu, Tools, ToolsError};
 
 /// The window that is used when none is asked for. 1,000 and 10,000 give the same HITM counts, and

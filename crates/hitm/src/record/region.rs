@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::ptr::NonNull;
 
 use hitm_trace::ring::{Consumer, RingConfig};
@@ -54,13 +56,20 @@ impl Region {
         })
     }
 
-    /// The descriptor that the recorded process inherits.
-    pub(crate) fn fd(&self) -> RawFd {
-        self.file.as_raw_fd()
+    /// Lets the process that `command` starts inherit the region.
+    pub(crate) fn inherit(&self, command: &mut Command) {
+        let fd = self.file.as_raw_fd();
+        // SAFETY: between fork and exec only this system call is made.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
     }
 
     /// The arguments that tell the recorder where the ring is.
     pub(crate) fn plugin_arguments(&self) -> String {
-        format!("fd={},ring_offset={RING_OFFSET}", self.fd())
+        format!("fd={},ring_offset={RING_OFFSET}", self.file.as_raw_fd())
     }
 }

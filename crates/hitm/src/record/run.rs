@@ -1,20 +1,17 @@
 //! The recording itself: start the program, drain the ring into the file, follow the program to
 //! its end.
 
-use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-use hitm_base::Cycles;
 use hitm_trace::ring::{Consumer, ProducerState};
-use hitm_trace::{
-    BlockEncoder, BlockMeta, End, EndReason, Header, Record, Totals, TraceWriter, WriteError,
-};
+use hitm_trace::{EndReason, Header};
 
 use super::command::command;
 use super::region::Region;
 use super::signals::Signals;
+use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
 use super::{RecordConfig, RecordError};
@@ -24,17 +21,6 @@ const IDLE_SLEEP: Duration = Duration::from_millis(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// After a request to stop, how long the recorder may take to price what it holds.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How far a recording is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// The latest virtual time that is in the file.
-    pub time: Cycles,
-    /// Records in the file.
-    pub record_count: u64,
-    /// Bytes of the file.
-    pub file_bytes: u64,
-}
 
 /// How a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +50,7 @@ pub(crate) fn run(
         source: std::io::Error::other(error),
     })?;
     let mut region = Region::create(&encoded).map_err(system("make shared memory"))?;
-    let file = File::create(&config.output)
-        .map_err(system(&format!("create {}", config.output.display())))?;
-    let mut sink = Sink::new(file, header, config)?;
+    let mut sink = Sink::create(&config.output, header)?;
     let signals = Signals::catch();
     let child = command(target, tools, &region).spawn();
     let mut child = child.map_err(system(&format!("start {}", tools.qemu.path.display())))?;
@@ -88,7 +72,12 @@ pub(crate) fn run(
     sink.drain(&mut region.consumer);
     if !is_complete {
         sink.take_partial(&mut region.consumer);
-        sink.write_end(status);
+        sink.write_end(match (status.code(), status.signal()) {
+            (Some(status), _) => EndReason::Exited { status },
+            (None, signal) => EndReason::Signalled {
+                signal: signal.unwrap_or(0),
+            },
+        });
     }
     let progress = sink.finish()?;
     Ok(Ended {
@@ -102,7 +91,7 @@ pub(crate) fn run(
 fn follow(
     child: &mut Child,
     consumer: &mut Consumer,
-    sink: &mut Sink<'_>,
+    sink: &mut Sink,
     signals: &Signals,
     progress: &mut dyn FnMut(&Progress),
 ) -> std::io::Result<ExitStatus> {
@@ -114,9 +103,9 @@ fn follow(
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        stop.look(child, consumer, signals, sink.failure.is_some());
+        stop.look(child, consumer, signals, sink.has_failed());
         if reported_at.elapsed() >= PROGRESS_EVERY {
-            progress(&sink.progress);
+            progress(&sink.progress());
             reported_at = Instant::now();
         }
         if !drained {
@@ -150,94 +139,6 @@ impl Stop {
             unsafe { libc::kill(child.id() as libc::pid_t, signal) };
             self.passed_on = true;
         }
-    }
-}
-
-/// The file, and what is in it.
-struct Sink<'a> {
-    /// Gone after the first error: the program runs on, the recording does not.
-    writer: Option<TraceWriter<File>>,
-    failure: Option<WriteError>,
-    progress: Progress,
-    config: &'a RecordConfig,
-}
-
-impl<'a> Sink<'a> {
-    fn new(file: File, header: &Header, config: &'a RecordConfig) -> Result<Sink<'a>, RecordError> {
-        let writer = TraceWriter::new(file, header).map_err(|source| RecordError::Write {
-            path: config.output.clone(),
-            source,
-        })?;
-        Ok(Sink {
-            writer: Some(writer),
-            failure: None,
-            progress: Progress::default(),
-            config,
-        })
-    }
-
-    /// Writes every full block of the ring; says whether there was one.
-    fn drain(&mut self, consumer: &mut Consumer) -> bool {
-        let mut drained = false;
-        while let Some(block) = consumer.try_take() {
-            drained = true;
-            self.write(block.meta, block.bytes);
-        }
-        drained
-    }
-
-    fn take_partial(&mut self, consumer: &mut Consumer) {
-        if let Some(block) = consumer.take_partial() {
-            self.write(block.meta, block.bytes);
-        }
-    }
-
-    /// The last record, when the recorder could not write it.
-    fn write_end(&mut self, status: ExitStatus) {
-        let reason = match (status.code(), status.signal()) {
-            (Some(status), _) => EndReason::Exited { status },
-            (None, signal) => EndReason::Signalled {
-                signal: signal.unwrap_or(0),
-            },
-        };
-        let end = End {
-            time: self.progress.time,
-            reason,
-            totals: Totals::default(),
-        };
-        let mut encoder = BlockEncoder::new([0u8; 256]);
-        encoder
-            .push(&Record::End(end))
-            .expect("an end record is smaller than the buffer");
-        self.write(encoder.meta(), encoder.bytes());
-    }
-
-    fn write(&mut self, meta: BlockMeta, bytes: &[u8]) {
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
-        if let Err(error) = writer.write_block(meta, bytes) {
-            self.failure = Some(error);
-            self.writer = None;
-            return;
-        }
-        self.progress.time = self.progress.time.max(meta.last_time);
-        self.progress.record_count += u64::from(meta.record_count);
-        self.progress.file_bytes = writer.len();
-    }
-
-    fn finish(self) -> Result<Progress, RecordError> {
-        let failed = |source| RecordError::Write {
-            path: self.config.output.clone(),
-            source,
-        };
-        if let Some(failure) = self.failure {
-            return Err(failed(failure));
-        }
-        if let Some(writer) = self.writer {
-            writer.finish().map_err(failed)?;
-        }
-        Ok(self.progress)
     }
 }
 

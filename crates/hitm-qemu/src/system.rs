@@ -1,0 +1,373 @@
+//! The recorder of a whole machine: QEMU's virtual CPUs are the modelled CPUs, and what runs on them
+//! is a kernel with everything above it.
+//!
+//! What differs from a program:
+//! - **Start and stop.** The guest boots at full speed. A marker instruction, which does nothing and
+//!   which no compiler makes, starts the recording, and another stops it. QEMU then forgets its
+//!   translated code and asks for every block again, now with callbacks on memory.
+//! - **Idle CPUs** halt; they leave the barrier and come back with the interrupt that wakes them.
+//!   QEMU tells both with a lock of its own held, so nothing waits there.
+//! - **Time** is the recorder's own: `hitm-clock`, preloaded into QEMU, makes its timers and the
+//!   guest's time-stamp counter of it. While every CPU is idle it goes on as the host's does.
+//! - **Addresses.** Kernel addresses are recorded as they are. One user address means different
+//!   memory in different processes, so that an access below the kernel's half is recorded at the
+//!   address of the same memory in the kernel's direct map: what the kernel copies for a process
+//!   and what the process touches itself are then one line.
+//! - **Device registers** are no memory: left out, and counted.
+//!
+//! Inside, addresses have 48 bits; `output` restores the upper ones.
+//!
+//! Not modelled: kernels with five page-table levels (boot with `no5lvl`), page walks, interrupt
+//! frames and what devices write to memory, which QEMU does not show.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering as MemoryOrdering};
+use std::time::Duration;
+
+use hitm_base::{AccessOp, CodeAddr, CpuId};
+use hitm_coherence::directory::Capacity;
+use hitm_trace::{Counter, EndReason};
+use hitm_weave::Weave;
+
+use crate::api::{self, Api, Insn, PluginId, Reached, SystemApi, Tb};
+use crate::barrier::{Barrier, BarrierConfig};
+use crate::config::{Config, Start};
+use crate::decode::{self, Ordering};
+use crate::first_touch::FirstTouch;
+use crate::heap::Heap;
+use crate::output::Output;
+use crate::vcpu::{MemInsn, Vcpu};
+
+/// How long a CPU stays parked before it runs a block. Longer than for programs: with many more
+/// CPUs than the host has, one that is merely waiting for its turn must not break the barrier.
+const PARK_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The most virtual CPUs of a machine.
+const VCPUS_MAX: usize = 1 << 12;
+
+/// Bits of a virtual address with four page-table levels.
+const ADDRESS_MASK: u64 = (1 << 48) - 1;
+
+/// The lowest address of the kernel's half, in 48 bits.
+const KERNEL_HALF: u64 = 1 << 47;
+
+/// Where Linux maps all physical memory on x86-64 without address randomisation, in 48 bits
+/// (Documentation/arch/x86/x86_64/mm.rst: 0xffff888000000000).
+const DIRECT_MAP: u64 = 0x8880_0000_0000;
+
+/// Where Linux keeps mappings that may be device registers: ioremap in the vmalloc area, and the
+/// fixed mappings at the top (same source), in 48 bits.
+const VMALLOC: std::ops::Range<u64> = 0xc900_0000_0000..0xe900_0000_0000;
+const FIXMAP: std::ops::Range<u64> = 0xffff_ff00_0000..ADDRESS_MASK;
+
+/// `xchg %rbx,%rbx` starts a recording, `xchg %rcx,%rcx` stops it. Assemblers and compilers have no
+/// reason to make either; the one-byte no-operation exchanges other registers.
+const MARK_START: &[u8] = &[0x48, 0x87, 0xdb];
+const MARK_STOP: &[u8] = &[0x48, 0x87, 0xc9];
+
+/// The one recorder of this process.
+static SYSTEM: OnceLock<System> = OnceLock::new();
+
+struct System {
+    id: PluginId,
+    api: Api,
+    system_api: SystemApi,
+    start: Start,
+    started: AtomicBool,
+    barrier: Barrier,
+    /// The modelled CPU behind each virtual one.
+    cpu_order: Vec<CpuId>,
+    device_accesses: AtomicU64,
+    user_accesses: AtomicU64,
+    vcpus: Box<[AtomicPtr<Vcpu>]>,
+}
+
+/// Starts the recorder of a machine.
+pub(crate) fn install(
+    id: PluginId,
+    api: Api,
+    cpu_count: usize,
+    config: Config,
+) -> Result<(), String> {
+    let system_api = SystemApi::load().map_err(|name| format!("this QEMU has no {name}"))?;
+    let Config {
+        header,
+        machine,
+        producer,
+        start,
+        cpu_order,
+    } = config;
+    if cpu_order.len() < cpu_count {
+        return Err(format!(
+            "the guest has {cpu_count} CPUs, expected at most {}",
+            cpu_order.len()
+        ));
+    }
+    let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
+    let heap: &Heap = Box::leak(Box::default());
+    let weave = Weave::new(machine, Capacity::Finite);
+    let barrier = BarrierConfig {
+        window: header.window,
+        cpu_order: cpu_order.clone(),
+        park_time_max: PARK_TIME_MAX,
+        idle_time_passes: true,
+    };
+    let system = SYSTEM.get_or_init(|| System {
+        id,
+        api,
+        system_api,
+        start,
+        started: AtomicBool::new(false),
+        barrier: Barrier::new(
+            weave,
+            Output::of_kernel(producer, first_touch),
+            (heap, first_touch),
+            barrier,
+        ),
+        cpu_order,
+        device_accesses: AtomicU64::new(0),
+        user_accesses: AtomicU64::new(0),
+        vcpus: (0..VCPUS_MAX).map(|_| AtomicPtr::default()).collect(),
+    });
+    match start {
+        Start::Now => register(id),
+        Start::Marker | Start::Function(_) => system.api.on_tb_trans(id, tb_before_start),
+    }
+    system.api.on_exit(id, machine_exits);
+    Ok(())
+}
+
+impl System {
+    /// The calling virtual CPU's state, made at its first block.
+    #[inline(always)]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "each pointer is used by its own CPU's thread only"
+    )]
+    fn vcpu(&self, index: c_uint) -> &mut Vcpu {
+        let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
+        if vcpu.is_null() {
+            return self.new_vcpu(index);
+        }
+        // SAFETY: QEMU passes the index of the CPU whose thread this is; only it uses the state.
+        unsafe { &mut *vcpu }
+    }
+
+    #[cold]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "each pointer is used by its own CPU's thread only"
+    )]
+    fn new_vcpu(&self, index: c_uint) -> &mut Vcpu {
+        let name = format!("CPU {index}");
+        let vcpu = self
+            .barrier
+            .enter_on(self.cpu_order[index as usize], index, name);
+        let vcpu = Box::leak(Box::new(vcpu));
+        self.vcpus[index as usize].store(vcpu, MemoryOrdering::Relaxed);
+        vcpu
+    }
+
+    /// The state of a CPU that has run since the start.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "each pointer is used by its own CPU's thread only"
+    )]
+    fn known_vcpu(&self, index: c_uint) -> Option<&mut Vcpu> {
+        let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
+        // SAFETY: as in `vcpu`.
+        unsafe { vcpu.as_mut() }
+    }
+
+    fn instrument(&self, tb: *mut Tb) {
+        let mut insn_count = 0;
+        for (index, insn) in self.api.insns(tb).enumerate() {
+            insn_count += 1;
+            self.instrument_insn(insn, index as u16);
+        }
+        self.api.on_tb_exec(tb, block_begins, insn_count);
+    }
+
+    fn instrument_insn(&self, insn: *mut Insn, index: u16) {
+        let (bytes, len) = self.api.insn_bytes(insn);
+        let ordering = decode::x86_64(&bytes[..len]);
+        // Kept for ever, as translated code is; see `recorder`.
+        let data: *const MemInsn = Box::leak(Box::new(MemInsn {
+            code: CodeAddr(self.api.insn_vaddr(insn)),
+            index,
+            locked: ordering == Ordering::LockedRmw,
+        }));
+        if bytes[..len] == *MARK_STOP {
+            self.api.on_insn_exec(insn, stop_runs, data.cast());
+        } else if ordering == Ordering::Fence {
+            self.api.on_insn_exec(insn, fence_runs, data.cast());
+        } else {
+            self.api.on_mem(insn, memory_accessed, data.cast());
+        }
+    }
+
+    /// Whether this instruction starts the recording.
+    fn is_start(&self, insn: *mut Insn) -> bool {
+        match self.start {
+            Start::Now => false,
+            Start::Function(address) => self.api.insn_vaddr(insn) == address,
+            Start::Marker => {
+                let (bytes, len) = self.api.insn_bytes(insn);
+                bytes[..len] == *MARK_START
+            }
+        }
+    }
+
+    fn access(&self, index: c_uint, info: u32, vaddr: u64, insn: &MemInsn) {
+        let op = match (self.api.is_store(info), insn.locked) {
+            (false, false) => AccessOp::Load,
+            (true, false) => AccessOp::Store,
+            (true, true) => AccessOp::LockedRmw,
+            (false, true) => return, // A locked operation comes as a read and a write.
+        };
+        let addr = vaddr & ADDRESS_MASK;
+        let addr = if addr < KERNEL_HALF {
+            self.user_accesses.fetch_add(1, MemoryOrdering::Relaxed);
+            match self.system_api.reached(info, vaddr) {
+                Reached::Memory(phys) => DIRECT_MAP + phys,
+                Reached::Device | Reached::Unknown => return,
+            }
+        } else {
+            addr
+        };
+        let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
+        let vcpu = self.vcpu(index);
+        let event_count = vcpu.events.len();
+        vcpu.access(insn, addr, op, || self.api.access_size(info));
+        // Only what would be recorded is worth the question.
+        if may_be_device
+            && vcpu.events.len() > event_count
+            && self.system_api.reached(info, vaddr) == Reached::Device
+        {
+            vcpu.events.truncate(event_count);
+            self.device_accesses.fetch_add(1, MemoryOrdering::Relaxed);
+        }
+    }
+
+    fn finish(&self, vcpu: Option<&mut Vcpu>, reason: EndReason) {
+        let count = |name: &str, counter: &AtomicU64| Counter {
+            name: name.into(),
+            value: counter.load(MemoryOrdering::Relaxed),
+        };
+        self.barrier.add_counters([
+            count("device_accesses_left_out", &self.device_accesses),
+            count("user_accesses", &self.user_accesses),
+        ]);
+        self.barrier.finish(vcpu, reason);
+    }
+}
+
+/// The recorder, while it is recording.
+#[inline(always)]
+fn recording() -> Option<&'static System> {
+    let system = SYSTEM.get()?;
+    (!system.barrier.is_over()).then_some(system)
+}
+
+/// Callbacks of a running recording, and the time from now on.
+fn register(id: PluginId) {
+    let Some(system) = SYSTEM.get() else { return };
+    api::drive_clock(virtual_nanos);
+    system.api.on_tb_trans(id, tb_translated);
+    system.system_api.on_idle(id, cpu_idles, cpu_resumes);
+    system.api.on_exit(id, machine_exits);
+}
+
+/// What the guest's time is made of.
+extern "C" fn virtual_nanos() -> u64 {
+    SYSTEM
+        .get()
+        .map_or(0, |system| system.barrier.virtual_nanos())
+}
+
+unsafe extern "C" fn tb_before_start(_: PluginId, tb: *mut Tb) {
+    let Some(system) = SYSTEM.get() else { return };
+    for insn in system.api.insns(tb) {
+        if system.is_start(insn) {
+            system.api.on_insn_exec(insn, start_runs, std::ptr::null());
+        }
+    }
+}
+
+unsafe extern "C" fn start_runs(_: c_uint, _: *mut c_void) {
+    let Some(system) = SYSTEM.get() else { return };
+    if !system.started.swap(true, MemoryOrdering::Relaxed) {
+        system.system_api.reset(system.id, recording_starts);
+    }
+}
+
+unsafe extern "C" fn recording_starts(id: PluginId) {
+    register(id);
+}
+
+unsafe extern "C" fn tb_translated(_: PluginId, tb: *mut Tb) {
+    if let Some(system) = recording() {
+        system.instrument(tb);
+    }
+}
+
+unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
+    let Some(system) = recording() else { return };
+    let vcpu = system.vcpu(index);
+    if !vcpu.start_block(insn_count as u64) {
+        system.barrier.wait(vcpu);
+    }
+}
+
+unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, vaddr: u64, insn: *mut c_void) {
+    let Some(system) = recording() else { return };
+    // SAFETY: the pointer is the one that `instrument_insn` registered, which lives for ever.
+    system.access(index, info, vaddr, unsafe { &*insn.cast::<MemInsn>() });
+}
+
+unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
+    let Some(system) = recording() else { return };
+    // SAFETY: as in `memory_accessed`.
+    system
+        .vcpu(index)
+        .fence(unsafe { &*insn.cast::<MemInsn>() });
+}
+
+unsafe extern "C" fn stop_runs(index: c_uint, _: *mut c_void) {
+    let Some(system) = recording() else { return };
+    let vcpu = system.vcpu(index);
+    system.finish(Some(vcpu), EndReason::Stopped);
+}
+
+unsafe extern "C" fn cpu_idles(_: PluginId, index: c_uint) {
+    let Some(system) = recording() else { return };
+    if let Some(vcpu) = system.known_vcpu(index) {
+        system.barrier.leave(vcpu);
+    }
+}
+
+unsafe extern "C" fn cpu_resumes(_: PluginId, index: c_uint) {
+    let Some(system) = recording() else { return };
+    if let Some(vcpu) = system.known_vcpu(index) {
+        system.barrier.rejoin_if_away(vcpu);
+    }
+}
+
+unsafe extern "C" fn machine_exits(_: PluginId, _: *mut c_void) {
+    let Some(system) = recording() else { return };
+    system.finish(None, EndReason::Stopped);
+}
+
+/// Whether this library can record the machine that `target` names.
+pub(crate) fn supports(target: &str) -> Result<(), String> {
+    match target {
+        "x86_64" => Ok(()),
+        _ => Err(format!("found a {target} machine, expected x86_64")),
+    }
+}
+
+/// Virtual CPUs as QEMU counts them, as a number that a table can have.
+pub(crate) fn cpu_count(smp_vcpus: c_int) -> usize {
+    usize::try_from(smp_vcpus).map_or(1, |count| count.clamp(1, VCPUS_MAX))
+}

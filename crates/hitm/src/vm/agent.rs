@@ -1,0 +1,110 @@
+//! The host's side of the line to the guest agent (guest/agent.c has the protocol).
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::qmp::Qmp;
+
+/// What the agent says first.
+const GREETING: &str = "hitm-agent 1";
+/// The agent hands a file over in pieces of this size.
+const PIECE_BYTES: u64 = 2 << 20;
+/// Largest file of a guest that is taken over.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The line to the agent of a running guest.
+#[derive(Debug)]
+pub(super) struct Agent {
+    writer: UnixStream,
+    reader: BufReader<UnixStream>,
+    /// A line of which only the beginning has come.
+    partial: String,
+}
+
+impl Agent {
+    pub(super) fn connect(socket: &Path) -> io::Result<Agent> {
+        let writer = UnixStream::connect(socket)?;
+        let reader = BufReader::new(writer.try_clone()?);
+        Ok(Agent {
+            writer,
+            reader,
+            partial: String::new(),
+        })
+    }
+
+    /// Waits until the guest has booted.
+    pub(super) fn wait_until_ready(&mut self, patience: Duration) -> io::Result<()> {
+        match self.read_line(patience)? {
+            Some(line) if line == GREETING => Ok(()),
+            Some(line) => Err(io::Error::other(format!("the guest agent says: {line}"))),
+            None => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("the guest did not boot within {} s", patience.as_secs()),
+            )),
+        }
+    }
+
+    /// Sends a request.
+    pub(super) fn send(&mut self, request: &str) -> io::Result<()> {
+        writeln!(self.writer, "{request}")
+    }
+
+    /// The next line, if one comes within `patience`.
+    pub(super) fn read_line(&mut self, patience: Duration) -> io::Result<Option<String>> {
+        self.reader.get_ref().set_read_timeout(Some(patience))?;
+        match self.reader.read_line(&mut self.partial) {
+            Ok(0) => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the guest ended before its workload did",
+            )),
+            Ok(_) => Ok(Some(
+                std::mem::take(&mut self.partial).trim_end().to_owned(),
+            )),
+            Err(error) if is_timeout(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The contents of a file of the guest, through its memory.
+    pub(super) fn fetch(
+        &mut self,
+        qmp: &mut Qmp,
+        path: &str,
+        patience: Duration,
+    ) -> io::Result<Vec<u8>> {
+        self.send(&format!("file {path}"))?;
+        let answer = self.read_line(patience)?.unwrap_or_default();
+        let unexpected = || io::Error::other(format!("asked for {path}, the guest says: {answer}"));
+        let mut words = answer.split_ascii_whitespace();
+        if words.next() != Some("file") {
+            return Err(unexpected());
+        }
+        let size = words.next().and_then(|word| word.parse::<u64>().ok());
+        let size = size
+            .filter(|&size| size <= FILE_BYTES_MAX)
+            .ok_or_else(unexpected)?;
+        let piece = tempfile::NamedTempFile::new()?;
+        let mut bytes = Vec::new();
+        for word in words {
+            let digits = word.strip_prefix("0x").ok_or_else(unexpected)?;
+            let at = u64::from_str_radix(digits, 16).map_err(|_| unexpected())?;
+            qmp.save_physical(at, PIECE_BYTES, piece.path())?;
+            bytes.extend(std::fs::read(piece.path())?);
+        }
+        self.send("ok")?;
+        if (bytes.len() as u64) < size {
+            return Err(unexpected());
+        }
+        bytes.truncate(size as usize);
+        Ok(bytes)
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,204 @@
+//! QEMU's command line and the sockets that lead into it.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::agent::Agent;
+use super::qmp::Qmp;
+use super::topology::GuestCpus;
+use super::{VmConfig, VmError};
+use crate::record::{Region, find_in_path, library_directory};
+
+/// The emulator of whole x86-64 machines.
+const EMULATOR: &str = "qemu-system-x86_64";
+/// The recorder for it: whole machines need a QEMU whose plugin interface is at least version 2.
+const PLUGIN: &str = "libhitm_qemu_api2.so";
+const CLOCK: &str = "libhitm_clock.so";
+
+/// A CPU that has what a current kernel wants to see, without what only slows an emulation or what
+/// the recorder does not understand: five page-table levels, and a wait that is no halt.
+const CPU: &str = "SapphireRapids,la57=off,monitor=off,check=off";
+
+/// Options of every kernel: no address randomisation, no work against attacks that nobody makes
+/// here, and no alarm because time seems to stand still.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet nokaslr no5lvl mitigations=off nosoftlockup \
+    nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable panic=-1";
+
+/// How long QEMU may take to open its sockets.
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Everything that QEMU is started with, but for what differs between boot and recording.
+#[derive(Debug)]
+pub(super) struct Emulator<'c> {
+    pub(super) qemu: PathBuf,
+    pub(super) image: PathBuf,
+    pub(super) initramfs: PathBuf,
+    pub(super) config: &'c VmConfig,
+    pub(super) cpus: &'c GuestCpus,
+}
+
+/// What differs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose<'r> {
+    /// Boot at full speed.
+    Boot,
+    /// Go on from a snapshot, with the recorder.
+    Record {
+        /// The state of the machine.
+        snapshot: &'r Path,
+        /// Where the recorder writes to.
+        region: &'r Region,
+    },
+}
+
+/// A running QEMU. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) child: Child,
+    pub(super) qmp: Qmp,
+    pub(super) agent: Agent,
+    pub(super) console: std::os::unix::net::UnixStream,
+    _sockets: TempDir,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The emulator in PATH.
+pub(super) fn find() -> Result<PathBuf, VmError> {
+    find_in_path(EMULATOR).ok_or(VmError::NoEmulator)
+}
+
+/// What the emulator says of its version.
+pub(super) fn version(qemu: &Path) -> String {
+    let output = Command::new(qemu).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let text = text.unwrap_or_default();
+    text.lines().next().unwrap_or("QEMU").to_owned()
+}
+
+impl Emulator<'_> {
+    /// The kernel's command line.
+    pub(super) fn append(&self) -> String {
+        let further = &self.config.append;
+        format!("{KERNEL_OPTIONS} {further}").trim_end().to_owned()
+    }
+
+    /// What the state of a booted machine depends on.
+    pub(super) fn identity(&self) -> Vec<String> {
+        let mut words = self.cpus.arguments(self.config.memory_mib);
+        words.extend([self.append(), CPU.to_owned(), version(&self.qemu)]);
+        words
+    }
+
+    /// Starts QEMU and connects to it.
+    pub(super) fn start(&self, purpose: Purpose<'_>) -> Result<Machine, VmError> {
+        let sockets = tempfile::tempdir()
+            .map_err(|source| VmError::system("make a temporary directory", source))?;
+        let mut command = self.command(purpose, sockets.path())?;
+        let mut child = command
+            .spawn()
+            .map_err(|source| VmError::system(&format!("start {}", self.qemu.display()), source))?;
+        let connected = connect(&mut child, sockets.path());
+        match connected {
+            Ok((qmp, agent, console)) => Ok(Machine {
+                child,
+                qmp,
+                agent,
+                console,
+                _sockets: sockets,
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    fn command(&self, purpose: Purpose<'_>, sockets: &Path) -> Result<Command, VmError> {
+        let mut command = Command::new(&self.qemu);
+        command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", CPU]);
+        command.args(self.cpus.arguments(self.config.memory_mib));
+        command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
+        command.arg("-kernel").arg(&self.image);
+        command.arg("-initrd").arg(&self.initramfs);
+        command.arg("-append").arg(self.append());
+        for (option, socket) in [
+            ("-serial", "console"),
+            ("-serial", "agent"),
+            ("-qmp", "qmp"),
+        ] {
+            let path = sockets.join(socket);
+            command.arg(option);
+            command.arg(format!("unix:{},server=on,wait=off", path.display()));
+        }
+        if let Purpose::Record { snapshot, region } = purpose {
+            let directory = library_directory();
+            let library = |name: &'static str| {
+                let path = directory.join(name);
+                match path.exists() {
+                    true => Ok(path),
+                    false => Err(VmError::NoLibrary {
+                        name,
+                        directory: directory.clone(),
+                    }),
+                }
+            };
+            command.arg("-incoming");
+            command.arg(format!("file:{}", snapshot.display()));
+            command.arg("-plugin");
+            let plugin = library(PLUGIN)?;
+            let start = &self.config.start;
+            let arguments = region.plugin_arguments();
+            command.arg(format!("{},{arguments},start={start}", plugin.display()));
+            command.env("LD_PRELOAD", library(CLOCK)?);
+            region.inherit(&mut command);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: between fork and exec only this system call is made.
+        unsafe {
+            // Whatever happens to this process, no QEMU is left behind.
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        Ok(command)
+    }
+}
+
+fn connect(
+    child: &mut Child,
+    sockets: &Path,
+) -> Result<(Qmp, Agent, std::os::unix::net::UnixStream), VmError> {
+    let started = Instant::now();
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(VmError::EmulatorEnded {
+                status: status.to_string(),
+            });
+        }
+        // QEMU opens them in the order of its arguments: the last one is there last.
+        if let Ok(qmp) = Qmp::connect(&sockets.join("qmp")) {
+            let system = |source| VmError::system("connect to QEMU", source);
+            let agent = Agent::connect(&sockets.join("agent")).map_err(system)?;
+            let console = std::os::unix::net::UnixStream::connect(sockets.join("console"));
+            return Ok((qmp, agent, console.map_err(system)?));
+        }
+        if started.elapsed() > START_TIME_MAX {
+            return Err(VmError::EmulatorEnded {
+                status: "it opens no sockets".into(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,188 @@
+//! `hitm vm`: boots an unmodified kernel on the CPUs of a machine model and records it.
+//!
+//! A guest is booted once at full speed and its state saved; each recording goes on from that state
+//! with the recorder loaded. The guest's first program is an agent of ours (guest/agent.c) that runs
+//! the workload between two marker instructions.
+
+mod agent;
+mod emulator;
+mod initramfs;
+mod kernel;
+mod qmp;
+mod run;
+mod snapshot;
+mod topology;
+mod workload;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use hitm_base::{Cycles, Machine};
+use thiserror::Error;
+
+pub use kernel::KernelSource;
+pub use run::{VmEnded, VmProgress, run};
+
+/// What to boot, what to run in it, and how to record it.
+#[derive(Debug, Clone)]
+pub struct VmConfig {
+    /// The kernel.
+    pub kernel: KernelSource,
+    /// The modelled machine and the text it was read from.
+    pub machine: (Machine, String),
+    /// How many of the machine's CPUs the guest gets; all when not given.
+    pub cpu_count: Option<usize>,
+    /// The guest's memory in MiB.
+    pub memory_mib: u64,
+    /// Further options for the kernel.
+    pub append: String,
+    /// The program to run and its arguments: one of hitm's own by name, or one of this host.
+    pub command: Vec<String>,
+    /// What starts the recording.
+    pub start: StartAt,
+    /// How far a CPU's clock may run ahead of the slowest.
+    pub window: Cycles,
+    /// How long the workload may take on this host.
+    pub time_limit: Duration,
+    /// Where kernels and snapshots are kept.
+    pub cache: PathBuf,
+    /// The file to write; an existing one is replaced.
+    pub output: PathBuf,
+}
+
+/// What starts the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartAt {
+    /// The start of the workload.
+    Workload,
+    /// The first time that the guest executes this address after the snapshot.
+    Address(u64),
+}
+
+/// Where kernels and snapshots are kept when nothing else is said: in the user's cache directory.
+pub fn default_cache() -> PathBuf {
+    let directory = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = directory.or_else(home).unwrap_or_else(std::env::temp_dir);
+    base.join("hitm")
+}
+
+impl fmt::Display for StartAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartAt::Workload => f.write_str("marker"),
+            StartAt::Address(address) => write!(f, "{address:#x}"),
+        }
+    }
+}
+
+impl FromStr for StartAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StartAt, String> {
+        let address = text
+            .strip_prefix("0x")
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        match (text, address) {
+            ("workload", _) => Ok(StartAt::Workload),
+            (_, Some(address)) => Ok(StartAt::Address(address)),
+            _ => Err(format!(
+                "found '{text}', expected 'workload' or an address like 0xffffffff81000000"
+            )),
+        }
+    }
+}
+
+/// Why a machine was not booted or not recorded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum VmError {
+    /// No emulator.
+    #[error(
+        "qemu-system-x86_64 is not installed; on Debian 12: `apt install -t bookworm-backports qemu-system-x86`, on Debian 13: `apt install qemu-system-x86`"
+    )]
+    NoEmulator,
+    /// hitm's own libraries are not beside the program.
+    #[error("{name} is not in {}; build it with `cargo build --release --workspace`", directory.display())]
+    NoLibrary {
+        /// The library.
+        name: &'static str,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// The guest cannot be cut out of the machine.
+    #[error(
+        "found {count} CPUs, expected a number that {machine} can give evenly: the same from each of its {packages} packages, at most {cpus} in all"
+    )]
+    CpuCount {
+        /// The CPUs that were asked for.
+        count: usize,
+        /// The machine's name.
+        machine: String,
+        /// Its packages.
+        packages: usize,
+        /// Its CPUs.
+        cpus: usize,
+    },
+    /// apt knows no such kernel.
+    #[error(
+        "apt knows no package linux-image-{version}*-amd64 (newer ones are in backports; `apt-get update` first)"
+    )]
+    NoKernelPackage {
+        /// The version that was asked for.
+        version: String,
+    },
+    /// A package was not downloaded or not unpacked.
+    #[error("cannot get the package {package}: {what}")]
+    Download {
+        /// The package.
+        package: String,
+        /// What was said.
+        what: String,
+    },
+    /// The workload is not there, or needs what is not there.
+    #[error("cannot bring {program} into the guest: {problem}")]
+    Workload {
+        /// The program.
+        program: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// QEMU ended by itself.
+    #[error("QEMU did not start ({status}); its message is above")]
+    EmulatorEnded {
+        /// How it ended.
+        status: String,
+    },
+    /// The guest did something else than run its workload.
+    #[error("{problem}\nthe last lines of its console:\n{console}")]
+    Guest {
+        /// What happened.
+        problem: String,
+        /// The end of the console.
+        console: String,
+    },
+    /// The operating system refused something.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The recording failed.
+    #[error(transparent)]
+    Record(#[from] crate::record::RecordError),
+}
+
+impl VmError {
+    pub(crate) fn system(what: &str, source: io::Error) -> VmError {
+        VmError::System {
+            what: what.to_owned(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! QEMU's machine protocol: requests and answers as lines of JSON on a socket.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long an answer may take: pages of memory are written by then, also on a busy host.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// Between two questions whether something is done.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+
+/// A connection to a running QEMU.
+#[derive(Debug)]
+pub(super) struct Qmp {
+    writer: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Qmp {
+    pub(super) fn connect(socket: &Path) -> io::Result<Qmp> {
+        let writer = UnixStream::connect(socket)?;
+        writer.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+        let reader = BufReader::new(writer.try_clone()?);
+        let mut qmp = Qmp { writer, reader };
+        qmp.read_line()?; // QEMU's greeting.
+        qmp.ask("qmp_capabilities", json!({}))?;
+        Ok(qmp)
+    }
+
+    /// Sends a command and waits for what it returns.
+    pub(super) fn ask(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
+        let request = json!({ "execute": command, "arguments": arguments });
+        writeln!(self.writer, "{request}")?;
+        loop {
+            let line = self.read_line()?;
+            let answer: Value = serde_json::from_str(&line)?;
+            if let Some(value) = answer.get("return") {
+                return Ok(value.clone());
+            }
+            if let Some(error) = answer.get("error") {
+                let text = error["desc"].as_str().unwrap_or("no reason given");
+                return Err(io::Error::other(format!("QEMU refuses {command}: {text}")));
+            }
+            // Anything else is an event.
+        }
+    }
+
+    /// Copies guest memory at a physical address into a file.
+    pub(super) fn save_physical(&mut self, at: u64, size: u64, file: &Path) -> io::Result<()> {
+        let arguments = json!({ "val": at, "size": size, "filename": file });
+        self.ask("pmemsave", arguments).map(drop)
+    }
+
+    /// Writes the whole state of the machine into a file; the machine is stopped afterwards.
+    pub(super) fn save_machine(&mut self, file: &Path) -> io::Result<()> {
+        self.ask("stop", json!({}))?;
+        let uri = format!("file:{}", file.display());
+        self.ask("migrate", json!({ "uri": uri }))?;
+        self.wait_for("query-migrate", &["completed"])
+    }
+
+    /// Waits until the machine has been read from its file, and lets it run.
+    pub(super) fn resume_machine(&mut self) -> io::Result<()> {
+        self.wait_for(
+            "query-status",
+            &["paused", "prelaunch", "postmigrate", "running"],
+        )?;
+        self.ask("cont", json!({})).map(drop)
+    }
+
+    /// Ends QEMU, whatever the guest does.
+    pub(super) fn quit(&mut self) -> io::Result<()> {
+        self.ask("quit", json!({})).map(drop)
+    }
+
+    fn wait_for(&mut self, query: &str, wanted: &[&str]) -> io::Result<()> {
+        loop {
+            let answer = self.ask(query, json!({}))?;
+            let status = answer["status"].as_str().unwrap_or("");
+            if wanted.contains(&status) {
+                return Ok(());
+            }
+            if status == "failed" {
+                let text = answer["error-desc"].as_str().unwrap_or("no reason given");
+                return Err(io::Error::other(format!("QEMU: {text}")));
+            }
+            std::thread::sleep(POLL_EVERY);
+        }
+    }
+
+    fn read_line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line)? {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU ended")),
+            _ => Ok(line),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! One recording of a machine: restore, run, drain, end.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hitm_trace::ring::ProducerState;
+use hitm_trace::{EndReason, Header};
+use hitm_weave::Placement;
+use tempfile::NamedTempFile;
+
+use super::emulator::{self, Emulator, Machine, Purpose};
+use super::snapshot::Snapshot;
+use super::topology::GuestCpus;
+use super::{VmConfig, VmError, workload};
+use crate::record::{Progress, Region, Signals, Sink};
+
+/// How long the agent is listened to before the ring is drained again.
+const LISTEN_TIME: Duration = Duration::from_millis(1);
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// Lines of the console that an error shows.
+const CONSOLE_LINES: usize = 12;
+/// Bytes of the console that are kept for it.
+const CONSOLE_BYTES_MAX: usize = 1 << 16;
+
+/// What a machine is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VmProgress<'p> {
+    /// Something before the recording.
+    Preparing(&'p str),
+    /// The recording.
+    Recording(Progress),
+}
+
+/// How a recording of a machine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VmEnded {
+    /// The workload's exit status, 128 and the signal when it was killed.
+    pub exit_code: u8,
+    /// What is in the file.
+    pub progress: Progress,
+    /// Whether the recording ended before the workload: at its time limit or on request.
+    pub is_cut: bool,
+}
+
+/// Boots a machine, or goes on from its snapshot, and records its workload, whose output goes to
+/// standard output. `progress` is called about every 100 ms.
+pub fn run(
+    config: &VmConfig,
+    progress: &mut dyn FnMut(VmProgress<'_>),
+) -> Result<VmEnded, VmError> {
+    let (machine, _) = &config.machine;
+    let cpu_count = config.cpu_count.unwrap_or(machine.topology.cpu_count());
+    let cpus = GuestCpus::choose(machine, cpu_count).ok_or_else(|| VmError::CpuCount {
+        count: cpu_count,
+        machine: machine.name.clone(),
+        packages: machine.topology.package_count(),
+        cpus: machine.topology.cpu_count(),
+    })?;
+    let qemu = emulator::find()?;
+    let initramfs = workload::initramfs(&config.command)?;
+    let io = |what: &'static str| move |source| VmError::system(what, source);
+    let mut file = NamedTempFile::new().map_err(io("make a temporary file"))?;
+    file.write_all(&initramfs)
+        .map_err(io("write the guest's file system"))?;
+    progress(VmProgress::Preparing("looking for the kernel"));
+    let emulator = Emulator {
+        qemu,
+        image: config.kernel.image(&config.cache)?,
+        initramfs: file.path().to_owned(),
+        config,
+        cpus: &cpus,
+    };
+    let snapshot = Snapshot::find_or_make(&emulator, &initramfs, &mut |what| {
+        progress(VmProgress::Preparing(what));
+    })?;
+    record(&emulator, &snapshot, progress)
+}
+
+fn record(
+    emulator: &Emulator<'_>,
+    snapshot: &Snapshot,
+    progress: &mut dyn FnMut(VmProgress<'_>),
+) -> Result<VmEnded, VmError> {
+    let config = emulator.config;
+    let io = |what: &'static str| move |source| VmError::system(what, source);
+    let header = header(emulator);
+    let encoded = header.encode().map_err(|error| {
+        VmError::system("write the recording's header", io::Error::other(error))
+    })?;
+    let mut region = Region::create(&encoded).map_err(io("make shared memory"))?;
+    let mut sink = Sink::create(&config.output, &header)?;
+    let signals = Signals::catch();
+    let state = snapshot.machine();
+    let mut machine = emulator.start(Purpose::Record {
+        snapshot: &state,
+        region: &region,
+    })?;
+    let console = Console::show(&machine.console).map_err(io("read the console"))?;
+    let explain = |error: io::Error| console.explain(&error.to_string());
+    machine.qmp.resume_machine().map_err(explain)?;
+    machine.agent.send("run").map_err(explain)?;
+    let outcome = follow(
+        &mut machine,
+        &mut region,
+        &mut sink,
+        (&signals, config),
+        progress,
+    );
+    // What was recorded is kept, whatever happened.
+    sink.drain(&mut region.consumer);
+    if region.consumer.producer_state() != ProducerState::Finished {
+        sink.take_partial(&mut region.consumer);
+        sink.write_end(EndReason::Stopped);
+    }
+    let written = sink.finish()?;
+    let status = outcome.map_err(explain)?;
+    let _ = machine.qmp.quit();
+    Ok(VmEnded {
+        exit_code: status.unwrap_or(0),
+        progress: written,
+        is_cut: status.is_none(),
+    })
+}
+
+fn header(emulator: &Emulator<'_>) -> Header {
+    let config = emulator.config;
+    let (machine, machine_toml) = &config.machine;
+    Header {
+        hitm_version: env!("CARGO_PKG_VERSION").to_string(),
+        args: config.command.clone(),
+        machine_toml: machine_toml.clone(),
+        window: config.window,
+        placement: Placement::List(emulator.cpus.order.clone()).to_string(),
+        seed: 0,
+        arch: "x86_64".into(),
+        qemu_version: emulator::version(&emulator.qemu),
+        clock: machine.clock,
+        page_size_bytes: 4096,
+    }
+}
+
+/// Drains the ring until the workload has ended: its exit status, or none when the recording was
+/// ended before it.
+fn follow(
+    machine: &mut Machine,
+    region: &mut Region,
+    sink: &mut Sink,
+    (signals, config): (&Signals, &VmConfig),
+    progress: &mut dyn FnMut(VmProgress<'_>),
+) -> io::Result<Option<u8>> {
+    let started = Instant::now();
+    let mut reported_at = started;
+    let mut stop_requested_at: Option<Instant> = None;
+    loop {
+        region.consumer.beat();
+        sink.drain(&mut region.consumer);
+        if let Some(line) = machine.agent.read_line(LISTEN_TIME)? {
+            let status = line
+                .strip_prefix("exit ")
+                .and_then(|status| status.parse().ok());
+            return match status {
+                Some(status) => Ok(Some(status)),
+                None => Err(io::Error::other(format!("the guest agent says: {line}"))),
+            };
+        }
+        let is_over = signals.pending().is_some() || started.elapsed() > config.time_limit;
+        if is_over && stop_requested_at.is_none() {
+            region.consumer.request_stop();
+            stop_requested_at = Some(Instant::now());
+        }
+        let is_finished = region.consumer.producer_state() == ProducerState::Finished;
+        let patience_is_over =
+            stop_requested_at.is_some_and(|at| at.elapsed() > Duration::from_secs(5));
+        if patience_is_over || (is_finished && stop_requested_at.is_some()) {
+            return Ok(None);
+        }
+        if reported_at.elapsed() >= PROGRESS_EVERY {
+            progress(VmProgress::Recording(sink.progress()));
+            reported_at = Instant::now();
+        }
+    }
+}
+
+/// What the guest prints.
+#[derive(Debug, Clone)]
+pub(super) struct Console {
+    last: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Console {
+    /// Keeps the end of what is printed.
+    pub(super) fn collect(stream: &UnixStream) -> io::Result<Console> {
+        Console::read(stream, false)
+    }
+
+    /// Keeps it and shows all of it on standard output.
+    fn show(stream: &UnixStream) -> io::Result<Console> {
+        Console::read(stream, true)
+    }
+
+    fn read(stream: &UnixStream, show: bool) -> io::Result<Console> {
+        let mut stream = stream.try_clone()?;
+        let last = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&last);
+        std::thread::spawn(move || {
+            let mut buffer = [0u8; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                let bytes: Vec<u8> = buffer[..count]
+                    .iter()
+                    .copied()
+                    .filter(|&b| b != b'\r')
+                    .collect();
+                if show {
+                    let _ = io::stdout().write_all(&bytes);
+                    let _ = io::stdout().flush();
+                }
+                let mut kept = kept.lock().expect("nothing panics with the lock held");
+                kept.extend(bytes);
+                let excess = kept.len().saturating_sub(CONSOLE_BYTES_MAX);
+                kept.drain(..excess);
+            }
+        });
+        Ok(Console { last })
+    }
+
+    /// The error that says `problem` and shows what the guest printed last.
+    pub(super) fn explain(&self, problem: &str) -> VmError {
+        let kept = self.last.lock().expect("nothing panics with the lock held");
+        let text = String::from_utf8_lossy(&kept).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        let first = lines.len().saturating_sub(CONSOLE_LINES);
+        VmError::Guest {
+            problem: problem.to_owned(),
+            console: lines[first..].join("\n"),
+        }
+    }
+}

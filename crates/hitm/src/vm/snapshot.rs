@@ -1,0 +1,129 @@
+//! States of booted machines, kept so that a machine boots once.
+//!
+//! A snapshot is named by a hash of all that it depends on: the kernel, its options, the CPUs and
+//! memory, the file system with the workload in it, and QEMU's version.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::VmError;
+use super::emulator::{Emulator, Purpose};
+use super::run::Console;
+
+/// How long a guest may take to boot on this host.
+const BOOT_TIME_MAX: Duration = Duration::from_secs(900);
+/// How long it may take to hand over a file.
+const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// What the guest's kernel says about itself, by the name under which it is kept.
+const KERNEL_FILES: [(&str, &str); 3] = [
+    ("kallsyms", "/proc/kallsyms"),
+    ("btf", "/sys/kernel/btf/vmlinux"),
+    ("notes", "/sys/kernel/notes"),
+];
+
+/// A directory with the state of a machine that has booted, and with files of its kernel.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    directory: PathBuf,
+}
+
+impl Snapshot {
+    /// Finds the snapshot of this machine, or boots it. `initramfs` is the file system's content.
+    pub(super) fn find_or_make(
+        emulator: &Emulator<'_>,
+        initramfs: &[u8],
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Snapshot, VmError> {
+        let image = std::fs::read(&emulator.image).map_err(|source| {
+            VmError::system(
+                &format!("read the kernel {}", emulator.image.display()),
+                source,
+            )
+        })?;
+        let mut hash = Fnv::default();
+        hash.add(&image);
+        hash.add(initramfs);
+        for word in emulator.identity() {
+            hash.add(word.as_bytes());
+        }
+        let directory = emulator.config.cache.join("snapshots");
+        let snapshot = Snapshot {
+            directory: directory.join(format!("{:016x}", hash.0)),
+        };
+        if !snapshot.machine().exists() {
+            say("booting");
+            snapshot.make(emulator)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// The state of the machine.
+    pub(super) fn machine(&self) -> PathBuf {
+        self.directory.join("machine")
+    }
+
+    fn make(&self, emulator: &Emulator<'_>) -> Result<(), VmError> {
+        let io = |what: &str| {
+            let what = what.to_owned();
+            move |source| VmError::System { what, source }
+        };
+        std::fs::create_dir_all(&self.directory).map_err(io("make the snapshot's directory"))?;
+        let mut machine = emulator.start(Purpose::Boot)?;
+        let console = Console::collect(&machine.console).map_err(io("read the console"))?;
+        let guest = |error: std::io::Error| console.explain(&error.to_string());
+        machine
+            .agent
+            .wait_until_ready(BOOT_TIME_MAX)
+            .map_err(&guest)?;
+        for (name, path) in KERNEL_FILES {
+            let bytes = machine.agent.fetch(&mut machine.qmp, path, FETCH_TIME_MAX);
+            let path = self.directory.join(name);
+            std::fs::write(path, bytes.map_err(&guest)?).map_err(io("write the snapshot"))?;
+        }
+        // A snapshot that is not whole must not look as if it were.
+        let unfinished = self.directory.join("machine.part");
+        machine.qmp.save_machine(&unfinished).map_err(&guest)?;
+        machine.qmp.quit().map_err(&guest)?;
+        rename(&unfinished, &self.machine())
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), VmError> {
+    std::fs::rename(from, to).map_err(|source| VmError::system("write the snapshot", source))
+}
+
+/// The hash FNV-1a of 64 bits: the same in every build, and good enough to tell kernels apart.
+#[derive(Debug)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        let length = (bytes.len() as u64).to_le_bytes();
+        for &byte in length.iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_do_not_run_together() {
+        let of = |words: &[&str]| {
+            let mut hash = Fnv::default();
+            words.iter().for_each(|word| hash.add(word.as_bytes()));
+            hash.0
+        };
+        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
+        assert_eq!(of(&["ab", "c"]), of(&["ab", "c"]));
+    }
+}

@@ -1,0 +1,87 @@
+//! What the guest's file system holds: the agent, hitm's own workloads, and a program of this host
+//! with the libraries that it needs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::VmError;
+use super::initramfs::Initramfs;
+use crate::record::find_in_path;
+
+/// Directories that the agent mounts something on.
+const MOUNT_POINTS: [&str; 5] = ["dev", "proc", "sys", "tmp", "root"];
+
+/// Makes the guest's file system; the command's program may be one of hitm's own.
+pub(super) fn initramfs(command: &[String]) -> Result<Vec<u8>, VmError> {
+    let mut archive = Initramfs::default();
+    for directory in MOUNT_POINTS {
+        archive.add_directory(directory);
+    }
+    archive.add_program("init", hitm_guest::AGENT);
+    for (name, bytes) in hitm_guest::WORKLOADS {
+        archive.add_program(&format!("hitm/bin/{name}"), bytes);
+    }
+    let program = command.first().map_or("", String::as_str);
+    let is_ours = hitm_guest::WORKLOADS
+        .iter()
+        .any(|(name, _)| *name == program);
+    let mut arguments = command.to_vec();
+    if !is_ours {
+        arguments[0] = add_host_program(&mut archive, program)?;
+    }
+    let terminated: String = arguments
+        .iter()
+        .map(|argument| format!("{argument}\0"))
+        .collect();
+    archive.add_file("hitm/command", terminated.as_bytes());
+    Ok(archive.finish())
+}
+
+/// Adds a program and its libraries under their own paths; the program's path in the guest.
+fn add_host_program(archive: &mut Initramfs, program: &str) -> Result<String, VmError> {
+    let failed = |problem: String| VmError::Workload {
+        program: program.to_owned(),
+        problem,
+    };
+    let path = match program.contains('/') {
+        true => Some(PathBuf::from(program)),
+        false => find_in_path(program),
+    };
+    let path =
+        path.ok_or_else(|| failed("it is not in PATH, and hitm has none of this name".into()))?;
+    let path = path
+        .canonicalize()
+        .map_err(|error| failed(error.to_string()))?;
+    let mut files = libraries(&path);
+    files.push(path.clone());
+    for file in files {
+        let bytes =
+            std::fs::read(&file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        let inside = file.to_string_lossy();
+        archive.add_program(inside.trim_start_matches('/'), &bytes);
+    }
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// The libraries that the dynamic linker would load, the linker itself among them. None for a
+/// static program.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
+    let Ok(output) = Command::new(LINKER).arg("--list").arg(program).output() else {
+        return Vec::new();
+    };
+    if !output.status.success() {
+        return Vec::new();
+    }
+    // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`, or without the arrow.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = text.lines().filter_map(|line| {
+        line.split_ascii_whitespace()
+            .find(|word| word.starts_with('/'))
+            .map(PathBuf::from)
+    });
+    let mut files: Vec<PathBuf> = words.chain([PathBuf::from(LINKER)]).collect();
+    files.sort();
+    files.dedup();
+    files
+}

@@ -1,0 +1,130 @@
+// A token-passing pool of real-time threads: what a transcoder with SCHED_FIFO workers looks like to
+// the scheduler.
+//
+// The CPUs are cut into groups. Each group has its own threads, pinned to the group's CPUs, and its
+// own tokens: a thread waits for a token, works for a burst, and passes the token on to another
+// thread of its group. More threads than CPUs and fewer tokens than threads keep wake-ups, pushes
+// and pulls coming.
+//
+// usage: fifo_pool [-c CPUS per group] [-t THREADS per group] [-k TOKENS per group] [-b BURST in loops]
+//                  [-n rounds for each thread]
+// It prints the rounds that were done, and fails when it may not have SCHED_FIFO.
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PRIORITY 99
+
+struct group {
+	sem_t tokens;
+	cpu_set_t cpus;
+};
+
+struct worker {
+	struct group *group;
+	unsigned random;
+};
+
+static long cpus_per_group = 8, threads_per_group = 12, tokens_per_group = 10;
+static long burst = 20000, rounds = 20;
+
+// Different for each thread and round, so that the threads do not march in step.
+static unsigned next_random(unsigned *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 16;
+}
+
+static void work(unsigned long loops)
+{
+	for (volatile unsigned long i = 0; i < loops; i++)
+		;
+}
+
+static void *worker(void *argument)
+{
+	struct worker *self = argument;
+	struct group *group = self->group;
+
+	for (long round = 0; round < rounds; round++) {
+		while (sem_wait(&group->tokens) && errno == EINTR)
+			;
+		work(burst / 2 + next_random(&self->random) % (burst + 1));
+		sem_post(&group->tokens);
+	}
+	return NULL;
+}
+
+static void start_thread(struct worker *self, pthread_t *thread)
+{
+	struct sched_param param = { .sched_priority = PRIORITY };
+	pthread_attr_t attributes;
+	int error;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+	pthread_attr_setschedparam(&attributes, &param);
+	pthread_attr_setaffinity_np(&attributes, sizeof(cpu_set_t), &self->group->cpus);
+	error = pthread_create(thread, &attributes, worker, self);
+	if (error) {
+		fprintf(stderr, "fifo_pool: cannot start a thread: %s\n", strerror(error));
+		exit(1);
+	}
+}
+
+static long number(const char *text)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (*end || value <= 0 || value > 1000000000) {
+		fprintf(stderr, "fifo_pool: '%s' is not a number above 0\n", text);
+		exit(2);
+	}
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "c:t:k:b:n:")) != -1) {
+		switch (option) {
+		case 'c': cpus_per_group = number(optarg); break;
+		case 't': threads_per_group = number(optarg); break;
+		case 'k': tokens_per_group = number(optarg); break;
+		case 'b': burst = number(optarg); break;
+		case 'n': rounds = number(optarg); break;
+		default: return 2;
+		}
+	}
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	long group_count = (cpus + cpus_per_group - 1) / cpus_per_group;
+	long thread_count = group_count * threads_per_group;
+	struct group *groups = calloc(group_count, sizeof(*groups));
+	struct worker *workers = calloc(thread_count, sizeof(*workers));
+	pthread_t *threads = calloc(thread_count, sizeof(*threads));
+
+	for (long g = 0; g < group_count; g++) {
+		sem_init(&groups[g].tokens, 0, tokens_per_group);
+		for (long cpu = g * cpus_per_group; cpu < (g + 1) * cpus_per_group && cpu < cpus; cpu++)
+			CPU_SET(cpu, &groups[g].cpus);
+	}
+	for (long i = 0; i < thread_count; i++) {
+		workers[i] = (struct worker){ &groups[i / threads_per_group], i };
+		start_thread(&workers[i], &threads[i]);
+	}
+	for (long i = 0; i < thread_count; i++)
+		pthread_join(threads[i], NULL);
+	printf("fifo_pool: %ld CPUs, %ld groups, %ld threads, %ld rounds done\n", cpus, group_count,
+	       thread_count, thread_count * rounds);
+	return 0;
+}
