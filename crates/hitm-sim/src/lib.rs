@@ -5,10 +5,12 @@
 //! in Linux.
 //!
 //! - [`engine`]: time, CPUs, memory, interrupts. Knows no scheduler. Start there.
+//! - [`kernel`]: the scheduler on it.
 //! - [`layout`]: which member lies where, as data.
 //! - [`workload`]: what runs.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod engine;
+pub mod kernel;
 pub mod layout;
 pub mod workload;

@@ -141,13 +141,22 @@ impl Arena {
             }
         };
         let per_group = self.elements_of_group(member, target.index.is_some());
+        // A pointer to one element for each CPU leads to an array.
+        let array = (pointer.is_some() && member.per == Some(Per::Cpu)).then(|| {
+            let bytes = homes.len() as u64 * element_bytes.next_multiple_of(element_align);
+            self.allocate_bytes(bytes, element_align, object.home)
+        });
         let mut groups = Vec::new();
         for (number, home) in homes.iter().enumerate() {
             let number = number as u64;
             if is_indexed_group && target.index != Some(number) {
                 continue;
             }
-            let group = if pointer.is_some() {
+            let group = if let (Some(array), Some(Per::Cpu)) = (pointer.and(array), member.per) {
+                let key = self.key(object, &format!("{path}->"), 0);
+                let addr = array + number * element_bytes.next_multiple_of(element_align);
+                self.places(&key, addr, per_group, *home)
+            } else if pointer.is_some() {
                 let (elements, stride) = per_group;
                 let bytes = if element_bytes == 0 {
                     elements * stride

@@ -4,6 +4,8 @@
 //! in ([`Layouts::linux_6_12`]), made from a kernel's debug information or from a layout file by
 //! the facade, and one may be laid over another by struct name.
 
+mod linux;
+
 use std::collections::BTreeMap;
 
 /// How often a member exists.

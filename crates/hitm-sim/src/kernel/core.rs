@@ -1,0 +1,403 @@
+//! Waking, scheduling, switching: kernel/sched/core.c, v6.12.
+//!
+//! **What Linux does:** a waker takes the task's `pi_lock`, chooses a CPU, and puts the task on its
+//! run queue under that queue's lock, or, when the CPU shares no cache with it or is idle, on its wake
+//! list with an interrupt. `__schedule` picks under the run queue's lock and switches stacks; the
+//! next task finishes the switch for the previous one and runs the balance callbacks.
+//!
+//! **What we do:** the same steps and lines. The order of classes is real-time, fair, idle.
+//!
+//! **What a test could notice:** the kernel is not preempted but at the return to user mode and in
+//! `schedule` (`preempt=voluntary` without `cond_resched`); no core scheduling; no stop class;
+//! `wake_cpu` and freezer states do not exist.
+
+use std::rc::Rc;
+
+use hitm_base::CpuId;
+
+use super::Kernel;
+use super::functions as f;
+use super::rq::Rq;
+use super::rt::Balancing;
+use super::smp::Call;
+use super::task::{
+    TASK_DEAD, TASK_RUNNING, TASK_WAKING, TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, Task,
+};
+use crate::engine::{Rmw, StackId};
+
+impl Kernel {
+    /// Wakes a task; false when it was not asleep.
+    pub(super) async fn try_to_wake_up(&self, p: &Rc<Task>) -> bool {
+        let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
+        let irqs = engine.set_irqs(false);
+        engine.work(site, self.costs.function);
+        self.spin_lock(p.p.pi_lock).await;
+        let woken = self.try_to_wake_up_locked(p).await;
+        self.spin_unlock(p.p.pi_lock).await;
+        if irqs {
+            engine.set_irqs(true);
+        }
+        woken
+    }
+
+    async fn try_to_wake_up_locked(&self, p: &Rc<Task>) -> bool {
+        let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
+        let state = engine.load(site, p.p.state).await;
+        if [TASK_RUNNING, TASK_WAKING, TASK_DEAD].contains(&state) {
+            return false;
+        }
+        if engine.load(site, p.p.on_rq).await != 0 && self.ttwu_runnable(p).await {
+            return true;
+        }
+        engine.store(site, p.p.state, TASK_WAKING).await;
+        self.count(|counts| counts.wakeups += 1);
+        p.count(|totals| totals.wakeups += 1);
+        p.woken_at.set(Some(engine.now()));
+        let cpu = p.cpu.get();
+        if engine.load(site, p.p.on_cpu).await != 0 {
+            // It is still switching away on its CPU, which may as well wake it itself.
+            if self.ttwu_queue_wakelist(p, cpu).await {
+                return true;
+            }
+            self.spin_while(p.p.on_cpu, |on_cpu| on_cpu != 0).await;
+        }
+        let target = self.select_task_rq(p, cpu).await;
+        if target != cpu {
+            self.set_task_cpu(p, target).await;
+        }
+        self.ttwu_queue(p, target).await;
+        true
+    }
+
+    /// The task has not left its run queue yet: it just goes on.
+    async fn ttwu_runnable(&self, p: &Rc<Task>) -> bool {
+        let site = f::TRY_TO_WAKE_UP;
+        let rq = self.task_rq_lock(p).await;
+        let is_queued = p.on_rq.get();
+        if is_queued {
+            if self.engine.load(site, p.p.on_cpu).await == 0 {
+                self.update_rq_clock(rq).await;
+                self.wakeup_preempt(rq, p).await;
+            }
+            self.engine.store(site, p.p.state, TASK_RUNNING).await;
+        }
+        self.rq_unlock(rq).await;
+        is_queued
+    }
+
+    /// Locks the run queue that a task is on.
+    pub(super) async fn task_rq_lock(&self, p: &Task) -> &Rq {
+        loop {
+            let rq = self.rq(p.cpu.get());
+            self.rq_lock(rq).await;
+            if rq.cpu == p.cpu.get() {
+                return rq;
+            }
+            self.rq_unlock(rq).await;
+        }
+    }
+
+    async fn select_task_rq(&self, p: &Task, cpu: CpuId) -> CpuId {
+        self.engine
+            .load(f::TRY_TO_WAKE_UP, p.p.nr_cpus_allowed)
+            .await;
+        if p.allowed_count.get() == 1 {
+            let only = p.allowed.borrow().iter().next();
+            return only.expect("a task may run somewhere");
+        }
+        let cpu = if p.may_run_on(cpu) {
+            cpu
+        } else {
+            let first = p.allowed.borrow().iter().next();
+            first.expect("a task may run somewhere")
+        };
+        if self.config.balancing == Balancing::Passive {
+            self.wake_idle(p, cpu).await
+        } else if p.is_rt() {
+            self.select_task_rq_rt(p, cpu).await
+        } else {
+            self.select_task_rq_fair(p, cpu).await
+        }
+    }
+
+    async fn ttwu_queue(&self, p: &Rc<Task>, cpu: CpuId) {
+        if self.ttwu_queue_cond(cpu).await {
+            self.queue_wake(p, cpu).await;
+            return;
+        }
+        let rq = self.rq(cpu);
+        self.rq_lock(rq).await;
+        self.update_rq_clock(rq).await;
+        self.ttwu_do_activate(rq, p).await;
+        self.rq_unlock(rq).await;
+    }
+
+    /// Whether the CPU shall put a woken task on its run queue itself.
+    async fn ttwu_queue_cond(&self, cpu: CpuId) -> bool {
+        let this = self.engine.cpu();
+        if self.config.balancing == Balancing::Passive || cpu == this {
+            return false;
+        }
+        let topology = &self.engine.machine().topology;
+        if topology.llc_of(this) != topology.llc_of(cpu) {
+            return true;
+        }
+        let place = self.rq(cpu).p.nr_running;
+        self.engine.load(f::TTWU_QUEUE_WAKELIST, place).await == 0
+    }
+
+    async fn ttwu_queue_wakelist(&self, p: &Rc<Task>, cpu: CpuId) -> bool {
+        if !self.ttwu_queue_cond(cpu).await {
+            return false;
+        }
+        self.queue_wake(p, cpu).await;
+        true
+    }
+
+    async fn queue_wake(&self, p: &Rc<Task>, cpu: CpuId) {
+        let (engine, site) = (&self.engine, f::TTWU_QUEUE_WAKELIST);
+        engine.store(site, self.rq(cpu).p.ttwu_pending, 1).await;
+        engine.store(site, p.p.wake_entry, 1).await;
+        self.queue_call(cpu, Call::Wake(p.id), site).await;
+    }
+
+    /// Puts a woken task on a run queue, which is locked.
+    pub(super) async fn ttwu_do_activate(&self, rq: &Rq, p: &Rc<Task>) {
+        let (engine, site) = (&self.engine, f::TTWU_DO_ACTIVATE);
+        self.activate_task(rq, p).await;
+        self.wakeup_preempt(rq, p).await;
+        engine.store(site, p.p.state, TASK_RUNNING).await;
+        if p.is_rt() {
+            self.task_woken_rt(rq, p).await;
+        }
+    }
+
+    /// A task becomes runnable on a run queue, which is locked.
+    pub(super) async fn activate_task(&self, rq: &Rq, p: &Task) {
+        if p.is_rt() {
+            self.enqueue_task_rt(rq, p, false).await;
+        } else {
+            self.enqueue_task_fair(rq, p).await;
+        }
+        p.on_rq.set(true);
+        self.engine.store(f::TTWU_DO_ACTIVATE, p.p.on_rq, 1).await;
+    }
+
+    /// A task leaves a run queue, which is locked, to sleep or to move.
+    pub(super) async fn deactivate_task(&self, rq: &Rq, p: &Task, sleeps: bool) {
+        p.on_rq.set(false);
+        let value = if sleeps { 0 } else { 2 };
+        self.engine.store(f::SCHEDULE, p.p.on_rq, value).await;
+        if p.is_rt() {
+            self.dequeue_task_rt(rq, p).await;
+        } else {
+            self.dequeue_task_fair(rq, p).await;
+        }
+    }
+
+    /// Moves a task, which is on no run queue, to a CPU.
+    pub(super) async fn set_task_cpu(&self, p: &Task, cpu: CpuId) {
+        let site = f::SET_TASK_CPU;
+        if p.cpu.get() != cpu {
+            p.count(|totals| totals.migrations += 1);
+            self.count(|counts| counts.migrations += 1);
+        }
+        p.cpu.set(cpu);
+        self.engine.store(site, p.p.cpu, u64::from(cpu.0)).await;
+    }
+
+    /// A task was put on a run queue, which is locked: the running one may have to go.
+    pub(super) async fn wakeup_preempt(&self, rq: &Rq, p: &Task) {
+        let curr = self.task(rq.curr.get());
+        match (p.is_rt(), curr.is_rt()) {
+            (true, true) => self.wakeup_preempt_rt(rq, p, &curr).await,
+            (true, false) => self.resched_curr(rq).await,
+            (false, true) => {}
+            (false, false) => self.wakeup_preempt_fair(rq, p, &curr).await,
+        }
+    }
+
+    /// The running task of a run queue, which is locked, must call the scheduler.
+    pub(super) async fn resched_curr(&self, rq: &Rq) {
+        let (engine, site) = (&self.engine, f::RESCHED_CURR);
+        let curr = self.task(rq.curr.get());
+        if engine.load(site, curr.p.flags).await & TIF_NEED_RESCHED != 0 {
+            return;
+        }
+        let old = engine
+            .rmw(site, curr.p.flags, Rmw::Or(TIF_NEED_RESCHED))
+            .await;
+        if rq.cpu != engine.cpu() && old & TIF_POLLING_NRFLAG == 0 {
+            self.smp_send_reschedule(rq.cpu);
+        }
+    }
+
+    /// The running task gives its CPU to the scheduler. Interrupts are on before and after.
+    pub(super) async fn schedule(&self) {
+        let (engine, site) = (&self.engine, f::SCHEDULE);
+        engine.set_irqs(false);
+        engine.work(site, self.costs.function);
+        let rq = self.rq(engine.cpu());
+        let prev = self.task(rq.curr.get());
+        self.rq_lock(rq).await;
+        self.update_rq_clock(rq).await;
+        if engine.load(site, prev.p.state).await != TASK_RUNNING && !prev.is_idle {
+            self.deactivate_task(rq, &prev, true).await;
+        }
+        let next = self.pick_next_task(rq, &prev).await;
+        engine
+            .rmw(site, prev.p.flags, Rmw::And(!TIF_NEED_RESCHED))
+            .await;
+        if next.id == prev.id {
+            self.balance_callbacks(rq).await;
+            self.rq_unlock(rq).await;
+            engine.set_irqs(true);
+            return;
+        }
+        self.context_switch(rq, &prev, &next).await;
+    }
+
+    async fn context_switch(&self, rq: &Rq, prev: &Task, next: &Task) {
+        let (engine, site) = (&self.engine, f::CONTEXT_SWITCH);
+        let switches = {
+            let mut inner = rq.inner.borrow_mut();
+            inner.nr_switches += 1;
+            inner.nr_switches
+        };
+        engine.store(f::SCHEDULE, rq.p.nr_switches, switches).await;
+        engine
+            .store(f::SCHEDULE, rq.p.curr, u64::from(next.id.0))
+            .await;
+        rq.curr.set(next.id);
+        rq.prev.set(prev.id);
+        engine.store(site, next.p.on_cpu, 1).await;
+        engine.work(site, self.costs.context_switch);
+        self.count(|counts| counts.switches += 1);
+        self.note_switch_in(next);
+        let stack = next.stack.get();
+        engine
+            .switch_to(stack.expect("a task that runs has a stack"))
+            .await;
+        self.finish_task_switch().await;
+    }
+
+    fn note_switch_in(&self, next: &Task) {
+        let now = self.engine.now();
+        let latency = next.woken_at.take().map(|at| now.saturating_sub(at));
+        next.count(|totals| {
+            totals.switches_in += 1;
+            if let Some(latency) = latency {
+                totals.wake_latency_sum += latency;
+                totals.wake_latency_max = totals.wake_latency_max.max(latency);
+            }
+        });
+        if let Some(latency) = latency {
+            self.wake_latency.borrow_mut().push(latency);
+        }
+    }
+
+    /// The task that runs now finishes the switch of the one before it.
+    pub(super) async fn finish_task_switch(&self) {
+        let (engine, site) = (&self.engine, f::FINISH_TASK_SWITCH);
+        let rq = self.rq(engine.cpu());
+        let prev = self.task(rq.prev.get());
+        engine.store(site, prev.p.on_cpu, 0).await;
+        self.balance_callbacks(rq).await;
+        self.rq_unlock(rq).await;
+        engine.set_irqs(true);
+    }
+
+    async fn balance_callbacks(&self, rq: &Rq) {
+        let (engine, site) = (&self.engine, f::FINISH_TASK_SWITCH);
+        engine.load(site, rq.p.balance_callback).await;
+        let (push, pull) = {
+            let mut inner = rq.inner.borrow_mut();
+            let push = std::mem::take(&mut inner.push_wanted);
+            (push, std::mem::take(&mut inner.pull_wanted))
+        };
+        if push || pull {
+            engine.store(site, rq.p.balance_callback, 0).await;
+        }
+        if push {
+            self.push_rt_tasks(rq).await;
+        }
+        if pull {
+            self.pull_rt_task(rq).await;
+        }
+    }
+
+    /// Chooses the next task of a run queue, which is locked, and does what the classes do for the
+    /// old and the new one.
+    async fn pick_next_task(&self, rq: &Rq, prev: &Rc<Task>) -> Rc<Task> {
+        if prev.is_rt() {
+            self.balance_rt(rq, prev).await;
+        }
+        let mut next = self.pick_task_rt(rq).await;
+        if next.is_none() {
+            next = self.pick_task_fair(rq).await;
+        }
+        if next.is_none() && self.sched_balance_newidle(rq).await {
+            next = self.pick_task_rt(rq).await;
+            if next.is_none() {
+                next = self.pick_task_fair(rq).await;
+            }
+        }
+        let next = next.unwrap_or_else(|| self.task(rq.idle));
+        if next.id == prev.id {
+            return next;
+        }
+        if prev.is_rt() {
+            self.put_prev_task_rt(rq, prev).await;
+        } else if !prev.is_idle {
+            self.put_prev_task_fair(rq, prev).await;
+        }
+        if next.is_rt() {
+            self.set_next_task_rt(rq, &next).await;
+        } else if !next.is_idle {
+            self.set_next_task_fair(rq, &next).await;
+        } else {
+            rq.idle_since.set(self.engine.now());
+        }
+        next
+    }
+
+    /// The stack of a new task runs `body` and ends.
+    pub(super) fn task_stack(
+        self: &Rc<Self>,
+        task: &Rc<Task>,
+        body: impl Future<Output = ()> + 'static,
+    ) -> StackId {
+        let (kernel, task) = (Rc::clone(self), Rc::clone(task));
+        self.engine.spawn(async move {
+            kernel.finish_task_switch().await;
+            body.await;
+            kernel.do_exit(&task).await;
+        })
+    }
+
+    async fn do_exit(&self, task: &Task) {
+        self.engine
+            .store(f::SCHEDULE, task.p.state, TASK_DEAD)
+            .await;
+        self.schedule().await;
+        unreachable!("a task that has ended does not run again");
+    }
+
+    /// The tick of this CPU. Interrupts are off.
+    pub(super) async fn sched_tick(&self) {
+        let (engine, site) = (&self.engine, f::SCHED_TICK);
+        engine.work(site, self.costs.function);
+        let rq = self.rq(engine.cpu());
+        self.rq_lock(rq).await;
+        self.update_rq_clock(rq).await;
+        self.rt_period(rq).await;
+        let curr = self.task(rq.curr.get());
+        if curr.is_rt() {
+            self.task_tick_rt(rq, &curr).await;
+        } else if !curr.is_idle {
+            self.task_tick_fair(rq, &curr).await;
+        }
+        self.periodic_balance(rq).await;
+        self.rq_unlock(rq).await;
+    }
+}

@@ -1,0 +1,181 @@
+//! Futexes: kernel/futex/waitwake.c, v6.12.
+//!
+//! **What Linux does:** waiters queue in a hash bucket, ordered by priority, then first come, first
+//! served; a waker takes them out under the bucket's lock and wakes them after it has let go.
+//!
+//! **What we do:** the same, with a bucket of its own for each futex.
+//!
+//! **What a test could notice:** no collisions in the hash table; private futexes only.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hitm_base::CpuId;
+
+use super::Kernel;
+use super::functions as f;
+use super::process::Thread;
+use super::task::{MAX_RT_PRIO, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
+use crate::engine::{MemberKey, Place, SimError};
+
+/// A futex: a word of user memory, and those who wait for it to change.
+#[derive(Debug)]
+pub struct Futex {
+    pub(super) word: Place,
+    waiter_count: Place,
+    pub(super) lock: Place,
+    chain: Place,
+    /// By priority, then in order of arrival.
+    waiters: RefCell<Vec<(u32, u64, TaskId)>>,
+    arrived: Cell<u64>,
+}
+
+impl Futex {
+    pub(super) fn new(kernel: &Kernel, name: &str) -> Result<Futex, SimError> {
+        let mut arena = kernel.arena.borrow_mut();
+        let home = CpuId(0);
+        let bucket = arena.allocate("futex_hash_bucket", home)?;
+        let addr = kernel.user_line();
+        let key = MemberKey {
+            type_name: "[user]".to_owned(),
+            path: name.to_owned(),
+            offset_bytes: 0,
+        };
+        Ok(Futex {
+            word: kernel.engine.place(addr, home, key),
+            waiter_count: arena.place(&bucket, "waiters")?,
+            lock: arena.place(&bucket, "lock")?,
+            chain: arena.place(&bucket, "chain")?,
+            waiters: RefCell::new(Vec::new()),
+            arrived: Cell::new(0),
+        })
+    }
+
+    /// The word.
+    pub fn word(&self) -> Place {
+        self.word
+    }
+
+    fn add(&self, task: &Task) {
+        let prio = task.normal_prio.get().min(MAX_RT_PRIO);
+        let number = self.arrived.get();
+        self.arrived.set(number + 1);
+        let mut waiters = self.waiters.borrow_mut();
+        let at = waiters.partition_point(|(other, ..)| *other <= prio);
+        waiters.insert(at, (prio, number, task.id));
+    }
+
+    fn take(&self, count: usize) -> Vec<TaskId> {
+        let mut waiters = self.waiters.borrow_mut();
+        let count = count.min(waiters.len());
+        waiters.drain(..count).map(|(.., id)| id).collect()
+    }
+
+    fn has(&self, task: &Task) -> bool {
+        self.waiters.borrow().iter().any(|(.., id)| *id == task.id)
+    }
+}
+
+impl Thread {
+    /// Sleeps until woken, if the word is still `expected`.
+    pub async fn futex_wait(&self, futex: &Futex, expected: u64) {
+        self.enter();
+        self.kernel.futex_wait(&self.task, futex, expected).await;
+        self.leave().await;
+    }
+
+    /// Wakes up to `count` waiters.
+    pub async fn futex_wake(&self, futex: &Futex, count: usize) {
+        self.enter();
+        self.kernel.futex_wake(futex, count).await;
+        self.leave().await;
+    }
+
+    /// Waits until `count` threads have come to the barrier (glibc's `pthread_barrier_wait`: a
+    /// counter and a futex).
+    pub async fn barrier_wait(&self, barrier: &Barrier) {
+        let engine = &self.kernel.engine;
+        let round = barrier.round.get();
+        let before = engine.fetch_add(f::USER, barrier.arrived.word, 1).await;
+        if before + 1 == barrier.count {
+            barrier.round.set(round + 1);
+            engine.store(f::USER, barrier.arrived.word, 0).await;
+            engine
+                .rmw(f::USER, barrier.gate.word, crate::engine::Rmw::Add(1))
+                .await;
+            self.futex_wake(&barrier.gate, usize::MAX).await;
+            return;
+        }
+        while engine.load(f::USER, barrier.gate.word).await == round {
+            self.futex_wait(&barrier.gate, round).await;
+        }
+    }
+}
+
+/// A barrier of threads.
+#[derive(Debug)]
+pub struct Barrier {
+    arrived: Futex,
+    gate: Futex,
+    count: u64,
+    round: Cell<u64>,
+}
+
+impl Kernel {
+    /// A new futex, its word 0.
+    pub fn futex(&self, name: &str) -> Result<Rc<Futex>, SimError> {
+        Ok(Rc::new(Futex::new(self, name)?))
+    }
+
+    /// A new barrier of `count` threads.
+    pub fn barrier(&self, name: &str, count: usize) -> Result<Rc<Barrier>, SimError> {
+        Ok(Rc::new(Barrier {
+            arrived: Futex::new(self, &format!("{name}.in"))?,
+            gate: Futex::new(self, &format!("{name}.round"))?,
+            count: count as u64,
+            round: Cell::new(0),
+        }))
+    }
+
+    async fn futex_wait(&self, task: &Rc<Task>, futex: &Futex, expected: u64) {
+        let (engine, site) = (&self.engine, f::FUTEX_WAIT);
+        engine.work(site, self.costs.function);
+        engine.fetch_add(site, futex.waiter_count, 1).await;
+        self.spin_lock(futex.lock).await;
+        if engine.load(site, futex.word).await != expected {
+            self.spin_unlock(futex.lock).await;
+            engine.fetch_add(site, futex.waiter_count, -1).await;
+            return;
+        }
+        self.set_current_state(task, TASK_INTERRUPTIBLE).await;
+        futex.add(task);
+        engine.load(site, futex.chain).await;
+        engine.store(site, futex.chain, u64::from(task.id.0)).await;
+        self.spin_unlock(futex.lock).await;
+        while futex.has(task) {
+            self.schedule().await;
+        }
+        engine.store(site, task.p.state, TASK_RUNNING).await;
+    }
+
+    async fn futex_wake(&self, futex: &Futex, count: usize) {
+        let (engine, site) = (&self.engine, f::FUTEX_WAKE);
+        engine.work(site, self.costs.function);
+        if engine.load(site, futex.waiter_count).await == 0 {
+            return;
+        }
+        self.spin_lock(futex.lock).await;
+        engine.load(site, futex.chain).await;
+        let woken = futex.take(count);
+        if !woken.is_empty() {
+            engine.store(site, futex.chain, 0).await;
+            engine
+                .fetch_add(site, futex.waiter_count, -(woken.len() as i64))
+                .await;
+        }
+        self.spin_unlock(futex.lock).await;
+        for task in woken {
+            self.try_to_wake_up(&self.task(task)).await;
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Timers and the tick: kernel/time/hrtimer.c and tick-sched.c, v6.12.
+//!
+//! **What Linux does:** each CPU has a base with a lock and a tree of timers; the hardware is
+//! programmed to the earliest. The tick is one of them, on all CPUs at the same moment
+//! (`skew_tick=0`), and is stopped while a CPU is idle.
+//!
+//! **What we do:** the same, with a timer kept on the CPU that started it.
+//!
+//! **What a test could notice:** timers are not moved to a busy CPU; timers do not slip by their slack.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hitm_base::{CpuId, Cycles};
+
+use super::Kernel;
+use super::functions as f;
+use super::rq::Rq;
+use super::smp::TIMER_VECTOR;
+use super::task::{Task, TaskId};
+use crate::engine::{Arena, Place, SimError};
+
+/// `struct hrtimer_cpu_base`.
+#[derive(Debug)]
+pub(super) struct TimerBase {
+    lock: Place,
+    expires_next: Place,
+    clock_base: Place,
+    /// Sleepers by time, then in order of starting.
+    timers: RefCell<BinaryHeap<Reverse<(Cycles, u64, TaskId)>>>,
+    started: Cell<u64>,
+    tick_at: Cell<Cycles>,
+}
+
+impl TimerBase {
+    pub(super) fn new(arena: &mut Arena, cpu: CpuId) -> Result<TimerBase, SimError> {
+        let object = arena.allocate("hrtimer_cpu_base", cpu)?;
+        Ok(TimerBase {
+            lock: arena.place(&object, "lock")?,
+            expires_next: arena.place(&object, "expires_next")?,
+            clock_base: arena.place(&object, "clock_base")?,
+            timers: RefCell::new(BinaryHeap::new()),
+            started: Cell::new(0),
+            tick_at: Cell::new(Cycles::MAX),
+        })
+    }
+
+    /// Before the run: a task that begins at `at`.
+    pub(super) fn add_first(&self, at: Cycles, task: TaskId) {
+        let number = self.started.get();
+        self.started.set(number + 1);
+        self.timers.borrow_mut().push(Reverse((at, number, task)));
+    }
+
+    fn earliest(&self) -> Cycles {
+        let first = self.timers.borrow().peek().map(|Reverse((at, ..))| *at);
+        first.unwrap_or(Cycles::MAX).min(self.tick_at.get())
+    }
+}
+
+impl Kernel {
+    /// Wakes `task` at `at` by a timer of this CPU.
+    pub(super) async fn hrtimer_start(&self, task: &Task, at: Cycles) {
+        let (engine, site) = (&self.engine, f::HRTIMER_START);
+        let irqs = engine.set_irqs(false);
+        engine.work(site, self.costs.function);
+        let base = &self.timers[engine.cpu().index()];
+        self.spin_lock(base.lock).await;
+        engine.load(site, base.clock_base).await;
+        let number = base.started.get();
+        base.started.set(number + 1);
+        base.timers
+            .borrow_mut()
+            .push(Reverse((at, number, task.id)));
+        engine.store(site, base.clock_base, at.0).await;
+        engine.store(site, base.expires_next, at.0).await;
+        engine.set_timer(TIMER_VECTOR, base.earliest());
+        self.spin_unlock(base.lock).await;
+        if irqs {
+            engine.set_irqs(true);
+        }
+    }
+
+    /// The timer of this CPU has fired. Interrupts are off.
+    pub(super) async fn hrtimer_interrupt(&self) {
+        let (engine, site) = (&self.engine, f::HRTIMER_INTERRUPT);
+        engine.work(site, self.costs.function);
+        let base = &self.timers[engine.cpu().index()];
+        self.spin_lock(base.lock).await;
+        loop {
+            engine.load(site, base.clock_base).await;
+            let now = engine.now();
+            if base.tick_at.get() <= now {
+                base.tick_at.set(self.next_tick(now));
+                self.spin_unlock(base.lock).await;
+                self.sched_tick().await;
+                self.spin_lock(base.lock).await;
+                continue;
+            }
+            let due = {
+                let mut timers = base.timers.borrow_mut();
+                match timers.peek() {
+                    Some(Reverse((at, ..))) if *at <= now => timers.pop(),
+                    _ => None,
+                }
+            };
+            let Some(Reverse((_, _, task))) = due else {
+                break;
+            };
+            engine.store(site, base.clock_base, 0).await;
+            self.spin_unlock(base.lock).await;
+            self.try_to_wake_up(&self.task(task)).await;
+            self.spin_lock(base.lock).await;
+        }
+        engine.store(site, base.expires_next, 0).await;
+        engine.set_timer(TIMER_VECTOR, base.earliest());
+        self.spin_unlock(base.lock).await;
+    }
+
+    fn next_tick(&self, now: Cycles) -> Cycles {
+        let period = self.tick_period.0;
+        Cycles((now.0 / period + 1) * period)
+    }
+
+    /// The CPU becomes idle: no tick any more, unless throttled RT tasks wait for it.
+    pub(super) fn tick_stop(&self, rq: &Rq) {
+        let base = &self.timers[rq.cpu.index()];
+        if rq.inner.borrow().rt.throttled {
+            return;
+        }
+        base.tick_at.set(Cycles::MAX);
+        self.engine.set_timer(TIMER_VECTOR, base.earliest());
+    }
+
+    /// The CPU has something to do.
+    pub(super) fn tick_restart(&self, rq: &Rq) {
+        let base = &self.timers[rq.cpu.index()];
+        base.tick_at.set(self.next_tick(self.engine.now()));
+        self.engine.set_timer(TIMER_VECTOR, base.earliest());
+    }
+}

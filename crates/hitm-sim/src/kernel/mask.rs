@@ -1,0 +1,198 @@
+//! A bitmap of CPUs in shared memory (`cpumask_var_t`), and a counter beside it.
+
+use hitm_base::{CpuId, Topology};
+
+use super::cpumask::CpuMask;
+use crate::engine::{Arena, Engine, Field, Object, Place, Rmw, SimError, Site};
+
+/// A mask that CPUs share: one bitmap, or one for each NUMA node whose CPUs it has.
+///
+/// With `CONFIG_CPUMASK_OFFSTACK` each use reads the pointer to the bitmap first, which lies in the
+/// struct; whether that line is contended is what layouts are about.
+#[derive(Debug, Clone)]
+pub struct SharedMask {
+    pointer: Option<Place>,
+    /// The word of each CPU.
+    of_cpu: Vec<Place>,
+    /// The places that hold the CPUs `64 * i ..`: one, or one for each node that has some of them.
+    words: Vec<Vec<Place>>,
+    /// The same in one list, and the word that each belongs to.
+    all: Vec<Place>,
+    word_of_place: Vec<usize>,
+}
+
+impl SharedMask {
+    /// The mask at `path` of `object`.
+    pub fn new(
+        arena: &mut Arena,
+        object: &Object,
+        path: &str,
+        topology: &Topology,
+    ) -> Result<SharedMask, SimError> {
+        let field = arena.field(object, path)?;
+        let group_of = |cpu: CpuId| group_of(&field, topology, cpu);
+        let place = |cpu: CpuId| field.groups[group_of(cpu)][cpu.index() / 64];
+        let mut words = vec![Vec::new(); topology.cpu_count().div_ceil(64)];
+        for cpu in topology.cpus() {
+            let word: &mut Vec<Place> = &mut words[cpu.index() / 64];
+            if !word.contains(&place(cpu)) {
+                word.push(place(cpu));
+            }
+        }
+        let indexed = words.iter().enumerate();
+        let word_of_place = indexed.flat_map(|(index, places)| vec![index; places.len()]);
+        Ok(SharedMask {
+            pointer: field.pointer,
+            of_cpu: topology.cpus().map(place).collect(),
+            all: words.concat(),
+            word_of_place: word_of_place.collect(),
+            words,
+        })
+    }
+
+    /// Sets the bit of `cpu`.
+    pub async fn set(&self, engine: &Engine, site: Site, cpu: CpuId) {
+        self.read_pointer(engine, site).await;
+        let bit = 1 << (cpu.index() % 64);
+        engine
+            .rmw(site, self.of_cpu[cpu.index()], Rmw::Or(bit))
+            .await;
+    }
+
+    /// Clears the bit of `cpu`.
+    pub async fn clear(&self, engine: &Engine, site: Site, cpu: CpuId) {
+        self.read_pointer(engine, site).await;
+        let bit = 1 << (cpu.index() % 64);
+        engine
+            .rmw(site, self.of_cpu[cpu.index()], Rmw::And(!bit))
+            .await;
+    }
+
+    /// Whether the bit of `cpu` is set.
+    pub async fn test(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
+        self.read_pointer(engine, site).await;
+        let word = engine.load(site, self.of_cpu[cpu.index()]).await;
+        word >> (cpu.index() % 64) & 1 == 1
+    }
+
+    /// The first set CPU from number `from` on.
+    pub async fn next(&self, engine: &Engine, site: Site, from: usize) -> Option<CpuId> {
+        self.read_pointer(engine, site).await;
+        let mut keep = u64::MAX << (from % 64);
+        for index in from / 64..self.words.len() {
+            let mut word = 0;
+            for place in &self.words[index] {
+                word |= engine.load(site, *place).await;
+            }
+            word &= keep;
+            if word != 0 {
+                let cpu = index * 64 + word.trailing_zeros() as usize;
+                return Some(CpuId(cpu as u16));
+            }
+            keep = u64::MAX;
+        }
+        None
+    }
+
+    /// Reads the whole mask: its words are independent loads.
+    pub async fn read(&self, engine: &Engine, site: Site, into: &mut CpuMask) {
+        self.read_pointer(engine, site).await;
+        for index in 0..self.words.len() {
+            into.set_word(index, 0);
+        }
+        engine
+            .load_all(site, &self.all, |place, value| {
+                let index = self.word_of_place[place];
+                into.set_word(index, into.word(index) | value);
+            })
+            .await;
+    }
+
+    /// Sets the bit of `cpu` without an access, before the run.
+    pub(super) fn boot_set(&self, engine: &Engine, cpu: CpuId) {
+        let word = self.of_cpu[cpu.index()];
+        engine.set(word, engine.value(word) | 1 << (cpu.index() % 64));
+    }
+
+    /// The bits without an access: for checks.
+    pub fn peek(&self, engine: &Engine, cpu_count: usize) -> CpuMask {
+        let mut mask = CpuMask::empty(cpu_count);
+        for (index, places) in self.words.iter().enumerate() {
+            let word = places.iter().map(|place| engine.value(*place));
+            mask.set_word(index, word.fold(0, |all, word| all | word));
+        }
+        mask
+    }
+
+    async fn read_pointer(&self, engine: &Engine, site: Site) {
+        if let Some(pointer) = self.pointer {
+            engine.load(site, pointer).await;
+        }
+    }
+}
+
+/// An atomic counter that CPUs share: one, or one for each NUMA node.
+#[derive(Debug, Clone)]
+pub struct SharedCounter {
+    pointer: Option<Place>,
+    parts: Vec<Place>,
+    part_of_cpu: Vec<usize>,
+}
+
+impl SharedCounter {
+    /// The counter at `path` of `object`.
+    pub fn new(
+        arena: &mut Arena,
+        object: &Object,
+        path: &str,
+        topology: &Topology,
+    ) -> Result<SharedCounter, SimError> {
+        let field = arena.field(object, path)?;
+        Ok(SharedCounter {
+            pointer: field.pointer,
+            parts: field.groups.iter().map(|group| group[0]).collect(),
+            part_of_cpu: topology
+                .cpus()
+                .map(|cpu| group_of(&field, topology, cpu))
+                .collect(),
+        })
+    }
+
+    /// Adds to the part of `cpu`.
+    pub async fn add(&self, engine: &Engine, site: Site, cpu: CpuId, value: i64) {
+        if let Some(pointer) = self.pointer {
+            engine.load(site, pointer).await;
+        }
+        let part = self.parts[self.part_of_cpu[cpu.index()]];
+        engine.fetch_add(site, part, value).await;
+    }
+
+    /// The sum of all parts.
+    pub async fn read(&self, engine: &Engine, site: Site) -> i64 {
+        if let Some(pointer) = self.pointer {
+            engine.load(site, pointer).await;
+        }
+        if let [only] = self.parts[..] {
+            return engine.load(site, only).await as i64;
+        }
+        let mut sum = 0u64;
+        engine
+            .load_all(site, &self.parts, |_, value| sum = sum.wrapping_add(value))
+            .await;
+        sum as i64
+    }
+
+    /// The sum without an access: for checks.
+    pub fn peek(&self, engine: &Engine) -> i64 {
+        let parts = self.parts.iter().map(|part| engine.value(*part));
+        parts.fold(0, u64::wrapping_add) as i64
+    }
+}
+
+fn group_of(field: &Field, topology: &Topology, cpu: CpuId) -> usize {
+    match field.groups.len() {
+        1 => 0,
+        count if count == topology.cpu_count() => cpu.index(),
+        _ => usize::from(topology.node_of(cpu)),
+    }
+}

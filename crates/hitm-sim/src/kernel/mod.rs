@@ -1,0 +1,390 @@
+//! The scheduler of Linux as async Rust on the engine's memory.
+//!
+//! Each file is named for the kernel's file that it models and says what Linux does, what we do, and
+//! what a test could notice. Names of functions and members are the kernel's, so that statistics read
+//! like a `perf c2c` report of it ([`functions`]).
+//!
+//! What one lock protects is kept by value in `RefCell`s, never borrowed across an await; what CPUs
+//! look at without that lock has a word of simulated memory. Both are kept in step under the lock.
+//!
+//! A model is put together in this order: [`Engine`], [`Kernel::new`], [`Kernel::spawn`] for each
+//! task, then [`crate::engine::Executor::run`].
+
+mod core;
+mod costs;
+mod cpumask;
+mod cpupri;
+mod fair;
+pub mod functions;
+mod futex;
+mod hrtimer;
+mod idle;
+mod mask;
+mod process;
+mod qspinlock;
+mod rq;
+mod rt;
+mod smp;
+mod task;
+mod topology;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+pub use self::costs::Costs;
+pub use self::cpumask::CpuMask;
+pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
+pub use self::futex::{Barrier, Futex};
+use self::hrtimer::TimerBase;
+pub use self::mask::{SharedCounter, SharedMask};
+pub use self::process::Thread;
+use self::qspinlock::QNodes;
+use self::rq::Rq;
+pub use self::rt::Balancing;
+use self::smp::CallQueue;
+pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
+use self::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TaskPlaces};
+pub use self::topology::{Partition, RootDomain};
+use crate::engine::{Arena, Engine, SimError};
+use crate::layout::Layouts;
+
+/// How the kernel is set up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelConfig {
+    /// Who moves real-time tasks.
+    pub balancing: Balancing,
+    /// How cpusets divide the machine.
+    pub partition: Partition,
+    /// Ticks a second (`CONFIG_HZ`; Debian has 250).
+    pub hz: u32,
+    /// Time that RT tasks may take of each period on a CPU (`sched_rt_runtime_us`); `None` for no
+    /// limit (-1).
+    pub rt_runtime: Option<Nanos>,
+    /// The period (`sched_rt_period_us`).
+    pub rt_period: Nanos,
+    /// Passive balancing: time between two looks of a busy CPU at the others. Assumed 64 ms (16 to
+    /// 256 ms: 2.6.23 starts at the number of CPUs in milliseconds, times a busy factor of 32, and
+    /// doubles it up to a limit); bounds how long a queued task stays where it is.
+    pub balance_interval: Nanos,
+}
+
+impl KernelConfig {
+    /// One root domain, 250 Hz, no RT limit.
+    pub fn new(balancing: Balancing) -> KernelConfig {
+        KernelConfig {
+            balancing,
+            partition: Partition::Whole,
+            hz: 250,
+            rt_runtime: None,
+            rt_period: Nanos(1e9),
+            balance_interval: Nanos(64e6),
+        }
+    }
+}
+
+/// What happened in a run, over all CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelCounts {
+    /// Tasks woken.
+    pub wakeups: u64,
+    /// Context switches.
+    pub switches: u64,
+    /// Tasks put on another CPU, by whatever.
+    pub migrations: u64,
+    /// RT tasks pushed.
+    pub pushes: u64,
+    /// RT tasks pulled.
+    pub pulls: u64,
+    /// Interrupts sent to other CPUs.
+    pub ipis: u64,
+}
+
+/// A task to be made.
+#[derive(Debug, Clone)]
+pub struct TaskSpec {
+    /// Its name.
+    pub name: String,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// Where it may run; `None` for everywhere in its root domain.
+    pub allowed: Option<CpuMask>,
+    /// The CPU on which it begins.
+    pub cpu: CpuId,
+    /// When it begins.
+    pub start: Cycles,
+}
+
+/// The kernel of one simulated machine.
+#[derive(Debug)]
+pub struct Kernel {
+    engine: Rc<Engine>,
+    arena: RefCell<Arena>,
+    config: KernelConfig,
+    costs: Costs,
+    tick_period: Cycles,
+    rqs: Vec<Rq>,
+    root_domains: Vec<RootDomain>,
+    qnodes: Vec<QNodes>,
+    call_queues: Vec<CallQueue>,
+    timers: Vec<TimerBase>,
+    tasks: RefCell<Vec<Rc<Task>>>,
+    counts: Cell<KernelCounts>,
+    wake_latency: RefCell<Vec<Cycles>>,
+    user_lines: Cell<u64>,
+}
+
+/// User memory begins here.
+const USER_BASE: u64 = 0x7000_0000_0000;
+
+impl Kernel {
+    /// A kernel whose CPUs are idle.
+    pub fn new(
+        engine: &Rc<Engine>,
+        layouts: Layouts,
+        config: KernelConfig,
+    ) -> Result<Rc<Kernel>, SimError> {
+        let mut arena = Arena::new(Rc::clone(engine), layouts);
+        let machine = engine.machine();
+        let (root_domains, domain_of) =
+            topology::root_domains(&mut arena, engine, &config.partition)?;
+        let mut rqs = Vec::new();
+        let mut qnodes = Vec::new();
+        let mut call_queues = Vec::new();
+        let mut timers = Vec::new();
+        for cpu in machine.topology.cpus() {
+            let root = domain_of[cpu.index()];
+            let span = &root_domains[root].span;
+            let domains = topology::sched_domains(&machine.topology, span, cpu);
+            rqs.push(Rq::new(&mut arena, cpu, root, domains)?);
+            qnodes.push(QNodes::new(&mut arena, cpu)?);
+            call_queues.push(CallQueue::new(&mut arena, cpu)?);
+            timers.push(TimerBase::new(&mut arena, cpu)?);
+        }
+        let kernel = Rc::new(Kernel {
+            costs: Costs::new(machine.clock),
+            tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
+            engine: Rc::clone(engine),
+            arena: RefCell::new(arena),
+            config,
+            rqs,
+            root_domains,
+            qnodes,
+            call_queues,
+            timers,
+            tasks: RefCell::new(Vec::new()),
+            counts: Cell::new(KernelCounts::default()),
+            wake_latency: RefCell::new(Vec::new()),
+            user_lines: Cell::new(0),
+        });
+        kernel.boot()?;
+        Ok(kernel)
+    }
+
+    /// Starts the idle task of each CPU.
+    fn boot(self: &Rc<Self>) -> Result<(), SimError> {
+        for cpu in self.engine.machine().topology.cpus() {
+            let rq = self.rq(cpu);
+            let engine = &self.engine;
+            engine.set(rq.p.rt_highest_curr, u64::from(MAX_RT_PRIO - 1));
+            engine.set(rq.p.rt_highest_next, u64::from(MAX_RT_PRIO - 1));
+            let spec = TaskSpec {
+                name: format!("swapper/{}", cpu.0),
+                policy: Policy::Normal(0),
+                allowed: Some(CpuMask::of(self.cpu_count(), [cpu])),
+                cpu,
+                start: Cycles::ZERO,
+            };
+            let idle = self.new_task(&spec, true)?;
+            engine.set(rq.p.curr, u64::from(idle.id.0));
+            engine.set(idle.p.on_cpu, 1);
+            let kernel = Rc::clone(self);
+            let stack = engine.spawn(async move { kernel.cpu_idle().await });
+            idle.stack.set(Some(stack));
+            let kernel = Rc::clone(self);
+            let irq_stack = engine.spawn(async move { kernel.handle_interrupts().await });
+            engine.boot(cpu, stack, Some(irq_stack));
+        }
+        Ok(())
+    }
+
+    /// Makes a task that runs `program`.
+    pub fn spawn<F, P>(self: &Rc<Self>, spec: &TaskSpec, program: P) -> Result<Rc<Task>, SimError>
+    where
+        F: Future<Output = ()> + 'static,
+        P: FnOnce(Thread) -> F,
+    {
+        let task = self.new_task(spec, false)?;
+        let thread = Thread {
+            kernel: Rc::clone(self),
+            task: Rc::clone(&task),
+        };
+        let stack = self.task_stack(&task, program(thread));
+        task.stack.set(Some(stack));
+        self.timers[spec.cpu.index()].add_first(spec.start, task.id);
+        Ok(task)
+    }
+
+    fn new_task(&self, spec: &TaskSpec, is_idle: bool) -> Result<Rc<Task>, SimError> {
+        let span = &self.root_domains[self.rq(spec.cpu).root_domain].span;
+        let allowed = spec.allowed.as_ref().unwrap_or(span).clone();
+        if !allowed.contains(spec.cpu) {
+            return Err(SimError::Workload(format!(
+                "task {} begins on CPU {}, where it may not run",
+                spec.name, spec.cpu.0
+            )));
+        }
+        let mut outside = allowed.clone();
+        outside.keep(span);
+        if outside != allowed {
+            return Err(SimError::Workload(format!(
+                "task {} may run on CPUs outside of its cpuset",
+                spec.name
+            )));
+        }
+        let id = TaskId(self.tasks.borrow().len() as u32);
+        let places = TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu)?;
+        let prio = if is_idle {
+            MAX_PRIO
+        } else {
+            spec.policy.prio()
+        };
+        let state = if is_idle {
+            TASK_RUNNING
+        } else {
+            TASK_INTERRUPTIBLE
+        };
+        self.engine.set(places.prio, u64::from(prio));
+        self.engine.set(places.state, state);
+        self.engine.set(places.cpu, u64::from(spec.cpu.0));
+        let task = Rc::new(Task {
+            id,
+            name: spec.name.clone(),
+            p: places,
+            stack: Cell::new(None),
+            policy: Cell::new(spec.policy),
+            prio: Cell::new(prio),
+            normal_prio: Cell::new(prio),
+            cpu: Cell::new(spec.cpu),
+            on_rq: Cell::new(false),
+            allowed_count: Cell::new(allowed.count()),
+            allowed: RefCell::new(Rc::new(allowed)),
+            time_slice: Cell::new(self.rr_timeslice()),
+            exec_start: Cell::new(Cycles::ZERO),
+            vruntime: Cell::new(0),
+            woken_at: Cell::new(None),
+            totals: Cell::new(TaskTotals::default()),
+            is_idle,
+        });
+        self.tasks.borrow_mut().push(Rc::clone(&task));
+        Ok(task)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Rc<Engine> {
+        &self.engine
+    }
+
+    /// How it is set up.
+    pub fn config(&self) -> &KernelConfig {
+        &self.config
+    }
+
+    /// CPUs of the machine.
+    pub fn cpu_count(&self) -> usize {
+        self.rqs.len()
+    }
+
+    /// The root domains.
+    pub fn root_domains(&self) -> &[RootDomain] {
+        &self.root_domains
+    }
+
+    /// All tasks; those of index below [`Kernel::cpu_count`] are the idle tasks.
+    pub fn tasks(&self) -> Vec<Rc<Task>> {
+        self.tasks.borrow().clone()
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> KernelCounts {
+        self.counts.get()
+    }
+
+    /// Every time from wake-up to CPU so far, in order.
+    pub fn wake_latencies(&self) -> Vec<Cycles> {
+        self.wake_latency.borrow().clone()
+    }
+
+    /// `span` in cycles of the machine.
+    pub fn cycles(&self, span: Nanos) -> Cycles {
+        self.engine.machine().clock.cycles(span)
+    }
+
+    /// The state of a run queue, without accesses: for checks.
+    pub fn peek_rq(&self, cpu: CpuId) -> RqView {
+        let rq = self.rq(cpu);
+        let inner = rq.inner.borrow();
+        RqView {
+            curr: rq.curr.get(),
+            rt_queued: inner.rt.queue.iter().flatten().copied().collect(),
+            rt_overloaded: inner.rt.overloaded,
+            rt_highest_prio: inner.rt.highest_curr,
+            root_domain: rq.root_domain,
+        }
+    }
+
+    fn rq(&self, cpu: CpuId) -> &Rq {
+        &self.rqs[cpu.index()]
+    }
+
+    fn task(&self, id: TaskId) -> Rc<Task> {
+        Rc::clone(&self.tasks.borrow()[id.index()])
+    }
+
+    /// The task that a word of simulated memory names.
+    fn task_of(&self, word: u64) -> Rc<Task> {
+        self.task(TaskId(word as u32))
+    }
+
+    fn count(&self, change: impl FnOnce(&mut KernelCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// The address of a new line of user memory.
+    fn user_line(&self) -> u64 {
+        let number = self.user_lines.get();
+        self.user_lines.set(number + 1);
+        USER_BASE + number * hitm_base::LINE_SIZE
+    }
+
+    /// Starts a new period of RT throttling on a run queue, which is locked, when it is time.
+    async fn rt_period(&self, rq: &Rq) {
+        if self.config.rt_runtime.is_none() {
+            return;
+        }
+        let period = self.cycles(self.config.rt_period).0;
+        let now = self.engine.now();
+        let before = now.saturating_sub(self.tick_period);
+        if now.0 / period > before.0 / period {
+            self.rt_period_begins(rq).await;
+        }
+    }
+}
+
+/// A look at a run queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RqView {
+    /// The running task.
+    pub curr: TaskId,
+    /// RT tasks on it, the running one included, best first.
+    pub rt_queued: Vec<TaskId>,
+    /// Whether it has pushable tasks.
+    pub rt_overloaded: bool,
+    /// Priority of the best, 99 for none.
+    pub rt_highest_prio: u32,
+    /// Its root domain.
+    pub root_domain: usize,
+}

@@ -1,0 +1,150 @@
+//! What a simulated thread may do: user code and system calls.
+//!
+//! **What Linux does:** kernel/entry/common.c (v6.12) passes through the scheduler before it returns
+//! to user mode when `TIF_NEED_RESCHED` is set, after system calls and interrupts alike.
+//!
+//! **What we do:** the same. User code is a span of time, or accesses of its own.
+
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles};
+
+use super::Kernel;
+use super::functions as f;
+use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TIF_NEED_RESCHED, Task};
+use crate::engine::{Engine, Mode, Rmw};
+
+/// A running thread, as its own program sees it.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    pub(super) kernel: Rc<Kernel>,
+    pub(super) task: Rc<Task>,
+}
+
+impl Thread {
+    /// The kernel that it runs under.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The engine, for user code with shared accesses of its own.
+    pub fn engine(&self) -> &Engine {
+        &self.kernel.engine
+    }
+
+    /// Its task.
+    pub fn task(&self) -> &Rc<Task> {
+        &self.task
+    }
+
+    /// The time.
+    pub fn now(&self) -> Cycles {
+        self.kernel.engine.now()
+    }
+
+    /// The CPU that it is on.
+    pub fn cpu(&self) -> CpuId {
+        self.kernel.engine.cpu()
+    }
+
+    /// Runs user code for `span` of CPU time.
+    pub async fn run(&self, span: Cycles) {
+        let mut left = span;
+        while left > Cycles::ZERO {
+            left = self.run_to_interrupt(left).await;
+        }
+    }
+
+    /// Runs user code until the clock reads `until`; returns the CPU time that it got.
+    pub async fn run_until(&self, until: Cycles) -> Cycles {
+        let mut ran = Cycles::ZERO;
+        loop {
+            let left = until.saturating_sub(self.now());
+            if left == Cycles::ZERO {
+                return ran;
+            }
+            let after = self.run_to_interrupt(left).await;
+            ran += left - after;
+        }
+    }
+
+    /// Sleeps until `at`.
+    pub async fn sleep_until(&self, at: Cycles) {
+        self.enter();
+        let kernel = &self.kernel;
+        kernel
+            .set_current_state(&self.task, TASK_INTERRUPTIBLE)
+            .await;
+        kernel.hrtimer_start(&self.task, at).await;
+        kernel.schedule().await;
+        self.leave().await;
+    }
+
+    /// Sleeps for `span`.
+    pub async fn sleep(&self, span: Cycles) {
+        self.sleep_until(self.now() + span).await;
+    }
+
+    /// `sched_yield` of a task that lets others of its priority go first.
+    pub async fn sched_yield(&self) {
+        self.enter();
+        self.kernel.yield_task(&self.task).await;
+        self.leave().await;
+    }
+
+    /// Enters the kernel by a system call.
+    pub(super) fn enter(&self) {
+        let kernel = &self.kernel;
+        kernel.engine.set_mode(Mode::Kernel);
+        kernel.engine.work(f::ENTRY_SYSCALL, kernel.costs.syscall);
+    }
+
+    /// Returns to user mode.
+    pub(super) async fn leave(&self) {
+        self.kernel.exit_to_user(&self.task).await;
+        self.kernel.engine.set_mode(Mode::User);
+    }
+
+    async fn run_to_interrupt(&self, span: Cycles) -> Cycles {
+        let engine = &self.kernel.engine;
+        engine.set_mode(Mode::User);
+        let left = engine.run(span).await;
+        engine.set_mode(Mode::Kernel);
+        self.kernel.exit_to_user(&self.task).await;
+        engine.set_mode(Mode::User);
+        left
+    }
+}
+
+impl Kernel {
+    /// The running task is about to sleep, or is not any more.
+    pub(super) async fn set_current_state(&self, task: &Task, state: u64) {
+        let swap = Rmw::Swap {
+            mask: u64::MAX,
+            value: state,
+        };
+        self.engine.rmw(f::SCHEDULE, task.p.state, swap).await;
+    }
+
+    /// Passes through the scheduler as long as it is asked to.
+    pub(super) async fn exit_to_user(&self, task: &Task) {
+        while self.engine.load(f::EXIT_TO_USER, task.p.flags).await & TIF_NEED_RESCHED != 0 {
+            self.schedule().await;
+        }
+    }
+
+    async fn yield_task(&self, task: &Rc<Task>) {
+        self.engine.set_irqs(false);
+        let rq = self.rq(self.engine.cpu());
+        self.rq_lock(rq).await;
+        if task.is_rt() {
+            self.yield_task_rt(rq, task).await;
+        } else {
+            self.task_tick_fair(rq, task).await;
+        }
+        self.rq_unlock(rq).await;
+        self.engine.set_irqs(true);
+        debug_assert_eq!(self.engine.value(task.p.state), TASK_RUNNING);
+        self.schedule().await;
+    }
+}

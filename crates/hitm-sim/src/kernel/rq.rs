@@ -1,0 +1,233 @@
+//! Run queues: `struct rq`, kernel/sched/sched.h, v6.12.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles};
+
+use super::Kernel;
+use super::fair::CfsRq;
+use super::functions as f;
+use super::task::{MAX_RT_PRIO, TaskId};
+use crate::engine::{Arena, Place, SimError};
+
+/// Where the shared members of a run queue lie.
+#[derive(Debug)]
+pub(super) struct RqPlaces {
+    pub(super) lock: Place,
+    pub(super) nr_running: Place,
+    pub(super) ttwu_pending: Place,
+    pub(super) nr_switches: Place,
+    pub(super) curr: Place,
+    pub(super) clock: Place,
+    pub(super) clock_task: Place,
+    pub(super) rd: Place,
+    pub(super) balance_callback: Place,
+    pub(super) rt_nr_running: Place,
+    pub(super) rt_highest_curr: Place,
+    pub(super) rt_highest_next: Place,
+    pub(super) rt_overloaded: Place,
+    pub(super) rt_pushable: Place,
+    pub(super) rt_bitmap: Place,
+    pub(super) rt_queue: Vec<Place>,
+    pub(super) cfs_nr_queued: Place,
+    pub(super) cfs_timeline: Place,
+    pub(super) cfs_curr: Place,
+    pub(super) avg_idle: Place,
+}
+
+impl RqPlaces {
+    fn new(arena: &mut Arena, cpu: CpuId) -> Result<RqPlaces, SimError> {
+        let rq = arena.allocate("rq", cpu)?;
+        let mut rt_queue = Vec::new();
+        for prio in 0..MAX_RT_PRIO {
+            rt_queue.push(arena.place(&rq, &format!("rt.active.queue[{prio}]"))?);
+        }
+        let mut place = |path| arena.place(&rq, path);
+        Ok(RqPlaces {
+            lock: place("__lock")?,
+            nr_running: place("nr_running")?,
+            ttwu_pending: place("ttwu_pending")?,
+            nr_switches: place("nr_switches")?,
+            curr: place("curr")?,
+            clock: place("clock")?,
+            clock_task: place("clock_task")?,
+            rd: place("rd")?,
+            balance_callback: place("balance_callback")?,
+            rt_nr_running: place("rt.rt_nr_running")?,
+            rt_highest_curr: place("rt.highest_prio.curr")?,
+            rt_highest_next: place("rt.highest_prio.next")?,
+            rt_overloaded: place("rt.overloaded")?,
+            rt_pushable: place("rt.pushable_tasks")?,
+            rt_bitmap: place("rt.active.bitmap")?,
+            rt_queue,
+            cfs_nr_queued: place("cfs.h_nr_queued")?,
+            cfs_timeline: place("cfs.tasks_timeline")?,
+            cfs_curr: place("cfs.curr")?,
+            avg_idle: place("avg_idle")?,
+        })
+    }
+}
+
+/// `struct rt_rq`: what the lock holder alone reads.
+#[derive(Debug)]
+pub(super) struct RtRq {
+    pub(super) queue: Vec<VecDeque<TaskId>>,
+    /// Bit i: `queue[i]` has tasks.
+    pub(super) bitmap: u128,
+    pub(super) nr_running: u64,
+    /// Tasks that may move, best first; equal priorities as they came.
+    pub(super) pushable: Vec<(u32, TaskId)>,
+    pub(super) highest_curr: u32,
+    pub(super) overloaded: bool,
+    /// Whether its tasks are counted in the run queue's `nr_running`.
+    pub(super) queued: bool,
+    /// Time used in the present period, and whether it was too much.
+    pub(super) time: Cycles,
+    pub(super) throttled: bool,
+}
+
+/// What the lock holder alone reads and writes.
+#[derive(Debug)]
+pub(super) struct RqInner {
+    pub(super) nr_running: u64,
+    pub(super) nr_switches: u64,
+    pub(super) rt: RtRq,
+    pub(super) cfs: CfsRq,
+    /// `balance_callback`: push, pull.
+    pub(super) push_wanted: bool,
+    pub(super) pull_wanted: bool,
+}
+
+/// A run queue.
+#[derive(Debug)]
+pub(super) struct Rq {
+    pub(super) cpu: CpuId,
+    pub(super) p: RqPlaces,
+    pub(super) inner: RefCell<RqInner>,
+    pub(super) curr: Cell<TaskId>,
+    pub(super) idle: TaskId,
+    /// The task that the CPU has just switched from.
+    pub(super) prev: Cell<TaskId>,
+    pub(super) idle_since: Cell<Cycles>,
+    pub(super) avg_idle: Cell<Cycles>,
+    /// Scheduling domains, smallest first.
+    pub(super) domains: Vec<Rc<super::cpumask::CpuMask>>,
+    pub(super) root_domain: usize,
+    /// `distribute_cpu_mask_prev`.
+    pub(super) distribute_prev: Cell<Option<CpuId>>,
+}
+
+impl Rq {
+    pub(super) fn new(
+        arena: &mut Arena,
+        cpu: CpuId,
+        root_domain: usize,
+        domains: Vec<Rc<super::cpumask::CpuMask>>,
+    ) -> Result<Rq, SimError> {
+        let idle = TaskId(u32::from(cpu.0));
+        Ok(Rq {
+            cpu,
+            p: RqPlaces::new(arena, cpu)?,
+            inner: RefCell::new(RqInner {
+                nr_running: 0,
+                nr_switches: 0,
+                rt: RtRq {
+                    queue: vec![VecDeque::new(); MAX_RT_PRIO as usize],
+                    bitmap: 0,
+                    nr_running: 0,
+                    pushable: Vec::new(),
+                    highest_curr: MAX_RT_PRIO - 1,
+                    overloaded: false,
+                    queued: false,
+                    time: Cycles::ZERO,
+                    throttled: false,
+                },
+                cfs: CfsRq::default(),
+                push_wanted: false,
+                pull_wanted: false,
+            }),
+            curr: Cell::new(idle),
+            idle,
+            prev: Cell::new(idle),
+            idle_since: Cell::new(Cycles::ZERO),
+            avg_idle: Cell::new(Cycles::ZERO),
+            domains,
+            root_domain,
+            distribute_prev: Cell::new(None),
+        })
+    }
+}
+
+impl Kernel {
+    /// Takes the lock of a run queue. Interrupts are off.
+    pub(super) async fn rq_lock(&self, rq: &Rq) {
+        self.spin_lock(rq.p.lock).await;
+    }
+
+    /// Gives it back.
+    pub(super) async fn rq_unlock(&self, rq: &Rq) {
+        self.spin_unlock(rq.p.lock).await;
+    }
+
+    /// Takes the locks of both, the first in order of CPU number.
+    pub(super) async fn double_rq_lock(&self, a: &Rq, b: &Rq) {
+        let (first, second) = if a.cpu <= b.cpu { (a, b) } else { (b, a) };
+        self.rq_lock(first).await;
+        if first.cpu != second.cpu {
+            self.rq_lock(second).await;
+        }
+    }
+
+    /// With `this` locked, locks `busiest` too; true when `this` was unlocked meanwhile, so that
+    /// everything may have changed.
+    pub(super) async fn double_lock_balance(&self, this: &Rq, busiest: &Rq) -> bool {
+        if self.spin_trylock(busiest.p.lock).await {
+            return false;
+        }
+        if this.cpu < busiest.cpu {
+            self.rq_lock(busiest).await;
+            return false;
+        }
+        self.rq_unlock(this).await;
+        self.double_rq_lock(this, busiest).await;
+        true
+    }
+
+    /// Reads the clock into the run queue.
+    pub(super) async fn update_rq_clock(&self, rq: &Rq) {
+        let (engine, site) = (&self.engine, f::UPDATE_RQ_CLOCK);
+        engine.work(site, self.costs.function);
+        engine.load(site, rq.p.clock).await;
+        let now = engine.now().0;
+        engine.store(site, rq.p.clock, now).await;
+        engine.store(site, rq.p.clock_task, now).await;
+    }
+
+    /// `count` more tasks run here.
+    pub(super) async fn add_nr_running(&self, site: crate::engine::Site, rq: &Rq, count: u64) {
+        let engine = &self.engine;
+        engine.load(site, rq.p.nr_running).await;
+        let before = rq.inner.borrow().nr_running;
+        let now = before + count;
+        rq.inner.borrow_mut().nr_running = now;
+        engine.store(site, rq.p.nr_running, now).await;
+        if before < 2 && now >= 2 {
+            let domain = &self.root_domains[rq.root_domain];
+            engine.load(site, rq.p.rd).await;
+            if engine.load(site, domain.overloaded).await == 0 {
+                engine.store(site, domain.overloaded, 1).await;
+            }
+        }
+    }
+
+    /// `count` fewer.
+    pub(super) async fn sub_nr_running(&self, site: crate::engine::Site, rq: &Rq, count: u64) {
+        let engine = &self.engine;
+        engine.load(site, rq.p.nr_running).await;
+        let now = rq.inner.borrow().nr_running - count;
+        rq.inner.borrow_mut().nr_running = now;
+        engine.store(site, rq.p.nr_running, now).await;
+    }
+}

@@ -1,0 +1,20 @@
+//! The real-time class, kernel/sched/rt.c, v6.12.
+//!
+//! **What Linux does:** a list for each priority; tasks that may run elsewhere are also in a
+//! priority list of pushable ones. A run queue with such tasks is overloaded: it stands in the root
+//! domain's `rto_mask`. Tasks are pushed to CPUs of lower priority when they are woken or preempted,
+//! best first until one does not fit; a CPU that is about to run something worse pulls from
+//! overloaded ones, itself or by asking them through a chain of interrupts (`RT_PUSH_IPI`).
+//!
+//! **What we do:** the same functions with the same accesses to the members that CPUs share, under
+//! the same locks. Lists are kept by value, with an access for each list head and node that the
+//! kernel would touch.
+//!
+//! **What a test could notice:** no RT groups; no `migrate_disable`; no capacity or uclamp fitness;
+//! `SCHED_DEADLINE` does not exist. Throttling is that of a run queue on its own, as before v6.12
+//! replaced it by the fair server ([`super::KernelConfig::rt_runtime`]).
+
+mod balance;
+mod queue;
+
+pub use balance::Balancing;

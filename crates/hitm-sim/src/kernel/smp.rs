@@ -1,0 +1,171 @@
+//! Interrupts between CPUs: kernel/smp.c and kernel/irq_work.c, v6.12.
+//!
+//! **What Linux does:** work for another CPU goes on its `call_single_queue`; who finds the queue
+//! empty sends the interrupt, unless the CPU is idle and watches its flags: then a write to them is
+//! enough. A reschedule is an interrupt that does nothing but return through the scheduler.
+//!
+//! **What we do:** the same; the queue is kept by value, its head is a place.
+//!
+//! **What a test could notice:** entries are taken in one batch, interrupt work before wake-ups, but
+//! the order among wake-ups is first come, first served (Linux reverses the list twice).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use hitm_base::CpuId;
+
+use super::Kernel;
+use super::functions as f;
+use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, TaskId};
+use crate::engine::{Arena, Place, Rmw, SimError, Site, Vector};
+
+/// The timer of a CPU.
+pub(super) const TIMER_VECTOR: Vector = Vector(0);
+/// `RESCHEDULE_VECTOR`.
+pub(super) const RESCHEDULE_VECTOR: Vector = Vector(1);
+/// `CALL_FUNCTION_SINGLE_VECTOR` and `IRQ_WORK_VECTOR`.
+pub(super) const CALL_VECTOR: Vector = Vector(2);
+
+/// What a CPU is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Put a woken task on its run queue.
+    Wake(TaskId),
+    /// `rto_push_work`.
+    RtoPush,
+}
+
+#[derive(Debug)]
+pub(super) struct CallQueue {
+    first: Place,
+    entries: RefCell<VecDeque<Call>>,
+}
+
+impl CallQueue {
+    pub(super) fn new(arena: &mut Arena, cpu: CpuId) -> Result<CallQueue, SimError> {
+        let object = arena.allocate("call_single_queue", cpu)?;
+        Ok(CallQueue {
+            first: arena.place(&object, "first")?,
+            entries: RefCell::new(VecDeque::new()),
+        })
+    }
+}
+
+impl Kernel {
+    /// Asks a CPU to do something.
+    pub(super) async fn queue_call(&self, cpu: CpuId, call: Call, site: Site) {
+        let engine = &self.engine;
+        if call == Call::RtoPush {
+            let domain = &self.root_domains[self.rq(cpu).root_domain];
+            engine
+                .rmw(f::IRQ_WORK_QUEUE_ON, domain.rto_push_work, Rmw::Or(1))
+                .await;
+        }
+        let queue = &self.call_queues[cpu.index()];
+        let before = engine.fetch_add(site, queue.first, 1).await;
+        queue.entries.borrow_mut().push_back(call);
+        if before == 0 && !self.set_nr_if_polling(cpu, site).await {
+            self.send_ipi(cpu, CALL_VECTOR);
+        }
+    }
+
+    /// Wakes an idle CPU that watches its flags; false when it does not.
+    async fn set_nr_if_polling(&self, cpu: CpuId, site: Site) -> bool {
+        if cpu == self.engine.cpu() {
+            return false;
+        }
+        let flags = self.task(self.rq(cpu).idle).p.flags;
+        let mut seen = self.engine.load(site, flags).await;
+        loop {
+            if seen & TIF_POLLING_NRFLAG == 0 {
+                return false;
+            }
+            if seen & TIF_NEED_RESCHED != 0 {
+                return true;
+            }
+            let new = seen | TIF_NEED_RESCHED;
+            let old = self.engine.compare_swap(site, flags, seen, new).await;
+            if old == seen {
+                return true;
+            }
+            seen = old;
+        }
+    }
+
+    /// Makes a CPU pass through the scheduler.
+    pub(super) fn smp_send_reschedule(&self, cpu: CpuId) {
+        self.send_ipi(cpu, RESCHEDULE_VECTOR);
+    }
+
+    fn send_ipi(&self, cpu: CpuId, vector: Vector) {
+        self.count(|counts| counts.ipis += 1);
+        self.engine.work(f::IRQ_WORK_QUEUE_ON, self.costs.ipi_send);
+        self.engine.send_ipi(cpu, vector, self.costs.ipi_delivery);
+    }
+
+    /// Does what this CPU was asked to do. Interrupts are off.
+    pub(super) async fn flush_smp_call_function_queue(&self) {
+        let (engine, site) = (&self.engine, f::FLUSH_SMP_CALL_FUNCTION_QUEUE);
+        let cpu = engine.cpu();
+        let queue = &self.call_queues[cpu.index()];
+        let all = Rmw::Swap {
+            mask: u64::MAX,
+            value: 0,
+        };
+        if engine.load(site, queue.first).await == 0 {
+            return;
+        }
+        engine.rmw(site, queue.first, all).await;
+        let calls: Vec<Call> = queue.entries.borrow_mut().drain(..).collect();
+        for call in &calls {
+            if *call == Call::RtoPush {
+                let domain = &self.root_domains[self.rq(cpu).root_domain];
+                engine.rmw(site, domain.rto_push_work, Rmw::And(!1)).await;
+                self.rto_push_irq_work_func().await;
+            }
+        }
+        let wakes = calls.iter().filter_map(|call| match call {
+            Call::Wake(task) => Some(*task),
+            Call::RtoPush => None,
+        });
+        let wakes: Vec<TaskId> = wakes.collect();
+        if !wakes.is_empty() {
+            self.sched_ttwu_pending(cpu, &wakes).await;
+        }
+    }
+
+    async fn sched_ttwu_pending(&self, cpu: CpuId, tasks: &[TaskId]) {
+        let (engine, site) = (&self.engine, f::SCHED_TTWU_PENDING);
+        let rq = self.rq(cpu);
+        self.rq_lock(rq).await;
+        self.update_rq_clock(rq).await;
+        for task in tasks {
+            let task = self.task(*task);
+            engine.load(site, task.p.wake_entry).await;
+            self.spin_while(task.p.on_cpu, |on_cpu| on_cpu != 0).await;
+            if task.cpu.get() != cpu {
+                self.set_task_cpu(&task, cpu).await;
+            }
+            self.ttwu_do_activate(rq, &task).await;
+        }
+        engine.store(site, rq.p.ttwu_pending, 0).await;
+        self.rq_unlock(rq).await;
+    }
+
+    /// The interrupt handler of a CPU, for ever.
+    pub(super) async fn handle_interrupts(&self) {
+        loop {
+            let vector = self.engine.next_interrupt().await;
+            let rq = self.rq(self.engine.cpu());
+            self.engine.work(f::IRQENTRY, self.costs.irq_entry);
+            if rq.curr.get() == rq.idle {
+                self.engine.work(f::IRQENTRY, self.costs.idle_exit);
+            }
+            match vector {
+                TIMER_VECTOR => self.hrtimer_interrupt().await,
+                CALL_VECTOR => self.flush_smp_call_function_queue().await,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Tasks: `struct task_struct`, include/linux/sched.h, v6.12.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles};
+
+use super::cpumask::CpuMask;
+use crate::engine::{Arena, Place, SimError, StackId};
+
+/// A task, in order of creation; the idle tasks of all CPUs come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How a task is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_FIFO` with a priority of 1 to 99, 99 the highest.
+    Fifo(u8),
+    /// `SCHED_RR`, likewise.
+    Rr(u8),
+    /// `SCHED_NORMAL` with a nice value of -20 to 19.
+    Normal(i8),
+}
+
+/// Priorities below are real-time; 0 is the highest of all.
+pub const MAX_RT_PRIO: u32 = 100;
+/// Priority of the idle tasks.
+pub const MAX_PRIO: u32 = 140;
+
+impl Policy {
+    /// The kernel's priority for it.
+    pub fn prio(self) -> u32 {
+        match self {
+            Policy::Fifo(priority) | Policy::Rr(priority) => MAX_RT_PRIO - 1 - u32::from(priority),
+            Policy::Normal(nice) => (120 + i32::from(nice)) as u32,
+        }
+    }
+}
+
+/// `__state`: runnable or running.
+pub(super) const TASK_RUNNING: u64 = 0;
+/// `__state`: asleep.
+pub(super) const TASK_INTERRUPTIBLE: u64 = 1;
+/// `__state`: being woken.
+pub(super) const TASK_WAKING: u64 = 0x200;
+/// `__state`: gone.
+pub(super) const TASK_DEAD: u64 = 0x80;
+
+/// `thread_info.flags`: the task must call the scheduler.
+pub(super) const TIF_NEED_RESCHED: u64 = 1 << 3;
+/// `thread_info.flags`: an idle task that watches its flags.
+pub(super) const TIF_POLLING_NRFLAG: u64 = 1 << 21;
+
+/// Where the shared members of a task lie.
+#[derive(Debug, Clone)]
+pub(super) struct TaskPlaces {
+    pub(super) flags: Place,
+    pub(super) cpu: Place,
+    pub(super) state: Place,
+    pub(super) on_cpu: Place,
+    pub(super) on_rq: Place,
+    pub(super) prio: Place,
+    pub(super) wake_entry: Place,
+    pub(super) run_list: Place,
+    pub(super) run_node: Place,
+    pub(super) exec_start: Place,
+    pub(super) cpus_mask: Place,
+    pub(super) nr_cpus_allowed: Place,
+    pub(super) pushable_tasks: Place,
+    pub(super) pi_lock: Place,
+}
+
+impl TaskPlaces {
+    /// A task whose memory lies on the node of `home`.
+    pub(super) fn new(arena: &mut Arena, home: CpuId) -> Result<TaskPlaces, SimError> {
+        let object = arena.allocate("task_struct", home)?;
+        let mut place = |path| arena.place(&object, path);
+        Ok(TaskPlaces {
+            flags: place("thread_info.flags")?,
+            cpu: place("thread_info.cpu")?,
+            state: place("__state")?,
+            on_cpu: place("on_cpu")?,
+            on_rq: place("on_rq")?,
+            prio: place("prio")?,
+            wake_entry: place("wake_entry")?,
+            run_list: place("rt.run_list")?,
+            run_node: place("se.run_node")?,
+            exec_start: place("se.exec_start")?,
+            cpus_mask: place("cpus_mask")?,
+            nr_cpus_allowed: place("nr_cpus_allowed")?,
+            pushable_tasks: place("pushable_tasks")?,
+            pi_lock: place("pi_lock")?,
+        })
+    }
+}
+
+/// What happened to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TaskTotals {
+    /// Wake-ups.
+    pub wakeups: u64,
+    /// Times that it was put on another CPU.
+    pub migrations: u64,
+    /// Times that it got a CPU.
+    pub switches_in: u64,
+    /// Time on a CPU.
+    pub run_time: Cycles,
+    /// Sum over wake-ups of the time from wake-up to CPU.
+    pub wake_latency_sum: Cycles,
+    /// The longest of them.
+    pub wake_latency_max: Cycles,
+}
+
+/// One task. What its lock holders alone read and write is kept by value; what others look at
+/// without a lock has a place in simulated memory.
+#[derive(Debug)]
+pub struct Task {
+    /// Which task it is.
+    pub id: TaskId,
+    /// Its name.
+    pub name: String,
+    pub(super) p: TaskPlaces,
+    pub(super) stack: Cell<Option<StackId>>,
+    pub(super) policy: Cell<Policy>,
+    /// Effective priority: `normal_prio`, or better while it is boosted.
+    pub(super) prio: Cell<u32>,
+    pub(super) normal_prio: Cell<u32>,
+    pub(super) cpu: Cell<CpuId>,
+    pub(super) on_rq: Cell<bool>,
+    pub(super) allowed: RefCell<Rc<CpuMask>>,
+    pub(super) allowed_count: Cell<usize>,
+    /// `SCHED_RR`: ticks left.
+    pub(super) time_slice: Cell<u32>,
+    pub(super) exec_start: Cell<Cycles>,
+    pub(super) vruntime: Cell<u64>,
+    pub(super) woken_at: Cell<Option<Cycles>>,
+    pub(super) totals: Cell<TaskTotals>,
+    pub(super) is_idle: bool,
+}
+
+impl Task {
+    /// Whether the real-time class has it.
+    pub fn is_rt(&self) -> bool {
+        self.prio.get() < MAX_RT_PRIO
+    }
+
+    /// Its effective priority; lower numbers go first.
+    pub fn prio(&self) -> u32 {
+        self.prio.get()
+    }
+
+    /// The CPU that it is on or was on last.
+    pub fn cpu(&self) -> CpuId {
+        self.cpu.get()
+    }
+
+    /// What happened to it so far.
+    pub fn totals(&self) -> TaskTotals {
+        self.totals.get()
+    }
+
+    /// Whether it may run on a CPU.
+    pub fn may_run_on(&self, cpu: CpuId) -> bool {
+        self.allowed.borrow().contains(cpu)
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut TaskTotals)) {
+        let mut totals = self.totals.get();
+        change(&mut totals);
+        self.totals.set(totals);
+    }
+}

@@ -1,0 +1,142 @@
+//! The real-time class under `rt-migrate-test`.
+
+use std::rc::Rc;
+
+use hitm_base::machine::preset;
+use hitm_base::{CpuId, Machine, Nanos};
+use hitm_coherence::directory::Capacity;
+use hitm_sim::engine::{Engine, EngineConfig, Executor, RunTotals};
+use hitm_sim::kernel::{
+    Balancing, CPUPRI_NR_PRIORITIES, CpuMask, Kernel, KernelConfig, MAX_RT_PRIO, convert_prio,
+    functions,
+};
+use hitm_sim::layout::Layouts;
+use hitm_sim::workload::rt_migrate::{RtMigrate, RtMigrateConfig, Running};
+
+/// The first `cpus` CPUs of a preset.
+pub(crate) fn machine(name: &str, cpus: usize) -> Machine {
+    let mut machine = Machine::from_toml(preset(name).unwrap(), name).unwrap();
+    let places = (0..cpus as u16).map(|cpu| machine.topology.place(CpuId(cpu)));
+    let places = places.collect();
+    machine.topology = hitm_base::Topology::from_places(places).unwrap();
+    machine
+}
+
+/// An engine, a kernel on it and its executor.
+pub(crate) fn boot(
+    machine: Machine,
+    seed: u64,
+    end: Nanos,
+    config: KernelConfig,
+) -> (Rc<Kernel>, Executor) {
+    let end = machine.clock.cycles(end);
+    let engine = Engine::new(&EngineConfig {
+        machine,
+        capacity: Capacity::Infinite,
+        seed,
+        scenario_hash: 0,
+        end,
+        events_max: 2_000_000_000,
+        sites: functions::NAMES,
+    });
+    let kernel = Kernel::new(&engine, Layouts::linux_6_12(), config).unwrap();
+    (kernel, Executor::new(engine))
+}
+
+/// What the shared state says against what is so, when nobody is about to change it.
+#[track_caller]
+pub(crate) fn check_quiescent(kernel: &Kernel) {
+    let engine = kernel.engine();
+    let cpus = kernel.cpu_count();
+    for (number, domain) in kernel.root_domains().iter().enumerate() {
+        let mut overloaded = CpuMask::empty(cpus);
+        let mut vectors = vec![CpuMask::empty(cpus); CPUPRI_NR_PRIORITIES];
+        for cpu in domain.span.iter() {
+            let rq = kernel.peek_rq(cpu);
+            if rq.root_domain != number {
+                continue;
+            }
+            if rq.rt_overloaded {
+                overloaded.set(cpu);
+            }
+            vectors[convert_prio(rq.rt_highest_prio)].set(cpu);
+        }
+        assert_eq!(domain.rto_mask.peek(engine, cpus), overloaded, "rto_mask");
+        assert_eq!(domain.rto_count.peek(engine), overloaded.count() as i64);
+        for (vector, expected) in vectors.iter().enumerate() {
+            let (mask, count) = domain.cpupri.peek(engine, vector, cpus);
+            assert_eq!(&mask, expected, "cpupri vector {vector}");
+            assert_eq!(count, expected.count() as u64, "cpupri vector {vector}");
+        }
+    }
+}
+
+fn rt_migrate(
+    balancing: Balancing,
+    cpus: usize,
+    loops: usize,
+    seed: u64,
+) -> (RtMigrate, RunTotals) {
+    let (kernel, mut executor) = boot(
+        machine("broadwell-4s", cpus),
+        seed,
+        Nanos(1e12),
+        KernelConfig::new(balancing),
+    );
+    let config = RtMigrateConfig {
+        loops,
+        ..RtMigrateConfig::new(cpus)
+    };
+    let running = Running::spawn(&kernel, config).unwrap();
+    executor.run().unwrap();
+    if balancing != Balancing::Passive {
+        check_quiescent(&kernel);
+    }
+    (running.results(), executor.totals())
+}
+
+#[test]
+fn passive_balancing_makes_a_higher_priority_wait_for_a_lower_one() {
+    let runs = (1..=4).map(|seed| rt_migrate(Balancing::Passive, 4, 10, seed).0);
+    let failed: Vec<RtMigrate> = runs.filter(|run| !run.failures().is_empty()).collect();
+    assert!(!failed.is_empty(), "no iteration failed");
+    let run = &failed[0];
+    let iteration = run.failures()[0];
+    let task = run.failure(iteration).unwrap();
+    let late = run.iterations[iteration][task].start_us;
+    assert!(
+        (19_000..22_000).contains(&late),
+        "{late} us\n{}",
+        run.text()
+    );
+}
+
+#[test]
+fn push_and_pull_let_only_the_lowest_wait() {
+    for balancing in [Balancing::PushPull, Balancing::PushIpi] {
+        for seed in 1..=3 {
+            let (run, _) = rt_migrate(balancing, 4, 10, seed);
+            assert_eq!(
+                run.failures(),
+                [] as [usize; 0],
+                "{balancing:?}\n{}",
+                run.text()
+            );
+            assert!(run.max_start_us()[1..].iter().all(|late| *late < 1000));
+        }
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_event_streams() {
+    let hash = |seed| rt_migrate(Balancing::PushIpi, 8, 3, seed).1.event_hash;
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn priorities_and_vectors_are_the_kernels() {
+    assert_eq!(convert_prio(MAX_RT_PRIO - 1), 0);
+    assert_eq!(convert_prio(MAX_RT_PRIO - 1 - 99), 99);
+    assert_eq!(convert_prio(120), 0);
+}
