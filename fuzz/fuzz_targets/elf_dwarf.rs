@@ -1,28 +1,40 @@
-//! Any bytes as an ELF file, and as the debug sections of one.
+//! Any bytes as an ELF file, as the debug sections of one, and as a file with another one that its
+//! debug information refers to: a `.dwo` file, a package of them, what dwz shares.
 #![no_main]
 
 use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    ask(bytes.to_vec());
-    ask(as_sections(bytes));
+    ask(bytes.to_vec(), None);
+    ask(as_sections(bytes), None);
     symbolize(bytes);
+    if let Some((first, second)) = pair(bytes) {
+        ask(first.to_vec(), Some(second));
+    }
 });
 
-/// Asks a file everything.
-fn ask(bytes: Vec<u8>) {
+/// Two files: four bytes say how long the first is, the rest is the second.
+fn pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, files) = bytes.split_first_chunk()?;
+    files.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+/// Asks a file everything. `other` is each other file that it wants.
+fn ask(bytes: Vec<u8>, other: Option<&[u8]>) {
     let Ok(mut file) = ObjectFile::parse(Bytes::from(bytes), "fuzz") else {
         return;
     };
-    file.attach_debug_files(&mut |_| None);
+    file.attach_debug_files(&mut |_| other.map(|bytes| Bytes::from(bytes.to_vec())));
     for address in (0x1100..0x1200).chain(0x4000..0x4100).step_by(7) {
         file.code_location(address);
         file.data_location(address, address % 17);
     }
     file.members_in(0x4000..0x4100);
     let _ = file.struct_layout("s");
+    let _ = file.struct_layout("t@s.c:3");
     let _ = file.type_by_name("ns::t");
+    file.definitions_of("s");
     file.diagnostics();
 }
 
@@ -43,7 +55,7 @@ fn symbolize(bytes: &[u8]) {
 }
 
 /// The sections that the bytes are shared out to.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 13] = [
     ".debug_info",
     ".debug_abbrev",
     ".debug_line",
@@ -51,6 +63,10 @@ const SECTIONS: [&str; 9] = [
     ".debug_ranges",
     ".debug_rnglists",
     ".debug_addr",
+    ".debug_types",
+    ".debug_str_offsets",
+    ".debug_line_str",
+    ".zdebug_info",
     ".symtab",
     ".strtab",
 ];

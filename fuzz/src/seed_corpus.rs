@@ -1,8 +1,9 @@
-//! Writes small inputs for the fuzz targets to begin with: complete files, and files with the
-//! damage that the reader knows about. Run from the root of the repository.
+//! Writes small inputs for the fuzz targets to begin with: complete files, files with the damage that
+//! the reader knows about, and what the compilers of this host make. Run from the root of the repository.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use arbitrary::Unstructured;
 
@@ -25,9 +26,76 @@ fn main() -> std::io::Result<()> {
         changed[half] ^= 1;
         fs::write(reader.join(format!("changed-{seed}")), &changed)?;
     }
+    programs(Path::new("fuzz/corpus/elf_dwarf"))?;
     copy_all("machines", "fuzz/corpus/machine_toml")?;
     copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
+}
+
+/// What `elf_dwarf` asks for.
+const SOURCE: &str = "enum e { A, B };\nunion u { int i; char c[9]; };\n\
+    struct s { char c; int b : 3, d : 9; union { long l; struct { short x, y; }; }; struct s *n;\n\
+    union u u[2][3]; enum e e; void (*f)(struct s *); long tail[]; };\n\
+    typedef struct s t;\nt object = {1};\n\
+    static inline int inner(int x) { return x + object.b; }\n\
+    int outer(int x) { static t local; return inner(x) + local.c; }\n";
+
+/// Small shared libraries in each form of debug information: alone, and before the file that holds
+/// what they leave out.
+fn programs(to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    let work = to.join("../elf_dwarf_work");
+    fs::create_dir_all(&work)?;
+    fs::write(work.join("s.c"), SOURCE)?;
+    let run = |program: &str, flags: &[&str]| {
+        let status = Command::new(program)
+            .current_dir(&work)
+            .args(flags)
+            .status();
+        status.is_ok_and(|status| status.success())
+    };
+    let forms: [&[&str]; 8] = [
+        &["-gdwarf-3"],
+        &["-gdwarf-4"],
+        &["-gdwarf-5"],
+        &["-gdwarf-4", "-fdebug-types-section"],
+        &["-gdwarf-5", "-fdebug-types-section"],
+        &["-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section"],
+        &["-gdwarf-5", "-gsplit-dwarf"],
+        &["-gdwarf-5", "-gsplit-dwarf", "-fdebug-types-section"],
+    ];
+    for (number, form) in forms.into_iter().enumerate() {
+        let common = ["-O2", "-fPIC", "-shared", "-nostdlib", "-o", "s.so", "s.c"];
+        if !run("cc", &[&common[..], form].concat()) {
+            continue;
+        }
+        let program = fs::read(work.join("s.so"))?;
+        fs::write(to.join(format!("form-{number}")), &program)?;
+        for format in ["zlib", "zlib-gnu", "zstd"] {
+            let flag = format!("--compress-debug-sections={format}");
+            if run("objcopy", &[&flag, "s.so", "packed.so"]) {
+                let to = to.join(format!("form-{number}-{format}"));
+                fs::copy(work.join("packed.so"), to)?;
+            }
+        }
+        if form.contains(&"-gsplit-dwarf") {
+            // The `llvm-dwp` of LLVM 14 does not end on version 5's lists of ranges.
+            let packed =
+                form.contains(&"-gdwarf-4") && run("llvm-dwp", &["-e", "s.so", "-o", "s.dwp"]);
+            let others = if packed {
+                &["s.so-s.dwo", "s.dwp"][..]
+            } else {
+                &["s.so-s.dwo"]
+            };
+            for other in others {
+                let other_bytes = fs::read(work.join(other))?;
+                let length = (program.len() as u32).to_le_bytes();
+                let both = [&length[..], &program, &other_bytes].concat();
+                fs::write(to.join(format!("form-{number}-{other}")), both)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Takes every file of a directory as an input.
