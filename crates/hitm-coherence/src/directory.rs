@@ -27,6 +27,11 @@ use crate::queue::{LineQueue, Request};
 pub struct LineId(u32);
 
 impl LineId {
+    /// The line with this index.
+    pub(crate) const fn from_index(index: usize) -> LineId {
+        LineId(index as u32)
+    }
+
     /// The id as an index into a per-line table.
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -22,14 +22,14 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use hitm_base::{Access, AccessOp, CpuId, Cycles, LINE_SIZE, Machine, Outcome};
+use hitm_base::{Access, AccessOp, CpuId, Cycles, DataSource, LINE_SIZE, Machine};
 use rayon::prelude::*;
 
 use crate::cache::set_count;
 use crate::directory::{Ask, Capacity, Directory, Grant, LineId};
 use crate::price::Prices;
 use crate::services::Services;
-use crate::stats::{LineTables, Statistics};
+use crate::stats::{RowId, RowTable, Statistics};
 
 /// The most groups of lines. More would spread a batch thinner, and few hosts have more cores.
 pub const GROUPS_MAX: u64 = 64;
@@ -37,6 +37,9 @@ pub const GROUPS_MAX: u64 = 64;
 /// Accesses that are dealt out at a time, 32 bytes each: enough that each group works for some
 /// thousand accesses on lines that it has in the host's caches.
 const BATCH: usize = 1 << 21;
+
+/// Accesses of a group whose rows are looked up together.
+const BLOCK: usize = 32;
 
 /// The last time at which an access may be: 46 years at 3 GHz, and far from the end of the numbers.
 const TIME_MAX: Cycles = Cycles(1 << 62);
@@ -324,67 +327,106 @@ fn deal(dealt: &mut Dealt, piece: &[Access]) {
 struct Group {
     directory: Directory,
     services: Services,
-    tables: LineTables,
+    rows: RowTable,
     /// Accesses in lines' queues by ticket, from `first_ticket` on; `None` when served.
-    waiting: VecDeque<Option<Access>>,
+    waiting: VecDeque<Option<Pending>>,
     first_ticket: u64,
-    locked_hit: Cycles,
+    hits: HitLatencies,
+}
+
+/// What the statistics need to know of an access when its line has come.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    row: RowId,
+    op: AccessOp,
+    time: Cycles,
+}
+
+/// What hits in the core's L1 take.
+#[derive(Debug, Clone, Copy)]
+struct HitLatencies {
+    plain: Cycles,
+    locked: Cycles,
+}
+
+impl HitLatencies {
+    fn of(self, op: AccessOp) -> Cycles {
+        if op == AccessOp::LockedRmw {
+            self.locked
+        } else {
+            self.plain
+        }
+    }
 }
 
 impl Group {
     fn new(prices: &Arc<Prices>, capacity: Capacity, group_count: u64) -> Group {
+        let machine = prices.machine();
         Group {
+            hits: HitLatencies {
+                plain: machine.caches.l1.latency,
+                locked: machine.core.locked_hit,
+            },
             directory: Directory::part(Arc::clone(prices), capacity, group_count),
             services: Services::default(),
-            tables: LineTables::default(),
+            rows: RowTable::default(),
             waiting: VecDeque::new(),
             first_ticket: 0,
-            locked_hit: prices.machine().core.locked_hit,
         }
     }
 
     fn run(&mut self, group: usize, dealt: &[Dealt]) {
-        for access in dealt.iter().flat_map(|part| &part[group]) {
-            self.access(access);
+        let mut rows = [RowId::default(); BLOCK];
+        for block in dealt.iter().flat_map(|part| part[group].chunks(BLOCK)) {
+            // All rows of a block are looked up before any is counted in: the host's misses
+            // overlap.
+            for (access, row) in block.iter().zip(&mut rows) {
+                let directory = &mut self.directory;
+                let line = || directory.line(access.line(), access.cpu).index();
+                *row = self.rows.row(access, line);
+            }
+            for (access, row) in block.iter().zip(rows) {
+                self.access(access, row);
+            }
         }
     }
 
     #[inline]
-    fn access(&mut self, access: &Access) {
+    fn access(&mut self, access: &Access, row: RowId) {
         self.serve_before(access.time);
-        let line = self.directory.line(access.line(), access.cpu);
+        let line = LineId::from_index(self.rows.line(row));
         let exclusive = access.op.is_write();
-        if let Some((source, latency)) = self.directory.hit(access.cpu, line, exclusive) {
-            let latency = if access.op == AccessOp::LockedRmw {
-                self.locked_hit
-            } else {
-                latency
-            };
-            let outcome = Outcome {
-                source,
-                latency,
-                queued: Cycles::ZERO,
-                stall: Cycles::ZERO,
-            };
-            self.tables.add(line.index(), access, &outcome);
-        } else {
-            self.miss(access, line, exclusive);
+        match self.directory.hit(access.cpu, line, exclusive) {
+            Some((DataSource::L1, _)) => self.rows.add_hit(row),
+            Some((source, latency)) => {
+                let latency = match access.op {
+                    AccessOp::LockedRmw => self.hits.locked,
+                    _ => latency,
+                };
+                self.rows.add(row, source, latency, Cycles::ZERO);
+            }
+            None => self.miss(access, row, line),
         }
     }
 
-    fn miss(&mut self, access: &Access, line: LineId, exclusive: bool) {
+    fn miss(&mut self, access: &Access, row: RowId, line: LineId) {
         let ticket = self.first_ticket + self.waiting.len() as u64;
         let ask = Ask {
             now: access.time,
             cpu: access.cpu,
             line,
-            exclusive,
+            exclusive: access.op.is_write(),
             ticket,
         };
+        let pending = Pending {
+            row,
+            op: access.op,
+            time: access.time,
+        };
         if let Some(grant) = self.directory.request(ask) {
-            self.record(access, line, grant);
+            self.record(pending, grant);
         } else {
-            self.waiting.push_back(Some(*access));
+            self.waiting.push_back(Some(pending));
             self.services.note(&self.directory, line);
         }
     }
@@ -395,40 +437,33 @@ impl Group {
         while let Some((_, line)) = self.services.take_before(&self.directory, end) {
             let (request, grant) = self.directory.serve_next(line);
             let index = (request.ticket - self.first_ticket) as usize;
-            let access = self.waiting[index]
+            let pending = self.waiting[index]
                 .take()
                 .expect("a request is served once");
             while self.waiting.front().is_some_and(Option::is_none) {
                 self.waiting.pop_front();
                 self.first_ticket += 1;
             }
-            self.record(&access, line, grant);
+            self.record(pending, grant);
             self.services.note(&self.directory, line);
         }
     }
 
-    fn record(&mut self, access: &Access, line: LineId, grant: Grant) {
-        let caches = &self.directory.machine().caches;
-        let latency = grant.done - access.time;
-        let stall = match access.op {
-            AccessOp::Load => latency.saturating_sub(caches.l1.latency),
-            AccessOp::LockedRmw => latency.saturating_sub(self.locked_hit),
-            AccessOp::Store | AccessOp::Fence => Cycles::ZERO,
+    fn record(&mut self, pending: Pending, grant: Grant) {
+        let latency = grant.done - pending.time;
+        let stall = match pending.op {
+            AccessOp::Store => Cycles::ZERO,
+            op => latency.saturating_sub(self.hits.of(op)),
         };
-        let outcome = Outcome {
-            source: grant.source,
-            latency,
-            queued: grant.queued,
-            stall,
-        };
-        self.tables.add(line.index(), access, &outcome);
+        self.rows.add(pending.row, grant.source, latency, stall);
     }
 
     fn finish(mut self) -> Statistics {
         self.serve_before(Cycles::MAX);
-        let lines = self.directory.addrs().zip(self.tables.finish());
+        let hits = self.hits;
+        let lines = self.rows.finish(|op| hits.of(op));
         Statistics {
-            lines: lines.collect(),
+            lines: self.directory.addrs().zip(lines).collect(),
         }
     }
 }

@@ -7,17 +7,18 @@
 //!
 //! Sums of cycles stop at the largest number instead of failing: outcomes may come from a file.
 
-mod cells;
 mod collect;
+mod counts;
 mod histogram;
+mod rows;
 
 use std::collections::BTreeMap;
 
 use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, ThreadId};
 
-pub(crate) use cells::LineTables;
 pub use collect::Collector;
 pub use histogram::LatencyHistogram;
+pub(crate) use rows::{RowId, RowTable};
 
 /// Counts by [`DataSource`], indexed by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,13 +181,23 @@ impl LineStats {
 }
 
 impl RowStats {
-    /// Adds latencies of accesses that one source answered.
-    fn add_latency(&mut self, source: DataSource, latency: &LatencySum) {
-        self.latency.merge(latency);
+    /// Adds one access.
+    fn add(&mut self, source: DataSource, latency: Cycles, stall: Cycles) {
+        self.sources.0[source as usize] += 1;
+        let one = LatencySum {
+            count: 1,
+            sum: latency,
+            max: latency,
+        };
+        self.latency.merge(&one);
         match source {
-            DataSource::RemoteHitm => self.remote_hitm.merge(latency),
-            DataSource::LocalHitm => self.local_hitm.merge(latency),
+            DataSource::RemoteHitm => self.remote_hitm.merge(&one),
+            DataSource::LocalHitm => self.local_hitm.merge(&one),
             _ => {}
+        }
+        self.stall = saturating_sum(self.stall, stall);
+        if source.is_contention() {
+            self.contention_stall = saturating_sum(self.contention_stall, stall);
         }
     }
 
@@ -217,6 +228,10 @@ impl ByteUse {
 
 fn saturating_sum(a: Cycles, b: Cycles) -> Cycles {
     Cycles(a.0.saturating_add(b.0))
+}
+
+fn saturating_product(one: Cycles, count: u64) -> Cycles {
+    Cycles(one.0.saturating_mul(count))
 }
 
 /// The bits of the bytes `offset .. offset + size` of a line.

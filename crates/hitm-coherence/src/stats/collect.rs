@@ -1,17 +1,17 @@
 //! Counting accesses as they come, and their statistics at the end.
 
-use hitm_base::{Access, AccessOp, LineAddr, Outcome};
+use hitm_base::{Access, AccessOp, Cycles, LineAddr, Outcome};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::Statistics;
-use super::cells::LineTables;
+use super::rows::RowTable;
 
 /// Counts accesses and their outcomes by line; [`Collector::finish`] puts them in order.
 #[derive(Debug, Clone, Default)]
 pub struct Collector {
     ids: IndexSet<LineAddr, FxBuildHasher>,
-    tables: LineTables,
+    rows: RowTable,
 }
 
 impl Collector {
@@ -19,15 +19,19 @@ impl Collector {
     #[inline]
     pub fn add(&mut self, access: &Access, outcome: &Outcome) {
         if access.op != AccessOp::Fence {
-            let (index, _) = self.ids.insert_full(access.line());
-            self.tables.add(index, access, outcome);
+            let ids = &mut self.ids;
+            let row = self.rows.row(access, || ids.insert_full(access.line()).0);
+            self.rows
+                .add(row, outcome.source, outcome.latency, outcome.stall);
         }
     }
 
     /// The statistics of everything that was counted.
     pub fn finish(self) -> Statistics {
+        // Outcomes come with their own latencies: no hit is counted without.
+        let lines = self.rows.finish(|_| Cycles::ZERO);
         Statistics {
-            lines: self.ids.into_iter().zip(self.tables.finish()).collect(),
+            lines: self.ids.into_iter().zip(lines).collect(),
         }
     }
 }
@@ -36,7 +40,7 @@ impl Collector {
 mod tests {
     use expect_test::expect;
 
-    use hitm_base::{CodeAddr, CpuId, Cycles, DataSource, ThreadId};
+    use hitm_base::{CodeAddr, CpuId, DataSource, ThreadId};
 
     use super::*;
 
