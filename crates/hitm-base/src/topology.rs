@@ -284,36 +284,43 @@ impl Topology {
     }
 
     /// Machine-wide number of the core of `cpu`.
+    #[inline]
     pub fn core_of(&self, cpu: CpuId) -> u16 {
         self.core[cpu.index()]
     }
 
     /// Machine-wide number of the last-level cache of `cpu`.
+    #[inline]
     pub fn llc_of(&self, cpu: CpuId) -> u16 {
         self.llc[cpu.index()]
     }
 
     /// Machine-wide number of the NUMA node of `cpu`.
+    #[inline]
     pub fn node_of(&self, cpu: CpuId) -> u16 {
         self.node[cpu.index()]
     }
 
     /// Machine-wide number of the package of `cpu`.
+    #[inline]
     pub fn package_of(&self, cpu: CpuId) -> u16 {
         self.package[cpu.index()]
     }
 
     /// Machine-wide number of the package of NUMA node `node`.
+    #[inline]
     pub fn package_of_node(&self, node: u16) -> u16 {
         self.package_of_node[usize::from(node)]
     }
 
     /// Machine-wide number of the last-level cache of core `core`.
+    #[inline]
     pub fn llc_of_core(&self, core: u16) -> u16 {
         self.llc_of_core[usize::from(core)]
     }
 
     /// How far `a` and `b` are apart.
+    #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         let differing = self.packed[a.index()] ^ self.packed[b.index()];
         distance_of_first_difference(differing)

@@ -50,16 +50,21 @@ impl TagArrays {
     #[inline]
     pub fn enter(&mut self, cache: usize, set: u32, tag: u32) -> Entered {
         let entering = tag + 1;
+        let ways = self.ways_of(cache, set);
+        if ways.first() == Some(&entering) {
+            return Entered::WasThere;
+        }
         let mut displaced = entering;
-        for way in self.ways_of(cache, set) {
+        for way in ways {
             std::mem::swap(way, &mut displaced);
             if displaced == entering {
                 return Entered::WasThere;
             }
+            if displaced == 0 {
+                return Entered::New; // Behind an empty way there are only empty ones.
+            }
         }
-        displaced
-            .checked_sub(1)
-            .map_or(Entered::New, Entered::Instead)
+        Entered::Instead(displaced - 1)
     }
 
     #[inline]

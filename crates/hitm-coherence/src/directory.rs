@@ -19,7 +19,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::cache::{Entered, TagArrays};
-use crate::price::{Price, Prices};
+use crate::price::{Parts, Price, Prices};
 use crate::queue::{LineQueue, Request};
 
 /// A line known to a [`Directory`]: its index in order of first use.
@@ -58,7 +58,9 @@ pub struct Grant {
     pub queued: Cycles,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// In order of what the owner's copy allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 enum State {
     /// No private cache has it.
     Invalid,
@@ -72,22 +74,34 @@ enum State {
     Modified,
 }
 
-#[derive(Debug, Clone)]
+/// What every request looks at: two lines share one cache line of the host.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 struct Line {
-    addr: LineAddr,
-    state: State,
+    /// When the transfer that was granted last is over.
+    free_at: Cycles,
+    /// Last-level caches that have a copy of their own or above one that had, as bits.
+    llcs: u64,
+    /// The sets of an L1 and of an L2 that it belongs in.
+    sets: [u32; 2],
     /// The CPU that last got the line exclusively; its core holds the copy in the states Owned,
     /// Exclusive and Modified.
     owner: CpuId,
     /// NUMA node whose memory backs the line.
     home: u16,
-    /// Last-level caches that have a copy of their own or above one that had, as bits.
-    llcs: u64,
-    /// When the transfer that was granted last is over.
-    free_at: Cycles,
-    /// The sets of an L1, an L2 and an LLC that it belongs in.
-    sets: [u32; 3],
-    queue: Option<Box<LineQueue>>,
+    /// Cores with a valid copy.
+    sharer_count: u16,
+    state: State,
+    has_waiters: bool,
+}
+
+/// The rest of what is known about a line.
+#[derive(Debug, Clone)]
+struct LineBackground {
+    addr: LineAddr,
+    /// The set of an LLC that it belongs in.
+    llc_set: u32,
+    queue: LineQueue,
 }
 
 /// The states of all lines of one machine.
@@ -97,6 +111,8 @@ pub struct Directory {
     capacity: Capacity,
     ids: IndexSet<LineAddr, FxBuildHasher>,
     lines: Vec<Line>,
+    /// By line, too.
+    backgrounds: Vec<LineBackground>,
     /// `sharers[line * words ..][..words]`: one bit per core with a valid copy.
     sharers: Vec<u64>,
     words: usize,
@@ -124,6 +140,7 @@ impl Directory {
             capacity,
             ids: IndexSet::default(),
             lines: Vec::new(),
+            backgrounds: Vec::new(),
             sharers: Vec::new(),
             words: topology.core_count().div_ceil(64),
             l1: TagArrays::new(cores, &caches.l1, stride),
@@ -145,18 +162,19 @@ impl Directory {
         let (index, new) = self.ids.insert_full(addr);
         if new {
             self.lines.push(Line {
-                addr,
-                state: State::Invalid,
-                owner: cpu,
-                home: self.prices.machine().topology.node_of(cpu),
-                llcs: 0,
                 free_at: Cycles::ZERO,
-                sets: [
-                    self.l1.set_of(addr),
-                    self.l2.set_of(addr),
-                    self.llc.set_of(addr),
-                ],
-                queue: None,
+                llcs: 0,
+                sets: [self.l1.set_of(addr), self.l2.set_of(addr)],
+                owner: cpu,
+                home: self.prices.parts(cpu).node,
+                sharer_count: 0,
+                state: State::Invalid,
+                has_waiters: false,
+            });
+            self.backgrounds.push(LineBackground {
+                addr,
+                llc_set: self.llc.set_of(addr),
+                queue: LineQueue::default(),
             });
             self.sharers.resize(self.sharers.len() + self.words, 0);
         }
@@ -165,12 +183,12 @@ impl Directory {
 
     /// The address of a line.
     pub fn addr(&self, line: LineId) -> LineAddr {
-        self.lines[line.0 as usize].addr
+        self.backgrounds[line.0 as usize].addr
     }
 
     /// The addresses of all lines, in order of their ids.
     pub fn addrs(&self) -> impl Iterator<Item = LineAddr> + '_ {
-        self.lines.iter().map(|line| line.addr)
+        self.backgrounds.iter().map(|line| line.addr)
     }
 
     /// Answers from the core's own caches if they hold a copy that suffices.
@@ -187,7 +205,7 @@ impl Directory {
         }
         let entry = &mut self.lines[line.0 as usize];
         if exclusive {
-            if !matches!(entry.state, State::Exclusive | State::Modified) {
+            if entry.state < State::Exclusive {
                 return None;
             }
             entry.state = State::Modified;
@@ -208,51 +226,41 @@ impl Directory {
             ticket,
         } = request;
         let (price, source) = self.quote(cpu, line, exclusive);
-        let arrived = now + (price.latency - price.occupancy);
         let entry = &mut self.lines[line.0 as usize];
-        let has_waiters = entry.queue.as_ref().is_some_and(|queue| !queue.is_empty());
-        if !has_waiters && entry.free_at <= arrived {
-            let request = Request {
-                cpu,
-                exclusive,
-                issued: now,
-                arrived,
-                ticket,
-            };
-            return Some(self.transfer(&request, line, (price, source)));
-        }
-        let waiting = Request {
+        let request = Request {
             cpu,
             exclusive,
             issued: now,
-            arrived,
+            arrived: now + (price.latency - price.occupancy),
             ticket,
         };
-        let llc = self.prices.machine().topology.llc_of(cpu);
-        entry.queue.get_or_insert_default().push(waiting, llc);
+        if !entry.has_waiters && entry.free_at <= request.arrived {
+            return Some(self.transfer(&request, line, (price, source)));
+        }
+        entry.has_waiters = true;
+        let llc = self.prices.parts(cpu).llc;
+        self.backgrounds[line.0 as usize].queue.push(request, llc);
         None
     }
 
     /// When the line's next waiter can be served, if there is one.
     pub fn next_service(&self, line: LineId) -> Option<Cycles> {
-        let entry = &self.lines[line.0 as usize];
-        entry.queue.as_ref()?.next_service(entry.free_at)
+        let free_at = self.lines[line.0 as usize].free_at;
+        self.backgrounds[line.0 as usize]
+            .queue
+            .next_service(free_at)
     }
 
     /// Serves the line's next waiter, at the time that [`Directory::next_service`] named. Panics
     /// when nobody waits.
     pub fn serve_next(&mut self, line: LineId) -> (Request, Grant) {
         let entry = &mut self.lines[line.0 as usize];
-        let queue = entry
-            .queue
-            .as_mut()
-            .expect("only a line with waiters is served");
+        let queue = &mut self.backgrounds[line.0 as usize].queue;
         let now = queue
             .next_service(entry.free_at)
             .expect("only a line with waiters is served");
-        let topology = &self.prices.machine().topology;
-        let owner_llc = topology.llc_of(entry.owner);
-        let request = queue.take_next(now, owner_llc);
+        let request = queue.take_next(now, self.prices.parts(entry.owner).llc);
+        entry.has_waiters = !queue.is_empty();
         (request, self.grant(request, line))
     }
 
@@ -342,12 +350,14 @@ impl Directory {
     fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
         let entry = &self.lines[line.0 as usize];
         let core = self.core(cpu);
-        let data = if self.is_sharer(line, core) {
-            None // Present, but not writable.
+        // A copy that the core has already is not writable, or nobody would ask.
+        let has_copy = self.is_sharer(line, core);
+        let data = (!has_copy).then(|| self.quote_data(cpu, entry));
+        let others = if exclusive {
+            self.farthest_other(cpu, entry, has_copy)
         } else {
-            Some(self.quote_data(cpu, entry))
+            None
         };
-        let others = exclusive.then(|| self.farthest_other(cpu, line)).flatten();
         match (data, others) {
             (Some(data), None) => data,
             (None, None) => (self.prices.llc_hit(), DataSource::LocalUpgrade),
@@ -368,6 +378,7 @@ impl Directory {
     }
 
     /// Where a core without a copy gets the data from.
+    #[inline]
     fn quote_data(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
         let topology = &self.prices.machine().topology;
         let distance = topology.distance(cpu, entry.owner);
@@ -386,10 +397,8 @@ impl Directory {
 
     /// The nearest last-level cache with a clean copy, else memory.
     fn quote_clean(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
-        let own = self.prices.machine().topology.llc_of(cpu);
-        let nearest = bits(entry.llcs)
-            .map(|llc| self.prices.llc_distance(own, llc))
-            .min();
+        let own = self.prices.parts(cpu).llc;
+        let nearest = self.prices.distances(own, entry.llcs).nearest();
         match nearest {
             Some(Distance::Llc) => (self.prices.llc_hit(), DataSource::Llc),
             // Without a forwarding copy, memory answers for another package's clean lines.
@@ -417,47 +426,39 @@ impl Directory {
         self.prices.machine().protocol != Protocol::Mesi
     }
 
-    /// How far the farthest other core with a copy is, if there is one.
-    fn farthest_other(&self, cpu: CpuId, line: LineId) -> Option<Distance> {
-        let own_core = self.core(cpu);
-        let has_other = self
-            .sharer_words(line)
-            .iter()
-            .enumerate()
-            .any(|(index, word)| {
-                let own_bit = if own_core / 64 == index {
-                    1 << (own_core % 64)
-                } else {
-                    0
-                };
-                word & !own_bit != 0
-            });
-        if !has_other {
+    /// How far the farthest core with a copy is for a core that has one itself or not, if there is
+    /// another one.
+    #[inline]
+    fn farthest_other(&self, cpu: CpuId, entry: &Line, has_copy: bool) -> Option<Distance> {
+        if entry.sharer_count == u16::from(has_copy) {
             return None;
         }
-        let own = self.prices.machine().topology.llc_of(cpu);
-        let llcs = self.lines[line.0 as usize].llcs;
-        bits(llcs)
-            .map(|llc| self.prices.llc_distance(own, llc))
-            .max()
+        let own = self.prices.parts(cpu).llc;
+        self.prices.distances(own, entry.llcs).farthest()
     }
 
     fn make_owner(&mut self, cpu: CpuId, line: LineId) {
-        let llc = self.prices.machine().topology.llc_of(cpu);
-        self.sharer_words_mut(line).fill(0);
-        self.set_sharer(line, self.core(cpu));
+        let Parts { core, llc, .. } = self.prices.parts(cpu);
         let entry = &mut self.lines[line.0 as usize];
+        let words = &mut self.sharers[line.0 as usize * self.words..][..self.words];
+        if entry.state >= State::Exclusive {
+            let only = usize::from(self.prices.parts(entry.owner).core);
+            words[only / 64] = 0;
+        } else if entry.sharer_count > 0 {
+            words.fill(0);
+        }
+        words[usize::from(core) / 64] |= 1 << (core % 64);
+        entry.sharer_count = 1;
         entry.state = State::Modified;
         entry.owner = cpu;
         entry.llcs = 1 << llc;
     }
 
     fn add_reader(&mut self, cpu: CpuId, line: LineId) {
-        let topology = &self.prices.machine().topology;
-        let llc = topology.llc_of(cpu);
+        let Parts { core, llc, .. } = self.prices.parts(cpu);
         let protocol = self.prices.machine().protocol;
         let entry = &mut self.lines[line.0 as usize];
-        let previous_owner_llc = topology.llc_of(entry.owner);
+        let previous_owner_llc = self.prices.parts(entry.owner).llc;
         entry.state = match entry.state {
             State::Invalid if entry.llcs == 0 => {
                 entry.owner = cpu;
@@ -472,7 +473,7 @@ impl Directory {
             _ => State::Shared,
         };
         entry.llcs |= 1 << llc;
-        self.set_sharer(line, self.core(cpu));
+        self.set_sharer(line, core.into());
     }
 
     /// Brings the line into the core's caches, and lets the lines go that it displaces.
@@ -481,7 +482,7 @@ impl Directory {
             return;
         }
         let core = self.core(cpu);
-        let [l1_set, l2_set, _] = self.lines[line.index()].sets;
+        let [l1_set, l2_set] = self.lines[line.index()].sets;
         self.l1.enter(core, l1_set, line.0);
         if let Entered::Instead(victim) = self.l2.enter(core, l2_set, line.0) {
             self.evict_from_core(cpu, core, LineId(victim));
@@ -493,17 +494,16 @@ impl Directory {
             return; // Invalidated long ago.
         }
         self.clear_sharer(victim, core);
-        let llc = self.prices.machine().topology.llc_of(cpu);
-        let is_last = self.sharer_words(victim).iter().all(|word| *word == 0);
+        let llc = self.prices.parts(cpu).llc;
         let owner_core = self.core(self.lines[victim.0 as usize].owner);
         let entry = &mut self.lines[victim.0 as usize];
         entry.llcs |= 1 << llc;
-        if is_last {
+        if entry.sharer_count == 0 {
             entry.state = State::Invalid;
         } else if entry.state == State::Owned && owner_core == core {
             entry.state = State::Shared; // The dirty copy went back to the LLC.
         }
-        let set = entry.sets[2];
+        let set = self.backgrounds[victim.0 as usize].llc_set;
         if let Entered::Instead(gone) = self.llc.enter(usize::from(llc), set, victim.0) {
             self.drop_from_llc(LineId(gone), llc);
         }
@@ -520,13 +520,14 @@ impl Directory {
         }
     }
 
+    #[inline]
     fn private_level(&mut self, core: usize, line: LineId) -> (DataSource, Cycles) {
         let caches = &self.prices.machine().caches;
         let (l1, l2) = (caches.l1.latency, caches.l2.latency);
         if self.capacity == Capacity::Infinite {
             return (DataSource::L1, l1);
         }
-        let [l1_set, l2_set, _] = self.lines[line.index()].sets;
+        let [l1_set, l2_set] = self.lines[line.index()].sets;
         if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
             return (DataSource::L1, l1);
         }
@@ -540,28 +541,29 @@ impl Directory {
         (DataSource::L2, l2)
     }
 
+    #[inline]
     fn core(&self, cpu: CpuId) -> usize {
-        usize::from(self.prices.machine().topology.core_of(cpu))
+        usize::from(self.prices.parts(cpu).core)
     }
 
-    fn sharer_words(&self, line: LineId) -> &[u64] {
-        &self.sharers[line.0 as usize * self.words..][..self.words]
-    }
-
-    fn sharer_words_mut(&mut self, line: LineId) -> &mut [u64] {
-        &mut self.sharers[line.0 as usize * self.words..][..self.words]
-    }
-
+    #[inline]
     fn is_sharer(&self, line: LineId, core: usize) -> bool {
         self.sharers[line.0 as usize * self.words + core / 64] >> (core % 64) & 1 == 1
     }
 
+    /// Notes that a core has a valid copy.
+    #[inline]
     fn set_sharer(&mut self, line: LineId, core: usize) {
-        self.sharers[line.0 as usize * self.words + core / 64] |= 1 << (core % 64);
+        let word = &mut self.sharers[line.0 as usize * self.words + core / 64];
+        let before = *word;
+        *word |= 1 << (core % 64);
+        self.lines[line.0 as usize].sharer_count += u16::from(*word != before);
     }
 
+    /// Notes that a core has lost its valid copy.
     fn clear_sharer(&mut self, line: LineId, core: usize) {
         self.sharers[line.0 as usize * self.words + core / 64] &= !(1 << (core % 64));
+        self.lines[line.0 as usize].sharer_count -= 1;
     }
 }
 
@@ -602,16 +604,4 @@ fn upgrade(distance: Distance) -> DataSource {
     } else {
         DataSource::LocalUpgrade
     }
-}
-
-/// The numbers of the set bits of `word`.
-fn bits(mut word: u64) -> impl Iterator<Item = u16> {
-    std::iter::from_fn(move || {
-        if word == 0 {
-            return None;
-        }
-        let bit = word.trailing_zeros();
-        word &= word - 1;
-        Some(bit as u16)
-    })
 }

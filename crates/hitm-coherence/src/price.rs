@@ -25,25 +25,54 @@ pub struct Price {
 #[derive(Debug, Clone)]
 pub struct Prices {
     machine: Machine,
-    /// `llc_distance[a * llc_count + b]`.
-    llc_distance: Vec<Distance>,
-    llc_count: usize,
+    /// By CPU.
+    parts: Vec<Parts>,
+    /// `llcs_at[llc][distance]`: the last-level caches at that distance from `llc`, as bits.
+    llcs_at: Vec<[u64; Distance::COUNT]>,
     /// One CPU of each NUMA node.
     cpu_of_node: Vec<CpuId>,
+    /// `dirty[away][distance]`, where away is whether the home is in a third package.
+    dirty: [[Price; Distance::COUNT]; 2],
+    clean: [[Price; Distance::COUNT]; 2],
+    shared_read: [Price; Distance::COUNT],
+    llc_hit: Price,
+}
+
+/// The parts of the machine that one CPU belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts {
+    pub(crate) core: u16,
+    pub(crate) llc: u16,
+    pub(crate) node: u16,
+    pub(crate) package: u16,
 }
 
 impl Prices {
     /// The prices of `machine`.
     pub fn new(machine: Machine) -> Prices {
-        let llc_count = machine.topology.llc_count();
-        let mut cpu_of_node = vec![CpuId(0); machine.topology.node_count()];
-        for cpu in machine.topology.cpus() {
-            cpu_of_node[usize::from(machine.topology.node_of(cpu))] = cpu;
+        let topology = &machine.topology;
+        let mut cpu_of_node = vec![CpuId(0); topology.node_count()];
+        for cpu in topology.cpus() {
+            cpu_of_node[usize::from(topology.node_of(cpu))] = cpu;
         }
+        let parts = topology.cpus().map(|cpu| Parts {
+            core: topology.core_of(cpu),
+            llc: topology.llc_of(cpu),
+            node: topology.node_of(cpu),
+            package: topology.package_of(cpu),
+        });
+        let latency = machine.caches.llc.latency;
         Prices {
-            llc_distance: llc_distances(&machine),
-            llc_count,
+            parts: parts.collect(),
+            llcs_at: llcs_by_distance(&machine),
             cpu_of_node,
+            dirty: by_home(&machine, dirty_price),
+            clean: by_home(&machine, clean_price),
+            shared_read: machine.transfers.map(shared_read_price),
+            llc_hit: Price {
+                latency,
+                occupancy: SHARED_READ_OCCUPANCY.min(latency),
+            },
             machine,
         }
     }
@@ -53,118 +82,142 @@ impl Prices {
         &self.machine
     }
 
-    /// How far the last-level caches `a` and `b` are apart; `Llc` when they are the same.
-    pub fn llc_distance(&self, a: u16, b: u16) -> Distance {
-        self.llc_distance[usize::from(a) * self.llc_count + usize::from(b)]
+    /// The parts of the machine that `cpu` belongs to.
+    #[inline]
+    pub(crate) fn parts(&self, cpu: CpuId) -> Parts {
+        self.parts[cpu.index()]
+    }
+
+    /// The distances between the last-level cache `own` and those in the set `llcs`.
+    #[inline]
+    pub(crate) fn distances(&self, own: u16, llcs: u64) -> Distances {
+        let mut found = 0;
+        for (distance, at_distance) in self.llcs_at[usize::from(own)].iter().enumerate() {
+            found |= u8::from(llcs & at_distance != 0) << distance;
+        }
+        Distances(found)
     }
 
     /// A line modified in the cache of `owner`, fetched by `cpu`; `home` is the line's NUMA node.
+    #[inline]
     pub fn dirty(&self, cpu: CpuId, owner: CpuId, home: u16) -> Price {
         let distance = self.machine.topology.distance(cpu, owner);
-        let transfer = self.transfer(distance, cpu, owner, home);
-        Price {
-            latency: transfer.dirty,
-            occupancy: transfer.occupancy,
-        }
+        self.dirty[usize::from(self.is_away(cpu, owner, home))][distance.index()]
     }
 
     /// A clean line held exclusively by `owner`, fetched by `cpu`.
+    #[inline]
     pub fn clean(&self, cpu: CpuId, owner: CpuId, home: u16) -> Price {
         let distance = self.machine.topology.distance(cpu, owner);
-        let transfer = self.transfer(distance, cpu, owner, home);
-        Price {
-            latency: transfer.clean,
-            occupancy: transfer.occupancy.min(transfer.clean),
-        }
+        self.clean[usize::from(self.is_away(cpu, owner, home))][distance.index()]
     }
 
     /// A copy in a cache at `distance`, read while the line stays shared.
+    #[inline]
     pub fn shared_read(&self, distance: Distance) -> Price {
-        let latency = self.machine.transfers[distance.index()].clean;
-        Price {
-            latency,
-            occupancy: SHARED_READ_OCCUPANCY.min(latency),
-        }
+        self.shared_read[distance.index()]
     }
 
     /// The last-level cache next to the CPU.
+    #[inline]
     pub fn llc_hit(&self) -> Price {
-        let latency = self.machine.caches.llc.latency;
-        Price {
-            latency,
-            occupancy: SHARED_READ_OCCUPANCY.min(latency),
-        }
+        self.llc_hit
     }
 
     /// Invalidation of copies, the farthest at `distance`: the writer waits for its answer.
+    #[inline]
     pub fn invalidate(&self, distance: Distance) -> Price {
-        let transfer = self.machine.transfers[distance.index()];
-        Price {
-            latency: transfer.clean,
-            occupancy: transfer.occupancy.min(transfer.clean),
-        }
+        self.clean[0][distance.index()]
     }
 
     /// Memory of the NUMA node `home`, and whether that is the CPU's own node.
     pub fn dram(&self, cpu: CpuId, home: u16) -> (Price, bool) {
         let topology = &self.machine.topology;
         let dram = &self.machine.dram;
-        if topology.node_of(cpu) == home {
-            return (
-                Price {
-                    latency: dram.local,
-                    occupancy: SHARED_READ_OCCUPANCY,
-                },
-                true,
-            );
-        }
+        let local = topology.node_of(cpu) == home;
         let latency = match topology.distance(cpu, self.cpu_of_node[usize::from(home)]) {
+            _ if local => dram.local,
             Distance::FarRemote => dram.far_remote,
             Distance::Remote => dram.remote,
             _ => dram.package,
         };
-        (
-            Price {
-                latency,
-                occupancy: SHARED_READ_OCCUPANCY,
-            },
-            false,
-        )
+        let occupancy = SHARED_READ_OCCUPANCY;
+        (Price { latency, occupancy }, local)
     }
 
-    /// The transfer between `cpu` and `owner`, with the rule that a home in a third package costs
-    /// its own price.
-    fn transfer(&self, distance: Distance, cpu: CpuId, owner: CpuId, home: u16) -> Transfer {
-        if distance <= Distance::Llc {
-            return self.machine.transfers[distance.index()];
-        }
-        let topology = &self.machine.topology;
-        let home_package = topology.package_of_node(home);
-        let away =
-            home_package != topology.package_of(cpu) && home_package != topology.package_of(owner);
-        let table = if away {
-            &self.machine.transfers_away_from_home
-        } else {
-            &self.machine.transfers
-        };
-        table[distance.index()]
+    /// Whether the home is in a third package, which has its own price.
+    #[inline]
+    fn is_away(&self, cpu: CpuId, owner: CpuId, home: u16) -> bool {
+        let home = self.machine.topology.package_of_node(home);
+        (home != self.parts(cpu).package) & (home != self.parts(owner).package)
     }
 }
 
-fn llc_distances(machine: &Machine) -> Vec<Distance> {
+/// A set of distances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Distances(u8);
+
+impl Distances {
+    #[inline]
+    pub(crate) fn nearest(self) -> Option<Distance> {
+        Distance::ALL.get(self.0.trailing_zeros() as usize).copied()
+    }
+
+    #[inline]
+    pub(crate) fn farthest(self) -> Option<Distance> {
+        let index = self.0.checked_ilog2()?;
+        Distance::ALL.get(index as usize).copied()
+    }
+}
+
+fn dirty_price(transfer: Transfer) -> Price {
+    Price {
+        latency: transfer.dirty,
+        occupancy: transfer.occupancy,
+    }
+}
+
+fn clean_price(transfer: Transfer) -> Price {
+    Price {
+        latency: transfer.clean,
+        occupancy: transfer.occupancy.min(transfer.clean),
+    }
+}
+
+fn shared_read_price(transfer: Transfer) -> Price {
+    Price {
+        latency: transfer.clean,
+        occupancy: SHARED_READ_OCCUPANCY.min(transfer.clean),
+    }
+}
+
+/// Prices by whether the home is in a third package, and by distance. Within a last-level cache the
+/// home is not asked.
+fn by_home(machine: &Machine, price: fn(Transfer) -> Price) -> [[Price; Distance::COUNT]; 2] {
+    let near = machine.transfers;
+    let mut away = machine.transfers_away_from_home;
+    let inside = Distance::Llc.index() + 1;
+    away[..inside].copy_from_slice(&near[..inside]);
+    [near.map(price), away.map(price)]
+}
+
+fn llcs_by_distance(machine: &Machine) -> Vec<[u64; Distance::COUNT]> {
     let topology = &machine.topology;
-    let count = topology.llc_count();
-    let mut representative = vec![CpuId(0); count];
+    let mut representative = vec![CpuId(0); topology.llc_count()];
     for cpu in topology.cpus() {
         representative[usize::from(topology.llc_of(cpu))] = cpu;
     }
-    let mut distances = vec![Distance::Llc; count * count];
-    for a in 0..count {
-        for b in 0..count {
-            if a != b {
-                distances[a * count + b] = topology.distance(representative[a], representative[b]);
-            }
+    let of_llc = |a: &CpuId| {
+        let mut at = [0; Distance::COUNT];
+        for (llc, b) in representative.iter().enumerate() {
+            let distance = if a == b {
+                Distance::Llc
+            } else {
+                topology.distance(*a, *b)
+            };
+            at[distance.index()] |= 1 << llc;
         }
-    }
-    distances
+        at
+    };
+    representative.iter().map(of_llc).collect()
 }

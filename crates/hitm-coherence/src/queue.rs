@@ -9,8 +9,7 @@
 //! 23.7 ns, though a transfer between sockets takes three times as long as one inside; with first
 //! come, first served every second transfer would cross.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 
 use hitm_base::{CpuId, Cycles};
 
@@ -29,44 +28,37 @@ pub struct Request {
     pub ticket: u64,
 }
 
-/// A waiter in the order in which its last-level cache's waiters are served: by arrival, then by
-/// ticket, then as they came.
-#[derive(Debug, Clone)]
-struct Waiter {
-    order: (Cycles, u64, u64),
-    request: Request,
-}
-
-impl PartialEq for Waiter {
-    fn eq(&self, other: &Waiter) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Waiter {}
-
-impl PartialOrd for Waiter {
-    fn partial_cmp(&self, other: &Waiter) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiter {
-    fn cmp(&self, other: &Waiter) -> std::cmp::Ordering {
-        self.order.cmp(&other.order)
-    }
-}
-
-/// The waiters under one last-level cache.
+/// The waiters under one last-level cache, in the order in which they are served: by arrival, then
+/// by ticket, then as they came. Requests come nearly in that order, so that a new one belongs at
+/// the back or close to it.
 #[derive(Debug, Clone)]
 struct Group {
     llc: u16,
-    waiters: BinaryHeap<Reverse<Waiter>>,
+    waiters: VecDeque<Request>,
+}
+
+impl Request {
+    #[inline]
+    fn order(&self) -> (Cycles, u64) {
+        (self.arrived, self.ticket)
+    }
 }
 
 impl Group {
-    fn first(&self) -> Option<(Cycles, u64, u64)> {
-        self.waiters.peek().map(|Reverse(waiter)| waiter.order)
+    #[inline]
+    fn first(&self) -> Option<(Cycles, u64)> {
+        self.waiters.front().map(Request::order)
+    }
+
+    #[inline]
+    fn push(&mut self, request: Request) {
+        let is_later = |waiter: &Request| waiter.order() > request.order();
+        if self.waiters.back().is_some_and(is_later) {
+            let place = self.waiters.partition_point(|waiter| !is_later(waiter));
+            self.waiters.insert(place, request);
+        } else {
+            self.waiters.push_back(request);
+        }
     }
 }
 
@@ -77,7 +69,6 @@ pub struct LineQueue {
     groups: Vec<Group>,
     /// When the first of all waiters arrived; `Cycles::MAX` when nobody waits.
     first_arrival: Cycles,
-    pushed_count: u64,
     /// Waiters that arrived later than this do not belong to the current visit.
     visit_began: Cycles,
 }
@@ -87,7 +78,6 @@ impl Default for LineQueue {
         LineQueue {
             groups: Vec::new(),
             first_arrival: Cycles::MAX,
-            pushed_count: 0,
             visit_began: Cycles::ZERO,
         }
     }
@@ -96,20 +86,16 @@ impl Default for LineQueue {
 impl LineQueue {
     /// Adds a waiter whose CPU is under the last-level cache `llc`.
     pub fn push(&mut self, request: Request, llc: u16) {
-        let order = (request.arrived, request.ticket, self.pushed_count);
-        self.pushed_count += 1;
         self.first_arrival = self.first_arrival.min(request.arrived);
         let known = self.groups.iter().position(|group| group.llc == llc);
         let index = known.unwrap_or_else(|| {
             self.groups.push(Group {
                 llc,
-                waiters: BinaryHeap::new(),
+                waiters: VecDeque::new(),
             });
             self.groups.len() - 1
         });
-        self.groups[index]
-            .waiters
-            .push(Reverse(Waiter { order, request }));
+        self.groups[index].push(request);
     }
 
     /// Whether nobody waits.
@@ -140,14 +126,15 @@ impl LineQueue {
                 .min_by_key(|group| group.first())
                 .expect("a line is served only when somebody waits for it")
         };
-        let Reverse(waiter) = group.waiters.pop().expect("the group has a first waiter");
+        let waiter = group.waiters.pop_front();
+        let waiter = waiter.expect("the group has a first waiter");
         assert!(
-            waiter.request.arrived <= now,
+            waiter.arrived <= now,
             "a request is served after it has arrived"
         );
         let arrivals = self.groups.iter().filter_map(|group| group.first());
         self.first_arrival = arrivals.map(|(at, ..)| at).min().unwrap_or(Cycles::MAX);
-        waiter.request
+        waiter
     }
 }
 
