@@ -7,6 +7,8 @@
 use hitm_base::LineAddr;
 use hitm_base::machine::CacheShape;
 
+use crate::prefetch::prefetch;
+
 /// Tags of some caches of one shape, set-associative with least-recently-used replacement.
 ///
 /// A tag is the caller's number for a line. The sets that may hold it come from its address, by
@@ -65,6 +67,13 @@ impl TagArrays {
             }
         }
         Entered::Instead(displaced - 1)
+    }
+
+    /// Brings a set into the host's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, cache: usize, set: u32) {
+        let index = cache * self.set_count as usize + set as usize;
+        prefetch(&self.tags, index * self.ways);
     }
 
     #[inline]

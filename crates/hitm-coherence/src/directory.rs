@@ -19,6 +19,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::cache::{Entered, TagArrays};
+use crate::prefetch::prefetch;
 use crate::price::{Parts, Price, Prices};
 use crate::queue::{LineQueue, Request};
 
@@ -189,6 +190,16 @@ impl Directory {
     /// The addresses of all lines, in order of their ids.
     pub fn addrs(&self) -> impl Iterator<Item = LineAddr> + '_ {
         self.backgrounds.iter().map(|line| line.addr)
+    }
+
+    /// Brings what a request of `cpu` to the line will look at into the host's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, cpu: CpuId, line: LineId) {
+        let core = self.core(cpu);
+        let [l1_set, l2_set] = self.lines[line.index()].sets;
+        self.l1.prefetch(core, l1_set);
+        self.l2.prefetch(core, l2_set);
+        prefetch(&self.sharers, line.index() * self.words);
     }
 
     /// Answers from the core's own caches if they hold a copy that suffices.

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, ThreadId};
 
+use crate::prefetch::prefetch;
+
 use super::counts::Counts;
 use super::{LatencyHistogram, LatencySum, LineStats, RowKey, RowStats, saturating_product};
 
@@ -111,6 +113,48 @@ impl RowTable {
         }
     }
 
+    /// First step towards the row of an access: its hash, with which the others go on.
+    ///
+    /// The steps do what [`RowTable::row`] does. Between them the caller does something else, and the
+    /// host's memory gets ready what the next one needs.
+    #[inline]
+    pub(crate) fn prepare(&self, access: &Access) -> u64 {
+        let hash = Identity::of(access).hash();
+        prefetch(
+            &self.index,
+            hash as usize & self.index.len().wrapping_sub(1),
+        );
+        hash
+    }
+
+    /// Second step: which row it probably is.
+    #[inline]
+    pub(crate) fn guess(&self, hash: u64) -> RowId {
+        // 0 for a free slot turns into a row that no table has.
+        let row = RowId((self.likely_slot(hash) as u32).wrapping_sub(1));
+        prefetch(&self.heads, row.0 as usize);
+        prefetch(&self.counts, row.0 as usize);
+        row
+    }
+
+    /// Third step: the row. A new one belongs to the line that `line_of` names.
+    #[inline]
+    pub(crate) fn confirm(
+        &mut self,
+        access: &Access,
+        (hash, guess): (u64, RowId),
+        line_of: impl FnOnce() -> usize,
+    ) -> RowId {
+        let identity = Identity::of(access);
+        match self.heads.get(guess.0 as usize) {
+            Some(head) if head.identity == identity => guess,
+            _ => match self.find(identity, hash) {
+                Some(row) => row,
+                None => self.insert(identity, hash, line_of()),
+            },
+        }
+    }
+
     /// The line that a row belongs to.
     #[inline]
     pub(crate) fn line(&self, row: RowId) -> usize {
@@ -138,6 +182,16 @@ impl RowTable {
         if source > DataSource::L2 && head.identity.op() != AccessOp::Store {
             self.histograms[head.line as usize].record(latency.0);
         }
+    }
+
+    /// The slot of the row with this hash, unless it lies more than one slot from its place.
+    #[inline]
+    fn likely_slot(&self, hash: u64) -> u64 {
+        let mask = self.index.len().wrapping_sub(1);
+        let at = |index: usize| self.index.get(index & mask).copied().unwrap_or(0);
+        let [first, second] = [at(hash as usize), at(hash as usize + 1)];
+        // A choice of values, not of ways through the program: nothing to mispredict.
+        std::hint::select_unpredictable(first >> 32 == hash >> 32, first, second)
     }
 
     #[inline]
