@@ -1,10 +1,13 @@
 //! What the fuzz targets share: records made from bytes, and files made from records.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use hitm_base::{Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
+use hitm_base::{
+    Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
+};
 use hitm_trace::{
-    BlockEncoder, Counter, EncodeError, End, EndReason, Header, HeapObject, Mapping, Record,
-    Region, RegionKind, ThreadExit, ThreadPlaced, ThreadStart, Totals, TraceWriter, Visitor,
+    Adoption, BlockEncoder, Counter, EncodeError, End, EndReason, Header, HeapObject, Mapping,
+    Record, Region, RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals,
+    TraceWriter, Turn, Visitor, Waker, Work,
 };
 
 /// Bytes in a block of the files made here: small, so that a short input fills several.
@@ -184,7 +187,64 @@ fn record(bytes: &mut Unstructured<'_>) -> Result<Record> {
         5 => region(bytes)?,
         6 => counters(bytes)?,
         7 => end(bytes)?,
+        8 => Record::Work(work(bytes)?),
+        9 => Record::Turn(turn(bytes)?),
         _ => access(bytes)?,
+    })
+}
+
+fn stretch(bytes: &mut Unstructured<'_>) -> Result<Stretch> {
+    Ok(Stretch {
+        insns: number(bytes)?,
+        stores: number(bytes)?,
+    })
+}
+
+fn work(bytes: &mut Unstructured<'_>) -> Result<Work> {
+    let thread = thread(bytes)?;
+    let adoption_count = bytes.int_in_range(0..=3)?;
+    let adoption = |bytes: &mut Unstructured<'_>| {
+        Ok(Adoption {
+            line: LineAddr(number(bytes)?),
+            owner: self::thread(bytes)?,
+            is_written: bool::arbitrary(bytes)?,
+        })
+    };
+    let adoptions: Result<_> = (0..adoption_count).map(|_| adoption(bytes)).collect();
+    let step_count = bytes.int_in_range(0..=20)?;
+    let step = |bytes: &mut Unstructured<'_>| {
+        Ok(Step {
+            since: stretch(bytes)?,
+            is_fence: bool::arbitrary(bytes)?,
+        })
+    };
+    let steps: Result<_> = (0..step_count).map(|_| step(bytes)).collect();
+    Ok(Work {
+        thread,
+        adoptions: adoptions?,
+        steps: steps?,
+        ahead: stretch(bytes)?,
+    })
+}
+
+fn turn(bytes: &mut Unstructured<'_>) -> Result<Turn> {
+    Ok(match bytes.int_in_range(0..=3u8)? {
+        0 => Turn::Left {
+            thread: thread(bytes)?,
+        },
+        1 => Turn::Returned {
+            thread: thread(bytes)?,
+            waker: None,
+        },
+        2 => Turn::Returned {
+            thread: thread(bytes)?,
+            waker: Some(Waker {
+                thread: thread(bytes)?,
+                insn: number(bytes)?,
+                delay: i64::arbitrary(bytes)?,
+            }),
+        },
+        _ => Turn::Priced,
     })
 }
 

@@ -40,6 +40,8 @@ pub struct PendingStore {
     pub line: LineId,
     /// Where in the program: older loads must complete first.
     pub position: Position,
+    /// The store's number among the thread's accesses, in program order.
+    pub ordinal: u64,
     /// When the last of the older loads that have retired meanwhile completed.
     pub older_loads_done: Cycles,
     /// Cycles that the thread lost because the buffer was full with this store at its head.
@@ -150,6 +152,8 @@ pub struct PendingLoad {
     pub line: LineId,
     /// Program position.
     pub insn: u64,
+    /// The load's number among the thread's accesses, in program order.
+    pub ordinal: u64,
     /// Where its data comes from and when it is there; unknown while the request is queued.
     pub grant: Option<Grant>,
     /// Whether it waits for the miss of an older load to the same line.

@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use hitm_base::{Clock, CpuId, Cycles, Nanos, ThreadId};
 use hitm_trace::{
-    Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadPlaced, ThreadStart,
+    Adoption, Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadPlaced,
+    ThreadStart, Turn, Waker,
 };
-use hitm_weave::{Slot, Weave};
+use hitm_weave::{Slot, Weave, WorkLog};
 
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
@@ -28,6 +29,7 @@ use crate::mappings;
 use crate::output::Output;
 use crate::parker::{Parker, host_nanos};
 use crate::vcpu::Vcpu;
+use crate::wakes::{Wake, Wakes};
 
 /// How a barrier holds threads together.
 #[derive(Debug, Clone)]
@@ -56,6 +58,7 @@ struct Member {
     state: State,
     /// What the thread's own counts were when it was here last.
     accesses: u64,
+    log: WorkLog,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,7 @@ struct Inner {
     /// Threads that a futex wake has made runnable and that have not come back yet. May fall
     /// below zero when a sleeper is faster than its waker's return.
     awaited_wakes: i64,
+    wakes: Wakes,
     /// CPUs in the order in which threads get them.
     cpu_order: Vec<CpuId>,
     /// Tops of the stacks of threads that have not run yet, by tid.
@@ -131,6 +135,7 @@ impl Barrier {
                 present_count: 0,
                 parked: Vec::new(),
                 awaited_wakes: 0,
+                wakes: Wakes::default(),
                 cpu_order: config.cpu_order,
                 stacks: BTreeMap::new(),
                 counters: Counters::default(),
@@ -182,6 +187,7 @@ impl Barrier {
             tid,
             state: State::Running,
             accesses: 0,
+            log: WorkLog::default(),
         });
         inner.present_count += 1;
         inner.record_start(slot, name);
@@ -245,6 +251,9 @@ impl Barrier {
         let mut inner = self.lock();
         inner.take_in(vcpu, self.heap);
         inner.weave.leave(vcpu.slot);
+        inner.record_turn(Turn::Left {
+            thread: ThreadId(vcpu.slot.0 as u32),
+        });
         inner.members[vcpu.slot.0].state = State::Away;
         inner.present_count -= 1;
         if inner.present_count == 0 && self.idle_time_passes {
@@ -255,14 +264,16 @@ impl Barrier {
         }
     }
 
-    /// The thread is back from a system call. `was_woken`: from a futex wait that a wake ended.
-    pub(crate) fn rejoin(&self, vcpu: &mut Vcpu, was_woken: bool) {
+    /// The thread is back from a system call. `woken_at`: from a wait at that futex, which a wake
+    /// ended.
+    pub(crate) fn rejoin(&self, vcpu: &mut Vcpu, woken_at: Option<u64>) {
         let mut inner = self.lock();
-        if was_woken {
+        if woken_at.is_some() {
             inner.awaited_wakes -= 1;
         }
         self.end_idle_time(&mut inner);
         inner.weave.join(vcpu.slot);
+        inner.record_return(vcpu.slot, woken_at);
         inner.members[vcpu.slot.0].state = State::Running;
         inner.present_count += 1;
         vcpu.limit = vcpu.insns + inner.weave.budget(vcpu.slot, self.window);
@@ -272,8 +283,18 @@ impl Barrier {
     pub(crate) fn rejoin_if_away(&self, vcpu: &mut Vcpu) {
         let is_away = self.lock().members[vcpu.slot.0].state == State::Away;
         if is_away {
-            self.rejoin(vcpu, false);
+            self.rejoin(vcpu, None);
         }
+    }
+
+    /// The thread is about to wake those that wait at `futex`.
+    pub(crate) fn wakes_at(&self, vcpu: &Vcpu, futex: u64) {
+        self.lock().wakes.asked(futex, vcpu.wake());
+    }
+
+    /// The thread is at its end.
+    pub(crate) fn ends(&self, vcpu: &Vcpu) {
+        self.lock().wakes.ended(vcpu.wake());
     }
 
     /// A futex wake made `count` threads runnable.
@@ -328,6 +349,7 @@ impl Barrier {
         let idle = self.clock.cycles(Nanos(self.idle_nanos() as f64));
         if idle > Cycles::ZERO {
             inner.weave.pass(idle);
+            inner.record_turn(Turn::Passed { span: idle });
             self.now.store(inner.weave.now().0, Ordering::Relaxed);
         }
         self.idle_since_nanos.store(0, Ordering::Relaxed);
@@ -405,14 +427,30 @@ impl Inner {
             vcpu.events.clear();
             return;
         }
+        let mut adoptions = Vec::with_capacity(vcpu.adoptions.len());
         for adoption in vcpu.adoptions.drain(..) {
-            let owner = Slot(adoption.owner.first_thread() as usize);
-            self.weave.adopt(adoption.line, owner, adoption.written);
-            for object in heap.objects_on(adoption.line) {
+            let owner = adoption.owner.first_thread();
+            let is_written = adoption.written;
+            let line = adoption.line;
+            self.weave.adopt(line, Slot(owner as usize), is_written);
+            for object in heap.objects_on(line) {
                 self.output.record(&Record::HeapObject(object));
             }
+            adoptions.push(Adoption {
+                line,
+                owner: ThreadId(owner),
+                is_written,
+            });
         }
         self.weave.push(vcpu.slot, &vcpu.events, vcpu.position());
+        let thread = ThreadId(vcpu.slot.0 as u32);
+        let output = &mut self.output;
+        self.members[vcpu.slot.0].log.note(
+            thread,
+            &adoptions,
+            (&vcpu.events, vcpu.position()),
+            &mut |work| output.record(&Record::Work(work)),
+        );
         vcpu.events.clear();
         self.members[vcpu.slot.0].accesses = vcpu.accesses;
         self.counters.out_of_range += std::mem::take(&mut vcpu.out_of_range);
@@ -432,6 +470,27 @@ impl Inner {
             name,
         };
         self.output.record(&Record::ThreadStart(start));
+    }
+
+    fn record_turn(&mut self, turn: Turn) {
+        if !self.finished {
+            self.output.record(&Record::Turn(turn));
+        }
+    }
+
+    /// Tells that a thread is back, and who woke it.
+    fn record_return(&mut self, slot: Slot, woken_at: Option<u64>) {
+        let wake = woken_at.and_then(|futex| self.wakes.of(futex));
+        let waker = wake.map(|wake| {
+            let woke_at = self.weave.time_of(wake.slot, wake.insn);
+            Waker {
+                thread: ThreadId(wake.slot.0 as u32),
+                insn: wake.insn,
+                delay: self.weave.clock(slot).0.wrapping_sub(woke_at.0) as i64,
+            }
+        });
+        let thread = ThreadId(slot.0 as u32);
+        self.record_turn(Turn::Returned { thread, waker });
     }
 
     fn record_stack(&mut self, thread: ThreadId, top: u64) {
@@ -461,6 +520,7 @@ impl Inner {
     }
 
     fn weave_all(&mut self) {
+        self.record_turn(Turn::Priced);
         let output = &mut self.output;
         self.weave
             .advance(&mut |access, outcome| output.access(access, outcome));

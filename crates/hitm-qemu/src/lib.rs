@@ -27,6 +27,7 @@ mod parker;
 mod recorder;
 mod system;
 mod vcpu;
+mod wakes;
 
 pub use api::QemuInfo;
 pub use recorder::install;

@@ -5,16 +5,12 @@ use std::time::Duration;
 use hitm_base::{Access, AccessOp, Cycles, LineAddr, Outcome, ThreadId};
 use hitm_trace::ring::{Producer, PushError};
 use hitm_trace::{Counter, End, EndReason, Record, ThreadExit, Totals};
+use hitm_weave::REPRIVATISE_RUN;
 
 use crate::first_touch::{FirstTouch, Tag};
 
 /// How long the recorder sleeps while the ring is full.
 const RING_FULL_WAIT: Duration = Duration::from_micros(100);
-
-/// Accesses in a row by one thread after which a shared line is that thread's alone again. Large
-/// enough that a lock taken by turns stays shared, small against what a private line costs when
-/// every access is recorded.
-const REPRIVATISE_RUN: u32 = 256;
 
 /// Lines whose runs are watched at a time; a power of two.
 const WATCHED_LINES: usize = 4096;

@@ -214,9 +214,12 @@ impl Recorder {
         let kind = self.numbers.classify(number, args[1]);
         vcpu.syscall = Some(InSyscall { kind, args });
         match kind {
-            Syscall::MayBlock | Syscall::FutexWait | Syscall::ThreadExit => {
-                self.barrier.leave(vcpu)
+            Syscall::MayBlock | Syscall::FutexWait => self.barrier.leave(vcpu),
+            Syscall::ThreadExit => {
+                self.barrier.ends(vcpu);
+                self.barrier.leave(vcpu);
             }
+            Syscall::FutexWake => self.barrier.wakes_at(vcpu, args[0]),
             Syscall::ProcessExit => {
                 let status = args[0] as i32 & 0xff;
                 self.barrier
@@ -235,7 +238,7 @@ impl Recorder {
             }
             Syscall::HeapNote => self.heap_note(vcpu, &args),
             Syscall::Prctl => {}
-            Syscall::Short | Syscall::FutexWake | Syscall::Clone | Syscall::Mmap => {}
+            Syscall::Short | Syscall::Clone | Syscall::Mmap => {}
         }
     }
 
@@ -244,8 +247,8 @@ impl Recorder {
             return;
         };
         match kind {
-            Syscall::MayBlock => self.barrier.rejoin(vcpu, false),
-            Syscall::FutexWait => self.barrier.rejoin(vcpu, result == 0),
+            Syscall::MayBlock => self.barrier.rejoin(vcpu, None),
+            Syscall::FutexWait => self.barrier.rejoin(vcpu, (result == 0).then_some(args[0])),
             Syscall::FutexWake if result > 0 => self.barrier.expect_woken(result),
             Syscall::Clone if std::process::id() != self.pid => self.barrier.abandon(),
             Syscall::Clone if result > 0 && args[0] & CLONE_VM == 0 => {

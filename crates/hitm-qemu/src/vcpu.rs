@@ -5,6 +5,7 @@ use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr};
 use hitm_weave::{Position, Slot, ThreadEvent};
 
 use crate::first_touch::{FirstTouch, Tag, Touch};
+use crate::wakes::Wake;
 
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
 const EVENTS_MAX: usize = 1 << 16;
@@ -152,6 +153,14 @@ impl Vcpu {
         Position {
             insn: self.insns,
             stores: self.stores,
+        }
+    }
+
+    /// A wake that the thread asks for now.
+    pub(crate) fn wake(&self) -> Wake {
+        Wake {
+            slot: self.slot,
+            insn: self.insns,
         }
     }
 

@@ -20,6 +20,7 @@ mod block;
 mod chunk;
 mod header;
 mod index;
+mod program;
 mod reader;
 mod record;
 pub mod ring;
@@ -34,6 +35,7 @@ pub use block::{
 pub use chunk::{CHUNK_HEADER_LEN, ChunkDecoder, DecodedBlock, RawChunk, decode_chunk};
 pub use header::{Header, HeaderError, MAGIC, VERSION, Version};
 pub use index::{Index, IndexEntry, read_index};
+pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::{
     Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, ThreadExit,

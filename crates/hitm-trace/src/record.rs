@@ -2,6 +2,8 @@
 
 use hitm_base::{Access, CodeAddr, CpuId, Cycles, Outcome, ThreadId};
 
+use crate::program::{Turn, Work};
+
 /// One entry of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
@@ -27,6 +29,10 @@ pub enum Record {
     Region(Region),
     /// Numbers about the recording itself: what was filtered, dropped or not recorded.
     Counters(Vec<Counter>),
+    /// What a thread did between its stored accesses.
+    Work(Work),
+    /// A change in who runs.
+    Turn(Turn),
     /// The recording ended cleanly: the last record of a complete file.
     End(End),
 }
@@ -42,6 +48,7 @@ impl Record {
             Record::HeapObject(object) => Some(object.time),
             Record::End(end) => Some(end.time),
             Record::Mapping(_) | Record::Region(_) | Record::Counters(_) => None,
+            Record::Work(_) | Record::Turn(_) => None,
         }
     }
 }

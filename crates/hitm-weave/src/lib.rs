@@ -6,11 +6,17 @@
 //! thread did and asks which may go on.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod filter;
+mod log;
+mod order;
 mod placement;
+pub mod replay;
 mod thread;
 mod weave;
 
+pub use filter::REPRIVATISE_RUN;
 pub use hitm_coherence::core::Position;
+pub use log::WorkLog;
 pub use placement::{Placement, PlacementError};
 pub use thread::{ThreadEvent, ThreadTotals};
 pub use weave::{Slot, Weave};

@@ -7,6 +7,8 @@ use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, Machine, Outcome, Thr
 use hitm_coherence::core::{Head, LoadWindow, PendingLoad, Position, StoreBuffer};
 use hitm_coherence::directory::{Grant, LineId};
 
+use crate::order::ProgramOrder;
+
 /// One access as the recorder sees it: a position in the thread's program, no time yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadEvent {
@@ -100,6 +102,9 @@ pub(crate) struct Thread {
     pub(crate) loads: LoadWindow,
     pub(crate) stores: StoreBuffer,
     pub(crate) totals: ThreadTotals,
+    /// Accesses woven in so far: the number of the next one.
+    issued: u64,
+    order: ProgramOrder,
     /// What waiting has added to the clock.
     delay: Cycles,
     cpi_milli: u64,
@@ -119,6 +124,8 @@ impl Thread {
             loads: LoadWindow::new(core.load_window_insns.into(), core.fill_buffers.into()),
             stores: StoreBuffer::new(core.store_buffer_entries.into()),
             totals: ThreadTotals::default(),
+            issued: 0,
+            order: ProgramOrder::default(),
             delay: Cycles::ZERO,
             cpi_milli: core.cpi_milli.into(),
         }
@@ -212,7 +219,13 @@ impl Thread {
             insn: event.insn,
             stores: event.stores + is_store,
         };
+        self.issued += u64::from(event.op != AccessOp::Fence);
         Some(event)
+    }
+
+    /// The number of the next event among the thread's accesses.
+    pub(crate) fn next_ordinal(&self) -> u64 {
+        self.issued
     }
 
     /// Retires loads, oldest first, so that the instruction at `insn` can issue; waits that this
@@ -257,7 +270,7 @@ impl Thread {
             queued: grant.queued,
             stall: wait,
         };
-        self.emit(&load.access, &outcome, sink);
+        self.emit(load.ordinal, (&load.access, &outcome), sink);
     }
 
     /// Adds a load that waits for a line.
@@ -273,16 +286,18 @@ impl Thread {
             access,
             line,
             insn,
+            ordinal: self.issued,
             grant,
             merged,
         });
     }
 
-    /// Hands a finished access to the sink and adds it to the sums.
+    /// Adds a finished access to the sums and hands it to the sink when those before it in the
+    /// program have been.
     pub(crate) fn emit(
         &mut self,
-        access: &Access,
-        outcome: &Outcome,
+        ordinal: u64,
+        (access, outcome): (&Access, &Outcome),
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         self.totals.accesses += 1;
@@ -290,7 +305,12 @@ impl Thread {
         if outcome.source.is_contention() {
             self.totals.contention_stall += outcome.stall;
         }
-        sink(access, outcome);
+        self.order.finished(ordinal, (access, outcome), sink);
+    }
+
+    /// Whether every access that was woven in has been handed to the sink.
+    pub(crate) fn is_all_out(&self) -> bool {
+        self.order.next() == self.issued
     }
 
     /// Charges the time up to `now` to the store at the head of the buffer, if the thread waits for

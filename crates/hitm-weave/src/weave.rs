@@ -95,9 +95,14 @@ impl Weave {
 
     /// The thread is back: its clock moves on to the present if it was behind.
     pub fn join(&mut self, slot: Slot) {
+        self.join_at(slot, Cycles::ZERO);
+    }
+
+    /// The thread is back: its clock moves on to the present, or to `earliest` if that is later.
+    pub fn join_at(&mut self, slot: Slot, earliest: Cycles) {
         let thread = &mut self.threads[slot.0];
         thread.present = true;
-        let behind = self.now.saturating_sub(thread.clock());
+        let behind = self.now.max(earliest).saturating_sub(thread.clock());
         if thread.events.is_empty() && thread.blocked.is_none() {
             thread.add_delay(behind);
         }
@@ -112,6 +117,12 @@ impl Weave {
     /// The virtual clock of a thread, at the end of what has been pushed.
     pub fn clock(&self, slot: Slot) -> Cycles {
         self.threads[slot.0].clock()
+    }
+
+    /// The virtual clock of a thread when it issues instruction `insn`, by what is known of its
+    /// waits so far.
+    pub fn time_of(&self, slot: Slot, insn: u64) -> Cycles {
+        self.threads[slot.0].time_of(insn)
     }
 
     /// How many more instructions the thread may run so that it stays within `window` of the
@@ -177,6 +188,7 @@ impl Weave {
                     .expect("no load is queued when no line has waiters");
                 thread.retire_oldest_load(Cycles::ZERO, grant, sink);
             }
+            assert!(thread.is_all_out(), "every access has an outcome");
         }
     }
 
@@ -309,14 +321,9 @@ impl Weave {
                 break;
             }
             thread.stores.pop();
-            thread.emit(
-                &store.access,
-                &Outcome {
-                    stall: store.stall,
-                    ..outcome
-                },
-                sink,
-            );
+            let stall = store.stall;
+            let outcome_of_store = Outcome { stall, ..outcome };
+            thread.emit(store.ordinal, (&store.access, &outcome_of_store), sink);
             outcome = unhindered(DataSource::L1, Cycles(1));
             committed += 1;
         }
@@ -364,11 +371,12 @@ impl Weave {
         let thread = &mut self.threads[slot.0];
         if thread.stores.forwards(access.addr, access.size) {
             let outcome = unhindered(DataSource::StoreBuffer, STORE_FORWARD_LATENCY);
-            thread.emit(&access, &outcome, sink);
+            thread.emit(thread.next_ordinal(), (&access, &outcome), sink);
         } else if let Some(grant) = fill_under_way(thread, line, now) {
             thread.push_load(access, (line, insn), grant, true);
         } else if let Some((source, latency)) = self.directory.hit(access.cpu, line, false) {
-            thread.emit(&access, &unhindered(source, latency), sink);
+            let outcome = unhindered(source, latency);
+            thread.emit(thread.next_ordinal(), (&access, &outcome), sink);
         } else if thread.loads.fill_buffers_full() {
             wait_for_oldest_load(thread, now, sink);
             return;
@@ -387,6 +395,7 @@ impl Weave {
             access,
             line,
             position,
+            ordinal: thread.next_ordinal(),
             older_loads_done: Cycles::ZERO,
             stall: Cycles::ZERO,
         });
@@ -433,6 +442,7 @@ impl Weave {
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         let thread = &mut self.threads[slot.0];
+        let ordinal = thread.next_ordinal();
         let event = thread
             .pop_event()
             .expect("a locked operation is the thread's next event");
@@ -445,7 +455,7 @@ impl Weave {
             queued: grant.queued,
             stall: wait,
         };
-        thread.emit(&access, &outcome, sink);
+        thread.emit(ordinal, (&access, &outcome), sink);
     }
 }
 

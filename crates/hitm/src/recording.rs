@@ -184,6 +184,7 @@ impl Recording {
             Record::HeapObject(object) => self.objects.add_heap(object),
             Record::Region(region) => self.objects.regions.push(region),
             Record::Access { .. } | Record::ThreadPlaced(_) => {}
+            Record::Work(_) | Record::Turn(_) => {}
         }
     }
 

@@ -4,13 +4,13 @@
 //! A later minor version may add kinds, which a reader passes over, and fields at the end of a kind,
 //! which a reader ignores.
 
-use hitm_base::{CodeAddr, CpuId, Cycles, ThreadId};
+use hitm_base::{CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
 
 use super::DecodeFault;
-use crate::wire::{Cursor, push_bytes, push_varint, unzigzag, zigzag};
+use crate::wire::{Cursor, delta, push_bytes, push_varint, undelta, unzigzag, zigzag};
 use crate::{
-    Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, ThreadExit,
-    ThreadPlaced, ThreadStart, Totals,
+    Adoption, Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, Steps,
+    Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker, Work,
 };
 
 /// Never written, so that a hole of zeros in a file is not taken for records.
@@ -23,10 +23,18 @@ const KIND_HEAP_OBJECT: u8 = 5;
 const KIND_REGION: u8 = 6;
 const KIND_COUNTERS: u8 = 7;
 const KIND_END: u8 = 8;
+const KIND_WORK: u8 = 9;
+const KIND_TURN: u8 = 10;
 
 const REGION_STACK: u8 = 0;
 const REGION_ANONYMOUS_MAP: u8 = 1;
 const REGION_BRK: u8 = 2;
+
+const TURN_LEFT: u8 = 0;
+const TURN_RETURNED: u8 = 1;
+const TURN_WOKEN: u8 = 2;
+const TURN_PRICED: u8 = 3;
+const TURN_PASSED: u8 = 4;
 
 const END_EXITED: u8 = 0;
 const END_SIGNALLED: u8 = 1;
@@ -98,6 +106,14 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             encode_end(end, out);
             KIND_END
         }
+        Record::Work(work) => {
+            encode_work(work, out);
+            KIND_WORK
+        }
+        Record::Turn(turn) => {
+            encode_turn(turn, out);
+            KIND_TURN
+        }
     }
 }
 
@@ -130,6 +146,47 @@ fn encode_end(end: &End, out: &mut Vec<u8>) {
     push_all(out, [totals.threads, totals.insns, totals.accesses]);
     push_all(out, [totals.stored_accesses, totals.stall.0]);
     push_varint(out, totals.contention_stall.0);
+}
+
+fn encode_work(work: &Work, out: &mut Vec<u8>) {
+    push_all(out, [work.thread.0.into(), work.adoptions.len() as u64]);
+    let mut last = 0;
+    for adoption in &work.adoptions {
+        let owner = u64::from(adoption.owner.0) << 1 | u64::from(adoption.is_written);
+        push_all(out, [delta(last, adoption.line.0), owner]);
+        last = adoption.line.0;
+    }
+    work.steps.encode(out);
+    push_all(out, [work.ahead.insns, work.ahead.stores]);
+}
+
+fn encode_turn(turn: &Turn, out: &mut Vec<u8>) {
+    match *turn {
+        Turn::Left { thread } => {
+            out.push(TURN_LEFT);
+            push_varint(out, thread.0.into());
+        }
+        Turn::Returned {
+            thread,
+            waker: None,
+        } => {
+            out.push(TURN_RETURNED);
+            push_varint(out, thread.0.into());
+        }
+        Turn::Returned {
+            thread,
+            waker: Some(waker),
+        } => {
+            out.push(TURN_WOKEN);
+            push_all(out, [thread.0.into(), waker.thread.0.into()]);
+            push_all(out, [waker.insn, zigzag(waker.delay)]);
+        }
+        Turn::Priced => out.push(TURN_PRICED),
+        Turn::Passed { span } => {
+            out.push(TURN_PASSED);
+            push_varint(out, span.0);
+        }
+    }
 }
 
 fn push_all<const N: usize>(out: &mut Vec<u8>, values: [u64; N]) {
@@ -198,6 +255,11 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
         }),
         KIND_COUNTERS => Record::Counters(counters(cursor)?),
         KIND_END => Record::End(end(cursor)?),
+        KIND_WORK => Record::Work(work(cursor)?),
+        KIND_TURN => match turn(cursor)? {
+            Some(turn) => Record::Turn(turn),
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     };
     Ok(Some(record))
@@ -234,6 +296,62 @@ fn region_kind(cursor: &mut Cursor<'_>) -> Result<RegionKind, DecodeFault> {
             found,
         }),
     }
+}
+
+fn work(cursor: &mut Cursor<'_>) -> Result<Work, DecodeFault> {
+    let thread = thread(cursor)?;
+    let adoption_count = cursor.count()?;
+    let mut last = 0;
+    let adoption = |_| {
+        last = undelta(last, cursor.varint()?);
+        let owner = cursor.varint()?;
+        let number = u32::try_from(owner >> 1).map_err(|_| DecodeFault::OutOfRange {
+            field: "thread",
+            found: owner >> 1,
+        })?;
+        Ok(Adoption {
+            line: LineAddr(last),
+            owner: ThreadId(number),
+            is_written: owner & 1 == 1,
+        })
+    };
+    let adoptions = (0..adoption_count).map(adoption).collect::<Result<_, _>>()?;
+    Ok(Work {
+        thread,
+        adoptions,
+        steps: Steps::decode(cursor)?,
+        ahead: Stretch {
+            insns: cursor.varint()?,
+            stores: cursor.varint()?,
+        },
+    })
+}
+
+/// `None` when a later version gave the record another meaning.
+fn turn(cursor: &mut Cursor<'_>) -> Result<Option<Turn>, DecodeFault> {
+    let turn = match cursor.byte()? {
+        TURN_LEFT => Turn::Left {
+            thread: thread(cursor)?,
+        },
+        TURN_RETURNED => Turn::Returned {
+            thread: thread(cursor)?,
+            waker: None,
+        },
+        TURN_WOKEN => Turn::Returned {
+            thread: thread(cursor)?,
+            waker: Some(Waker {
+                thread: thread(cursor)?,
+                insn: cursor.varint()?,
+                delay: unzigzag(cursor.varint()?),
+            }),
+        },
+        TURN_PRICED => Turn::Priced,
+        TURN_PASSED => Turn::Passed {
+            span: cycles(cursor)?,
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some(turn))
 }
 
 fn counters(cursor: &mut Cursor<'_>) -> Result<Vec<Counter>, DecodeFault> {

@@ -2,8 +2,12 @@
 
 use std::fmt::Write;
 
-use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
-use hitm_trace::{End, EndReason, Record, ThreadStart, Totals, TraceReader};
+use hitm_base::{
+    Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
+};
+use hitm_trace::{
+    Adoption, End, EndReason, Record, Step, Stretch, ThreadStart, Totals, TraceReader, Turn, Work,
+};
 
 use crate::samples::file;
 
@@ -36,6 +40,8 @@ fn records() -> Vec<Record> {
             time: Cycles(990),
             name: "packed".to_owned(),
         }),
+        Record::Work(work()),
+        Record::Turn(Turn::Priced),
         Record::Access { access, outcome },
         Record::Access {
             access: later,
@@ -54,6 +60,28 @@ fn records() -> Vec<Record> {
             },
         }),
     ]
+}
+
+/// What the example's thread does: a load, another two instructions later, and two more
+/// instructions, of which one stores.
+fn work() -> Work {
+    let step = |insns| Step {
+        since: Stretch { insns, stores: 0 },
+        is_fence: false,
+    };
+    Work {
+        thread: ThreadId(1),
+        adoptions: vec![Adoption {
+            line: LineAddr::of(0x5555_0048),
+            owner: ThreadId(0),
+            is_written: true,
+        }],
+        steps: [step(5), step(2)].into_iter().collect(),
+        ahead: Stretch {
+            insns: 2,
+            stores: 1,
+        },
+    }
 }
 
 fn hex_dump(bytes: &[u8]) -> String {

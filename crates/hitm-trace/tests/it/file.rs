@@ -204,8 +204,8 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[8] = 2,
         expect![[r#"
-        error: trace format 2.0, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
-        error: trace format 2.0, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+        error: trace format 2.1, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+        error: trace format 2.1, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
     "#]],
     );
     check_damage(

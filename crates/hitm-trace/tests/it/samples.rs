@@ -1,9 +1,12 @@
 //! Records to test with: any that can be, and some that a program could make.
 
-use hitm_base::{Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
+use hitm_base::{
+    Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
+};
 use hitm_trace::{
-    BlockEncoder, BlockMeta, Counter, EncodeError, End, EndReason, Header, HeapObject, Mapping,
-    Record, Region, RegionKind, ThreadExit, ThreadPlaced, ThreadStart, Totals, TraceWriter,
+    Adoption, BlockEncoder, BlockMeta, Counter, EncodeError, End, EndReason, Header, HeapObject,
+    Mapping, Record, Region, RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart,
+    Totals, TraceWriter, Turn, Waker, Work,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -119,9 +122,47 @@ fn thread_record() -> impl Strategy<Value = Record> {
     ]
 }
 
+fn stretch() -> impl Strategy<Value = Stretch> {
+    (number(), number()).prop_map(|(insns, stores)| Stretch { insns, stores })
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let adoption =
+        (number(), thread(), any::<bool>()).prop_map(|(line, owner, is_written)| Adoption {
+            line: LineAddr(line),
+            owner,
+            is_written,
+        });
+    let step = (stretch(), any::<bool>()).prop_map(|(since, is_fence)| Step { since, is_fence });
+    let parts = (thread(), vec(adoption, 0..4), vec(step, 0..20), stretch());
+    parts.prop_map(|(thread, adoptions, steps, ahead)| Work {
+        thread,
+        adoptions,
+        steps: steps.into_iter().collect(),
+        ahead,
+    })
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let waker = (thread(), number(), any::<i64>()).prop_map(|(thread, insn, delay)| Waker {
+        thread,
+        insn,
+        delay,
+    });
+    prop_oneof![
+        thread().prop_map(|thread| Turn::Left { thread }),
+        (thread(), prop::option::of(waker))
+            .prop_map(|(thread, waker)| Turn::Returned { thread, waker }),
+        Just(Turn::Priced),
+        cycles().prop_map(|span| Turn::Passed { span }),
+    ]
+}
+
 fn other() -> impl Strategy<Value = Record> {
     prop_oneof![
         thread_record(),
+        work().prop_map(Record::Work),
+        turn().prop_map(Record::Turn),
         (
             any::<[u64; 3]>(),
             ".{0,40}",

@@ -3,4 +3,5 @@
 mod core;
 mod counters;
 mod properties;
+mod replay;
 mod run;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::run::{Program, Run, machine};
 
-fn small_machine() -> Machine {
+pub(crate) fn small_machine() -> Machine {
     let mut machine = machine("icelake-2s");
     machine.core.store_buffer_entries = 4;
     machine.core.load_window_insns = 30;
@@ -15,7 +15,7 @@ fn small_machine() -> Machine {
 }
 
 /// Two threads of one core, another core, another package.
-const CPUS: [u16; 4] = [0, 64, 1, 32];
+pub(crate) const CPUS: [u16; 4] = [0, 64, 1, 32];
 
 fn program() -> impl Strategy<Value = Program> {
     let op = prop_oneof![
@@ -46,7 +46,7 @@ fn program() -> impl Strategy<Value = Program> {
     })
 }
 
-fn programs() -> impl Strategy<Value = Vec<Program>> {
+pub(crate) fn programs() -> impl Strategy<Value = Vec<Program>> {
     prop::collection::vec(program(), 1..=CPUS.len())
 }
 

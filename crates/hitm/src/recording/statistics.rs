@@ -29,7 +29,10 @@ impl Visitor for Decoded {
     }
 
     fn record(&mut self, record: Record) {
-        self.others.push(record);
+        // Those are for a replay; there are too many of them to keep.
+        if !matches!(record, Record::Work(_) | Record::Turn(_)) {
+            self.others.push(record);
+        }
     }
 }
 

@@ -1,0 +1,215 @@
+//! What each thread did between its stored accesses, and whose turn it was: what a replay needs to
+//! run a recording again with other prices.
+
+use hitm_base::{Cycles, LineAddr, ThreadId};
+
+use crate::DecodeFault;
+use crate::wire::{Cursor, push_varint};
+
+/// A stretch of a thread's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stretch {
+    /// Instructions.
+    pub insns: u64,
+    /// Plain stores, those to private lines included: they pass through the store buffer.
+    pub stores: u64,
+}
+
+/// The next stored access of a thread, or a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// From the step before to this one.
+    pub since: Stretch,
+    /// A fence, which is not stored as an access.
+    pub is_fence: bool,
+}
+
+/// Steps of one thread in program order, as compact as in the file: mostly a byte each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Steps {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+/// First byte of a step, bits 0 and 1: stores, or [`STORES_EXPLICIT`].
+const STORES_MASK: u8 = 3;
+/// The stores are a varint of their own.
+const STORES_EXPLICIT: u8 = 3;
+/// First byte, bit 2: a fence.
+const FENCE: u8 = 4;
+/// First byte, bits 3 to 7: instructions; the highest value means that a varint adds to it.
+const INSNS_SHIFT: u32 = 3;
+const INSNS_EXPLICIT: u8 = 31;
+
+impl Steps {
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that they take in a file.
+    pub fn encoded_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds the next step.
+    pub fn push(&mut self, step: Step) {
+        let Stretch { insns, stores } = step.since;
+        let few_insns = insns.min(INSNS_EXPLICIT.into()) as u8;
+        let few_stores = stores.min(STORES_EXPLICIT.into()) as u8;
+        let fence = if step.is_fence { FENCE } else { 0 };
+        self.bytes
+            .push(few_insns << INSNS_SHIFT | fence | few_stores);
+        if few_insns == INSNS_EXPLICIT {
+            push_varint(&mut self.bytes, insns - u64::from(INSNS_EXPLICIT));
+        }
+        if few_stores == STORES_EXPLICIT {
+            push_varint(&mut self.bytes, stores - u64::from(STORES_EXPLICIT));
+        }
+        self.len += 1;
+    }
+
+    /// The steps, in program order.
+    pub fn iter(&self) -> impl Iterator<Item = Step> + '_ {
+        let mut cursor = Cursor::new(&self.bytes);
+        (0..self.len).map(move |_| {
+            read_step(&mut cursor).expect("the bytes were checked when they were taken in")
+        })
+    }
+
+    /// Appends the count and the steps.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        push_varint(out, self.len as u64);
+        out.extend_from_slice(&self.bytes);
+    }
+
+    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Steps, DecodeFault> {
+        let mut steps = Steps::default();
+        for _ in 0..cursor.count()? {
+            // Written anew, so that every step has one form.
+            steps.push(read_step(cursor)?);
+        }
+        Ok(steps)
+    }
+}
+
+impl FromIterator<Step> for Steps {
+    fn from_iter<I: IntoIterator<Item = Step>>(iter: I) -> Steps {
+        let mut steps = Steps::default();
+        iter.into_iter().for_each(|step| steps.push(step));
+        steps
+    }
+}
+
+fn read_step(cursor: &mut Cursor<'_>) -> Result<Step, DecodeFault> {
+    let first = cursor.byte()?;
+    let few_insns = first >> INSNS_SHIFT;
+    let insns = read_rest(cursor, few_insns, INSNS_EXPLICIT, "instructions of a step")?;
+    let few_stores = first & STORES_MASK;
+    let stores = read_rest(cursor, few_stores, STORES_EXPLICIT, "stores of a step")?;
+    Ok(Step {
+        since: Stretch { insns, stores },
+        is_fence: first & FENCE != 0,
+    })
+}
+
+fn read_rest(
+    cursor: &mut Cursor<'_>,
+    few: u8,
+    explicit: u8,
+    field: &'static str,
+) -> Result<u64, DecodeFault> {
+    let rest = cursor.varint_if(few == explicit)?;
+    let found = u64::from(few).checked_add(rest);
+    found.ok_or(DecodeFault::OutOfRange { field, found: rest })
+}
+
+/// What a thread did up to some point: it comes before the accesses themselves, which are stored
+/// once they are priced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Lines that it made shared: their first access by a second thread is among the steps.
+    pub adoptions: Vec<Adoption>,
+    /// Its next accesses and fences.
+    pub steps: Steps,
+    /// From the last step that the thread ever made to where it is now.
+    pub ahead: Stretch,
+}
+
+/// A line that one thread alone had used until now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adoption {
+    /// The line.
+    pub line: LineAddr,
+    /// Whose it was.
+    pub owner: ThreadId,
+    /// Whether that thread had written to it.
+    pub is_written: bool,
+}
+
+/// A change in who runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The thread waits for something outside the model, or has ended.
+    Left {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// The thread is back.
+    Returned {
+        /// The thread.
+        thread: ThreadId,
+        /// What ended its wait, where that is known.
+        waker: Option<Waker>,
+    },
+    /// Everything up to the slowest running thread was priced.
+    Priced,
+    /// Time went on while nobody ran.
+    Passed {
+        /// How long.
+        span: Cycles,
+    },
+}
+
+/// What another thread did to end a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waker {
+    /// The other thread.
+    pub thread: ThreadId,
+    /// The instruction by which it did.
+    pub insn: u64,
+    /// From that instruction's time to the end of the wait, in cycles; below zero when the waiter
+    /// came back behind its waker, though within the window.
+    pub delay: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_steps_take_a_byte() {
+        let step = |insns, stores, is_fence| Step {
+            since: Stretch { insns, stores },
+            is_fence,
+        };
+        let check = |steps: &[Step], bytes: &[u8]| {
+            let encoded: Steps = steps.iter().copied().collect();
+            assert_eq!(encoded.bytes, bytes);
+            assert_eq!(encoded.iter().collect::<Vec<_>>(), steps);
+        };
+        check(&[step(5, 1, false), step(0, 0, true)], &[0x29, 0x04]);
+        check(&[step(30, 2, false)], &[0xf2]);
+        check(&[step(31, 3, false)], &[0xfb, 0, 0]);
+        check(&[step(231, 0, false)], &[0xf8, 0xc8, 0x01]);
+        let most = step(u64::MAX, u64::MAX, true);
+        assert_eq!(Steps::from_iter([most]).iter().next(), Some(most));
+    }
+}

@@ -1,0 +1,456 @@
+//! A recording run again with the clocks in the loop: other prices move them.
+//!
+//! The recorder wrote down what it told its weave, in order: what each thread did, who left, who
+//! came back, when everything was priced. Here a second weave is told the same. Between its
+//! accesses a thread runs the instructions that it ran then, and what it waits for is found anew.
+//!
+//! **Invariant:** told the same on the same machine, the second weave answers the same, bit for bit.
+//!
+//! Not modelled, and why: a program that would have taken another way with other times (a lock that
+//! is found free, a spin loop that ends sooner): the recording holds one way through the program.
+
+use std::collections::VecDeque;
+
+use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
+use hitm_coherence::core::{Position, split_by_line};
+use hitm_coherence::directory::Capacity;
+use hitm_trace::{Stretch, ThreadPlaced, ThreadStart, Turn, Waker, Work};
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+use thiserror::Error;
+
+use crate::filter::{Filter, Touch};
+use crate::{Slot, ThreadEvent, ThreadTotals, Weave};
+
+/// The first address that no recorded access may have: moved objects lie from here on.
+pub const FRESH: u64 = 1 << 62;
+
+/// The most instructions or stores of a thread, and the most cycles of a delay: what a file may
+/// claim without that a sum of such numbers overflows.
+const COUNT_MAX: u64 = 1 << 44;
+
+/// Where the bytes of the program lie in the replay.
+pub trait Relocate {
+    /// Appends the pieces in which `size` bytes at `addr` lie now, in order.
+    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>);
+
+    /// Lines from [`FRESH`] on that the moved objects take.
+    fn fresh_line_count(&self) -> usize;
+}
+
+/// Nothing is moved.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unmoved;
+
+impl Relocate for Unmoved {
+    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
+        pieces.push((addr, size));
+    }
+
+    fn fresh_line_count(&self) -> usize {
+        0
+    }
+}
+
+/// Why a recording cannot be run again.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// A record is about a thread that has not started.
+    #[error("found a record of thread {thread}, which has not started")]
+    UnknownThread {
+        /// The thread.
+        thread: u32,
+    },
+    /// A number is larger than any recording makes it.
+    #[error("{what} of thread {thread} is {found}, expected at most {COUNT_MAX}")]
+    OutOfRange {
+        /// The thread.
+        thread: u32,
+        /// The quantity.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+    },
+    /// An access outside user space.
+    #[error("an access of thread {thread} is at {addr:#x}, expected an address below {FRESH:#x}")]
+    Address {
+        /// The thread.
+        thread: u32,
+        /// The address.
+        addr: u64,
+    },
+    /// A thread runs on a CPU that the machine does not have.
+    #[error("thread {thread} runs on CPU {cpu}, but the machine has {count} CPUs")]
+    NoSuchCpu {
+        /// The thread.
+        thread: u32,
+        /// The CPU.
+        cpu: u16,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// An access as it was recorded, without its time and price.
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    addr: u64,
+    code: CodeAddr,
+    size: u8,
+    op: AccessOp,
+}
+
+/// What the weave was told.
+#[derive(Debug)]
+enum Call {
+    Start(ThreadId, CpuId),
+    Place(ThreadId, CpuId),
+    Work(Work),
+    Turn(Turn),
+}
+
+#[derive(Debug)]
+struct ReplayThread {
+    slot: Slot,
+    last: Position,
+    /// Accesses that no work has claimed yet, in program order.
+    arrived: VecDeque<Arrived>,
+}
+
+/// What a replay did beside pricing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplayCounts {
+    /// Accesses of the recording that were run again.
+    pub accesses: u64,
+    /// Pieces that went to lines which one thread alone used.
+    pub private: u64,
+    /// Steps whose accesses the recording does not have: it was cut short.
+    pub missing: u64,
+}
+
+/// A recording under way through a second weave. The records go in, in the order of the file; priced
+/// accesses come out of the sink.
+#[derive(Debug)]
+pub struct Replay<R> {
+    weave: Weave,
+    relocation: R,
+    filter: Filter,
+    threads: IndexMap<ThreadId, ReplayThread, FxBuildHasher>,
+    /// What cannot be told yet, because accesses of the first work in it have not arrived.
+    calls: VecDeque<Call>,
+    counts: ReplayCounts,
+    /// Accesses of threads whose start is among the calls.
+    early: IndexMap<ThreadId, VecDeque<Arrived>, FxBuildHasher>,
+    events: Vec<ThreadEvent>,
+    pieces: Vec<(u64, u8)>,
+}
+
+impl<R: Relocate> Replay<R> {
+    /// A replay on `machine`.
+    pub fn new(machine: Machine, relocation: R) -> Replay<R> {
+        let filter = Filter::new(LineAddr::of(FRESH), relocation.fresh_line_count());
+        Replay {
+            weave: Weave::new(machine, Capacity::Finite),
+            relocation,
+            filter,
+            threads: IndexMap::default(),
+            calls: VecDeque::new(),
+            counts: ReplayCounts::default(),
+            early: IndexMap::default(),
+            events: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// The next access of the file.
+    pub fn access(&mut self, access: &Access) -> Result<(), ReplayError> {
+        let thread = access.thread;
+        if access.addr >= FRESH {
+            let (thread, addr) = (thread.0, access.addr);
+            return Err(ReplayError::Address { thread, addr });
+        }
+        let arrived = Arrived {
+            addr: access.addr,
+            code: access.code,
+            size: access.size,
+            op: access.op,
+        };
+        match self.threads.get_mut(&thread) {
+            Some(known) => known.arrived.push_back(arrived),
+            // Its start waits behind other calls.
+            None => self.early.entry(thread).or_default().push_back(arrived),
+        }
+        Ok(())
+    }
+
+    /// A thread starts on `cpu`; told again of a thread that has started, it changes nothing.
+    pub fn start(&mut self, start: &ThreadStart, cpu: CpuId) -> Result<(), ReplayError> {
+        self.check_cpu(start.thread, cpu)?;
+        self.calls.push_back(Call::Start(start.thread, cpu));
+        Ok(())
+    }
+
+    /// A thread moves to another CPU.
+    pub fn place(&mut self, placed: &ThreadPlaced) -> Result<(), ReplayError> {
+        self.check_cpu(placed.thread, placed.cpu)?;
+        self.calls.push_back(Call::Place(placed.thread, placed.cpu));
+        Ok(())
+    }
+
+    /// A thread did something.
+    pub fn work(&mut self, work: Work) {
+        self.calls.push_back(Call::Work(work));
+    }
+
+    /// A change in who runs. `sink` takes what is priced.
+    pub fn turn(
+        &mut self,
+        turn: Turn,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) -> Result<(), ReplayError> {
+        self.calls.push_back(Call::Turn(turn));
+        self.run(false, sink)
+    }
+
+    /// The recording has ended: prices all that is left.
+    pub fn finish(
+        &mut self,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) -> Result<(), ReplayError> {
+        self.run(true, sink)?;
+        let filter = &mut self.filter;
+        self.weave.finish(&mut |access, outcome| {
+            filter.priced(access.line(), access.thread);
+            sink(access, outcome);
+        });
+        Ok(())
+    }
+
+    /// Each thread's sums so far, in order of their starts.
+    pub fn totals(&self) -> impl Iterator<Item = (ThreadId, ThreadTotals)> + '_ {
+        let threads = self.threads.iter();
+        threads.map(|(id, thread)| (*id, self.weave.totals(thread.slot)))
+    }
+
+    /// What else there is to tell.
+    pub fn counts(&self) -> ReplayCounts {
+        self.counts
+    }
+
+    /// The accesses' new places.
+    pub fn relocation(&self) -> &R {
+        &self.relocation
+    }
+
+    fn check_cpu(&self, thread: ThreadId, cpu: CpuId) -> Result<(), ReplayError> {
+        let count = self.weave.machine().topology.cpu_count();
+        if cpu.index() < count {
+            return Ok(());
+        }
+        let (thread, cpu) = (thread.0, cpu.0);
+        Err(ReplayError::NoSuchCpu { thread, cpu, count })
+    }
+
+    /// Tells the weave what can be told.
+    fn run(
+        &mut self,
+        is_over: bool,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) -> Result<(), ReplayError> {
+        while let Some(call) = self.calls.pop_front() {
+            match call {
+                Call::Start(thread, cpu) => self.start_now(thread, cpu),
+                Call::Place(thread, cpu) => self.weave.place(self.slot(thread)?, cpu),
+                Call::Work(work) => {
+                    if !is_over && !self.has_arrived(&work)? {
+                        self.calls.push_front(Call::Work(work));
+                        return Ok(());
+                    }
+                    self.push(&work)?;
+                }
+                Call::Turn(turn) => self.take_turn(turn, sink)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn start_now(&mut self, thread: ThreadId, cpu: CpuId) {
+        if self.threads.contains_key(&thread) {
+            return; // It was renamed.
+        }
+        let known = ReplayThread {
+            slot: self.weave.add_thread(thread, cpu),
+            last: Position::default(),
+            arrived: self.early.swap_remove(&thread).unwrap_or_default(),
+        };
+        self.threads.insert(thread, known);
+    }
+
+    fn take_turn(
+        &mut self,
+        turn: Turn,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) -> Result<(), ReplayError> {
+        match turn {
+            Turn::Left { thread } => self.weave.leave(self.slot(thread)?),
+            Turn::Returned { thread, waker } => {
+                let earliest = match waker {
+                    Some(waker) => self.wake_time(&waker)?,
+                    None => Cycles::ZERO,
+                };
+                self.weave.join_at(self.slot(thread)?, earliest);
+            }
+            Turn::Priced => {
+                let filter = &mut self.filter;
+                self.weave.advance(&mut |access, outcome| {
+                    filter.priced(access.line(), access.thread);
+                    sink(access, outcome);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_time(&self, waker: &Waker) -> Result<Cycles, ReplayError> {
+        let insn = in_range(waker.thread, "the waking instruction", waker.insn)?;
+        in_range(waker.thread, "the delay", waker.delay.unsigned_abs())?;
+        let at = self.weave.time_of(self.slot(waker.thread)?, insn);
+        Ok(Cycles(at.0.saturating_add_signed(waker.delay)))
+    }
+
+    fn slot(&self, thread: ThreadId) -> Result<Slot, ReplayError> {
+        self.known(thread).map(|known| known.slot)
+    }
+
+    fn known(&self, thread: ThreadId) -> Result<&ReplayThread, ReplayError> {
+        let unknown = ReplayError::UnknownThread { thread: thread.0 };
+        self.threads.get(&thread).ok_or(unknown)
+    }
+
+    fn has_arrived(&self, work: &Work) -> Result<bool, ReplayError> {
+        let arrived = self.known(work.thread)?.arrived.len();
+        let wanted = work.steps.iter().filter(|step| !step.is_fence);
+        Ok(arrived >= work.steps.len() || arrived >= wanted.count())
+    }
+
+    /// Pushes what a thread did.
+    fn push(&mut self, work: &Work) -> Result<(), ReplayError> {
+        self.adopt(work)?;
+        let thread = work.thread;
+        let slot = self.slot(thread)?;
+        self.events.clear();
+        for step in work.steps.iter() {
+            let known = &mut self.threads[&thread];
+            known.last = moved_on(thread, known.last, step.since)?;
+            let last = known.last;
+            if step.is_fence {
+                self.events.push(fence(last));
+            } else if let Some(arrived) = known.arrived.pop_front() {
+                self.push_access(thread, last, arrived);
+            } else {
+                self.counts.missing += 1;
+            }
+        }
+        let frontier = moved_on(thread, self.threads[&thread].last, work.ahead)?;
+        self.weave.push(slot, &self.events, frontier);
+        Ok(())
+    }
+
+    fn push_access(&mut self, thread: ThreadId, at: Position, arrived: Arrived) {
+        self.counts.accesses += 1;
+        self.pieces.clear();
+        self.relocation
+            .relocate(arrived.addr, arrived.size, &mut self.pieces);
+        let pieces = std::mem::take(&mut self.pieces);
+        let in_lines = pieces
+            .iter()
+            .flat_map(|(addr, size)| split_by_line(*addr, u64::from(*size)));
+        for (addr, size) in in_lines {
+            let line = LineAddr::of(addr);
+            match self.filter.touch(line, thread, arrived.op.is_write()) {
+                Touch::Private => {
+                    self.counts.private += 1;
+                    continue;
+                }
+                Touch::Shared => {}
+                Touch::BecameShared(owner, is_written) => self.adopt_line(line, owner, is_written),
+            }
+            self.events.push(ThreadEvent {
+                insn: at.insn,
+                stores: at.stores,
+                addr,
+                code: arrived.code,
+                size,
+                op: arrived.op,
+            });
+        }
+        self.pieces = pieces;
+    }
+
+    fn adopt(&mut self, work: &Work) -> Result<(), ReplayError> {
+        for adoption in &work.adoptions {
+            let addr = adoption.line.0.saturating_mul(hitm_base::LINE_SIZE);
+            if addr >= FRESH {
+                let thread = work.thread.0;
+                return Err(ReplayError::Address { thread, addr });
+            }
+            self.pieces.clear();
+            self.relocation
+                .relocate(addr, hitm_base::LINE_SIZE as u8, &mut self.pieces);
+            let pieces = std::mem::take(&mut self.pieces);
+            let mut is_left = false;
+            for (addr, size) in &pieces {
+                for (addr, _) in split_by_line(*addr, u64::from(*size)) {
+                    let line = LineAddr::of(addr);
+                    self.filter.own(line, adoption.owner, adoption.is_written);
+                    is_left |= !self.filter.covers(line);
+                }
+            }
+            self.pieces = pieces;
+            if is_left {
+                self.adopt_line(adoption.line, adoption.owner, adoption.is_written);
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt_line(&mut self, line: LineAddr, owner: ThreadId, is_written: bool) {
+        // After a recorder's tags ran out the owner may be a thread that never was.
+        if let Some(owner) = self.threads.get(&owner) {
+            self.weave.adopt(line, owner.slot, is_written);
+        }
+    }
+}
+
+fn fence(at: Position) -> ThreadEvent {
+    ThreadEvent {
+        insn: at.insn,
+        stores: at.stores,
+        addr: 0,
+        code: CodeAddr(0),
+        size: 0,
+        op: AccessOp::Fence,
+    }
+}
+
+fn moved_on(thread: ThreadId, from: Position, by: Stretch) -> Result<Position, ReplayError> {
+    let insn = from.insn.saturating_add(by.insns);
+    let stores = from.stores.saturating_add(by.stores);
+    Ok(Position {
+        insn: in_range(thread, "the instruction count", insn)?,
+        stores: in_range(thread, "the store count", stores)?,
+    })
+}
+
+fn in_range(thread: ThreadId, what: &'static str, found: u64) -> Result<u64, ReplayError> {
+    if found <= COUNT_MAX {
+        return Ok(found);
+    }
+    let thread = thread.0;
+    Err(ReplayError::OutOfRange {
+        thread,
+        what,
+        found,
+    })
+}

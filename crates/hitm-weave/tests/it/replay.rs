@@ -1,0 +1,303 @@
+//! A recording run again: what was told, told once more.
+
+use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
+use hitm_coherence::directory::Capacity;
+use hitm_trace::{Adoption, Record, ThreadStart, Turn, Waker};
+use hitm_weave::replay::{FRESH, Relocate, Replay, ReplayError, Unmoved};
+use hitm_weave::{Position, Slot, ThreadTotals, Weave, WorkLog};
+use proptest::prelude::*;
+
+use crate::properties::{CPUS, programs, small_machine};
+use crate::run::Program;
+
+/// What a recorder does around its weave: runs, leaves and returns, and writes it down.
+struct Recorder {
+    weave: Weave,
+    logs: Vec<WorkLog>,
+    records: Vec<Record>,
+}
+
+impl Recorder {
+    fn new(thread_count: usize) -> Recorder {
+        let mut recorder = Recorder {
+            weave: Weave::new(small_machine(), Capacity::Finite),
+            logs: vec![WorkLog::default(); thread_count],
+            records: Vec::new(),
+        };
+        for thread in 0..thread_count as u32 {
+            recorder.start(thread);
+        }
+        recorder
+    }
+
+    fn start(&mut self, thread: u32) {
+        let cpu = CpuId(CPUS[thread as usize]);
+        self.weave.add_thread(ThreadId(thread), cpu);
+        self.records.push(Record::ThreadStart(ThreadStart {
+            thread: ThreadId(thread),
+            tid: thread,
+            cpu,
+            time: self.weave.now(),
+            name: String::new(),
+        }));
+    }
+
+    fn adopt(&mut self, line: u64, owner: u32) {
+        let line = LineAddr(line);
+        self.weave.adopt(line, Slot(owner as usize), true);
+        let adoption = Adoption {
+            line,
+            owner: ThreadId(owner),
+            is_written: true,
+        };
+        let records = &mut self.records;
+        self.logs[0].note(
+            ThreadId(0),
+            &[adoption],
+            (&[], Position::default()),
+            &mut |work| records.push(Record::Work(work)),
+        );
+    }
+
+    fn push(&mut self, thread: usize, program: &Program, range: std::ops::Range<usize>) {
+        let frontier = match program.events.get(range.end) {
+            Some(next) => Position {
+                insn: next.insn,
+                stores: next.stores,
+            },
+            None => program.end,
+        };
+        let events = &program.events[range];
+        self.weave.push(Slot(thread), events, frontier);
+        let records = &mut self.records;
+        let id = ThreadId(thread as u32);
+        self.logs[thread].note(id, &[], (events, frontier), &mut |work| {
+            records.push(Record::Work(work));
+        });
+    }
+
+    fn price(&mut self) {
+        self.records.push(Record::Turn(Turn::Priced));
+        let records = &mut self.records;
+        self.weave
+            .advance(&mut |access, outcome| records.push(priced(access, outcome)));
+    }
+
+    fn leave(&mut self, thread: usize) {
+        self.weave.leave(Slot(thread));
+        let thread = ThreadId(thread as u32);
+        self.records.push(Record::Turn(Turn::Left { thread }));
+    }
+
+    fn rejoin(&mut self, thread: usize, waker: usize, insn: u64) {
+        self.weave.join(Slot(thread));
+        let woke_at = self.weave.time_of(Slot(waker), insn);
+        let delay = self.weave.clock(Slot(thread)).0 as i64 - woke_at.0 as i64;
+        self.records.push(Record::Turn(Turn::Returned {
+            thread: ThreadId(thread as u32),
+            waker: Some(Waker {
+                thread: ThreadId(waker as u32),
+                insn,
+                delay,
+            }),
+        }));
+    }
+
+    fn finish(mut self) -> (Vec<Record>, Vec<ThreadTotals>) {
+        let records = &mut self.records;
+        self.weave
+            .finish(&mut |access, outcome| records.push(priced(access, outcome)));
+        let totals = (0..self.logs.len()).map(|slot| self.weave.totals(Slot(slot)));
+        (self.records, totals.collect())
+    }
+}
+
+fn priced(access: &Access, outcome: &Outcome) -> Record {
+    Record::Access {
+        access: *access,
+        outcome: *outcome,
+    }
+}
+
+/// Runs the programs in pieces; threads leave and return, woken by the next one, as `turns` says.
+fn record(
+    programs: &[Program],
+    pieces: &[usize],
+    turns: &[bool],
+) -> (Vec<Record>, Vec<ThreadTotals>) {
+    let mut recorder = Recorder::new(programs.len());
+    recorder.adopt(0x40, 0);
+    let mut done = vec![0; programs.len()];
+    let mut sizes = pieces.iter().cycle();
+    let mut turns = turns.iter().cycle();
+    while (0..programs.len()).any(|thread| done[thread] < programs[thread].events.len()) {
+        for (thread, program) in programs.iter().enumerate() {
+            let to = (done[thread] + sizes.next().unwrap()).min(program.events.len());
+            recorder.push(thread, program, done[thread]..to);
+            done[thread] = to;
+            if *turns.next().unwrap() {
+                recorder.leave(thread);
+                recorder.price();
+                let waker = (thread + 1) % programs.len();
+                recorder.rejoin(thread, waker, done[waker] as u64);
+            }
+        }
+        recorder.price();
+    }
+    recorder.finish()
+}
+
+fn replay<R: Relocate>(
+    records: &[Record],
+    machine: Machine,
+    relocation: R,
+) -> Result<(Vec<Record>, Replay<R>), ReplayError> {
+    let mut replay = Replay::new(machine, relocation);
+    let mut out = Vec::new();
+    let mut sink = |access: &Access, outcome: &Outcome| out.push(priced(access, outcome));
+    for record in records {
+        match record {
+            Record::Access { access, .. } => replay.access(access)?,
+            Record::ThreadStart(start) => replay.start(start, start.cpu)?,
+            Record::Work(work) => replay.work(work.clone()),
+            Record::Turn(turn) => replay.turn(*turn, &mut sink)?,
+            other => panic!("not written here: {other:?}"),
+        }
+    }
+    replay.finish(&mut sink)?;
+    Ok((out, replay))
+}
+
+fn accesses(records: &[Record]) -> Vec<Record> {
+    let is_access = |record: &&Record| matches!(record, Record::Access { .. });
+    records.iter().filter(is_access).cloned().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_same_told_again_is_answered_the_same(
+        programs in programs(),
+        pieces in prop::collection::vec(1usize..20, 1..6),
+        turns in prop::collection::vec(prop::bool::weighted(0.2), 1..9),
+    ) {
+        let (records, totals) = record(&programs, &pieces, &turns);
+        let (again, replay) = replay(&records, small_machine(), Unmoved).unwrap();
+        prop_assert_eq!(accesses(&records), again);
+        let clocks: Vec<ThreadTotals> = replay.totals().map(|(_, totals)| totals).collect();
+        prop_assert_eq!(totals, clocks);
+        prop_assert_eq!(replay.counts().missing, 0);
+    }
+
+    #[test]
+    fn each_threads_accesses_leave_in_program_order(programs in programs()) {
+        let (records, _) = record(&programs, &[7, 3], &[false]);
+        for (thread, program) in programs.iter().enumerate() {
+            let of_thread = records.iter().filter_map(|record| match record {
+                Record::Access { access, .. } if access.thread.index() == thread => {
+                    Some((access.addr, access.op))
+                }
+                _ => None,
+            });
+            let written = program.events.iter().filter(|event| event.op != AccessOp::Fence);
+            let written: Vec<_> = written.map(|event| (event.addr, event.op)).collect();
+            prop_assert_eq!(of_thread.collect::<Vec<_>>(), written);
+        }
+    }
+}
+
+/// Each word of the first kilobytes gets a line of its own.
+struct Apart;
+
+impl Relocate for Apart {
+    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
+        let words = (addr / 8)..(addr + u64::from(size)).div_ceil(8);
+        pieces.extend(words.map(|word| (FRESH + word * 64, 8)));
+    }
+
+    fn fresh_line_count(&self) -> usize {
+        0x1000
+    }
+}
+
+/// Two threads in two packages that store to neighbouring words, over and over.
+fn false_sharers() -> Vec<Program> {
+    let sharer = |addr| {
+        (0..400).fold(Program::default(), |program, _| {
+            program.work(30).access(AccessOp::Store, addr).load(addr)
+        })
+    };
+    let idle = Program::default().work(1_000_000);
+    vec![sharer(0x1000), idle.clone(), idle, sharer(0x1008)]
+}
+
+#[test]
+fn words_moved_apart_cost_nothing_any_more() {
+    let (records, totals) = record(&false_sharers(), &[50], &[false]);
+    let (again, replay) = replay(&records, small_machine(), Apart).unwrap();
+    let hitm = |records: &[Record]| {
+        let is_hitm = |record: &&Record| match record {
+            Record::Access { outcome, .. } => outcome.source.is_hitm(),
+            _ => false,
+        };
+        records.iter().filter(is_hitm).count()
+    };
+    assert!(hitm(&records) > 100, "{}", hitm(&records));
+    assert!(hitm(&again) <= 1, "{}", hitm(&again));
+    // Thread 0 wrote both words before the other thread came: that one's first access shares its word, and
+    // a long run by one thread makes the line private again.
+    assert_eq!(again.len(), 300, "256 to the end of the push");
+    let clocks: Vec<Cycles> = replay.totals().map(|(_, totals)| totals.clock).collect();
+    for thread in [0, 3] {
+        assert!(clocks[thread] < totals[thread].clock, "{clocks:?} {totals:?}");
+        // 400 rounds of 32 instructions, and one transfer at most.
+        assert!(clocks[thread].0 < 400 * 32 + 700, "{clocks:?}");
+    }
+}
+
+#[test]
+fn records_that_cannot_be_are_refused() {
+    let (records, _) = record(&false_sharers(), &[50], &[false]);
+    let check = |change: &dyn Fn(&mut Vec<Record>), expected: &str| {
+        let mut records = records.clone();
+        change(&mut records);
+        let error = replay(&records, small_machine(), Unmoved).err().unwrap();
+        assert_eq!(error.to_string(), expected);
+    };
+    check(
+        &|records| {
+            records.remove(0);
+        },
+        "found a record of thread 0, which has not started",
+    );
+    check(
+        &|records| {
+            if let Record::ThreadStart(start) = &mut records[0] {
+                start.cpu = CpuId(900);
+            }
+        },
+        "thread 0 runs on CPU 900, but the machine has 128 CPUs",
+    );
+    check(
+        &|records| {
+            records.retain(|record| !matches!(record, Record::Turn(_)));
+            let mut work = records.iter_mut().filter_map(|record| match record {
+                Record::Work(work) => Some(work),
+                _ => None,
+            });
+            work.next().unwrap().ahead.insns = u64::MAX;
+        },
+        "the instruction count of thread 0 is 18446744073709551615, expected at most 17592186044416",
+    );
+}
+
+#[test]
+fn a_recording_without_its_end_is_run_as_far_as_it_goes() {
+    let (mut records, _) = record(&false_sharers(), &[50], &[false]);
+    let last = records.len() - 30;
+    records.truncate(last);
+    let (again, replay) = replay(&records, small_machine(), Unmoved).unwrap();
+    assert_eq!(again.len(), accesses(&records).len());
+    assert!(replay.counts().missing > 0);
+}
