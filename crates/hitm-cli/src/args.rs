@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs};
+use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, WhatifArgs};
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
 #[derive(Debug, Parser)]
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Show which lines the threads of a recording fight over, and what to do about it
     Report(ReportArgs),
+    /// Run a recording again with members moved or on another machine, and compare
+    Whatif(WhatifArgs),
     /// Write a recording in another tool's format
     Export(ExportArgs),
     /// Record a whole kernel on a machine that you do not have

@@ -6,6 +6,7 @@ mod machine;
 mod record;
 mod report;
 mod vm;
+mod whatif;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -16,6 +17,7 @@ pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use vm::VmArgs;
+pub(crate) use whatif::WhatifArgs;
 
 /// The form of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,6 +35,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Report(args) => report::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),
+        Command::Whatif(args) => whatif::run(args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }

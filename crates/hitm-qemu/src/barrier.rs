@@ -29,7 +29,7 @@ use crate::mappings;
 use crate::output::Output;
 use crate::parker::{Parker, host_nanos};
 use crate::vcpu::Vcpu;
-use crate::wakes::{Wake, Wakes};
+use crate::wakes::Wakes;
 
 /// How a barrier holds threads together.
 #[derive(Debug, Clone)]

@@ -4,10 +4,15 @@
 //! meaning wherever it appears. A test checks that the document describes every field.
 
 mod tables;
+mod whatif;
 
 pub use tables::{
     LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
     TOTALS_FIELDS,
+};
+pub use whatif::{
+    WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
+    WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
 };
 
 /// One quantity of a `T`.
@@ -248,5 +253,11 @@ mod tests {
         check(OBJECT_FIELDS);
         check(ROW_FIELDS);
         check(THREAD_FIELDS);
+        check(WHATIF_RUN_FIELDS);
+        check(WHATIF_THREAD_FIELDS);
+        check(WHATIF_LINE_FIELDS);
+        check(WHATIF_MEMBER_FIELDS);
+        check(WHATIF_OBJECT_FIELDS);
+        check(WHATIF_MOVE_FIELDS);
     }
 }

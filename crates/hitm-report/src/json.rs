@@ -2,6 +2,8 @@
 //!
 //! docs/formats/report.md describes the form; [`SCHEMA`] is its version.
 
+pub mod whatif;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::fields::{

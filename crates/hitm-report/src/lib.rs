@@ -20,6 +20,7 @@ mod names;
 pub mod perf_c2c;
 mod recording;
 pub mod text;
+pub mod whatif;
 
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, ThreadFacts};
 pub use model::{

@@ -4,6 +4,7 @@
 
 mod style;
 mod table;
+pub mod whatif;
 
 use hitm_base::AccessOp;
 

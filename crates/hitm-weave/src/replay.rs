@@ -32,7 +32,12 @@ const COUNT_MAX: u64 = 1 << 44;
 /// Where the bytes of the program lie in the replay.
 pub trait Relocate {
     /// Appends the pieces in which `size` bytes at `addr` lie now, in order.
-    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>);
+    fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>);
+
+    /// The same for an access, which may be counted.
+    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
+        self.pieces(addr, size, pieces);
+    }
 
     /// Lines from [`FRESH`] on that the moved objects take.
     fn fresh_line_count(&self) -> usize;
@@ -43,7 +48,7 @@ pub trait Relocate {
 pub struct Unmoved;
 
 impl Relocate for Unmoved {
-    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
+    fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
         pieces.push((addr, size));
     }
 
@@ -214,10 +219,7 @@ impl<R: Relocate> Replay<R> {
     }
 
     /// The recording has ended: prices all that is left.
-    pub fn finish(
-        &mut self,
-        sink: &mut impl FnMut(&Access, &Outcome),
-    ) -> Result<(), ReplayError> {
+    pub fn finish(&mut self, sink: &mut impl FnMut(&Access, &Outcome)) -> Result<(), ReplayError> {
         self.run(true, sink)?;
         let filter = &mut self.filter;
         self.weave.finish(&mut |access, outcome| {
@@ -238,7 +240,7 @@ impl<R: Relocate> Replay<R> {
         self.counts
     }
 
-    /// The accesses' new places.
+    /// Where the bytes lie.
     pub fn relocation(&self) -> &R {
         &self.relocation
     }
@@ -300,6 +302,9 @@ impl<R: Relocate> Replay<R> {
                     None => Cycles::ZERO,
                 };
                 self.weave.join_at(self.slot(thread)?, earliest);
+            }
+            Turn::Passed { span } => {
+                self.weave.pass(Cycles(span.0.min(COUNT_MAX)));
             }
             Turn::Priced => {
                 let filter = &mut self.filter;
@@ -397,7 +402,7 @@ impl<R: Relocate> Replay<R> {
             }
             self.pieces.clear();
             self.relocation
-                .relocate(addr, hitm_base::LINE_SIZE as u8, &mut self.pieces);
+                .pieces(addr, hitm_base::LINE_SIZE as u8, &mut self.pieces);
             let pieces = std::mem::take(&mut self.pieces);
             let mut is_left = false;
             for (addr, size) in &pieces {

@@ -6,3 +6,4 @@ pub mod perf_data;
 pub mod record;
 pub mod recording;
 pub mod vm;
+pub mod whatif;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use hitm_base::{Machine, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_trace::{
-    Counter, End, EndReason, Header, ReadError, Record, Recovery, ThreadExit, ThreadStart,
-    TraceReader,
+    Counter, End, EndReason, Header, HeapObject, Mapping, ReadError, Record, Recovery, ThreadExit,
+    ThreadStart, TraceReader, Version,
 };
 use thiserror::Error;
 
@@ -61,6 +61,8 @@ pub struct RecordedThread {
 /// A recording, read to its end.
 #[derive(Debug)]
 pub struct Recording {
+    /// The version of the format that the file is in.
+    pub version: Version,
     /// How it was made.
     pub header: Header,
     /// The machine that it was priced on.
@@ -108,6 +110,7 @@ impl Recording {
             statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
                 .map_err(read_failed)?;
         let mut recording = Recording {
+            version: reader.version(),
             header,
             machine,
             statistics,
@@ -124,6 +127,26 @@ impl Recording {
     /// Names for the recording's addresses, from the files that were mapped.
     pub fn names(&self) -> AddressNames<'_> {
         AddressNames::new(&self.objects, &self.threads, &self.statistics)
+    }
+
+    /// The files that were mapped, in order.
+    pub(crate) fn mappings(&self) -> &[Mapping] {
+        &self.objects.mappings
+    }
+
+    /// A reader of the mapped files' symbols and types.
+    pub(crate) fn symbolizer(&self) -> hitm_layout::Symbolizer<'static> {
+        symbolizer(&self.objects.mappings)
+    }
+
+    /// The heap blocks that were shared, by address.
+    pub(crate) fn heap_blocks(&self) -> impl Iterator<Item = &HeapObject> {
+        self.objects.heap_blocks()
+    }
+
+    /// The heap block that holds the byte at `addr`.
+    pub(crate) fn heap_block_at(&self, addr: u64) -> Option<&HeapObject> {
+        self.objects.heap_at(addr)
     }
 
     /// The value of a counter, 0 when the recorder did not write it.

@@ -1,23 +1,26 @@
-//! docs/formats/report.md describes every field.
+//! docs/formats/report.md and docs/formats/whatif.md describe every field.
 
 use hitm_report::SCHEMA;
 use hitm_report::fields::{
     Field, LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
-    THREAD_FIELDS, TOTALS_FIELDS,
+    THREAD_FIELDS, TOTALS_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
+    WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
 };
+use hitm_report::whatif::WHATIF_SCHEMA;
 
-const DOCUMENT: &str = include_str!("../../../../docs/formats/report.md");
+const REPORT: &str = include_str!("../../../../docs/formats/report.md");
+const WHATIF: &str = include_str!("../../../../docs/formats/whatif.md");
 
-/// The part of the document under a heading, up to the next one.
-fn section(heading: &str) -> &'static str {
-    let start = DOCUMENT.find(&format!("\n## {heading}\n"));
-    let start = start.unwrap_or_else(|| panic!("docs/formats/report.md has no section {heading}"));
-    let body = &DOCUMENT[start + 4..];
+/// The part of a document under a heading, up to the next one.
+fn section(document: &'static str, heading: &str) -> &'static str {
+    let start = document.find(&format!("\n## {heading}\n"));
+    let start = start.unwrap_or_else(|| panic!("the document has no section {heading}"));
+    let body = &document[start + 4..];
     body.split("\n## ").next().unwrap_or(body)
 }
 
-fn check<T>(heading: &str, fields: &[Field<T>]) {
-    let section = section(heading);
+fn check<T>(document: &'static str, heading: &str, fields: &[Field<T>]) {
+    let section = section(document, heading);
     let described = section
         .lines()
         .filter(|line| line.starts_with("| `"))
@@ -31,7 +34,7 @@ fn check<T>(heading: &str, fields: &[Field<T>]) {
         );
         assert!(
             section.contains(&row),
-            "under {heading}, docs/formats/report.md lacks\n{row}"
+            "under {heading}, the document lacks\n{row}"
         );
     }
     assert_eq!(
@@ -43,17 +46,24 @@ fn check<T>(heading: &str, fields: &[Field<T>]) {
 
 #[test]
 fn every_field_is_described() {
-    check("run", RUN_FIELDS);
-    check("totals", TOTALS_FIELDS);
-    check("counts", SOURCE_FIELDS);
-    check("lines", LINE_FIELDS);
-    check("objects", OBJECT_FIELDS);
-    check("rows", ROW_FIELDS);
-    check("quiet", QUIET_FIELDS);
-    check("threads", THREAD_FIELDS);
+    check(REPORT, "run", RUN_FIELDS);
+    check(REPORT, "totals", TOTALS_FIELDS);
+    check(REPORT, "counts", SOURCE_FIELDS);
+    check(REPORT, "lines", LINE_FIELDS);
+    check(REPORT, "objects", OBJECT_FIELDS);
+    check(REPORT, "rows", ROW_FIELDS);
+    check(REPORT, "quiet", QUIET_FIELDS);
+    check(REPORT, "threads", THREAD_FIELDS);
+    check(WHATIF, "run", WHATIF_RUN_FIELDS);
+    check(WHATIF, "threads", WHATIF_THREAD_FIELDS);
+    check(WHATIF, "lines", WHATIF_LINE_FIELDS);
+    check(WHATIF, "members", WHATIF_MEMBER_FIELDS);
+    check(WHATIF, "objects", WHATIF_OBJECT_FIELDS);
+    check(WHATIF, "moves", WHATIF_MOVE_FIELDS);
 }
 
 #[test]
 fn the_document_is_about_this_schema() {
-    assert!(DOCUMENT.contains(&format!("`schema` is {SCHEMA}")));
+    assert!(REPORT.contains(&format!("`schema` is {SCHEMA}")));
+    assert!(WHATIF.contains(&format!("`schema` is {WHATIF_SCHEMA}")));
 }

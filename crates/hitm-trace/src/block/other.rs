@@ -315,7 +315,9 @@ fn work(cursor: &mut Cursor<'_>) -> Result<Work, DecodeFault> {
             is_written: owner & 1 == 1,
         })
     };
-    let adoptions = (0..adoption_count).map(adoption).collect::<Result<_, _>>()?;
+    let adoptions = (0..adoption_count)
+        .map(adoption)
+        .collect::<Result<_, _>>()?;
     Ok(Work {
         thread,
         adoptions,

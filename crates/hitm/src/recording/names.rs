@@ -34,7 +34,11 @@ impl Objects {
         self.heap.insert(object.addr, object);
     }
 
-    fn heap_at(&self, addr: u64) -> Option<&HeapObject> {
+    pub(super) fn heap_blocks(&self) -> impl Iterator<Item = &HeapObject> {
+        self.heap.values()
+    }
+
+    pub(super) fn heap_at(&self, addr: u64) -> Option<&HeapObject> {
         let (_, object) = self.heap.range(..=addr).next_back()?;
         (addr - object.addr < object.size).then_some(object)
     }
@@ -186,7 +190,7 @@ impl<'a> AddressNames<'a> {
             object: format!(
                 "heap block of {} B from {}",
                 object.size,
-                self.site(&object.stack)
+                self.allocation_site(&object.stack)
             ),
             object_addr: object.addr,
             object_size: object.size,
@@ -195,8 +199,9 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    /// The innermost caller with a source line: allocators and their wrappers rarely have one.
-    fn site(&self, stack: &[CodeAddr]) -> String {
+    /// The place that allocated a heap block: the innermost caller with a source line. Allocators and
+    /// their wrappers rarely have one.
+    pub fn allocation_site(&self, stack: &[CodeAddr]) -> String {
         // Return addresses: the call is the instruction before.
         let mut labels = stack
             .iter()
@@ -219,7 +224,9 @@ impl<'a> AddressNames<'a> {
     fn region_label(&self, region: &Region, addr: u64) -> DataLabel {
         let object = match &region.kind {
             RegionKind::Stack { thread } => format!("stack of {}", self.thread(*thread)),
-            RegionKind::AnonymousMap { stack } => format!("mapping from {}", self.site(stack)),
+            RegionKind::AnonymousMap { stack } => {
+                format!("mapping from {}", self.allocation_site(stack))
+            }
             RegionKind::Brk => "program break".into(),
         };
         DataLabel {

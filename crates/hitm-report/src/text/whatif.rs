@@ -1,0 +1,229 @@
+//! The answer of `hitm whatif` as text.
+
+use hitm::whatif::MemberChange;
+
+use super::style::{Painter, Style};
+use super::table::{Align, Column, Table, shorten};
+use super::{FieldTable, TextOptions, Writer};
+use crate::fields::{
+    Unit, Value, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
+    WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS, by_id,
+};
+use crate::whatif::WhatifView;
+
+const THREAD_COLUMNS: &[(&str, Align)] = &[
+    ("thread", Align::Right),
+    ("name", Align::Name),
+    ("instruction_count", Align::Right),
+    ("cycles_before", Align::Right),
+    ("cycles_after", Align::Right),
+    ("cycles_change", Align::Right),
+    ("lost_cycles_before", Align::Right),
+    ("lost_cycles_after", Align::Right),
+];
+const ITERATION_COLUMNS: &[(&str, Align)] = &[
+    ("cycles_per_iteration_before", Align::Right),
+    ("cycles_per_iteration_after", Align::Right),
+];
+const LINE_COLUMNS: &[(&str, Align)] = &[
+    ("name", Align::Name),
+    ("address", Align::Right),
+    ("line_of_object", Align::Right),
+    ("access_count_before", Align::Right),
+    ("access_count_after", Align::Right),
+    ("hitm_count_before", Align::Right),
+    ("hitm_count_after", Align::Right),
+    ("lost_cycles_before", Align::Right),
+    ("lost_cycles_after", Align::Right),
+];
+const MEMBER_COLUMNS: &[(&str, Align)] = &[
+    ("struct", Align::Name),
+    ("member", Align::Name),
+    ("offset_before_bytes", Align::Right),
+    ("offset_after_bytes", Align::Right),
+    ("access_count_before", Align::Right),
+    ("access_count_after", Align::Right),
+    ("hitm_count_before", Align::Right),
+    ("hitm_count_after", Align::Right),
+    ("lost_cycles_before", Align::Right),
+    ("lost_cycles_after", Align::Right),
+];
+const OBJECT_COLUMNS: &[(&str, Align)] = &[
+    ("name", Align::Name),
+    ("struct", Align::Name),
+    ("address", Align::Right),
+    ("element_count", Align::Right),
+    ("size_before_bytes", Align::Right),
+    ("size_after_bytes", Align::Right),
+];
+
+/// The whole answer.
+pub fn render(view: &WhatifView, options: &TextOptions) -> String {
+    let mut writer = Writer {
+        out: String::new(),
+        width: options.width.max(TextOptions::WIDTH_MIN),
+        painter: Painter {
+            color: options.color,
+        },
+    };
+    writer.whatif_runs(view);
+    writer.whatif_threads(view);
+    writer.whatif_lines(view);
+    writer.whatif_members(view);
+    if !view.report.notes.is_empty() {
+        writer.title("Notes");
+        for note in &view.report.notes {
+            writer.paragraph(Style::Warning, "note", note);
+        }
+    }
+    writer.out
+}
+
+impl Writer {
+    /// The two runs, a quantity a line.
+    fn whatif_runs(&mut self, view: &WhatifView) {
+        let command = shorten(&view.report.command.join(" "), self.width - 13);
+        self.push(Style::Bold, &format!("hitm whatif: {command}"));
+        if !view.report.layouts.is_empty() {
+            let layouts = view.report.layouts.join(", ");
+            self.paragraph(Style::Plain, "layout", &layouts);
+        }
+        let heads = [
+            ("", Align::Left),
+            ("before", Align::Right),
+            ("after", Align::Right),
+            ("change", Align::Right),
+        ];
+        let heads = heads.map(|(title, align)| Column::new(title, align));
+        let mut table = Table::new(heads.into());
+        let run = &view.run;
+        for field in WHATIF_RUN_FIELDS {
+            let [before, after] = [&run.before, &run.after].map(|side| (field.value)(side));
+            if field.title.is_empty() || (before == Value::Missing && after == Value::Missing) {
+                continue;
+            }
+            let change = match field.unit {
+                Unit::Count | Unit::Cycles => change(&before, &after),
+                _ => String::new(),
+            };
+            let texts = match field.id {
+                // Two digits more than a count needs.
+                "cycles_per_iteration" => [&before, &after].map(|value| match value {
+                    Value::Number(number) => format!("{number:.2}"),
+                    _ => "-".to_owned(),
+                }),
+                _ => [field.text(&run.before), field.text(&run.after)],
+            };
+            let [before, after] = texts;
+            table.push(vec![field.title.to_owned(), before, after, change]);
+        }
+        self.table(&table);
+    }
+
+    fn whatif_threads(&mut self, view: &WhatifView) {
+        self.title("Threads, in virtual cycles");
+        let iterates = view
+            .threads
+            .iter()
+            .any(|thread| thread.cycles_per_iteration.is_some());
+        let extra = if iterates { ITERATION_COLUMNS } else { &[] };
+        let columns = [THREAD_COLUMNS, extra].concat();
+        let mut table = FieldTable::new(WHATIF_THREAD_FIELDS, &columns);
+        let mut shown: Vec<_> = view.threads.iter().collect();
+        shown.sort_by_key(|thread| {
+            let cycles = thread.change.cycles;
+            (
+                std::cmp::Reverse(cycles.before.max(cycles.after)),
+                thread.change.thread,
+            )
+        });
+        shown.truncate(super::THREADS_MAX);
+        shown.sort_by_key(|thread| thread.change.thread);
+        shown.iter().for_each(|thread| table.push(thread));
+        self.table(&table.table);
+        if view.threads.len() > shown.len() {
+            let text = format!(
+                "  {} of {} threads, those that ran longest.",
+                shown.len(),
+                view.threads.len()
+            );
+            self.push(Style::Plain, &text);
+        }
+    }
+
+    fn whatif_lines(&mut self, view: &WhatifView) {
+        self.title("Contended cache lines, by cycles lost in either run");
+        if view.report.lines.is_empty() {
+            self.push(Style::Plain, "  No line is contended.");
+            return;
+        }
+        let mut table = FieldTable::new(WHATIF_LINE_FIELDS, LINE_COLUMNS);
+        view.report.lines.iter().for_each(|line| table.push(line));
+        self.table(&table.table);
+        if view.left_out.0 > 0 {
+            let text = format!(
+                "  {} more contended lines; --top shows more.",
+                view.left_out.0
+            );
+            self.push(Style::Plain, &text);
+        }
+    }
+
+    fn whatif_members(&mut self, view: &WhatifView) {
+        let report = &view.report;
+        if report.objects.is_empty() {
+            return;
+        }
+        self.title("Moved members");
+        let mut table = FieldTable::new(WHATIF_MEMBER_FIELDS, MEMBER_COLUMNS);
+        let is_used = |member: &&MemberChange| {
+            member.sums.before.accesses > 0 || member.sums.after.accesses > 0
+        };
+        report
+            .members
+            .iter()
+            .filter(is_used)
+            .for_each(|member| table.push(member));
+        self.table(&table.table);
+        let unused = report
+            .members
+            .iter()
+            .filter(|member| !is_used(member))
+            .count();
+        if unused > 0 {
+            let text = format!("  {unused} members without recorded accesses.");
+            self.push(Style::Plain, &text);
+        }
+        self.title("Moved objects");
+        let mut table = FieldTable::new(WHATIF_OBJECT_FIELDS, OBJECT_COLUMNS);
+        report.objects.iter().for_each(|object| table.push(object));
+        self.table(&table.table);
+        if view.left_out.1 > 0 {
+            let text = format!("  {} more objects; --top shows more.", view.left_out.1);
+            self.push(Style::Plain, &text);
+        }
+        let figure = |id| by_id(WHATIF_MOVE_FIELDS, id).text(&report.moves);
+        let text = format!(
+            "  {} accesses moved, {} of them in holes; {} were split.",
+            figure("moved_access_count"),
+            figure("hole_access_count"),
+            figure("split_access_count")
+        );
+        self.push(Style::Plain, &text);
+    }
+}
+
+/// The growth from one number to another, with its sign.
+fn change(before: &Value, after: &Value) -> String {
+    let number = |value: &Value| match value {
+        Value::Whole(number) => Some(*number as f64),
+        Value::Number(number) => Some(*number),
+        _ => None,
+    };
+    match (number(before), number(after)) {
+        (Some(before), Some(after)) if before > 0.0 => {
+            format!("{:+.1}%", (after / before - 1.0) * 100.0)
+        }
+        _ => String::new(),
+    }
+}

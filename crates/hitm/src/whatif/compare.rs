@@ -1,0 +1,256 @@
+//! Both runs side by side: threads, lines, members.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use hitm_base::{Cycles, DataSource, LINE_SIZE, LineAddr};
+use hitm_coherence::stats::{LineStats, RowKey, RowStats, SourceCounts, Statistics};
+use hitm_weave::ThreadTotals;
+
+use super::moves::{MovedObject, Moves};
+use super::second_run::SecondRun;
+use super::{Change, LineChange, MemberChange, Sums, ThreadChange, WhatifConfig, WhatifReport};
+use crate::recording::{AddressNames, Recording};
+
+impl Sums {
+    fn of_sources(sources: &SourceCounts) -> Sums {
+        Sums {
+            accesses: sources.total(),
+            local_hitm: sources.get(DataSource::LocalHitm),
+            remote_hitm: sources.get(DataSource::RemoteHitm),
+            ..Sums::default()
+        }
+    }
+
+    pub(super) fn of_line(stats: &LineStats) -> Sums {
+        // Stores that found the line modified elsewhere are no HITM, as in the report.
+        let stores = Sums {
+            accesses: stats.stores.total(),
+            ..Sums::default()
+        };
+        let mut sums = Sums {
+            stall: stats.stall,
+            lost: stats.contention_stall,
+            ..stores
+        };
+        sums += &Sums::of_sources(&stats.loads);
+        sums += &Sums::of_sources(&stats.rmws);
+        sums
+    }
+
+    fn of_row(key: &RowKey, stats: &RowStats) -> Sums {
+        let counts = Sums::of_sources(&stats.sources);
+        let is_store = key.op == hitm_base::AccessOp::Store;
+        let hitm = |count| if is_store { 0 } else { count };
+        Sums {
+            local_hitm: hitm(counts.local_hitm),
+            remote_hitm: hitm(counts.remote_hitm),
+            stall: stats.stall,
+            lost: stats.contention_stall,
+            ..counts
+        }
+    }
+}
+
+impl AddAssign<&Sums> for Sums {
+    fn add_assign(&mut self, other: &Sums) {
+        self.accesses += other.accesses;
+        self.local_hitm += other.local_hitm;
+        self.remote_hitm += other.remote_hitm;
+        self.stall = Cycles(self.stall.0.saturating_add(other.stall.0));
+        self.lost = Cycles(self.lost.0.saturating_add(other.lost.0));
+    }
+}
+
+pub(super) struct Compared<'a> {
+    pub(super) config: &'a WhatifConfig,
+    pub(super) recording: &'a Recording,
+    pub(super) before: &'a SecondRun,
+    pub(super) after: &'a SecondRun,
+}
+
+impl Compared<'_> {
+    pub(super) fn report(&self, notes: Vec<String>) -> WhatifReport {
+        let names = self.recording.names();
+        let moves = &self.after.moves;
+        WhatifReport {
+            command: self.recording.header.args.clone(),
+            run: Change {
+                before: self.before.run.clone(),
+                after: self.after.run.clone(),
+            },
+            layouts: self
+                .config
+                .layouts
+                .iter()
+                .map(|layout| layout.name.clone())
+                .collect(),
+            threads: self.threads(&names),
+            lines: self.lines(&names),
+            members: self.members(),
+            objects: moves.objects().to_vec(),
+            moves: moves.counts,
+            notes,
+        }
+    }
+
+    fn threads(&self, names: &AddressNames<'_>) -> Vec<ThreadChange> {
+        let before: BTreeMap<_, _> = self.before.threads.iter().copied().collect();
+        let mut threads: Vec<ThreadChange> = Vec::new();
+        for (thread, after) in &self.after.threads {
+            let before = before.get(thread).copied().unwrap_or_default();
+            threads.push(ThreadChange {
+                thread: *thread,
+                name: names.thread(*thread),
+                insns: after.insns,
+                cycles: Change {
+                    before: busy(&before, self.before.cpi_milli),
+                    after: busy(after, self.after.cpi_milli),
+                },
+                stall: Change {
+                    before: before.stall,
+                    after: after.stall,
+                },
+                lost: Change {
+                    before: before.contention_stall,
+                    after: after.contention_stall,
+                },
+            });
+        }
+        threads.sort_by_key(|thread| thread.thread);
+        threads
+    }
+
+    fn lines(&self, names: &AddressNames<'_>) -> Vec<LineChange> {
+        let moves = &self.after.moves;
+        let mut lines: BTreeMap<LineAddr, LineChange> = BTreeMap::new();
+        for (line, stats) in &self.before.statistics.lines {
+            let change = entry(&mut lines, *line, || place_before(names, *line, stats));
+            change.address = Some(line.first_byte());
+            change.sums.before = Sums::of_line(stats);
+        }
+        for (line, stats) in &self.after.statistics.lines {
+            let change = entry(&mut lines, *line, || place_after(moves, *line, stats));
+            match moves.object_after(line.first_byte()) {
+                Some((object, _)) => {
+                    let into = line.first_byte() - object.fresh;
+                    change.line_of_object = Some(into / LINE_SIZE);
+                }
+                None => change.address = Some(line.first_byte()),
+            }
+            change.sums.after = Sums::of_line(stats);
+        }
+        let mut lines: Vec<LineChange> = lines.into_values().collect();
+        lines.sort_by_key(|line| {
+            let Change { before, after } = line.sums;
+            std::cmp::Reverse((before.lost.max(after.lost), before.stall.max(after.stall)))
+        });
+        lines
+    }
+
+    fn members(&self) -> Vec<MemberChange> {
+        let moves = &self.after.moves;
+        let mut sums: BTreeMap<(usize, usize), Change<Sums>> = BTreeMap::new();
+        each_row(&self.before.statistics, &mut |addr, row| {
+            if let Some((object, offset)) = moves.object_before(addr)
+                && let Some(member) = moves.maps[object.map].member_before(offset)
+            {
+                sums.entry((object.map, member)).or_default().before += &row;
+            }
+        });
+        each_row(&self.after.statistics, &mut |addr, row| {
+            if let Some((object, offset)) = moves.object_after(addr)
+                && let Some(member) = moves.maps[object.map].member_after(offset)
+            {
+                sums.entry((object.map, member)).or_default().after += &row;
+            }
+        });
+        let maps = moves.maps.iter().enumerate();
+        let members = maps.flat_map(|(number, map)| {
+            let members = map.members.iter().enumerate();
+            members.map(move |(index, member)| ((number, index), map, member))
+        });
+        let change = |(key, map, member): ((usize, usize), &super::member_map::MemberMap, _)| {
+            let member: &super::member_map::MappedMember = member;
+            MemberChange {
+                type_name: map.type_name.clone(),
+                member: member.name.clone(),
+                offset: Change {
+                    before: member.from,
+                    after: member.to,
+                },
+                sums: sums.get(&key).copied().unwrap_or_default(),
+            }
+        };
+        members.map(change).collect()
+    }
+}
+
+/// Running and waiting for memory; time in system calls is not the memory's.
+fn busy(totals: &ThreadTotals, cpi_milli: u64) -> Cycles {
+    let own = u128::from(totals.insns) * u128::from(cpi_milli) / 1000;
+    let own = u64::try_from(own).unwrap_or(u64::MAX);
+    Cycles(own.saturating_add(totals.stall.0))
+}
+
+fn entry<'l>(
+    lines: &'l mut BTreeMap<LineAddr, LineChange>,
+    line: LineAddr,
+    name: impl FnOnce() -> String,
+) -> &'l mut LineChange {
+    lines.entry(line).or_insert_with(|| LineChange {
+        name: name(),
+        address: None,
+        line_of_object: None,
+        sums: Change::default(),
+    })
+}
+
+/// The costliest row of a line.
+fn costliest(stats: &LineStats) -> Option<&RowKey> {
+    let rows = stats.rows.iter();
+    let cost = |row: &RowStats| (row.contention_stall, row.stall, row.sources.total());
+    let first_of_most = rows.rev().max_by_key(|(_, row)| cost(row));
+    first_of_most.map(|(key, _)| key)
+}
+
+fn place_before(names: &AddressNames<'_>, line: LineAddr, stats: &LineStats) -> String {
+    let label = costliest(stats)
+        .and_then(|key| names.data(line.first_byte() + u64::from(key.offset), key.size));
+    match label {
+        Some(label) => format!("{}{}", label.object, label.member),
+        None => format!("{:#x}", line.first_byte()),
+    }
+}
+
+fn place_after(moves: &Moves, line: LineAddr, stats: &LineStats) -> String {
+    let addr = costliest(stats).map(|key| line.first_byte() + u64::from(key.offset));
+    match addr.and_then(|addr| Some((addr, moves.object_after(addr)?))) {
+        Some((addr, (object, offset))) => member_text(moves, object, (addr - object.fresh, offset)),
+        None => format!("{:#x}", line.first_byte()),
+    }
+}
+
+/// The name of the byte `into` an object, which is `offset` into an element of it.
+fn member_text(moves: &Moves, object: &MovedObject, (into, offset): (u64, u64)) -> String {
+    let map = &moves.maps[object.map];
+    let member = map
+        .member_after(offset)
+        .map(|member| &map.members[member].name);
+    let member = member.map_or_else(|| format!("+{offset:#x}"), |name| format!(".{name}"));
+    if object.element_count == 1 {
+        return format!("{}{member}", object.name);
+    }
+    format!("{}[{}]{member}", object.name, into / map.sizes.1)
+}
+
+fn each_row(statistics: &Statistics, row: &mut impl FnMut(u64, Sums)) {
+    for (line, stats) in &statistics.lines {
+        for (key, counts) in &stats.rows {
+            row(
+                line.first_byte() + u64::from(key.offset),
+                Sums::of_row(key, counts),
+            );
+        }
+    }
+}

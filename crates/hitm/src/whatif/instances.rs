@@ -1,0 +1,304 @@
+//! Finds the objects of a structure in a recording.
+//!
+//! Variables are found by the addresses of recorded accesses and the types of the debug information;
+//! an array is as many structures as it has elements. Heap blocks have no type: who asks for them
+//! names the function that allocates them.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use hitm_layout::layout_file::LayoutFile;
+use hitm_layout::{DataObject, StructLayout, Symbolizer, TypeId, TypeKind, TypeStore};
+use hitm_trace::HeapObject;
+
+use super::WhatifError;
+use super::member_map::MemberMap;
+use super::moves::{MovedObject, Moves};
+use crate::recording::{AddressNames, Recording};
+
+/// Bytes of all moved objects together.
+const MOVED_BYTES_MAX: u64 = 4 << 30;
+
+/// Heap blocks that hold structures: those from one allocation site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeapInstances {
+    /// The structure; none when the layouts have only one.
+    pub type_name: Option<String>,
+    /// The function that allocates the blocks, or a part of what the report calls the place.
+    pub site: String,
+}
+
+impl FromStr for HeapInstances {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HeapInstances, String> {
+        let (type_name, place) = match text.split_once('=') {
+            Some((name, place)) => (Some(name.to_owned()), place),
+            None => (None, text),
+        };
+        match place.strip_prefix("heap:") {
+            Some(site) if !site.is_empty() => Ok(HeapInstances {
+                type_name,
+                site: site.to_owned(),
+            }),
+            _ => Err(format!(
+                "found '{text}', expected 'heap:FUNCTION' or 'STRUCT=heap:FUNCTION'"
+            )),
+        }
+    }
+}
+
+/// Finds every object that the layouts are about.
+pub(super) fn find(
+    recording: &Recording,
+    layouts: &[LayoutFile],
+    heap: &[HeapInstances],
+) -> Result<Moves, WhatifError> {
+    if layouts.is_empty() {
+        return Ok(Moves::default());
+    }
+    let mut finder = Finder {
+        layouts,
+        symbolizer: recording.symbolizer(),
+        maps: Vec::new(),
+        objects: BTreeMap::new(),
+    };
+    finder.variables(recording)?;
+    finder.heap_blocks(recording, heap)?;
+    finder.finish(recording)
+}
+
+struct Finder<'a> {
+    layouts: &'a [LayoutFile],
+    symbolizer: Symbolizer<'static>,
+    maps: Vec<MemberMap>,
+    /// By address.
+    objects: BTreeMap<u64, MovedObject>,
+}
+
+impl Finder<'_> {
+    fn variables(&mut self, recording: &Recording) -> Result<(), WhatifError> {
+        // First and last byte of the object that was looked at last.
+        let mut seen = (1, 0);
+        for (line, stats) in &recording.statistics.lines {
+            for key in stats.rows.keys() {
+                let addr = line.first_byte() + u64::from(key.offset);
+                let is_seen = (seen.0..=seen.1).contains(&addr);
+                if is_seen || recording.heap_block_at(addr).is_some() {
+                    continue;
+                }
+                let name = self.symbolizer.data(addr, key.size.into());
+                let (Some(path), Some(location)) = (name.path, name.location) else {
+                    continue;
+                };
+                seen = (
+                    location.object.start,
+                    location.object.end().saturating_sub(1),
+                );
+                self.variable(&path, &location.object)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a variable if it is one of the structures, or an array of one.
+    fn variable(&mut self, path: &str, object: &DataObject) -> Result<(), WhatifError> {
+        let Some(type_id) = object.type_id else {
+            return Ok(());
+        };
+        let Some(file) = self.symbolizer.file(path) else {
+            return Ok(());
+        };
+        let types = file.types();
+        let (element, count) = element_of(types, type_id);
+        let names = names_of(types, element);
+        let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
+        let wanted = structs.find(|wanted| names.iter().any(|name| *name == wanted.name));
+        let (Some(wanted), Some(compiled)) = (wanted, types.layout(element)) else {
+            return Ok(());
+        };
+        let map = MemberMap::new(types, compiled, wanted)?;
+        self.add(object.name.clone(), (object.start, object.size), count, map)
+    }
+
+    fn heap_blocks(
+        &mut self,
+        recording: &Recording,
+        heap: &[HeapInstances],
+    ) -> Result<(), WhatifError> {
+        let names = recording.names();
+        for wanted in heap {
+            let map = self.heap_map(recording, wanted)?;
+            let mut count = 0;
+            for block in recording.heap_blocks() {
+                let site = site_of(&names, block);
+                let is_whole = block.size > 0 && block.size.is_multiple_of(map.sizes.0);
+                if is_whole && site.contains(&wanted.site) {
+                    let name = format!("heap block of {} B from {site}", block.size);
+                    let elements = block.size / map.sizes.0;
+                    self.add(name, (block.addr, block.size), elements, map.clone())?;
+                    count += 1;
+                }
+            }
+            if count == 0 {
+                return Err(WhatifError::NoHeapBlock {
+                    site: wanted.site.clone(),
+                    size: map.sizes.0,
+                    known: known_sites(recording),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The map of the structure that the blocks hold, by the first of the program's files that has
+    /// it.
+    fn heap_map(
+        &mut self,
+        recording: &Recording,
+        wanted: &HeapInstances,
+    ) -> Result<MemberMap, WhatifError> {
+        let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
+        let layout = match &wanted.type_name {
+            Some(name) => structs.find(|known| known.name == *name),
+            None => structs.next().filter(|_| structs.next().is_none()),
+        };
+        let layout = layout.ok_or_else(|| WhatifError::WhichStruct {
+            site: wanted.site.clone(),
+            known: struct_names(self.layouts),
+        })?;
+        for mapping in recording.mappings() {
+            self.symbolizer.data(mapping.start, 1);
+            let Some(file) = self.symbolizer.file(&mapping.path) else {
+                continue;
+            };
+            if let Ok(compiled) = file.struct_layout(&layout.name) {
+                return Ok(MemberMap::new(file.types(), &compiled, layout)?);
+            }
+        }
+        let name = layout.name.clone();
+        Err(WhatifError::NoSuchType { name })
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        (address, size_bytes): (u64, u64),
+        element_count: u64,
+        map: MemberMap,
+    ) -> Result<(), WhatifError> {
+        let type_name = map.type_name.clone();
+        if map.sizes.0 == 0 || map.sizes.1 == 0 {
+            return Err(WhatifError::NoBytes { type_name });
+        }
+        let index = match self.maps.iter().position(|known| *known == map) {
+            Some(index) => index,
+            None => {
+                self.maps.push(map);
+                self.maps.len() - 1
+            }
+        };
+        let object = MovedObject {
+            name,
+            type_name,
+            address,
+            size_bytes,
+            element_count,
+            size_bytes_after: 0,
+            fresh: 0,
+            map: index,
+        };
+        self.objects.insert(address, object);
+        Ok(())
+    }
+
+    fn finish(self, recording: &Recording) -> Result<Moves, WhatifError> {
+        let objects: Vec<MovedObject> = self.objects.into_values().collect();
+        if objects.is_empty() {
+            return Err(WhatifError::NothingMoves {
+                structs: struct_names(self.layouts),
+                known: known_sites(recording),
+            });
+        }
+        let bytes = objects.iter().try_fold(0u64, |sum, object| {
+            let size = self.maps[object.map]
+                .sizes
+                .1
+                .checked_mul(object.element_count)?;
+            sum.checked_add(size)
+        });
+        if bytes.is_none_or(|bytes| bytes > MOVED_BYTES_MAX) {
+            return Err(WhatifError::TooLarge {
+                max: MOVED_BYTES_MAX,
+            });
+        }
+        Ok(Moves::new(self.maps, objects))
+    }
+}
+
+/// The element behind arrays of arrays, and how many there are.
+fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
+    let mut count: u64 = 1;
+    let mut element = type_id;
+    while let TypeKind::Array {
+        element: inner,
+        count: Some(elements),
+    } = types.get(types.resolve(element)).kind
+    {
+        count = count.saturating_mul(elements);
+        element = inner;
+    }
+    (element, count)
+}
+
+/// The names by which a layout file may mean the type: its own, and its typedefs'.
+fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut at = type_id;
+    loop {
+        names.push(bare(&types.get(at).name).to_owned());
+        match types.get(at).kind {
+            TypeKind::Alias(target) => at = target,
+            _ => break,
+        }
+    }
+    let layout: Option<&StructLayout> = types.layout(type_id).map(|layout| &**layout);
+    names.extend(layout.and_then(|layout| layout.name.as_deref().map(str::to_owned)));
+    names
+}
+
+fn bare(name: &str) -> &str {
+    let words = ["struct ", "class ", "union "];
+    let found = words.iter().find_map(|word| name.strip_prefix(word));
+    found.unwrap_or(name)
+}
+
+fn struct_names(layouts: &[LayoutFile]) -> String {
+    let structs = layouts.iter().flat_map(|layout| &layout.structs);
+    let names: Vec<&str> = structs.map(|known| known.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn site_of(names: &AddressNames<'_>, block: &HeapObject) -> String {
+    names.allocation_site(&block.stack)
+}
+
+/// The places whose heap blocks are shared, for who has to name one.
+fn known_sites(recording: &Recording) -> String {
+    let names = recording.names();
+    let mut sites: Vec<String> = recording
+        .heap_blocks()
+        .map(|block| format!("{} ({} B)", site_of(&names, block), block.size))
+        .collect();
+    sites.sort();
+    sites.dedup();
+    /// More than fit a message are of no help.
+    const SITES_MAX: usize = 8;
+    let left_out = sites.len().saturating_sub(SITES_MAX);
+    sites.truncate(SITES_MAX);
+    match (sites.is_empty(), left_out) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => sites.join(", "),
+        (false, left_out) => format!("{} and {left_out} more", sites.join(", ")),
+    }
+}

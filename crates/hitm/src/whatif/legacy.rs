@@ -1,0 +1,183 @@
+//! Recordings of format 1.0, which do not say what their threads did between accesses.
+//!
+//! It is taken from the times: what lies between two accesses of a thread and is not charged to an
+//! access is its own work, waits in system calls included. Stores to private lines are not known,
+//! and the program order of two accesses with one time is that of the file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use hitm_base::{Access, AccessOp, Cycles, Outcome, ThreadId};
+use hitm_trace::{ReadError, Record, Step, Steps, Stretch, TraceReader, Turn, Visitor, Work};
+
+use super::WhatifError;
+use crate::recording::{Recording, RecordingError};
+
+/// What a reader of the figures must know.
+pub(super) const NOTE: &str = "the recording has format 1.0: the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
+
+/// Whether the recording has no positions.
+pub(super) fn is_legacy(recording: &Recording) -> bool {
+    recording.version.minor == 0
+}
+
+/// Reads the accesses and makes the records that are missing, in the order of a recording.
+pub(super) fn read(recording: &Recording, path: &Path) -> Result<Vec<Record>, WhatifError> {
+    let failed = |source: ReadError| RecordingError::Read {
+        path: path.into(),
+        source: source.into(),
+    };
+    let file = File::open(path).map_err(|source| RecordingError::Open {
+        path: path.into(),
+        source,
+    })?;
+    let mut reader = TraceReader::new(BufReader::new(file)).map_err(failed)?;
+    let mut events = Events::default();
+    reader.visit(&mut events).map_err(failed)?;
+    let window = recording.header.window.0.max(1);
+    let cpi_milli = recording.machine.core.cpi_milli.into();
+    Ok(events.log(window, cpi_milli))
+}
+
+/// What happened in each thread, by time.
+#[derive(Default)]
+struct Events {
+    accesses: BTreeMap<ThreadId, Vec<(Access, Outcome)>>,
+    starts: Vec<Record>,
+    /// The time of each thread's last exit record.
+    ends: BTreeMap<ThreadId, Cycles>,
+}
+
+impl Visitor for Events {
+    fn access(&mut self, access: &Access, outcome: &Outcome) {
+        let of_thread = self.accesses.entry(access.thread).or_default();
+        of_thread.push((*access, *outcome));
+    }
+
+    fn record(&mut self, record: Record) {
+        match record {
+            Record::ThreadStart(_) | Record::ThreadPlaced(_) => self.starts.push(record),
+            Record::ThreadExit(exit) => drop(self.ends.insert(exit.thread, exit.time)),
+            _ => {}
+        }
+    }
+}
+
+/// How far a thread has been written.
+#[derive(Default)]
+struct Progress {
+    start: Cycles,
+    is_started: bool,
+    /// Accesses that were written.
+    next: usize,
+    insn: u64,
+    stall: Cycles,
+    stores: u64,
+}
+
+impl Events {
+    fn log(mut self, window: u64, cpi_milli: u64) -> Vec<Record> {
+        let mut times: Vec<u64> = Vec::new();
+        for accesses in self.accesses.values_mut() {
+            accesses.sort_by_key(|(access, _)| access.time);
+            times.extend(accesses.iter().map(|(access, _)| access.time.0 / window));
+            times.dedup();
+        }
+        times.extend(self.ends.values().map(|time| time.0 / window));
+        times.extend(
+            self.starts
+                .iter()
+                .filter_map(Record::time)
+                .map(|time| time.0 / window),
+        );
+        times.sort_unstable();
+        times.dedup();
+        let mut log = Vec::new();
+        let mut threads: BTreeMap<ThreadId, Progress> = BTreeMap::new();
+        let mut starts = std::mem::take(&mut self.starts).into_iter().peekable();
+        for number in times {
+            let until = Cycles((number + 1).saturating_mul(window));
+            while let Some(start) =
+                starts.next_if(|start| start.time().is_some_and(|time| time < until))
+            {
+                if let Record::ThreadStart(start) = &start {
+                    let progress = threads.entry(start.thread).or_default();
+                    if !progress.is_started {
+                        progress.start = start.time;
+                        progress.is_started = true;
+                    }
+                }
+                log.push(start);
+            }
+            for (thread, progress) in &mut threads {
+                self.write_window(*thread, progress, (until, cpi_milli), &mut log);
+            }
+            log.push(Record::Turn(Turn::Priced));
+        }
+        log
+    }
+
+    /// Writes what a thread did up to `until`.
+    fn write_window(
+        &self,
+        thread: ThreadId,
+        progress: &mut Progress,
+        (until, cpi_milli): (Cycles, u64),
+        log: &mut Vec<Record>,
+    ) {
+        let all = self.accesses.get(&thread).map_or(&[][..], Vec::as_slice);
+        let mut steps = Steps::default();
+        let mut written = Vec::new();
+        while let Some((access, outcome)) = all
+            .get(progress.next)
+            .filter(|(access, _)| access.time < until)
+        {
+            let insns = progress.own_work(access.time, cpi_milli);
+            steps.push(Step {
+                since: Stretch {
+                    insns,
+                    stores: std::mem::take(&mut progress.stores),
+                },
+                is_fence: access.op == AccessOp::Fence,
+            });
+            progress.insn += insns;
+            progress.stores = u64::from(access.op == AccessOp::Store);
+            progress.stall = Cycles(progress.stall.0.saturating_add(outcome.stall.0));
+            progress.next += 1;
+            if access.op != AccessOp::Fence {
+                written.push(Record::Access {
+                    access: *access,
+                    outcome: *outcome,
+                });
+            }
+        }
+        let end = self.ends.get(&thread).copied().unwrap_or(until);
+        let ahead = Stretch {
+            insns: progress.own_work(until.min(end), cpi_milli),
+            stores: progress.stores,
+        };
+        log.push(Record::Work(Work {
+            thread,
+            adoptions: Vec::new(),
+            steps,
+            ahead,
+        }));
+        if end < until {
+            log.push(Record::Turn(Turn::Left { thread }));
+        }
+        log.append(&mut written);
+    }
+}
+
+impl Progress {
+    /// Instructions between the last access and `time`.
+    fn own_work(&self, time: Cycles, cpi_milli: u64) -> u64 {
+        let own = time.saturating_sub(self.start).saturating_sub(self.stall);
+        let insns = u128::from(own.0) * 1000 / u128::from(cpi_milli.max(1));
+        u64::try_from(insns)
+            .unwrap_or(u64::MAX)
+            .saturating_sub(self.insn)
+    }
+}

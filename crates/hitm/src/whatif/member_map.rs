@@ -1,0 +1,336 @@
+//! From the members of a structure as it was compiled to their places in a layout file.
+
+use hitm_layout::layout_file::{FileMember, FileStruct, Storage};
+use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
+use thiserror::Error;
+
+/// Why a layout cannot be put in the place of the compiled one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// The layout names a member that the program does not have.
+    #[error("struct {type_name} of the layout has a member {member}, but the program's has none")]
+    NoSuchMember {
+        /// The structure.
+        type_name: String,
+        /// The member.
+        member: String,
+    },
+    /// The program has a member that the layout does not place.
+    #[error("struct {type_name} of the program has a member {member}, but the layout's has none")]
+    NotPlaced {
+        /// The structure.
+        type_name: String,
+        /// The member.
+        member: String,
+    },
+    /// A member has another size.
+    #[error(
+        "{type_name}.{member}: found {found} bytes in the layout, expected the {expected} of the program's debug information"
+    )]
+    Size {
+        /// The structure.
+        type_name: String,
+        /// The member.
+        member: String,
+        /// Bytes by the layout.
+        found: u64,
+        /// Bytes by the debug information.
+        expected: u64,
+    },
+    /// A member that takes more than moving bytes.
+    #[error(
+        "{type_name}.{member} is split by CPU or node, or moved behind a pointer: a recording cannot be replayed so, record the changed program"
+    )]
+    Split {
+        /// The structure.
+        type_name: String,
+        /// The member.
+        member: String,
+    },
+    /// An array with more elements of their own place than a replay wants to look through.
+    #[error(
+        "{type_name}.{member}: an array of {count} elements moved apart, expected at most {ELEMENTS_MAX}"
+    )]
+    TooMany {
+        /// The structure.
+        type_name: String,
+        /// The member.
+        member: String,
+        /// Its elements.
+        count: u64,
+    },
+}
+
+/// Elements of one array that get places of their own.
+const ELEMENTS_MAX: u64 = 4096;
+
+/// Bytes that stay together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// The first byte in the compiled structure.
+    pub(super) from: u64,
+    /// The first byte in the layout.
+    pub(super) to: u64,
+    pub(super) size: u64,
+    /// The layout's member, by index.
+    pub(super) member: usize,
+}
+
+/// The way from one layout to the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MemberMap {
+    pub(super) type_name: String,
+    /// Bytes of the compiled structure, and of the layout's.
+    pub(super) sizes: (u64, u64),
+    pub(super) align: u64,
+    pub(super) members: Vec<MappedMember>,
+    /// By `from`; where members overlap (a union's), the first counts.
+    spans: Vec<Span>,
+    /// Indices of `spans` by `to`.
+    by_new: Vec<usize>,
+}
+
+/// A member and its two places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MappedMember {
+    pub(super) name: String,
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl MemberMap {
+    pub(super) fn new(
+        types: &TypeStore,
+        compiled: &StructLayout,
+        layout: &FileStruct,
+    ) -> Result<MemberMap, MapError> {
+        let mut map = MemberMap {
+            type_name: layout.name.clone(),
+            sizes: (compiled.size, layout.size_bytes),
+            align: layout.align(),
+            members: Vec::new(),
+            spans: Vec::new(),
+            by_new: Vec::new(),
+        };
+        for member in &layout.members {
+            map.add(types, compiled, member)?;
+        }
+        map.spans.sort_by_key(|span| (span.from, span.member));
+        map.by_new = (0..map.spans.len()).collect();
+        map.by_new.sort_by_key(|index| map.spans[*index].to);
+        map.check_all_placed(types, compiled, &mut String::new(), 0)?;
+        Ok(map)
+    }
+
+    fn add(
+        &mut self,
+        types: &TypeStore,
+        compiled: &StructLayout,
+        member: &FileMember,
+    ) -> Result<(), MapError> {
+        let names = || (self.type_name.clone(), member.name.clone());
+        if member.per.is_some() || member.storage != Storage::INLINE {
+            let (type_name, member) = names();
+            return Err(MapError::Split { type_name, member });
+        }
+        let Some(found) = find(types, compiled, &member.name, 0) else {
+            let (type_name, member) = names();
+            return Err(MapError::NoSuchMember { type_name, member });
+        };
+        let index = self.members.len();
+        let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
+        let spans = spans(types, &found, member, (to, index));
+        let spans = spans.ok_or_else(|| {
+            let (type_name, member_name) = names();
+            MapError::Size {
+                type_name,
+                member: member_name,
+                found: member.size_bytes,
+                expected: found.size,
+            }
+        })?;
+        if spans.len() as u64 > ELEMENTS_MAX {
+            let (type_name, member) = names();
+            let count = spans.len() as u64;
+            return Err(MapError::TooMany {
+                type_name,
+                member,
+                count,
+            });
+        }
+        self.members.push(MappedMember {
+            name: member.name.clone(),
+            from: found.offset,
+            to,
+        });
+        self.spans.extend(spans);
+        Ok(())
+    }
+
+    /// Every member of the compiled structure has a place: itself, or all its parts.
+    fn check_all_placed(
+        &self,
+        types: &TypeStore,
+        compiled: &StructLayout,
+        path: &mut String,
+        base: u64,
+    ) -> Result<(), MapError> {
+        for member in &compiled.members {
+            let (start, end) = (base + member.byte_offset(), base + member.byte_end());
+            if self.covers(start, end) {
+                continue;
+            }
+            let length = path.len();
+            if let Some(name) = &member.name {
+                path.push_str(if length > 0 { "." } else { "" });
+                path.push_str(name);
+            }
+            match types.layout(member.type_id) {
+                Some(inner) if inner.kind != AggregateKind::Union && !inner.members.is_empty() => {
+                    self.check_all_placed(types, inner, path, start)?;
+                }
+                _ => {
+                    return Err(MapError::NotPlaced {
+                        type_name: self.type_name.clone(),
+                        member: path.clone(),
+                    });
+                }
+            }
+            path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn covers(&self, start: u64, end: u64) -> bool {
+        let mut at = start;
+        while at < end {
+            match self
+                .spans
+                .iter()
+                .find(|span| (span.from..span.from + span.size).contains(&at))
+            {
+                Some(span) => at = span.from + span.size,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Where the byte at `offset` of the compiled structure lies now, how many bytes from it on stay
+    /// together, and whether they belong to no member: then they go along with the member before.
+    pub(super) fn place(&self, offset: u64) -> (u64, u64, bool) {
+        let after = self.spans.partition_point(|span| span.from <= offset);
+        let next = self.spans.get(after).map_or(self.sizes.0, |span| span.from);
+        let inside = self.spans[..after]
+            .iter()
+            .rev()
+            .find(|span| offset < span.from + span.size);
+        let last_byte = self.sizes.1.saturating_sub(1);
+        match inside {
+            Some(span) => {
+                let into = offset - span.from;
+                (span.to + into, span.size - into, false)
+            }
+            None => {
+                let before = after.checked_sub(1).map(|index| self.spans[index]);
+                let to = before.map_or(offset, |span| span.to + (offset - span.from));
+                (to.min(last_byte), next.saturating_sub(offset).max(1), true)
+            }
+        }
+    }
+
+    /// The member to which the byte at `offset` of the compiled structure is counted.
+    pub(super) fn member_before(&self, offset: u64) -> Option<usize> {
+        let after = self.spans.partition_point(|span| span.from <= offset);
+        let spans = &self.spans[..after];
+        let inside = spans
+            .iter()
+            .rev()
+            .find(|span| offset < span.from + span.size);
+        inside.or(spans.last()).map(|span| span.member)
+    }
+
+    /// The member to which the byte at `offset` of the layout's structure is counted.
+    pub(super) fn member_after(&self, offset: u64) -> Option<usize> {
+        let after = self
+            .by_new
+            .partition_point(|index| self.spans[*index].to <= offset);
+        let mut spans = self.by_new[..after]
+            .iter()
+            .rev()
+            .map(|index| self.spans[*index]);
+        let last = spans.next()?;
+        Some(last.member)
+    }
+}
+
+/// What a path leads to in the compiled structure.
+struct Found {
+    offset: u64,
+    size: u64,
+    type_id: TypeId,
+}
+
+/// The member that `path` names: names joined by dots, those of anonymous structures left out.
+fn find(types: &TypeStore, layout: &StructLayout, path: &str, base: u64) -> Option<Found> {
+    layout
+        .members
+        .iter()
+        .find_map(|member| find_in(types, member, path, base))
+}
+
+fn find_in(types: &TypeStore, member: &Member, path: &str, base: u64) -> Option<Found> {
+    let offset = base + member.byte_offset();
+    let inner = |path| find(types, types.layout(member.type_id)?, path, offset);
+    let Some(name) = &member.name else {
+        return inner(path);
+    };
+    let rest = path.strip_prefix(&**name)?;
+    if rest.is_empty() {
+        return Some(Found {
+            offset,
+            size: member.byte_end() - member.byte_offset(),
+            type_id: member.type_id,
+        });
+    }
+    inner(rest.strip_prefix('.')?)
+}
+
+/// The spans of one member, or none when its size is another.
+fn spans(
+    types: &TypeStore,
+    found: &Found,
+    member: &FileMember,
+    (to, index): (u64, usize),
+) -> Option<Vec<Span>> {
+    let whole = Span {
+        from: found.offset,
+        to,
+        size: found.size,
+        member: index,
+    };
+    if member.bits.is_some() || member.size_bytes == found.size {
+        return Some(vec![whole]);
+    }
+    let array = member.array?;
+    let TypeKind::Array {
+        element,
+        count: Some(count),
+    } = types.get(types.resolve(found.type_id)).kind
+    else {
+        return None;
+    };
+    let size = types.get(element).size?;
+    if count != array.count || size > array.stride_bytes {
+        return None;
+    }
+    // One too many tells the caller that there are too many.
+    let elements = (0..count.min(ELEMENTS_MAX + 1)).map(|number| Span {
+        from: found.offset + number * size,
+        to: to + number * array.stride_bytes,
+        size,
+        member: index,
+    });
+    Some(elements.collect())
+}

@@ -1,0 +1,302 @@
+//! `hitm whatif`: a recording run again with members moved or on another machine.
+//!
+//! The recording says what its threads did between their accesses; [`hitm_weave::replay`] tells a
+//! second weave the same and finds anew what they wait for. docs/models/whatif.md says what that can
+//! predict and what it cannot.
+
+mod compare;
+mod instances;
+mod legacy;
+mod member_map;
+mod moves;
+mod second_run;
+
+use std::path::{Path, PathBuf};
+
+use hitm_base::{Clock, Cycles, Machine, ThreadId};
+use hitm_layout::layout_file::{LayoutFile, LayoutFileError};
+use hitm_weave::Placement;
+use hitm_weave::replay::ReplayError;
+use thiserror::Error;
+
+use crate::recording::{Recording, RecordingError};
+use compare::Compared;
+pub use instances::HeapInstances;
+pub use member_map::MapError;
+pub use moves::{MoveCounts, MovedObject};
+use second_run::SecondRun;
+
+/// Longest layout file that is read.
+const LAYOUT_BYTES_MAX: u64 = 16 << 20;
+
+/// What to change.
+#[derive(Debug, Clone)]
+pub struct WhatifConfig {
+    /// The recording.
+    pub input: PathBuf,
+    /// Structures in other layouts; of two with one name the first counts.
+    pub layouts: Vec<LayoutFile>,
+    /// Heap blocks that hold such structures.
+    pub instances: Vec<HeapInstances>,
+    /// Another machine than the recording's.
+    pub machine: Option<Machine>,
+    /// Another placement than the recording's.
+    pub placement: Option<Placement>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WhatifError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The layout file cannot be read.
+    #[error("cannot read {}", path.display())]
+    LayoutRead {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The layout file is wrong.
+    #[error(transparent)]
+    Layout(#[from] LayoutFileError),
+    /// The layout does not fit the program.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The recording's accesses cannot be run again.
+    #[error("{}: record {record}", path.display())]
+    Replay {
+        /// The file.
+        path: PathBuf,
+        /// Records before it.
+        record: u64,
+        /// What is wrong.
+        source: ReplayError,
+    },
+    /// The placement names a CPU that the machine does not have.
+    #[error(
+        "the placement names CPU {cpu}, but the machine {machine} has CPUs 0 to {last}: choose another with --threads-to"
+    )]
+    NoSuchCpu {
+        /// The CPU.
+        cpu: u16,
+        /// The machine's name.
+        machine: String,
+        /// Its highest CPU.
+        last: usize,
+    },
+    /// The placement inside the recording is not understood.
+    #[error("{}: the recording's placement is not understood: {message}", path.display())]
+    Placement {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// No object of the layouts' structures is in the recording.
+    #[error(
+        "nothing moves: no variable of type {structs} has recorded accesses, with debug information that says so. Heap blocks need --instances 'heap:FUNCTION'; shared ones come from: {known}"
+    )]
+    NothingMoves {
+        /// The structures.
+        structs: String,
+        /// Allocation sites.
+        known: String,
+    },
+    /// No heap block fits.
+    #[error(
+        "no shared heap block from {site:?} has a size that is a multiple of the structure's {size} bytes; shared ones come from: {known}"
+    )]
+    NoHeapBlock {
+        /// What was asked for.
+        site: String,
+        /// Bytes of the structure.
+        size: u64,
+        /// Allocation sites.
+        known: String,
+    },
+    /// A heap block could hold any of several structures.
+    #[error(
+        "which structure is in the heap blocks from {site:?}? Write STRUCT=heap:{site}, with one of {known}"
+    )]
+    WhichStruct {
+        /// The site.
+        site: String,
+        /// The structures.
+        known: String,
+    },
+    /// The program has no such structure.
+    #[error("no file of the recorded program has debug information of a structure {name}")]
+    NoSuchType {
+        /// The structure.
+        name: String,
+    },
+    /// A structure without bytes cannot be moved.
+    #[error("{type_name} has no bytes")]
+    NoBytes {
+        /// The structure.
+        type_name: String,
+    },
+    /// More memory would move than a replay keeps track of.
+    #[error("the moved objects take more than {max} bytes")]
+    TooLarge {
+        /// The most.
+        max: u64,
+    },
+}
+
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The machine's name.
+    pub machine: String,
+    /// One line about it.
+    pub machine_description: String,
+    /// Its clock.
+    pub clock: Clock,
+    /// Where threads ran.
+    pub placement: String,
+    /// The latest virtual clock.
+    pub end: Cycles,
+    /// Sums over all lines.
+    pub totals: Sums,
+}
+
+/// Counts and cycles of a thread, a line, a member or everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    /// Accesses to lines that several threads used.
+    pub accesses: u64,
+    /// Those that found the line modified in the same package.
+    pub local_hitm: u64,
+    /// Those that found the line modified in another package.
+    pub remote_hitm: u64,
+    /// Cycles that threads waited.
+    pub stall: Cycles,
+    /// The part of `stall` that another CPU's use of the line caused.
+    pub lost: Cycles,
+}
+
+/// A quantity in both runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Change<T> {
+    /// As recorded.
+    pub before: T,
+    /// As replayed.
+    pub after: T,
+}
+
+/// A thread in both runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadChange {
+    /// Its number.
+    pub thread: ThreadId,
+    /// Its name and tid.
+    pub name: String,
+    /// Instructions that it ran, in both.
+    pub insns: u64,
+    /// Cycles that it ran or waited for memory.
+    pub cycles: Change<Cycles>,
+    /// The part that it waited.
+    pub stall: Change<Cycles>,
+    /// The part that other CPUs' use of lines caused.
+    pub lost: Change<Cycles>,
+}
+
+/// A line of one run or both: moved objects are on other lines after than before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineChange {
+    /// What costs most on it.
+    pub name: String,
+    /// Its first byte in the recording; none for a line of a moved object.
+    pub address: Option<u64>,
+    /// Which line of its object, for a line of a moved object in the replay.
+    pub line_of_object: Option<u64>,
+    /// Its sums.
+    pub sums: Change<Sums>,
+}
+
+/// A member of a moved structure, over all its objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberChange {
+    /// The structure.
+    pub type_name: String,
+    /// The member.
+    pub member: String,
+    /// Bytes from the structure's start.
+    pub offset: Change<u64>,
+    /// Its sums.
+    pub sums: Change<Sums>,
+}
+
+/// Both runs, side by side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WhatifReport {
+    /// The recorded program and its arguments.
+    pub command: Vec<String>,
+    /// The two runs.
+    pub run: Change<Run>,
+    /// The layouts that were put in, by name.
+    pub layouts: Vec<String>,
+    /// The threads, by number.
+    pub threads: Vec<ThreadChange>,
+    /// The lines, costliest first.
+    pub lines: Vec<LineChange>,
+    /// The members of moved structures, in the order of the layouts.
+    pub members: Vec<MemberChange>,
+    /// The moved objects, by address.
+    pub objects: Vec<MovedObject>,
+    /// How accesses moved.
+    pub moves: MoveCounts,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Reads a layout file.
+pub fn read_layout(path: &Path) -> Result<LayoutFile, WhatifError> {
+    let failed = |source| WhatifError::LayoutRead {
+        path: path.into(),
+        source,
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut std::io::Read::take(file, LAYOUT_BYTES_MAX), &mut text)
+        .map_err(failed)?;
+    Ok(LayoutFile::parse(&text, &path.display().to_string())?)
+}
+
+/// Runs a recording again with the changes. `progress` is told how many bytes of how many have been
+/// read; the file is read twice.
+pub fn run(
+    config: &WhatifConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<WhatifReport, WhatifError> {
+    let mut recording = Recording::load(&config.input, &mut |read, all| progress(read, 2 * all))?;
+    let moves = instances::find(&recording, &config.layouts, &config.instances)?;
+    let mut half = |read: u64, all: u64| progress(all + read, 2 * all);
+    let mut notes = recording.diagnostics();
+    let (before, after) = if legacy::is_legacy(&recording) {
+        notes.push(legacy::NOTE.to_owned());
+        let unchanged = WhatifConfig {
+            machine: None,
+            placement: None,
+            ..config.clone()
+        };
+        let log = legacy::read(&recording, &config.input)?;
+        let before = SecondRun::of_log(&recording, &unchanged, &log, moves::Moves::default())?;
+        (before, SecondRun::of_log(&recording, config, &log, moves)?)
+    } else {
+        let after = SecondRun::of_file(&recording, config, moves, &mut half)?;
+        (SecondRun::recorded(&mut recording), after)
+    };
+    notes.extend(after.notes(config));
+    Ok(Compared {
+        config,
+        recording: &recording,
+        before: &before,
+        after: &after,
+    }
+    .report(notes))
+}

@@ -1,0 +1,174 @@
+//! The objects that are moved, and where each byte of them lies then.
+
+use hitm_base::LINE_SIZE;
+use hitm_weave::replay::{FRESH, Relocate};
+
+use super::member_map::MemberMap;
+
+/// An object of the recorded program whose members move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedObject {
+    /// Its name: a variable, or a heap block and where it was allocated.
+    pub name: String,
+    /// The structure, or that of its elements.
+    pub type_name: String,
+    /// Address of its first byte in the program.
+    pub address: u64,
+    /// Bytes in the program.
+    pub size_bytes: u64,
+    /// Structures in it, one after the other.
+    pub element_count: u64,
+    /// Bytes with the layout.
+    pub size_bytes_after: u64,
+    /// Address of its first byte in the replay.
+    pub(super) fresh: u64,
+    /// Which map is its.
+    pub(super) map: usize,
+}
+
+/// How many accesses took more than adding a number to their address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MoveCounts {
+    /// Accesses with a byte in a moved object.
+    pub moved: u64,
+    /// Those with a byte that belongs to no member: it went along with the member before.
+    pub in_holes: u64,
+    /// Those that became several, because they covered members that lie apart now.
+    pub split: u64,
+}
+
+/// All moves of a replay.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Moves {
+    pub(super) maps: Vec<MemberMap>,
+    /// By address; they do not overlap.
+    objects: Vec<MovedObject>,
+    /// The first address behind the moved objects.
+    end: u64,
+    pub(super) counts: MoveCounts,
+}
+
+impl Moves {
+    /// Puts the objects at fresh addresses, each at the start of a line or as aligned as it asks.
+    pub(super) fn new(maps: Vec<MemberMap>, mut objects: Vec<MovedObject>) -> Moves {
+        objects.sort_by_key(|object| object.address);
+        objects.dedup_by_key(|object| object.address);
+        let mut end = FRESH;
+        for object in &mut objects {
+            let map = &maps[object.map];
+            end = end.next_multiple_of(map.align.max(LINE_SIZE));
+            object.fresh = end;
+            object.size_bytes_after = object.element_count * map.sizes.1;
+            end += object.size_bytes_after.next_multiple_of(LINE_SIZE);
+        }
+        Moves {
+            maps,
+            objects,
+            end,
+            counts: MoveCounts::default(),
+        }
+    }
+
+    pub(super) fn objects(&self) -> &[MovedObject] {
+        &self.objects
+    }
+
+    /// The object that had this byte in the program, and the byte's offset in its element.
+    pub(super) fn object_before(&self, addr: u64) -> Option<(&MovedObject, u64)> {
+        let after = self
+            .objects
+            .partition_point(|object| object.address <= addr);
+        let object = &self.objects[after.checked_sub(1)?];
+        let offset = addr - object.address;
+        let element = self.maps[object.map].sizes.0;
+        (offset < object.size_bytes).then_some((object, offset % element))
+    }
+
+    /// The object that has this byte in the replay, and the byte's offset in its element.
+    pub(super) fn object_after(&self, addr: u64) -> Option<(&MovedObject, u64)> {
+        let after = self.objects.partition_point(|object| object.fresh <= addr);
+        let object = &self.objects[after.checked_sub(1)?];
+        let offset = addr - object.fresh;
+        let element = self.maps[object.map].sizes.1;
+        (offset < object.size_bytes_after).then_some((object, offset % element))
+    }
+
+    /// Where the byte at `addr` lies, how many bytes from it on stay together, whether it moved,
+    /// and whether it is in a hole.
+    fn place(&self, addr: u64) -> Placed {
+        let Some((object, offset)) = self.object_before(addr) else {
+            let next = self
+                .objects
+                .partition_point(|object| object.address <= addr);
+            let room = self
+                .objects
+                .get(next)
+                .map_or(u64::MAX, |object| object.address - addr);
+            return Placed {
+                to: addr,
+                room,
+                is_moved: false,
+                is_hole: false,
+            };
+        };
+        let map = &self.maps[object.map];
+        let element = (addr - object.address) / map.sizes.0;
+        let (to, room, is_hole) = map.place(offset);
+        Placed {
+            to: object.fresh + element * map.sizes.1 + to,
+            room,
+            is_moved: true,
+            is_hole,
+        }
+    }
+
+    /// Calls `piece` for each piece.
+    fn each_piece(&self, addr: u64, size: u8, piece: &mut impl FnMut(Placed, u8)) {
+        let end = addr.saturating_add(size.into());
+        let mut at = addr;
+        while at < end {
+            let placed = self.place(at);
+            let size = placed.room.min(end - at);
+            piece(placed, size as u8);
+            at += size;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    to: u64,
+    room: u64,
+    is_moved: bool,
+    is_hole: bool,
+}
+
+impl Relocate for Moves {
+    fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
+        let first = pieces.len();
+        self.each_piece(addr, size, &mut |placed, size| {
+            match pieces[first..].last_mut() {
+                // Neighbours that stay neighbours stay one access.
+                Some((to, length)) if *to + u64::from(*length) == placed.to => *length += size,
+                _ => pieces.push((placed.to, size)),
+            }
+        });
+    }
+
+    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
+        let (mut is_moved, mut is_hole) = (false, false);
+        self.each_piece(addr, size, &mut |placed, _| {
+            is_moved |= placed.is_moved;
+            is_hole |= placed.is_hole;
+        });
+        let first = pieces.len();
+        self.pieces(addr, size, pieces);
+        self.counts.moved += u64::from(is_moved);
+        self.counts.in_holes += u64::from(is_hole);
+        self.counts.split += u64::from(pieces.len() > first + 1);
+    }
+
+    fn fresh_line_count(&self) -> usize {
+        ((self.end.max(FRESH) - FRESH) / LINE_SIZE) as usize
+    }
+}

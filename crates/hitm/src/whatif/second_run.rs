@@ -1,0 +1,306 @@
+//! One run of a recording: as it was recorded, or replayed.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use hitm_base::{Access, CpuId, Cycles, Machine, Outcome, ThreadId};
+use hitm_coherence::stats::{Collector, Statistics};
+use hitm_trace::{ChunkDecoder, ReadError, Record, TraceReader, Visitor};
+use hitm_weave::replay::{Replay, ReplayCounts, ReplayError};
+use hitm_weave::{Placement, ThreadTotals};
+
+use super::moves::Moves;
+use super::{Run, Sums, WhatifConfig, WhatifError};
+use crate::recording::{Recording, RecordingError};
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct SecondRun {
+    pub(super) run: Run,
+    pub(super) cpi_milli: u64,
+    pub(super) threads: Vec<(ThreadId, ThreadTotals)>,
+    pub(super) statistics: Statistics,
+    pub(super) moves: Moves,
+    counts: ReplayCounts,
+}
+
+/// Where the threads of a replay run.
+struct Seats {
+    /// CPUs in the order in which threads get them; none when they run where they did.
+    order: Option<Vec<CpuId>>,
+    cpu_count: usize,
+}
+
+impl Seats {
+    fn of_thread(&self, thread: ThreadId, recorded: CpuId) -> CpuId {
+        match &self.order {
+            Some(order) => order[thread.index() % order.len()],
+            None => recorded,
+        }
+    }
+
+    /// Whether the program's wish for a CPU is heard, as the recorder hears it.
+    fn admits(&self, cpu: CpuId) -> bool {
+        self.order.is_none() || cpu.index() < self.cpu_count
+    }
+}
+
+/// Feeds a replay.
+pub(super) struct Feed {
+    replay: Replay<Moves>,
+    seats: Seats,
+    collector: Collector,
+    record_count: u64,
+    error: Option<(u64, ReplayError)>,
+}
+
+impl Feed {
+    fn note(&mut self, result: Result<(), ReplayError>) {
+        if let Err(error) = result
+            && self.error.is_none()
+        {
+            self.error = Some((self.record_count, error));
+        }
+        self.record_count += 1;
+    }
+}
+
+impl Visitor for Feed {
+    #[inline]
+    fn access(&mut self, access: &Access, _: &Outcome) {
+        let result = self.replay.access(access);
+        self.note(result);
+    }
+
+    fn record(&mut self, record: Record) {
+        if self.error.is_some() {
+            return;
+        }
+        let collector = &mut self.collector;
+        let result = match record {
+            Record::ThreadStart(start) => {
+                let cpu = self.seats.of_thread(start.thread, start.cpu);
+                self.replay.start(&start, cpu)
+            }
+            Record::ThreadPlaced(placed) if self.seats.admits(placed.cpu) => {
+                self.replay.place(&placed)
+            }
+            Record::Work(work) => {
+                self.replay.work(work);
+                Ok(())
+            }
+            Record::Turn(turn) => self.replay.turn(turn, &mut |access, outcome| {
+                collector.add(access, outcome);
+            }),
+            _ => Ok(()),
+        };
+        self.note(result);
+    }
+}
+
+impl SecondRun {
+    /// The recording itself; its statistics are taken out of it.
+    pub(super) fn recorded(recording: &mut Recording) -> SecondRun {
+        let exits = recording.threads.iter().filter_map(|thread| thread.exit);
+        let threads = exits.map(|exit| {
+            let totals = ThreadTotals {
+                insns: exit.insns,
+                accesses: 0,
+                clock: exit.time,
+                stall: exit.stall,
+                contention_stall: exit.contention_stall,
+            };
+            (exit.thread, totals)
+        });
+        let threads: Vec<_> = threads.collect();
+        let statistics = recording.statistics.clone();
+        SecondRun {
+            run: run(
+                &recording.machine,
+                recording.header.placement.clone(),
+                &threads,
+                &statistics,
+            ),
+            cpi_milli: recording.machine.core.cpi_milli.into(),
+            threads,
+            statistics,
+            moves: Moves::default(),
+            counts: ReplayCounts::default(),
+        }
+    }
+
+    /// A replay of the file.
+    pub(super) fn of_file(
+        recording: &Recording,
+        config: &WhatifConfig,
+        moves: Moves,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<SecondRun, WhatifError> {
+        let path = &config.input;
+        let open_failed = |source| RecordingError::Open {
+            path: path.into(),
+            source,
+        };
+        let read_failed = |source: ReadError| RecordingError::Read {
+            path: path.into(),
+            source: source.into(),
+        };
+        let file = File::open(path).map_err(open_failed)?;
+        let file_bytes = file.metadata().map_err(open_failed)?.len();
+        let mut reader = TraceReader::new(BufReader::new(file)).map_err(read_failed)?;
+        let mut decoder = ChunkDecoder::new().map_err(|error| read_failed(error.into()))?;
+        let (mut feed, setting) = feed(recording, config, moves)?;
+        while let Some(chunk) = reader.next_chunk().map_err(read_failed)? {
+            let read = chunk.offset() + chunk.stored_len() as u64;
+            let block = decoder.decode(&chunk).map_err(read_failed)?;
+            block.visit(&mut feed).map_err(read_failed)?;
+            check(&mut feed, path)?;
+            progress(read, file_bytes);
+        }
+        finish(feed, setting, path)
+    }
+
+    /// A replay of records that were made for it.
+    pub(super) fn of_log(
+        recording: &Recording,
+        config: &WhatifConfig,
+        log: &[Record],
+        moves: Moves,
+    ) -> Result<SecondRun, WhatifError> {
+        let (mut feed, setting) = feed(recording, config, moves)?;
+        for record in log {
+            match record {
+                Record::Access { access, outcome } => feed.access(access, outcome),
+                other => feed.record(other.clone()),
+            }
+        }
+        finish(feed, setting, &config.input)
+    }
+
+    /// What a reader of the replay's figures must know.
+    pub(super) fn notes(&self, config: &WhatifConfig) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.counts.missing > 0 {
+            notes.push(format!(
+                "{} accesses were under way when the recording was cut short: they are left out",
+                self.counts.missing
+            ));
+        }
+        if self.moves.counts.in_holes > 0 {
+            notes.push(format!(
+                "{} accesses touch bytes between members: they moved with the member before",
+                self.moves.counts.in_holes
+            ));
+        }
+        if config.machine.is_some() {
+            notes.push("the program runs the cycles per instruction of the recording".into());
+        }
+        notes
+    }
+}
+
+/// How a replay runs.
+struct Setting {
+    machine: Machine,
+    placement: String,
+}
+
+fn feed(
+    recording: &Recording,
+    config: &WhatifConfig,
+    moves: Moves,
+) -> Result<(Feed, Setting), WhatifError> {
+    let mut machine = config.machine.clone().unwrap_or(recording.machine.clone());
+    // Cycles per instruction are the program's more than the machine's.
+    machine.core.cpi_milli = recording.machine.core.cpi_milli;
+    let mut setting = Setting {
+        machine: machine.clone(),
+        placement: recording.header.placement.clone(),
+    };
+    let cpu_count = machine.topology.cpu_count();
+    let mut order = None;
+    if config.machine.is_some() || config.placement.is_some() {
+        let placement = match &config.placement {
+            Some(placement) => placement.clone(),
+            None => recorded_placement(recording, &config.input)?,
+        };
+        let cpus = placement
+            .order(&machine.topology)
+            .map_err(|cpu| WhatifError::NoSuchCpu {
+                cpu: cpu.0,
+                machine: machine.name.clone(),
+                last: cpu_count - 1,
+            })?;
+        setting.placement = placement.to_string();
+        order = Some(cpus);
+    }
+    let feed = Feed {
+        replay: Replay::new(machine, moves),
+        seats: Seats { order, cpu_count },
+        collector: Collector::default(),
+        record_count: 0,
+        error: None,
+    };
+    Ok((feed, setting))
+}
+
+fn recorded_placement(recording: &Recording, path: &Path) -> Result<Placement, WhatifError> {
+    let text = &recording.header.placement;
+    text.parse().map_err(|error| WhatifError::Placement {
+        path: path.into(),
+        message: format!("{error}"),
+    })
+}
+
+fn check(feed: &mut Feed, path: &Path) -> Result<(), WhatifError> {
+    match feed.error.take() {
+        Some((record, source)) => Err(WhatifError::Replay {
+            path: path.into(),
+            record,
+            source,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn finish(mut feed: Feed, setting: Setting, path: &Path) -> Result<SecondRun, WhatifError> {
+    check(&mut feed, path)?;
+    let collector = &mut feed.collector;
+    let result = feed
+        .replay
+        .finish(&mut |access, outcome| collector.add(access, outcome));
+    feed.note(result);
+    check(&mut feed, path)?;
+    let threads: Vec<_> = feed.replay.totals().collect();
+    let statistics = feed.collector.finish();
+    Ok(SecondRun {
+        run: run(&setting.machine, setting.placement, &threads, &statistics),
+        cpi_milli: setting.machine.core.cpi_milli.into(),
+        threads,
+        statistics,
+        counts: feed.replay.counts(),
+        moves: feed.replay.relocation().clone(),
+    })
+}
+
+fn run(
+    machine: &Machine,
+    placement: String,
+    threads: &[(ThreadId, ThreadTotals)],
+    statistics: &Statistics,
+) -> Run {
+    let mut totals = Sums::default();
+    for stats in statistics.lines.values() {
+        totals += &Sums::of_line(stats);
+    }
+    let clocks = threads.iter().map(|(_, totals)| totals.clock);
+    Run {
+        machine: machine.name.clone(),
+        machine_description: machine.description.clone(),
+        clock: machine.clock,
+        placement,
+        end: clocks.max().unwrap_or(Cycles::ZERO),
+        totals,
+    }
+}
