@@ -12,7 +12,7 @@ use hitm_base::{Machine, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_trace::{
     Counter, End, EndReason, Header, HeapObject, Mapping, ReadError, Record, Recovery, ThreadExit,
-    ThreadStart, TraceReader, Version,
+    ThreadStart, TraceReader,
 };
 use thiserror::Error;
 
@@ -61,8 +61,6 @@ pub struct RecordedThread {
 /// A recording, read to its end.
 #[derive(Debug)]
 pub struct Recording {
-    /// The version of the format that the file is in.
-    pub version: Version,
     /// How it was made.
     pub header: Header,
     /// The machine that it was priced on.
@@ -77,6 +75,8 @@ pub struct Recording {
     pub end: Option<End>,
     /// What of the file could not be read.
     pub recovery: Recovery,
+    /// Whether it says what threads did between their accesses.
+    pub(crate) has_work: bool,
     objects: names::Objects,
 }
 
@@ -106,21 +106,21 @@ impl Recording {
                     source: source.into(),
                 }
             })?;
-        let (statistics, others) =
-            statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
-                .map_err(read_failed)?;
+        let collected = statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
+            .map_err(read_failed)?;
         let mut recording = Recording {
-            version: reader.version(),
             header,
             machine,
-            statistics,
+            statistics: collected.statistics,
+            has_work: collected.has_work,
             threads: Vec::new(),
             counters: Vec::new(),
             end: None,
             recovery: reader.recovery(),
             objects: names::Objects::default(),
         };
-        others.into_iter().for_each(|record| recording.take(record));
+        let others = collected.others.into_iter();
+        others.for_each(|record| recording.take(record));
         Ok(recording)
     }
 

@@ -4,6 +4,7 @@ mod examples;
 mod perf_data;
 mod programs;
 mod recording;
+mod whatif;
 
 use std::process::{Command, Stdio};
 
@@ -42,7 +43,9 @@ fn help_is_a_result() {
             Commands:
               record   Run a program and record what its threads do to shared cache lines
               report   Show which lines the threads of a recording fight over, and what to do about it
+              whatif   Run a recording again with members moved or on another machine, and compare
               export   Write a recording in another tool's format
+              vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)

@@ -71,9 +71,7 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             KIND_THREAD_PLACED
         }
         Record::ThreadExit(exit) => {
-            push_all(out, [u64::from(exit.thread.0), exit.time.0]);
-            push_all(out, [exit.insns, exit.accesses]);
-            push_all(out, [exit.stall.0, exit.contention_stall.0]);
+            encode_exit(exit, out);
             KIND_THREAD_EXIT
         }
         Record::Mapping(mapping) => {
@@ -115,6 +113,12 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             KIND_TURN
         }
     }
+}
+
+fn encode_exit(exit: &ThreadExit, out: &mut Vec<u8>) {
+    push_all(out, [exit.thread.0.into(), exit.time.0]);
+    push_all(out, [exit.insns, exit.accesses]);
+    push_all(out, [exit.stall.0, exit.contention_stall.0]);
 }
 
 fn encode_region_kind(kind: &RegionKind, out: &mut Vec<u8>) {

@@ -21,6 +21,7 @@ const SHARDS: usize = 16;
 struct Decoded {
     shards: [Vec<(Access, Outcome)>; SHARDS],
     others: Vec<Record>,
+    has_work: bool,
 }
 
 impl Visitor for Decoded {
@@ -29,9 +30,11 @@ impl Visitor for Decoded {
     }
 
     fn record(&mut self, record: Record) {
-        // Those are for a replay; there are too many of them to keep.
-        if !matches!(record, Record::Work(_) | Record::Turn(_)) {
-            self.others.push(record);
+        match record {
+            // Those are for a replay; there are too many of them to keep.
+            Record::Work(_) => self.has_work = true,
+            Record::Turn(_) => {}
+            other => self.others.push(other),
         }
     }
 }
@@ -41,13 +44,23 @@ fn shard_of(line: LineAddr) -> usize {
     (line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % SHARDS
 }
 
-/// Reads everything: the statistics of the accesses, and all other records in order.
+/// What a recording holds.
+pub(super) struct Collected {
+    pub(super) statistics: Statistics,
+    /// All records but accesses and what is for a replay, in order.
+    pub(super) others: Vec<Record>,
+    /// Whether the recording says what threads did between their accesses.
+    pub(super) has_work: bool,
+}
+
+/// Reads everything.
 pub(super) fn collect<R: Read>(
     reader: &mut TraceReader<R>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Statistics, Vec<Record>), ReadError> {
+) -> Result<Collected, ReadError> {
     let mut shards: Vec<Collector> = (0..SHARDS).map(|_| Collector::default()).collect();
     let mut others = Vec::new();
+    let mut has_work = false;
     loop {
         let mut batch: Vec<RawChunk> = Vec::with_capacity(BATCH_CHUNKS);
         while batch.len() < BATCH_CHUNKS {
@@ -70,13 +83,18 @@ pub(super) fn collect<R: Read>(
                     }
                 }
             });
+        has_work |= decoded.iter().any(|chunk| chunk.has_work);
         others.extend(decoded.into_iter().flat_map(|chunk| chunk.others));
         progress(read_bytes);
     }
     let parts: Vec<Statistics> = shards.into_par_iter().map(Collector::finish).collect();
     let mut all = Statistics::default();
     parts.into_iter().for_each(|part| all.merge_disjoint(part));
-    Ok((all, others))
+    Ok(Collected {
+        statistics: all,
+        others,
+        has_work,
+    })
 }
 
 fn decode(chunk: &RawChunk) -> Result<Decoded, ReadError> {

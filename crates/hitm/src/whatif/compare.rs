@@ -193,11 +193,11 @@ fn busy(totals: &ThreadTotals, cpi_milli: u64) -> Cycles {
     Cycles(own.saturating_add(totals.stall.0))
 }
 
-fn entry<'l>(
-    lines: &'l mut BTreeMap<LineAddr, LineChange>,
+fn entry(
+    lines: &mut BTreeMap<LineAddr, LineChange>,
     line: LineAddr,
     name: impl FnOnce() -> String,
-) -> &'l mut LineChange {
+) -> &mut LineChange {
     lines.entry(line).or_insert_with(|| LineChange {
         name: name(),
         address: None,

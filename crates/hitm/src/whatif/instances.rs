@@ -113,7 +113,7 @@ impl Finder<'_> {
         let (element, count) = element_of(types, type_id);
         let names = names_of(types, element);
         let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
-        let wanted = structs.find(|wanted| names.iter().any(|name| *name == wanted.name));
+        let wanted = structs.find(|wanted| names.contains(&wanted.name));
         let (Some(wanted), Some(compiled)) = (wanted, types.layout(element)) else {
             return Ok(());
         };

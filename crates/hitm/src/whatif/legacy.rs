@@ -16,11 +16,11 @@ use super::WhatifError;
 use crate::recording::{Recording, RecordingError};
 
 /// What a reader of the figures must know.
-pub(super) const NOTE: &str = "the recording has format 1.0: the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
+pub(super) const NOTE: &str = "the recording does not say what threads did between accesses (format 1.0): the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
 
 /// Whether the recording has no positions.
 pub(super) fn is_legacy(recording: &Recording) -> bool {
-    recording.version.minor == 0
+    !recording.has_work
 }
 
 /// Reads the accesses and makes the records that are missing, in the order of a recording.
