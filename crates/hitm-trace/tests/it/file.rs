@@ -211,8 +211,8 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[30] ^= 1,
         expect![[r#"
-        error: the header (bytes 0 to 304) is damaged: checksum 0x7a7055c4, expected 0xcf331926
-        error: the header (bytes 0 to 304) is damaged: checksum 0x7a7055c4, expected 0xcf331926
+        error: the header (bytes 0 to 304) is damaged: checksum 0x3f5fe937, expected 0x8a1ca5d5
+        error: the header (bytes 0 to 304) is damaged: checksum 0x3f5fe937, expected 0x8a1ca5d5
     "#]],
     );
 }
