@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hitm_base::{Access, Outcome};
-use hitm_trace::{BlockEncoder, EncodeError, Record, TraceReader, TraceWriter, Visitor};
 use serde_json::Value;
 
 use crate::programs::{build, record, root, run};
@@ -163,74 +161,6 @@ fn another_machine_is_predicted_as_it_records() {
     let ratio = per_iteration(&predicted, "after") / per_iteration(&recorded, "before");
     assert!((0.95..1.05).contains(&ratio), "{ratio}");
     assert_eq!(predicted["run"]["after"]["machine"], "genoa-384");
-}
-
-/// Keeps the records of a recording of format 1.0.
-#[derive(Default)]
-struct WithoutPositions(Vec<Record>);
-
-impl Visitor for WithoutPositions {
-    fn access(&mut self, access: &Access, outcome: &Outcome) {
-        self.record(Record::Access {
-            access: *access,
-            outcome: *outcome,
-        });
-    }
-
-    fn record(&mut self, record: Record) {
-        if !matches!(record, Record::Work(_) | Record::Turn(_)) {
-            self.0.push(record);
-        }
-    }
-}
-
-fn strip_positions(recording: &Path) -> Vec<u8> {
-    let bytes = fs::read(recording).expect("the recording is there");
-    let mut reader = TraceReader::new(bytes.as_slice()).expect("it is a recording");
-    let header = reader.header().clone();
-    let mut kept = WithoutPositions::default();
-    reader.visit(&mut kept).expect("it is whole");
-    let mut writer = TraceWriter::new(Vec::new(), &header).expect("memory takes it");
-    let mut encoder = BlockEncoder::new(vec![0; 1 << 16]);
-    for record in &kept.0 {
-        if encoder.push(record) == Err(EncodeError::Full) {
-            writer
-                .write_block(encoder.meta(), encoder.bytes())
-                .expect("memory takes it");
-            encoder.clear();
-            encoder.push(record).expect("an empty block has room");
-        }
-    }
-    writer
-        .write_block(encoder.meta(), encoder.bytes())
-        .expect("memory takes it");
-    writer.finish().expect("memory takes it")
-}
-
-#[test]
-fn a_recording_without_positions_is_replayed_by_its_times() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let program = example(directory.path(), "packed", "false_sharing.c", &[]);
-    let whole = recording(directory.path(), &program, "50000");
-    let stripped = directory.path().join("stripped.hitm");
-    fs::write(&stripped, strip_positions(&whole)).expect("a temporary file");
-    let layout = layout("false_sharing");
-    let options = ["--per", "50000", "--layout", &layout];
-    let [exact, roughly] = [&whole, &stripped].map(|recording| whatif(recording, &options));
-    let ratio = |side| per_iteration(&roughly, side) / per_iteration(&exact, side);
-    assert!(
-        (0.85..1.15).contains(&ratio("before")),
-        "{}",
-        ratio("before")
-    );
-    assert!((0.85..1.15).contains(&ratio("after")), "{}", ratio("after"));
-    let notes = roughly["notes"].as_array().expect("a list");
-    let has_note = |note: &Value| {
-        note.as_str()
-            .is_some_and(|note| note.contains("format 1.0"))
-    };
-    assert!(notes.iter().any(has_note), "{notes:?}");
-    assert_eq!(exact["notes"].as_array().map(Vec::len), Some(0));
 }
 
 #[test]
