@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, WhatifArgs};
+use crate::commands::{
+    ExportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, WhatifArgs,
+};
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
 #[derive(Debug, Parser)]
@@ -12,7 +14,7 @@ use crate::commands::{ExportArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, W
     after_help = "\
 Exit codes:
   0   done (hitm record: the recorded program's own exit code)
-  1   a condition of --fail-on holds
+  1   a condition of --fail-on holds, or a rule is broken
   2   wrong usage, or something cannot be read or written
   3   something is missing on this host; the message says what to install
   70  an internal error of hitm
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Vm(VmArgs),
     /// Show, import and measure machine models
     Machine(MachineArgs),
+    /// Show, list, compare and check how structures lie in cache lines
+    Layout(LayoutArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod export;
+mod layout;
 mod machine;
 mod record;
 mod report;
@@ -13,6 +14,7 @@ use clap::ValueEnum;
 
 use crate::args::Command;
 pub(crate) use export::ExportArgs;
+pub(crate) use layout::LayoutArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
@@ -37,6 +39,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Vm(args) => vm::run(args, terminal),
         Command::Whatif(args) => whatif::run(args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
+        Command::Layout(args) => layout::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }
 }

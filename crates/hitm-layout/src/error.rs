@@ -92,6 +92,9 @@ pub enum TypeFault {
     /// A member that lies over another one, in something that is no union.
     #[error("overlaps the member before it")]
     Overlap,
+    /// It refers to a type that is not there.
+    #[error("no type has the id that it refers to")]
+    NoSuchType,
     /// Not a structure, class or union.
     #[error("not a structure, class or union")]
     NotAggregate,

@@ -1,9 +1,9 @@
-//! Names for addresses, and layouts for types, from ELF and DWARF.
+//! Names for addresses, and layouts for types, from ELF, DWARF and BTF.
 //!
 //! Start with [`Symbolizer`] (runtime addresses of a process) or [`ObjectFile`] (addresses of one
 //! file). Both say which function, file and line an instruction belongs to, and which
-//! `object.member` holds a byte. [`StructLayout`] has a structure's members, holes and cache-line
-//! boundaries.
+//! `object.member` holds a byte. [`BtfFile`] has the types of a kernel. [`StructLayout`] has a
+//! structure's members, holes and cache-line boundaries; [`layout_text`] writes it as pahole does.
 //!
 //! Nothing here opens a file: bytes come from the caller. Any bytes may come: a damaged or hostile
 //! file gives an [`Error`], a [`Diagnostic`] or a poorer name, in time and memory that grow
@@ -13,6 +13,7 @@
 //! on the thread.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod btf;
 mod bytes;
 mod data;
 mod demangle;
@@ -22,10 +23,12 @@ mod error;
 pub mod layout_file;
 mod object_file;
 mod path;
+mod show;
 mod symbolizer;
 mod symbols;
 mod types;
 
+pub use btf::{BtfDefinition, BtfFile, BtfVariable};
 pub use bytes::Bytes;
 pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
@@ -33,8 +36,9 @@ pub use elf::{Machine, ObjectKind, Segment};
 pub use error::{Diagnostic, Error, TypeFault};
 pub use object_file::{Definition, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
+pub use show::{TextLayout, c_source, layout_text};
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{
-    AggregateKind, CachelineBoundary, Decl, Discriminant, ForcedAlignments, Hole, Member,
-    MemberKind, StructLayout, Type, TypeId, TypeKind, TypeStore,
+    AggregateKind, CachelineBoundary, Decl, Discriminant, Enumerator, ForcedAlignments, Gap, Hole,
+    Member, MemberKind, Shape, StructLayout, Type, TypeId, TypeKind, TypeStore,
 };

@@ -2,6 +2,7 @@
 
 mod by_name;
 mod debug_files;
+mod definitions;
 
 pub use by_name::Definition;
 

@@ -1,6 +1,7 @@
 //! One function for each job of a user. The only crate that opens files and starts processes.
 
 pub mod doctor;
+pub mod layout;
 pub mod machine;
 pub mod perf_data;
 pub mod record;

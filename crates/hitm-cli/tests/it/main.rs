@@ -1,6 +1,7 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
 mod examples;
+mod layout;
 mod perf_data;
 mod programs;
 mod recording;
@@ -47,6 +48,7 @@ fn help_is_a_result() {
               export   Write a recording in another tool's format
               vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models
+              layout   Show, list, compare and check how structures lie in cache lines
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)
 
@@ -56,7 +58,7 @@ fn help_is_a_result() {
 
             Exit codes:
               0   done (hitm record: the recorded program's own exit code)
-              1   a condition of --fail-on holds
+              1   a condition of --fail-on holds, or a rule is broken
               2   wrong usage, or something cannot be read or written
               3   something is missing on this host; the message says what to install
               70  an internal error of hitm
@@ -104,6 +106,7 @@ fn no_command_is_wrong_usage() {
               report   Show which lines the threads of a recording fight over, and what to do about it
               export   Write a recording in another tool's format
               machine  Show, import and measure machine models
+              layout   Show, list, compare and check how structures lie in cache lines
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)
 
@@ -113,7 +116,7 @@ fn no_command_is_wrong_usage() {
 
             Exit codes:
               0   done (hitm record: the recorded program's own exit code)
-              1   a condition of --fail-on holds
+              1   a condition of --fail-on holds, or a rule is broken
               2   wrong usage, or something cannot be read or written
               3   something is missing on this host; the message says what to install
               70  an internal error of hitm

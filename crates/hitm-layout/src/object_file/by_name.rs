@@ -116,7 +116,11 @@ impl ObjectFile {
 }
 
 /// The layout, unless one of its members cannot be where it is said to be.
-fn sound(layout: &Arc<StructLayout>, file: &str, name: &str) -> Result<Arc<StructLayout>, Error> {
+pub(super) fn sound(
+    layout: &Arc<StructLayout>,
+    file: &str,
+    name: &str,
+) -> Result<Arc<StructLayout>, Error> {
     match &layout.fault {
         None => Ok(layout.clone()),
         Some(fault) => Err(Error::BadMember {

@@ -4,13 +4,17 @@
 //! Debug information rarely says that a member or a structure is aligned, or packed. Both show:
 //! a hole that the member's type does not ask for comes from an alignment, and a member at a place
 //! that its type does not allow comes from packing. The smallest power of two that explains the
-//! place is taken. A demand that changed nothing cannot be seen.
+//! place is taken, or a cache line where that explains it as well: nobody asks for 32 bytes. A demand
+//! that changed nothing cannot be seen.
 
 use super::{MemberKind, StructLayout, TypeKind, TypeStore};
 use crate::types::{AggregateKind, Member};
 
 /// Alignments above do not exist: no object file format has them.
 const MAX: u64 = 1 << 32;
+
+/// What source that aligns members aligns them to.
+const LINE: u64 = 64;
 
 /// The largest alignment that a number has: `__int128`, `long double`.
 const MAX_BASE: u64 = 16;
@@ -32,12 +36,7 @@ pub(super) fn of(store: &TypeStore, size: Option<u64>, kind: &TypeKind) -> u64 {
 
 /// The alignment of a structure, class or union.
 fn of_layout(store: &TypeStore, layout: &StructLayout) -> u64 {
-    let stated = layout.alignment.filter(|stated| is_possible(*stated));
-    let of_members = store.forced_alignments(layout);
-    stated
-        .or(of_members.whole)
-        .unwrap_or(of_members.largest)
-        .max(of_members.largest)
+    store.forced_alignments(layout).alignment()
 }
 
 /// What the source must have demanded of a structure.
@@ -51,6 +50,13 @@ pub struct ForcedAlignments {
     pub is_packed: bool,
     /// The largest alignment of a member, demanded or its type's own.
     largest: u64,
+}
+
+impl ForcedAlignments {
+    /// The alignment of the whole in bytes, demanded or its members'.
+    pub fn alignment(&self) -> u64 {
+        self.whole.unwrap_or(1).max(self.largest)
+    }
 }
 
 impl TypeStore {
@@ -72,7 +78,13 @@ impl TypeStore {
             let stated = member.alignment.filter(|stated| is_possible(*stated));
             let forced = stated.or_else(|| match layout.kind {
                 AggregateKind::Union => None,
-                _ => forced_by_hole(member, own, end),
+                _ => forced_by_hole(member, own, end).map(|least| {
+                    let is_line = member.byte_offset().is_multiple_of(LINE);
+                    match is_line && layout.size.is_multiple_of(LINE) {
+                        true => least.max(LINE),
+                        false => least,
+                    }
+                }),
             });
             members.push(forced);
             largest = largest.max(forced.unwrap_or(1)).max(own);

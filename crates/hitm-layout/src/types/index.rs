@@ -59,6 +59,14 @@ impl TypeIndex {
         &self.problems
     }
 
+    /// All definitions, in the order of the file.
+    pub(crate) fn definitions(&self) -> Vec<DieRef> {
+        let mut dies: Vec<DieRef> = self.entries.iter().map(|entry| entry.1).collect();
+        dies.sort_unstable();
+        dies.dedup();
+        dies
+    }
+
     /// The definitions of that name (`rq`, `ns::Foo`), first in the file first: those that have it
     /// as their full name; if there is none, those in any namespace or type.
     pub(crate) fn find<'s>(

@@ -12,6 +12,7 @@ mod index;
 mod layout;
 mod name;
 mod read;
+mod shape;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +24,9 @@ pub(crate) use layout::MemberFault;
 pub use layout::{
     AggregateKind, CachelineBoundary, Decl, Discriminant, Hole, Member, MemberKind, StructLayout,
 };
-pub(crate) use name::TypeName;
+pub(crate) use name::{Declarator, TypeName};
 pub(crate) use read::TypeReader;
+pub use shape::{Gap, Shape};
 
 use crate::TypeFault;
 use crate::dwarf::DieRef;
@@ -62,6 +64,15 @@ impl Type {
     }
 }
 
+/// A value of an enumeration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enumerator {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its value.
+    pub value: i128,
+}
+
 /// What a type is made of.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -92,6 +103,7 @@ pub enum TypeKind {
 pub struct TypeStore {
     types: Vec<Type>,
     by_die: BTreeMap<DieRef, TypeId>,
+    enumerators: BTreeMap<TypeId, Arc<[Enumerator]>>,
     member_count: usize,
     name_bytes: usize,
     unknown: Option<TypeId>,
@@ -114,6 +126,7 @@ impl TypeStore {
         TypeStore {
             types: Vec::new(),
             by_die: BTreeMap::new(),
+            enumerators: BTreeMap::new(),
             member_count: 0,
             name_bytes: 0,
             unknown: None,
@@ -203,6 +216,35 @@ impl TypeStore {
         self.add(name, None, TypeKind::Broken(fault))
     }
 
+    /// A broken type. They are few kinds of, but may be asked for often: once the store is full the
+    /// last one is used again.
+    pub(crate) fn broken(&mut self, name: impl Into<TypeName>, fault: TypeFault) -> TypeId {
+        if self.is_full()
+            && let Some(last) = self.types.len().checked_sub(1)
+            && matches!(self.types[last].kind, TypeKind::Broken(_))
+        {
+            return TypeId(last as u32);
+        }
+        self.add_broken(name, fault)
+    }
+
+    /// The values of an enumeration, in the order of the source.
+    pub fn enumerators(&self, id: TypeId) -> &[Enumerator] {
+        self.enumerators.get(&id).map_or(&[], |all| all)
+    }
+
+    /// Notes the values of an enumeration.
+    pub(crate) fn set_enumerators(&mut self, id: TypeId, all: Vec<Enumerator>) {
+        self.member_count += all.len();
+        self.name_bytes += all.iter().map(|one| one.name.len()).sum::<usize>();
+        self.enumerators.insert(id, all.into());
+    }
+
+    /// Counts a member's name towards what the store may hold.
+    pub(crate) fn note_name(&mut self, name_bytes: usize) {
+        self.name_bytes += name_bytes;
+    }
+
     /// A type of which nothing is known: an object of it is one leaf of the object's size.
     pub(crate) fn unknown(&mut self) -> TypeId {
         if let Some(known) = self.unknown {
@@ -213,7 +255,7 @@ impl TypeStore {
         id
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.types.len() >= TypeStore::MAX_TYPES
             || self.member_count >= TypeStore::MAX_MEMBERS
             || self.name_bytes >= TypeStore::MAX_NAME_BYTES

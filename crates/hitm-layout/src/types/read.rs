@@ -9,9 +9,12 @@ use std::sync::Arc;
 use gimli::{AttributeValue, DwTag};
 
 use super::dwarf_name::{is_alias, name_at};
-use super::{AggregateKind, MAX_SIZE, TypeId, TypeIndex, TypeKind, TypeStore};
+use super::{AggregateKind, Enumerator, MAX_SIZE, TypeId, TypeIndex, TypeKind, TypeStore};
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Slice, Unit, View, Walker};
+
+/// Values of one enumeration that are read.
+const MAX_ENUMERATORS: usize = 1 << 16;
 
 /// Dimensions of one array.
 const MAX_DIMENSIONS: usize = 16;
@@ -63,17 +66,9 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         id
     }
 
-    /// A broken type. They are few kinds of, but may be asked for often: once the store is full the
-    /// last one is used again.
     fn broken(&mut self, at: DieRef, fault: TypeFault) -> TypeId {
-        if self.store.is_full() {
-            let last = TypeId(self.store.len() as u32 - 1);
-            if matches!(self.store.get(last).kind, TypeKind::Broken(_)) {
-                return last;
-            }
-        }
         let name = name_at(self.view, at);
-        self.store.add_broken(name, fault)
+        self.store.broken(name, fault)
     }
 
     fn read_die(&mut self, unit: &Unit<'a>, die: &Die<'a>) -> TypeId {
@@ -98,7 +93,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
                 let size = size.unwrap_or_else(|| self.pointer_to_member(unit, die));
                 self.store.add(name(), Some(size), TypeKind::Pointer)
             }
-            gimli::DW_TAG_enumeration_type => self.read_enum(die, size),
+            gimli::DW_TAG_enumeration_type => self.read_enum(unit, die, size),
             gimli::DW_TAG_structure_type
             | gimli::DW_TAG_class_type
             | gimli::DW_TAG_interface_type
@@ -125,7 +120,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         u64::from(unit.header.address_size()) * if is_function { 2 } else { 1 }
     }
 
-    fn read_enum(&mut self, die: &Die<'a>, size: Option<u64>) -> TypeId {
+    fn read_enum(&mut self, unit: &Unit<'a>, die: &Die<'a>, size: Option<u64>) -> TypeId {
         let size = size.or_else(|| {
             let base = self.type_of(die)?;
             self.store.get(base).size
@@ -133,13 +128,39 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         match size {
             Some(_) => {
                 let name = name_at(self.view, die.at);
-                self.store.add(name, size, TypeKind::Enum)
+                let found = self.store.add(name, size, TypeKind::Enum);
+                let all = self.enumerators(unit, die);
+                self.store.set_enumerators(found, all);
+                found
             }
             None => match self.definition_elsewhere(die) {
                 Some(definition) => self.read(definition),
                 None => self.broken(die.at, TypeFault::DeclarationOnly),
             },
         }
+    }
+
+    /// The values of an enumeration, up to the first that is damaged.
+    fn enumerators(&self, unit: &Unit<'a>, die: &Die<'a>) -> Vec<Enumerator> {
+        let mut all = Vec::new();
+        // What was found before the damage is kept: only values' names are shown of it.
+        let _ = for_each_child(unit, die.at, |tag, child| {
+            if tag == gimli::DW_TAG_enumerator {
+                let name = child.get(gimli::DW_AT_name);
+                let name = name.and_then(|value| self.view.text(unit, die.at.unit, value));
+                let value = match child.get(gimli::DW_AT_const_value) {
+                    Some(AttributeValue::Sdata(value)) => Some(i128::from(value)),
+                    value => value.and_then(|value| value.udata_value()).map(i128::from),
+                };
+                let named = name.zip(value).map(|(name, value)| Enumerator {
+                    name: Arc::from(name),
+                    value,
+                });
+                all.extend(named);
+            }
+            all.len() < MAX_ENUMERATORS
+        });
+        all
     }
 
     fn read_alias(&mut self, die: &Die<'a>) -> TypeId {

@@ -1,6 +1,7 @@
 //! Programs compiled here print where their members, functions and lines are; the names that this
 //! crate gives to those addresses must be the same.
 
+mod btf;
 mod fixture;
 mod hostile;
 mod languages;

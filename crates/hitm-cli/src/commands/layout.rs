@@ -1,0 +1,237 @@
+//! `hitm layout`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use hitm::layout::{self, LayoutFile, ListOptions, Rules, ShowOptions};
+
+use crate::commands::Format;
+use crate::{Exit, Terminal};
+
+/// Options of `hitm layout`.
+#[derive(Debug, Args)]
+pub(crate) struct LayoutArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the members of a structure with offsets, cache lines and holes, as pahole does
+    Show(ShowArgs),
+    /// List the structures of a file, with what they waste
+    List(ListArgs),
+    /// Compare a structure between two files
+    Diff(DiffArgs),
+    /// Check structures against rules; exit code 1 when one is broken
+    Check(CheckArgs),
+}
+
+/// Where types come from.
+#[derive(Debug, Args)]
+struct InputArgs {
+    /// BTF, or an ELF file with BTF or DWARF [default: the running kernel's BTF]
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// The BTF that split BTF, such as a module's, goes on from
+    #[arg(long, value_name = "FILE")]
+    btf_base: Option<PathBuf>,
+}
+
+impl InputArgs {
+    fn open(&self) -> Result<LayoutFile> {
+        open(self.input.as_deref(), self.btf_base.as_deref())
+    }
+}
+
+fn open(input: Option<&Path>, base: Option<&Path>) -> Result<LayoutFile> {
+    Ok(LayoutFile::open(input, base)?)
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// The structure: `rq`, `struct rq`, `ns::Foo`, or a typedef of one
+    #[arg(value_name = "TYPE")]
+    name: String,
+    #[command(flatten)]
+    input: InputArgs,
+    /// Show structures in full where they are members
+    #[arg(long)]
+    expand: bool,
+    #[command(flatten)]
+    line: LineArgs,
+    /// What to write; docs/formats/layout.md has the JSON
+    #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
+    format: ShowFormat,
+}
+
+#[derive(Debug, Args)]
+struct LineArgs {
+    /// Bytes of a cache line
+    #[arg(long, value_name = "N", default_value_t = ShowOptions::LINE_SIZE_DEFAULT,
+          value_parser = line_size)]
+    line_size: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ShowFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// As C that compiles, with assertions of every offset
+    C,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Only those with more than N bytes in holes
+    #[arg(long, value_name = "N")]
+    holes_over: Option<u64>,
+    /// Only those that take more than N cache lines
+    #[arg(long, value_name = "N")]
+    lines_over: Option<u64>,
+    /// Only those with a member that lies in two lines and would fit in one
+    #[arg(long)]
+    straddling: bool,
+    /// Only those whose name matches; `*` and `?` stand for any characters and for one
+    #[arg(long = "match", value_name = "GLOB")]
+    pattern: Option<String>,
+    #[command(flatten)]
+    line: LineArgs,
+    /// What to write; docs/formats/layout.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct DiffArgs {
+    /// The file before
+    #[arg(value_name = "A")]
+    before: PathBuf,
+    /// The file after
+    #[arg(value_name = "B")]
+    after: PathBuf,
+    /// The structure
+    #[arg(value_name = "TYPE")]
+    name: String,
+    /// The BTF that split BTF, such as a module's, goes on from
+    #[arg(long, value_name = "FILE")]
+    btf_base: Option<PathBuf>,
+    #[command(flatten)]
+    line: LineArgs,
+    /// What to write; docs/formats/layout.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// BTF, or an ELF file with BTF or DWARF
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The rules; docs/formats/layout-rules.md describes them
+    #[arg(long, value_name = "FILE")]
+    rules: PathBuf,
+    /// The BTF that split BTF, such as a module's, goes on from
+    #[arg(long, value_name = "FILE")]
+    btf_base: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+fn line_size(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(bytes) if layout::is_line_size(bytes) => Ok(bytes),
+        _ => Err("expected a power of two from 8 to 65536".to_owned()),
+    }
+}
+
+pub(super) fn run(args: LayoutArgs, terminal: &mut Terminal) -> Result<Exit> {
+    match args.command {
+        Command::Show(args) => show(&args, terminal),
+        Command::List(args) => list(args, terminal),
+        Command::Diff(args) => diff(&args, terminal),
+        Command::Check(args) => check(&args, terminal),
+    }
+}
+
+fn show(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let mut file = args.input.open()?;
+    let options = ShowOptions {
+        line_size: args.line.line_size,
+        expand: args.expand,
+    };
+    let text = match args.format {
+        ShowFormat::Text => layout::show_text(&mut file, &args.name, &options)?,
+        ShowFormat::C => layout::show_c(&mut file, &args.name)?,
+        ShowFormat::Json => layout::show_json(&mut file, &args.name, &options)?,
+    };
+    terminal.out(&text)?;
+    warn(&file, terminal);
+    Ok(Exit::Done)
+}
+
+fn list(args: ListArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let mut file = args.input.open()?;
+    let options = ListOptions {
+        line_size: args.line.line_size,
+        holes_over: args.holes_over,
+        lines_over: args.lines_over,
+        straddling: args.straddling,
+        pattern: args.pattern,
+    };
+    let list = layout::list(&mut file, &options);
+    let text = match args.format {
+        Format::Text => list.text(),
+        Format::Json => serde_json::to_string_pretty(&list)? + "\n",
+    };
+    terminal.out(&text)?;
+    for fault in &list.faults {
+        terminal.err(&format!("hitm: left out: {fault}\n"));
+    }
+    warn(&file, terminal);
+    Ok(Exit::Done)
+}
+
+fn diff(args: &DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let base = args.btf_base.as_deref();
+    let mut before = open(Some(&args.before), base)?;
+    let mut after = open(Some(&args.after), base)?;
+    let diff = layout::diff(&mut before, &mut after, &args.name, args.line.line_size)?;
+    let text = match args.format {
+        Format::Text => diff.text(),
+        Format::Json => serde_json::to_string_pretty(&diff)? + "\n",
+    };
+    terminal.out(&text)?;
+    warn(&before, terminal);
+    warn(&after, terminal);
+    Ok(Exit::Done)
+}
+
+fn check(args: &CheckArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let rules = Rules::load(&args.rules)?;
+    let mut file = open(Some(&args.file), args.btf_base.as_deref())?;
+    let report = layout::check(&mut file, &rules)?;
+    let text = match args.format {
+        Format::Text => report.text(),
+        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+    };
+    terminal.out(&text)?;
+    warn(&file, terminal);
+    Ok(match report.violations.is_empty() {
+        true => Exit::Done,
+        false => Exit::GateFailed,
+    })
+}
+
+/// Says what could not be read.
+fn warn(file: &LayoutFile, terminal: &mut Terminal) {
+    for message in file.diagnostics() {
+        terminal.err(&format!("hitm: warning: {message}\n"));
+    }
+}

@@ -1,0 +1,362 @@
+//! One BTF as a user of types meets it.
+
+use std::sync::Arc;
+
+use object::read::elf::ElfFile;
+use object::{Object, ObjectSection};
+
+use super::blob::{Blob, is_btf};
+use super::name::name_of;
+use super::names::NameIndex;
+use super::read::{Known, Reader};
+use super::record::Kind;
+use crate::types::{StructLayout, TypeId, TypeKind, TypeStore};
+use crate::{Bytes, Error, TypeFault};
+
+/// The types of a kernel, of a module, or of an object for the kernel's BPF.
+///
+/// Parsing makes one pass over the records and notes where they begin. Names are indexed when the
+/// first one is asked for, and a type is read when it is asked for, once.
+#[derive(Debug)]
+pub struct BtfFile {
+    file: String,
+    blob: Arc<Blob>,
+    names: Option<NameIndex>,
+    store: TypeStore,
+    known: Known,
+    pointer_size: u64,
+}
+
+/// A variable that BTF describes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BtfVariable {
+    /// Its name.
+    pub name: String,
+    /// The section that it is in, such as `.data..percpu`; none when no section lists it.
+    pub section: Option<String>,
+    /// Bytes from the section's start. In a kernel's own BTF that is the symbol's address less the
+    /// section's; for per-CPU variables the offset in each CPU's area.
+    pub offset: u64,
+    /// Bytes that it takes in its section.
+    pub size: u64,
+    /// Whether other objects see it.
+    pub is_global: bool,
+    /// The name of its type.
+    pub type_name: String,
+    /// The id of its record.
+    id: u32,
+}
+
+/// Where a type is defined: what [`BtfFile::definitions`] lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BtfDefinition {
+    /// The name, without `struct` or `union`.
+    pub name: String,
+    /// The id of its record.
+    pub(crate) id: u32,
+}
+
+/// Bytes that a compressed section may become, for each of its bytes and in all.
+const MAX_EXPANSION: u64 = 1000;
+const MAX_SECTION: u64 = 1 << 30;
+
+/// The section of an ELF file that has BTF, and the one with the base that goes with it.
+const SECTION: &str = ".BTF";
+const BASE_SECTION: &str = ".BTF.base";
+
+impl BtfFile {
+    /// Parses BTF: the bytes of a BTF file, or of an ELF file with a section `.BTF`. `file` is used in
+    /// messages. Split BTF, such as a module's, needs the base that it was split from, unless the
+    /// ELF file brings its own.
+    pub fn parse(bytes: Bytes, base: Option<&BtfFile>, file: &str) -> Result<BtfFile, Error> {
+        let base = base.map(|base| base.blob.clone());
+        if is_btf(&bytes) {
+            let blob = Blob::parse(bytes, base, file)?;
+            return Ok(BtfFile::new(blob, file));
+        }
+        let sections = elf_sections(&bytes, file)?;
+        let base = match sections.base {
+            Some(own) => Some(Arc::new(Blob::parse(own, None, file)?)),
+            None => base,
+        };
+        let Some(own) = sections.own else {
+            return Err(Error::NotSupported {
+                file: file.to_owned(),
+                expected: "BTF, or an ELF file with a section .BTF",
+                found: "an ELF file without it".to_owned(),
+            });
+        };
+        let blob = Blob::parse(own, base, file)?;
+        Ok(BtfFile::new(blob, file))
+    }
+
+    /// Whether these are the bytes of BTF, as opposed to those of an ELF file or of something else.
+    pub fn is_raw(bytes: &[u8]) -> bool {
+        is_btf(bytes)
+    }
+
+    /// Whether these are the bytes of an ELF file with a section of BTF.
+    pub fn is_in_elf(bytes: &[u8]) -> bool {
+        elf_sections(bytes, "").is_ok_and(|sections| sections.own.is_some())
+    }
+
+    fn new(blob: Blob, file: &str) -> BtfFile {
+        BtfFile {
+            file: file.to_owned(),
+            pointer_size: pointer_size(&blob),
+            blob: Arc::new(blob),
+            names: None,
+            store: TypeStore::new(),
+            known: Known::default(),
+        }
+    }
+
+    /// The name that was given to [`BtfFile::parse`].
+    pub fn name(&self) -> &str {
+        &self.file
+    }
+
+    /// Bytes of a pointer, as `long` has them.
+    pub fn pointer_size(&self) -> u64 {
+        self.pointer_size
+    }
+
+    /// The types that were read so far.
+    pub fn types(&self) -> &TypeStore {
+        &self.store
+    }
+
+    /// The layout of a structure or union by name: `rq`, `struct rq`, or a typedef of one. Of several
+    /// with the name the first counts, and a module's before its base's.
+    pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
+        let found = self.find(name);
+        let no_such_type = || Error::NoSuchType {
+            file: self.file.clone(),
+            name: name.to_owned(),
+        };
+        let Some((id, type_id)) = found else {
+            return Err(no_such_type());
+        };
+        self.layout_of(id, type_id)
+    }
+
+    /// The type of a name, a structure or any other that has a definition or typedef, or a variable.
+    pub fn type_by_name(&mut self, name: &str) -> Option<TypeId> {
+        self.find(name).map(|(_, type_id)| type_id)
+    }
+
+    /// The named structures and unions, and the typedefs of those that have no name of their own, in
+    /// the order of the file; of a module its own, without the kernel's.
+    pub fn definitions(&self) -> Vec<BtfDefinition> {
+        let ids = self.blob.own_ids();
+        ids.filter_map(|id| self.definition(id)).collect()
+    }
+
+    fn definition(&self, id: u32) -> Option<BtfDefinition> {
+        let record = self.blob.record(id)?;
+        let is_definition = match record.kind {
+            Kind::Struct | Kind::Union => true,
+            Kind::Typedef => {
+                let target = self.blob.record(record.size_or_type)?;
+                let is_aggregate = matches!(target.kind, Kind::Struct | Kind::Union);
+                is_aggregate && self.blob.name(target.name).is_none()
+            }
+            _ => false,
+        };
+        let name = self.blob.name(record.name).filter(|_| is_definition)?;
+        Some(BtfDefinition {
+            name: name.into_owned(),
+            id,
+        })
+    }
+
+    /// The layout of a definition of this file.
+    pub fn definition_layout(
+        &mut self,
+        definition: &BtfDefinition,
+    ) -> Result<Arc<StructLayout>, Error> {
+        let type_id = self.read(definition.id);
+        self.layout_of(definition.id, type_id)
+    }
+
+    /// The variables, in the order of the file; of a module its own. A kernel's BTF has its per-CPU
+    /// variables.
+    pub fn variables(&self) -> Vec<BtfVariable> {
+        let mut placed = std::collections::BTreeMap::new();
+        for id in self.blob.own_ids() {
+            let Some(record) = self.blob.record(id) else {
+                continue;
+            };
+            if record.kind == Kind::Datasec {
+                for index in 0..record.part_count {
+                    let entry = record.section_entry(index);
+                    placed.entry(entry.variable).or_insert((record.name, entry));
+                }
+            }
+        }
+        let mut variables = Vec::new();
+        for id in self.blob.own_ids() {
+            let record = self.blob.record(id);
+            let Some(record) = record.filter(|record| record.kind == Kind::Var) else {
+                continue;
+            };
+            let place = placed.get(&id);
+            let section = place.and_then(|(section, _)| self.blob.name(*section));
+            let name = self.blob.name(record.name).unwrap_or_default();
+            variables.push(BtfVariable {
+                name: name.into_owned(),
+                section: section.map(|section| section.into_owned()),
+                offset: place.map_or(0, |(_, entry)| entry.offset.into()),
+                size: place.map_or(0, |(_, entry)| entry.size.into()),
+                is_global: record.linkage() == 1,
+                type_name: name_of(&self.blob, record.size_or_type).text,
+                id,
+            });
+        }
+        variables
+    }
+
+    /// The type of a variable of this file.
+    pub fn variable_type(&mut self, variable: &BtfVariable) -> TypeId {
+        self.read(variable.id)
+    }
+
+    /// The first id of a name whose type is a structure or union; else the first one.
+    fn find(&mut self, name: &str) -> Option<(u32, TypeId)> {
+        let blob = self.blob.clone();
+        let index = self.names.take();
+        let index = index.unwrap_or_else(|| NameIndex::new(&blob));
+        let mut first = None;
+        let mut best = None;
+        for id in index.find(&blob, name) {
+            let type_id = self.read(id);
+            first = first.or(Some((id, type_id)));
+            if self.store.layout(type_id).is_some() {
+                best = Some((id, type_id));
+                break;
+            }
+        }
+        self.names = Some(index);
+        best.or(first)
+    }
+
+    fn read(&mut self, id: u32) -> TypeId {
+        let mut reader = Reader {
+            blob: &self.blob,
+            store: &mut self.store,
+            known: &mut self.known,
+            pointer_size: self.pointer_size,
+            under_way: Vec::new(),
+        };
+        reader.read(id)
+    }
+
+    /// The layout of what was read for an id. A fault is reported with the record's id and place.
+    fn layout_of(&self, id: u32, type_id: TypeId) -> Result<Arc<StructLayout>, Error> {
+        let file = self.file.clone();
+        let place = self.blob.place(id).unwrap_or_default();
+        let name = name_of(&self.blob, id).text;
+        let name = format!("{name} (id {id}, at byte {place:#x})");
+        let resolved = self.store.get(self.store.resolve(type_id));
+        match &resolved.kind {
+            TypeKind::Aggregate(layout) => match &layout.fault {
+                None => Ok(layout.clone()),
+                Some(fault) => Err(Error::BadMember {
+                    file,
+                    name,
+                    member: fault.member.to_string(),
+                    cause: fault.fault,
+                }),
+            },
+            TypeKind::Broken(cause) => Err(Error::BadType {
+                file,
+                name,
+                cause: *cause,
+            }),
+            _ => Err(Error::BadType {
+                file,
+                name,
+                cause: TypeFault::NotAggregate,
+            }),
+        }
+    }
+}
+
+/// The BTF in an ELF file, decompressed.
+#[derive(Default)]
+struct Sections {
+    own: Option<Bytes>,
+    base: Option<Bytes>,
+}
+
+fn elf_sections(bytes: &[u8], file: &str) -> Result<Sections, Error> {
+    type Elf32<'a> = ElfFile<'a, object::elf::FileHeader32<object::Endianness>>;
+    type Elf64<'a> = ElfFile<'a, object::elf::FileHeader64<object::Endianness>>;
+    let refuse = |cause: String| Error::NotSupported {
+        file: file.to_owned(),
+        expected: "BTF or an ELF file",
+        found: cause,
+    };
+    let is_elf = bytes.starts_with(&object::elf::ELFMAG);
+    let class = bytes.get(4).copied().filter(|_| is_elf);
+    match class {
+        Some(object::elf::ELFCLASS32) => {
+            let elf = Elf32::parse(bytes).map_err(|cause| refuse(cause.to_string()))?;
+            sections_of(&elf, file)
+        }
+        Some(_) => {
+            let elf = Elf64::parse(bytes).map_err(|cause| refuse(cause.to_string()))?;
+            sections_of(&elf, file)
+        }
+        None => {
+            let start: Vec<u8> = bytes.iter().take(4).copied().collect();
+            let found = format!("{} bytes that begin with {start:02x?}", bytes.len());
+            Err(refuse(found))
+        }
+    }
+}
+
+fn sections_of<'data>(elf: &impl Object<'data>, file: &str) -> Result<Sections, Error> {
+    let mut sections = Sections::default();
+    for section in elf.sections() {
+        let place = match section.name_bytes() {
+            Ok(name) if name == SECTION.as_bytes() => &mut sections.own,
+            Ok(name) if name == BASE_SECTION.as_bytes() => &mut sections.base,
+            _ => continue,
+        };
+        let bytes = section_bytes(&section).map_err(|cause| Error::Damaged {
+            file: file.to_owned(),
+            part: "section of BTF",
+            cause,
+        })?;
+        *place = Some(Bytes::from(bytes));
+    }
+    Ok(sections)
+}
+
+fn section_bytes<'data>(section: &impl ObjectSection<'data>) -> Result<Vec<u8>, String> {
+    let data = section.compressed_data();
+    let data = data.map_err(|cause| cause.to_string())?;
+    let most = (data.data.len() as u64).saturating_mul(MAX_EXPANSION);
+    if data.uncompressed_size > most.min(MAX_SECTION) {
+        let (size, claimed) = (data.data.len(), data.uncompressed_size);
+        return Err(format!("{size} bytes claim to be {claimed}"));
+    }
+    let bytes = data.decompress().map_err(|cause| cause.to_string())?;
+    Ok(bytes.into_owned())
+}
+
+/// Bytes of a pointer: those of `long`, as compilers name it.
+fn pointer_size(blob: &Blob) -> u64 {
+    const NAMES: [&[u8]; 4] = [b"long int", b"long unsigned int", b"long", b"unsigned long"];
+    for id in 1..blob.end_id() {
+        let Some(record) = blob.record(id).filter(|record| record.kind == Kind::Int) else {
+            continue;
+        };
+        let name = blob.name_bytes(record.name).unwrap_or_default();
+        if NAMES.contains(&name) && matches!(record.size_or_type, 4 | 8) {
+            return u64::from(record.size_or_type);
+        }
+    }
+    8
+}

@@ -1,0 +1,63 @@
+//! Finds types by name. Made when the first name is asked for.
+
+use super::blob::Blob;
+use super::record::Kind;
+
+/// Ids by the hash of their names: of the types of a BTF and of its base.
+#[derive(Debug)]
+pub(super) struct NameIndex {
+    /// Sorted, so that of one name the first comes first.
+    entries: Vec<(u32, u32)>,
+}
+
+impl NameIndex {
+    pub(super) fn new(blob: &Blob) -> NameIndex {
+        let mut entries = Vec::new();
+        for id in 1..blob.end_id() {
+            let Some(record) = blob.record(id) else {
+                continue;
+            };
+            let is_wanted = record.kind.names_a_type() || record.kind == Kind::Var;
+            let name = blob.name_bytes(record.name).unwrap_or_default();
+            if is_wanted && !name.is_empty() {
+                entries.push((hash(name), id));
+            }
+        }
+        entries.sort_unstable();
+        NameIndex { entries }
+    }
+
+    /// The ids with this name, which may have `struct`, `union` or `enum` before it. Those of the
+    /// module come before those of its base.
+    pub(super) fn find<'s>(
+        &'s self,
+        blob: &'s Blob,
+        name: &str,
+    ) -> impl DoubleEndedIterator<Item = u32> + 's {
+        let words = ["struct ", "union ", "enum "];
+        let found = words
+            .iter()
+            .find_map(|word| Some((*word, name.strip_prefix(word)?)));
+        let (keyword, name) = found.unwrap_or(("", name));
+        let hash = hash(name.as_bytes());
+        let first = self.entries.partition_point(|entry| entry.0 < hash);
+        let after = self.entries.partition_point(|entry| entry.0 <= hash);
+        let same = &self.entries[first..after];
+        let own = same.partition_point(|entry| entry.1 < blob.own_ids().start);
+        let name = name.to_owned();
+        let ids = same[own..].iter().chain(&same[..own]).map(|entry| entry.1);
+        ids.filter(move |id| {
+            blob.record(*id).is_some_and(|record| {
+                blob.name_bytes(record.name) == Some(name.as_bytes())
+                    && (keyword.is_empty() || record.kind.keyword() == keyword)
+            })
+        })
+    }
+}
+
+/// FNV-1a: small, and the same on every machine.
+fn hash(name: &[u8]) -> u32 {
+    name.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}

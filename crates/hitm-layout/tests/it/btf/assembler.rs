@@ -1,0 +1,146 @@
+//! An assembler for BTF: records are added one by one, with any numbers in them.
+
+/// BTF under construction. Ids begin at 1, or where the base ends.
+pub(crate) struct Assembler {
+    big_endian: bool,
+    types: Vec<u8>,
+    strings: Vec<u8>,
+    next_id: u32,
+    first_string: u32,
+}
+
+/// The numbers of the kinds.
+pub(crate) mod kind {
+    pub(crate) const INT: u32 = 1;
+    pub(crate) const PTR: u32 = 2;
+    pub(crate) const ARRAY: u32 = 3;
+    pub(crate) const STRUCT: u32 = 4;
+    pub(crate) const UNION: u32 = 5;
+    pub(crate) const ENUM: u32 = 6;
+    pub(crate) const FWD: u32 = 7;
+    pub(crate) const TYPEDEF: u32 = 8;
+    pub(crate) const VOLATILE: u32 = 9;
+    pub(crate) const CONST: u32 = 10;
+    pub(crate) const RESTRICT: u32 = 11;
+    pub(crate) const FUNC: u32 = 12;
+    pub(crate) const FUNC_PROTO: u32 = 13;
+    pub(crate) const VAR: u32 = 14;
+    pub(crate) const DATASEC: u32 = 15;
+    pub(crate) const FLOAT: u32 = 16;
+    pub(crate) const DECL_TAG: u32 = 17;
+    pub(crate) const TYPE_TAG: u32 = 18;
+    pub(crate) const ENUM64: u32 = 19;
+}
+
+impl Assembler {
+    pub(crate) fn new(big_endian: bool) -> Assembler {
+        Assembler {
+            big_endian,
+            types: Vec::new(),
+            strings: vec![0],
+            next_id: 1,
+            first_string: 0,
+        }
+    }
+
+    /// BTF that goes on from a base.
+    pub(crate) fn split(base: &Assembler) -> Assembler {
+        Assembler {
+            big_endian: base.big_endian,
+            types: Vec::new(),
+            strings: Vec::new(),
+            next_id: base.next_id,
+            first_string: base.first_string + base.strings.len() as u32,
+        }
+    }
+
+    fn word(&self, value: u32) -> [u8; 4] {
+        match self.big_endian {
+            true => value.to_be_bytes(),
+            false => value.to_le_bytes(),
+        }
+    }
+
+    /// The offset of a string; 0 for the empty one.
+    pub(crate) fn string(&mut self, text: &str) -> u32 {
+        if text.is_empty() {
+            return 0;
+        }
+        let at = self.first_string + self.strings.len() as u32;
+        self.strings.extend(text.bytes().chain([0]));
+        at
+    }
+
+    /// Any record: kind, whether its flag is set, number of parts, size or type, what follows.
+    pub(crate) fn record(
+        &mut self,
+        name: &str,
+        (kind, flag, parts): (u32, bool, u32),
+        size_or_type: u32,
+        extra: &[u32],
+    ) -> u32 {
+        let name = self.string(name);
+        let info = u32::from(flag) << 31 | kind << 24 | parts;
+        for word in [name, info, size_or_type].iter().chain(extra) {
+            let bytes = self.word(*word);
+            self.types.extend(bytes);
+        }
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    pub(crate) fn int(&mut self, name: &str, size: u32) -> u32 {
+        self.record(name, (kind::INT, false, 0), size, &[size * 8])
+    }
+
+    /// A record that has a kind, a name and the id of another type.
+    pub(crate) fn of(&mut self, kind: u32, name: &str, target: u32) -> u32 {
+        self.record(name, (kind, false, 0), target, &[])
+    }
+
+    pub(crate) fn array(&mut self, element: u32, count: u32) -> u32 {
+        self.record("", (kind::ARRAY, false, 0), 0, &[element, 1, count])
+    }
+
+    /// A structure of members (name, type, bit offset).
+    pub(crate) fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
+        self.aggregate(name, (kind::STRUCT, false), size, members)
+    }
+
+    /// A structure or union. With the flag the upper 8 bits of an offset are a bit-field's size.
+    pub(crate) fn aggregate(
+        &mut self,
+        name: &str,
+        (kind, flag): (u32, bool),
+        size: u32,
+        members: &[(&str, u32, u32)],
+    ) -> u32 {
+        let mut extra = Vec::new();
+        for (name, type_id, place) in members {
+            extra.extend([self.string(name), *type_id, *place]);
+        }
+        self.record(name, (kind, flag, members.len() as u32), size, &extra)
+    }
+
+    /// The id that the next record gets.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.next_id
+    }
+
+    /// The finished bytes.
+    pub(crate) fn finish(&self) -> Vec<u8> {
+        let magic: u16 = 0xeb9f;
+        let mut bytes = match self.big_endian {
+            true => magic.to_be_bytes().to_vec(),
+            false => magic.to_le_bytes().to_vec(),
+        };
+        bytes.extend([1, 0]);
+        let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
+        for word in [24, 0, types, types, strings] {
+            bytes.extend(self.word(word));
+        }
+        bytes.extend(&self.types);
+        bytes.extend(&self.strings);
+        bytes
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether the structures of a file keep the rules that were set for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hitm_layout::{StructLayout, TypeStore};
+use serde::Serialize;
+
+use super::parts::{Part, part_at};
+use super::rules::{Rule, Rules};
+use super::{LayoutError, LayoutFile};
+
+/// A rule that is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Where the structure is declared: file and line where debug information says it, else the file
+    /// with the types.
+    pub place: String,
+    /// The structure.
+    #[serde(rename = "struct")]
+    pub struct_name: String,
+    /// What is broken, with the members and lines.
+    pub message: String,
+    /// Where the rule is.
+    pub rule: String,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// Version of this form.
+    pub schema: u32,
+    /// The file that was checked.
+    pub file: String,
+    /// Rules that were checked.
+    pub rule_count: usize,
+    /// Those that are broken.
+    pub violations: Vec<Violation>,
+}
+
+/// Checks the structures of a file. A rule about a structure or member that is not there is an
+/// error: it would never be broken.
+pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, LayoutError> {
+    let mut violations = Vec::new();
+    for rule in &rules.rules {
+        let layout = file.struct_layout(&rule.struct_name)?;
+        let place = layout.decl.as_ref().map(ToString::to_string);
+        let place = place.unwrap_or_else(|| file.name().to_owned());
+        let checker = Checker {
+            store: file.types(),
+            layout: &layout,
+            line_size: rules.line_size,
+        };
+        let messages = checker
+            .messages(rule)
+            .map_err(|member| LayoutError::Rules {
+                file: format!("{}:{}", rules.file, rule.line),
+                cause: format!("struct {} has no member {member}", rule.struct_name),
+            })?;
+        violations.extend(messages.into_iter().map(|message| Violation {
+            place: place.clone(),
+            struct_name: rule.struct_name.clone(),
+            message,
+            rule: format!("{}:{}", rules.file, rule.line),
+        }));
+    }
+    Ok(CheckReport {
+        schema: 1,
+        file: file.name().to_owned(),
+        rule_count: rules.rules.len(),
+        violations,
+    })
+}
+
+impl CheckReport {
+    /// The report as text: a line for each broken rule, as compilers write them.
+    pub fn text(&self) -> String {
+        if self.violations.is_empty() {
+            return format!("{}: {} rules hold\n", self.file, self.rule_count);
+        }
+        let line = |broken: &Violation| {
+            format!(
+                "{}: struct {}: {} (rule at {})\n",
+                broken.place, broken.struct_name, broken.message, broken.rule
+            )
+        };
+        self.violations.iter().map(line).collect()
+    }
+}
+
+struct Checker<'a> {
+    store: &'a TypeStore,
+    layout: &'a StructLayout,
+    line_size: u64,
+}
+
+impl Checker<'_> {
+    /// What is broken of a rule; or the name of a member that is not there.
+    fn messages(&self, rule: &Rule) -> Result<Vec<String>, String> {
+        let mut messages = self.separate(&rule.separate)?;
+        if let Some(within) = &rule.within_lines {
+            let lines = self.lines_of(&within.members)?;
+            if lines.len() as u64 > within.lines {
+                messages.push(format!(
+                    "members {} lie on {} lines ({}), expected at most {}",
+                    within.members.join(", "),
+                    lines.len(),
+                    numbers(lines.iter()),
+                    within.lines
+                ));
+            }
+        }
+        if let Some(most) = rule.size_max_bytes.filter(|most| self.layout.size > *most) {
+            let size = self.layout.size;
+            messages.push(format!("size is {size} bytes, expected at most {most}"));
+        }
+        for name in &rule.no_straddle {
+            let part = self.part(name)?;
+            let lines = part.lines(self.line_size);
+            let needed = part.size().div_ceil(self.line_size).max(1);
+            if lines.end - lines.start > needed {
+                messages.push(format!(
+                    "member {name} at {} with {} bytes lies on lines {} to {}",
+                    part.offset(),
+                    part.size(),
+                    lines.start,
+                    lines.end - 1
+                ));
+            }
+        }
+        Ok(messages)
+    }
+
+    fn part(&self, name: &str) -> Result<Part, String> {
+        part_at(self.store, self.layout, name).ok_or_else(|| name.to_owned())
+    }
+
+    fn lines_of(&self, members: &[String]) -> Result<BTreeSet<u64>, String> {
+        let mut lines = BTreeSet::new();
+        for name in members {
+            lines.extend(self.part(name)?.lines(self.line_size));
+        }
+        Ok(lines)
+    }
+
+    /// A message for each line that members of different groups touch.
+    fn separate(&self, groups: &[Vec<String>]) -> Result<Vec<String>, String> {
+        let mut users: BTreeMap<u64, Vec<(usize, &str)>> = BTreeMap::new();
+        for (group, members) in groups.iter().enumerate() {
+            for name in members {
+                for line in self.part(name)?.lines(self.line_size) {
+                    users.entry(line).or_default().push((group, name));
+                }
+            }
+        }
+        let shared = users.iter().filter(|(_, users)| {
+            let first = users[0].0;
+            users.iter().any(|(group, _)| *group != first)
+        });
+        let message = |(line, users): (&u64, &Vec<(usize, &str)>)| {
+            let names: Vec<&str> = users.iter().map(|(_, name)| *name).collect();
+            format!(
+                "line {line} has {}, expected on separate lines",
+                names.join(" and ")
+            )
+        };
+        Ok(shared.map(message).collect())
+    }
+}
+
+fn numbers<'a>(numbers: impl Iterator<Item = &'a u64>) -> String {
+    let words: Vec<String> = numbers.map(u64::to_string).collect();
+    words.join(", ")
+}

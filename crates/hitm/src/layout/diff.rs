@@ -1,0 +1,334 @@
+//! What changed in a structure between two files.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::parts::{Part, parts};
+use super::{LayoutError, LayoutFile, Sums, bare};
+
+/// What happened to a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Nothing.
+    Same,
+    /// It lies elsewhere, on the same cache lines.
+    Moved,
+    /// It lies on other cache lines.
+    MovedLine,
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+}
+
+/// Where a member lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MemberPlace {
+    /// The first byte that it touches.
+    pub offset_bytes: u64,
+    /// Bytes that it touches.
+    pub size_bytes: u64,
+    /// Bits from the start of the structure.
+    pub bit_offset: u64,
+    /// Bits.
+    pub bit_size: u64,
+    /// The cache line that it begins in.
+    pub first_line: u64,
+    /// The cache line that it ends in.
+    pub last_line: u64,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+}
+
+/// One member in both files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MemberDiff {
+    /// Its name.
+    pub name: String,
+    /// What happened to its place.
+    pub change: Change,
+    /// Whether its size or type is another one.
+    pub is_resized: bool,
+    /// Where it lies in the first file.
+    pub before: Option<MemberPlace>,
+    /// Where it lies in the second file.
+    pub after: Option<MemberPlace>,
+}
+
+/// A structure as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WholePlace {
+    /// The file.
+    pub file: String,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Cache lines.
+    pub line_count: u64,
+    /// Bytes in holes.
+    pub hole_bytes: u64,
+    /// Bytes after the last member.
+    pub padding_bytes: u64,
+}
+
+/// What changed in a structure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LayoutDiff {
+    /// Version of this form.
+    pub schema: u32,
+    /// The structure's name.
+    #[serde(rename = "type")]
+    pub name: String,
+    /// Bytes of a cache line.
+    pub line_size_bytes: u64,
+    /// The first file.
+    pub before: WholePlace,
+    /// The second file.
+    pub after: WholePlace,
+    /// The members, by their offset in the second file; those that are gone stand where they were.
+    pub members: Vec<MemberDiff>,
+}
+
+/// Compares a structure of two files.
+pub fn diff(
+    before: &mut LayoutFile,
+    after: &mut LayoutFile,
+    name: &str,
+    line_size: u64,
+) -> Result<LayoutDiff, LayoutError> {
+    let (old, old_parts) = read(before, name, line_size)?;
+    let (new, new_parts) = read(after, name, line_size)?;
+    Ok(LayoutDiff {
+        schema: 1,
+        name: bare(name).to_owned(),
+        line_size_bytes: line_size,
+        before: old,
+        after: new,
+        members: pair(&old_parts, &new_parts, line_size),
+    })
+}
+
+fn read(
+    file: &mut LayoutFile,
+    name: &str,
+    line_size: u64,
+) -> Result<(WholePlace, Vec<Part>), LayoutError> {
+    let layout = file.struct_layout(name)?;
+    let file_name = file.name().to_owned();
+    let store = file.types();
+    let sums = Sums::of(store, &layout, line_size);
+    let whole = WholePlace {
+        file: file_name,
+        size_bytes: layout.size,
+        line_count: sums.line_count,
+        hole_bytes: sums.hole_bytes,
+        padding_bytes: sums.padding_bytes,
+    };
+    Ok((whole, parts(store, &layout)))
+}
+
+/// Pairs members by name; of several with one name the first with the first, and so on.
+fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
+    let mut by_name: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
+    for part in old.iter().rev() {
+        by_name.entry(&part.name).or_default().push(part);
+    }
+    let mut rows: Vec<(u64, MemberDiff)> = Vec::new();
+    for part in new {
+        let known = by_name.get_mut(part.name.as_str());
+        let before = known.and_then(Vec::pop);
+        let row = compare(&part.name, before, Some(part), line_size);
+        rows.push((part.bits.start, row));
+    }
+    for part in by_name.values().flatten() {
+        let row = compare(&part.name, Some(part), None, line_size);
+        rows.push((part.bits.start, row));
+    }
+    // Stable: what is gone comes behind what lies there now.
+    rows.sort_by_key(|(offset, _)| *offset);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn compare(name: &str, old: Option<&Part>, new: Option<&Part>, line_size: u64) -> MemberDiff {
+    let change = match (old, new) {
+        (None, _) => Change::Added,
+        (_, None) => Change::Removed,
+        (Some(old), Some(new)) if old.lines(line_size) != new.lines(line_size) => Change::MovedLine,
+        (Some(old), Some(new)) if old.bits.start != new.bits.start => Change::Moved,
+        _ => Change::Same,
+    };
+    let is_resized = old.zip(new).is_some_and(|(old, new)| {
+        let sizes = (old.bits.end - old.bits.start, new.bits.end - new.bits.start);
+        sizes.0 != sizes.1 || old.type_name != new.type_name
+    });
+    let place = |part: &Part| {
+        let lines = part.lines(line_size);
+        MemberPlace {
+            offset_bytes: part.offset(),
+            size_bytes: part.size(),
+            bit_offset: part.bits.start,
+            bit_size: part.bits.end - part.bits.start,
+            first_line: lines.start,
+            last_line: lines.end - 1,
+            type_name: part.type_name.clone(),
+        }
+    };
+    MemberDiff {
+        name: name.to_owned(),
+        change,
+        is_resized,
+        before: old.map(place),
+        after: new.map(place),
+    }
+}
+
+impl LayoutDiff {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        let same = |row: &MemberDiff| row.change == Change::Same && !row.is_resized;
+        self.members.iter().all(same) && self.before.size_bytes == self.after.size_bytes
+    }
+
+    /// The difference as text: a line for each member that changed.
+    pub fn text(&self) -> String {
+        let (before, after) = (&self.before, &self.after);
+        let mut text = format!(
+            "{}: {} -> {}\n  size {} -> {}, lines {} -> {}, bytes in holes {} -> {}, padding {} -> {}\n",
+            self.name,
+            before.file,
+            after.file,
+            before.size_bytes,
+            after.size_bytes,
+            before.line_count,
+            after.line_count,
+            before.hole_bytes,
+            after.hole_bytes,
+            before.padding_bytes,
+            after.padding_bytes
+        );
+        let changed = |row: &&MemberDiff| row.change != Change::Same || row.is_resized;
+        let rows: Vec<&MemberDiff> = self.members.iter().filter(changed).collect();
+        if rows.is_empty() {
+            text.push_str("  no member changed\n");
+            return text;
+        }
+        let width = rows.iter().map(|row| row.name.chars().count());
+        let width = width.max().unwrap_or(0).clamp(6, 40);
+        let _ = writeln!(
+            text,
+            "  {:<width$} {:>18} {:>18}  change",
+            "member", "offset:size @line", "offset:size @line"
+        );
+        for row in rows {
+            let _ = writeln!(
+                text,
+                "{} {:<width$} {:>18} {:>18}  {}",
+                mark(row.change),
+                row.name,
+                place_text(row.before.as_ref()),
+                place_text(row.after.as_ref()),
+                words(row)
+            );
+        }
+        text
+    }
+}
+
+const fn mark(change: Change) -> char {
+    match change {
+        Change::Same => ' ',
+        Change::Moved => '.',
+        Change::MovedLine => '*',
+        Change::Added => '+',
+        Change::Removed => '-',
+    }
+}
+
+fn place_text(place: Option<&MemberPlace>) -> String {
+    match place {
+        None => "-".to_owned(),
+        Some(place) if place.bit_size.is_multiple_of(8) && place.bit_offset.is_multiple_of(8) => {
+            format!(
+                "{}:{} @{}",
+                place.offset_bytes, place.size_bytes, place.first_line
+            )
+        }
+        Some(place) => format!(
+            "{}.{}:{}b @{}",
+            place.offset_bytes,
+            place.bit_offset % 8,
+            place.bit_size,
+            place.first_line
+        ),
+    }
+}
+
+fn words(row: &MemberDiff) -> String {
+    let word = match row.change {
+        Change::Same => "",
+        Change::Moved => "moved",
+        Change::MovedLine => "moved to another line",
+        Change::Added => "added",
+        Change::Removed => "removed",
+    };
+    let types = row.before.as_ref().zip(row.after.as_ref());
+    let resized = types.filter(|_| row.is_resized).map(|(before, after)| {
+        if before.type_name == after.type_name {
+            "resized".to_owned()
+        } else {
+            format!("{} -> {}", before.type_name, after.type_name)
+        }
+    });
+    match (word, resized) {
+        ("", Some(resized)) => resized,
+        (word, Some(resized)) => format!("{word}, {resized}"),
+        (word, None) => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, offset: u64, size: u64) -> Part {
+        Part {
+            name: name.to_owned(),
+            type_name: format!("{size} bytes"),
+            bits: offset * 8..(offset + size) * 8,
+        }
+    }
+
+    #[test]
+    fn members_that_move_leave_and_come() {
+        let old = [
+            part("a", 0, 4),
+            part("b", 4, 4),
+            part("gone", 8, 8),
+            part("c", 64, 4),
+        ];
+        let new = [
+            part("a", 0, 8),
+            part("c", 8, 4),
+            part("b", 12, 4),
+            part("new", 128, 4),
+        ];
+        let rows = pair(&old, &new, 64);
+        let found: Vec<_> = rows
+            .iter()
+            .map(|row| (row.name.as_str(), row.change, row.is_resized))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("a", Change::Same, true),
+                ("c", Change::MovedLine, false),
+                ("gone", Change::Removed, false),
+                ("b", Change::Moved, false),
+                ("new", Change::Added, false),
+            ]
+        );
+    }
+}

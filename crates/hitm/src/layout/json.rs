@@ -1,0 +1,164 @@
+//! A layout as JSON: docs/formats/layout.md describes it.
+
+use hitm_layout::{Member, MemberKind, StructLayout, TypeStore};
+use serde::Serialize;
+
+use super::{LayoutError, LayoutFile, ShowOptions, Sums, kind_word};
+
+/// How deep members are shown with `expand`: files that no compiler made nest without sense.
+const MAX_DEPTH: usize = 16;
+
+/// Members that are written at most.
+const MAX_MEMBERS: usize = 1 << 16;
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    schema: u32,
+    file: &'a str,
+    #[serde(rename = "type")]
+    name: &'a str,
+    kind: &'static str,
+    declared_at: Option<String>,
+    size_bytes: u64,
+    alignment_bytes: u64,
+    is_packed: bool,
+    line_size_bytes: u64,
+    line_count: u64,
+    hole_count: usize,
+    hole_bytes: u64,
+    bit_hole_count: usize,
+    bit_hole_bits: u64,
+    padding_bytes: u64,
+    bit_padding_bits: u64,
+    sum_members_bytes: u64,
+    sum_bit_fields_bits: u64,
+    last_line_bytes: u64,
+    members: Vec<ShownMember>,
+}
+
+#[derive(Serialize)]
+struct ShownMember {
+    name: Option<String>,
+    #[serde(rename = "type")]
+    type_name: String,
+    declaration: String,
+    kind: &'static str,
+    declared_at: Option<String>,
+    offset_bytes: u64,
+    size_bytes: u64,
+    bit_offset: u64,
+    bit_size: u64,
+    line: u64,
+    forced_alignment_bytes: Option<u64>,
+    hole_after_bytes: u64,
+    bit_hole_after_bits: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Vec<ShownMember>>,
+}
+
+/// A layout as JSON.
+pub fn show_json(
+    file: &mut LayoutFile,
+    name: &str,
+    options: &ShowOptions,
+) -> Result<String, LayoutError> {
+    let layout = file.struct_layout(name)?;
+    let file_name = file.name().to_owned();
+    let store = file.types();
+    let shape = store.shape(&layout);
+    let forced = store.forced_alignments(&layout);
+    let sums = Sums::of(store, &layout, options.line_size);
+    let mut shower = Shower {
+        store,
+        options,
+        members_left: MAX_MEMBERS,
+    };
+    let shown = Shown {
+        schema: 1,
+        file: &file_name,
+        name: layout.name.as_deref().unwrap_or(super::bare(name)),
+        kind: kind_word(layout.kind),
+        declared_at: layout.decl.as_ref().map(ToString::to_string),
+        size_bytes: layout.size,
+        alignment_bytes: forced.alignment(),
+        is_packed: forced.is_packed,
+        line_size_bytes: options.line_size,
+        line_count: sums.line_count,
+        hole_count: sums.hole_count,
+        hole_bytes: sums.hole_bytes,
+        bit_hole_count: sums.bit_hole_count,
+        bit_hole_bits: sums.bit_hole_bits,
+        padding_bytes: sums.padding_bytes,
+        bit_padding_bits: shape.bit_padding,
+        sum_members_bytes: shape.sum_members,
+        sum_bit_fields_bits: shape.sum_bit_fields,
+        last_line_bytes: layout.last_cacheline(options.line_size),
+        members: shower.members(&layout, 0, MAX_DEPTH),
+    };
+    Ok(serde_json::to_string_pretty(&shown).expect("plain data is JSON") + "\n")
+}
+
+struct Shower<'a> {
+    store: &'a TypeStore,
+    options: &'a ShowOptions,
+    members_left: usize,
+}
+
+impl Shower<'_> {
+    /// The members of a structure that begins `base` bits into the outermost one.
+    fn members(&mut self, layout: &StructLayout, base: u64, depth: usize) -> Vec<ShownMember> {
+        let shape = self.store.shape(layout);
+        let forced = self.store.forced_alignments(layout);
+        let mut shown = Vec::new();
+        for (index, member) in layout.members.iter().enumerate() {
+            if self.members_left == 0 {
+                break;
+            }
+            self.members_left -= 1;
+            let bit_offset = base + member.bit_offset;
+            let gap = shape.behind[index];
+            shown.push(ShownMember {
+                name: member.name.as_deref().map(str::to_owned),
+                type_name: member.type_name.to_string(),
+                declaration: self.declaration(member),
+                kind: kind_of(member.kind),
+                declared_at: member.decl.as_ref().map(ToString::to_string),
+                offset_bytes: bit_offset / 8,
+                size_bytes: member.byte_end() - member.byte_offset(),
+                bit_offset,
+                bit_size: member.bit_size,
+                line: bit_offset / 8 / self.options.line_size,
+                forced_alignment_bytes: forced.members[index],
+                hole_after_bytes: gap.bytes,
+                bit_hole_after_bits: gap.bits,
+                members: self.inner(member, bit_offset, depth),
+            });
+        }
+        shown
+    }
+
+    /// The members of a member: of one without a name, with `expand` of any structure.
+    fn inner(&mut self, member: &Member, base: u64, depth: usize) -> Option<Vec<ShownMember>> {
+        let layout = self.store.layout(member.type_id)?.clone();
+        let wanted = layout.name.is_none() || self.options.expand;
+        (wanted && depth > 0).then(|| self.members(&layout, base, depth - 1))
+    }
+
+    fn declaration(&self, member: &Member) -> String {
+        let name = member.name.as_deref().unwrap_or_default();
+        let declaration = self.store.get(member.type_id).declare(name);
+        match member.kind {
+            MemberKind::BitField => format!("{declaration}:{}", member.bit_size),
+            _ => declaration,
+        }
+    }
+}
+
+const fn kind_of(kind: MemberKind) -> &'static str {
+    match kind {
+        MemberKind::Field => "field",
+        MemberKind::BitField => "bit-field",
+        MemberKind::Base => "base",
+        MemberKind::Variant => "variant",
+    }
+}

@@ -1,0 +1,229 @@
+//! Rules that layouts must keep: the file that `hitm layout check` reads. docs/formats/layout-rules.md
+//! describes it.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::LayoutError;
+
+/// A file of rules.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The file's name.
+    pub file: String,
+    /// Bytes of a cache line.
+    pub line_size: u64,
+    /// The rules, in the order of the file.
+    pub rules: Vec<Rule>,
+}
+
+/// What one structure must keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The line of the file that the rule begins in.
+    pub line: usize,
+    /// The structure.
+    pub struct_name: String,
+    /// Groups of members: no two groups may have a cache line in common.
+    pub separate: Vec<Vec<String>>,
+    /// Members that must lie within few lines.
+    pub within_lines: Option<WithinLines>,
+    /// Most bytes of the structure.
+    pub size_max_bytes: Option<u64>,
+    /// Members that may not lie in more lines than they need.
+    pub no_straddle: Vec<String>,
+}
+
+/// Members that must lie within a number of lines.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WithinLines {
+    /// The members.
+    pub members: Vec<String>,
+    /// Most different cache lines that they may touch together.
+    pub lines: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRules {
+    schema: Spanned<u32>,
+    line_size_bytes: Option<Spanned<u64>>,
+    #[serde(default)]
+    rule: Vec<Spanned<RawRule>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    #[serde(rename = "struct")]
+    struct_name: String,
+    #[serde(default)]
+    separate: Vec<Vec<String>>,
+    within_lines: Option<WithinLines>,
+    size_max_bytes: Option<u64>,
+    #[serde(default)]
+    no_straddle: Vec<String>,
+}
+
+/// Bytes of a rules file that are read: far more than anybody writes.
+const MAX_BYTES: u64 = 1 << 20;
+
+impl Rules {
+    /// Reads a file of rules.
+    pub fn load(path: &Path) -> Result<Rules, LayoutError> {
+        let file = path.display().to_string();
+        let refuse = |cause| LayoutError::Read {
+            path: file.clone(),
+            cause,
+        };
+        let size = std::fs::metadata(path).map_err(refuse)?.len();
+        if size > MAX_BYTES {
+            let cause = format!("{size} bytes, expected at most {MAX_BYTES}");
+            return Err(LayoutError::Rules { file, cause });
+        }
+        let text = std::fs::read_to_string(path).map_err(refuse)?;
+        Rules::parse(&text, &file)
+    }
+
+    /// Reads rules from text. `file` is used in messages.
+    pub fn parse(text: &str, file: &str) -> Result<Rules, LayoutError> {
+        let refuse = |at: Option<usize>, cause: String| LayoutError::Rules {
+            file: match at {
+                Some(at) => format!("{file}:{}", line_of(text, at)),
+                None => file.to_owned(),
+            },
+            cause,
+        };
+        let raw: RawRules = toml::from_str(text).map_err(|error| {
+            let at = error.span().map(|span| span.start);
+            refuse(at, error.message().to_owned())
+        })?;
+        if *raw.schema.get_ref() != 1 {
+            let cause = format!("expected schema 1, found {}", raw.schema.get_ref());
+            return Err(refuse(Some(raw.schema.span().start), cause));
+        }
+        let line_size = match &raw.line_size_bytes {
+            None => super::ShowOptions::LINE_SIZE_DEFAULT,
+            Some(size) if super::is_line_size(*size.get_ref()) => *size.get_ref(),
+            Some(size) => {
+                let found = size.get_ref();
+                let cause = format!("expected a power of two from 8 to 65536, found {found}");
+                return Err(refuse(Some(size.span().start), cause));
+            }
+        };
+        if raw.rule.is_empty() {
+            return Err(refuse(None, "expected at least one [[rule]]".to_owned()));
+        }
+        let mut rules = Vec::new();
+        for rule in raw.rule {
+            let at = rule.span().start;
+            let rule = Rule::from_raw(rule.into_inner(), line_of(text, at));
+            rules.push(rule.map_err(|cause| refuse(Some(at), cause))?);
+        }
+        Ok(Rules {
+            file: file.to_owned(),
+            line_size,
+            rules,
+        })
+    }
+}
+
+impl Rule {
+    fn from_raw(raw: RawRule, line: usize) -> Result<Rule, String> {
+        let asks = !raw.separate.is_empty()
+            || raw.within_lines.is_some()
+            || raw.size_max_bytes.is_some()
+            || !raw.no_straddle.is_empty();
+        if !asks {
+            return Err(
+                "the rule asks for nothing: expected separate, within_lines, \
+                        size_max_bytes or no_straddle"
+                    .to_owned(),
+            );
+        }
+        if raw.separate.len() == 1 || raw.separate.iter().any(Vec::is_empty) {
+            return Err("separate: expected at least two groups, none of them empty".to_owned());
+        }
+        if let Some(within) = &raw.within_lines
+            && (within.lines == 0 || within.members.is_empty())
+        {
+            return Err("within_lines: expected members and at least 1 line".to_owned());
+        }
+        Ok(Rule {
+            line,
+            struct_name: raw.struct_name,
+            separate: raw.separate,
+            within_lines: raw.within_lines,
+            size_max_bytes: raw.size_max_bytes,
+            no_straddle: raw.no_straddle,
+        })
+    }
+}
+
+/// The number of the line that holds a byte, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().get(..at).unwrap_or_default();
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, expected: Expect) {
+        let found = match Rules::parse(text, "rules.toml") {
+            Ok(rules) => format!("{:?}", rules.rules),
+            Err(error) => error.to_string(),
+        };
+        expected.assert_eq(&found);
+    }
+
+    #[test]
+    fn every_kind_of_rule() {
+        check(
+            "schema = 1\n\n[[rule]]\nstruct = \"rq\"\nseparate = [[\"a\"], [\"b\", \"c\"]]\n\
+             within_lines = { members = [\"a\"], lines = 1 }\nsize_max_bytes = 64\n\
+             no_straddle = [\"b\"]\n",
+            expect![[
+                r#"[Rule { line: 3, struct_name: "rq", separate: [["a"], ["b", "c"]], within_lines: Some(WithinLines { members: ["a"], lines: 1 }), size_max_bytes: Some(64), no_straddle: ["b"] }]"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn what_is_no_rule_is_named_with_its_line() {
+        check(
+            "schema = 2\n[[rule]]\nstruct = \"rq\"\nsize_max_bytes = 1\n",
+            expect!["rules.toml:1: expected schema 1, found 2"],
+        );
+        check(
+            "schema = 1\n[[rule]]\nstruct = \"rq\"\nseperate = []\n",
+            expect![[
+                r#"rules.toml:4: unknown field `seperate`, expected one of `struct`, `separate`, `within_lines`, `size_max_bytes`, `no_straddle`"#
+            ]],
+        );
+        check(
+            "schema = 1\n[[rule]]\nstruct = \"rq\"\n",
+            expect![
+                "rules.toml:2: the rule asks for nothing: expected separate, within_lines, size_max_bytes or no_straddle"
+            ],
+        );
+        check(
+            "schema = 1\n[[rule]]\nstruct = \"rq\"\nseparate = [[\"a\"]]\n",
+            expect!["rules.toml:2: separate: expected at least two groups, none of them empty"],
+        );
+        check(
+            "schema = 1\nline_size_bytes = 63\n[[rule]]\nstruct = \"rq\"\nsize_max_bytes = 1\n",
+            expect!["rules.toml:2: expected a power of two from 8 to 65536, found 63"],
+        );
+        check(
+            "schema = 1\n",
+            expect!["rules.toml: expected at least one [[rule]]"],
+        );
+    }
+}
