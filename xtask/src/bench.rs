@@ -10,6 +10,8 @@
 
 mod host;
 #[cfg(feature = "bench")]
+mod layout;
+#[cfg(feature = "bench")]
 mod recording;
 #[cfg(feature = "bench")]
 mod replay;
@@ -67,6 +69,41 @@ pub const BENCHES: &[Bench] = &[
         unit: "MiB over native",
         run_count: 3,
         measure: Measure::Median(recording::extra_memory),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-show",
+        unit: "CPU ms",
+        run_count: 11,
+        measure: Measure::Median(layout::show),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-show-pahole",
+        unit: "x pahole",
+        run_count: 11,
+        measure: Measure::Ratio(layout::show, layout::pahole_show),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-list",
+        unit: "CPU ms",
+        run_count: 11,
+        measure: Measure::Median(layout::list),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-list-pahole",
+        unit: "x pahole --sizes",
+        run_count: 11,
+        measure: Measure::Ratio(layout::list, layout::pahole_list),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-list-memory",
+        unit: "MiB",
+        run_count: 3,
+        measure: Measure::Median(layout::list_memory),
     },
     #[cfg(feature = "bench")]
     Bench {

@@ -1,8 +1,11 @@
-//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures.
+//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures, and
+//! `layout_check` compares layouts with what other tools read.
 //!
 //! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
 
 pub mod bench;
+#[cfg(feature = "layout-check")]
+pub mod layout_check;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cargo xtask ci | lint | tidy | bench`.
+//! `cargo xtask ci | lint | tidy | bench | layout-check`.
 
 use std::process::ExitCode;
 
@@ -8,11 +8,24 @@ use xtask::{bench, run, run_with_env, tidy};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci             everything below but bench, and all tests
+  ci             lint, and all tests
   lint           format, clippy, documentation, tidy
   tidy           the rules that no compiler checks
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
+  layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
+
+/// Builds this crate again with what the comparison needs, and runs it.
+const LAYOUT_CHECK: [&str; 8] = [
+    "run",
+    "--quiet",
+    "--package",
+    "xtask",
+    "--features",
+    "layout-check",
+    "--",
+    "layout-check-here",
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +37,9 @@ fn main() -> ExitCode {
         ["bench"] => bench::start(""),
         ["bench", name] => bench::start(name),
         ["bench-here", name] => bench::run_here(name),
+        ["layout-check"] => run("cargo", &LAYOUT_CHECK),
+        #[cfg(feature = "layout-check")]
+        ["layout-check-here"] => xtask::layout_check::run_here(),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -45,6 +61,8 @@ fn lint() -> Result<()> {
     run("cargo", &[&clippy[..], &deny[..]].concat())?;
     let bench = ["clippy", "-p", "xtask", "--features", "bench"];
     run("cargo", &[&bench[..], &deny[..]].concat())?;
+    let check = ["clippy", "-p", "xtask", "--features", "layout-check"];
+    run("cargo", &[&check[..], &deny[..]].concat())?;
     let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
     run_with_env("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
     check_tidy()

@@ -3,6 +3,7 @@
 use std::io;
 
 use anyhow::Error;
+use hitm::layout::LayoutError;
 use hitm::record::RecordError;
 use hitm::vm::VmError;
 
@@ -40,6 +41,9 @@ impl Exit {
     /// What an error of the facade means.
     pub(crate) fn of(error: &Error) -> Exit {
         if let Some(RecordError::Tools(_)) = error.downcast_ref::<RecordError>() {
+            return Exit::Missing;
+        }
+        if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
             return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {

@@ -11,9 +11,9 @@ use crate::root;
 const ITERATIONS: &str = "10000000";
 
 /// What a process and those that it waited for used.
-struct Used {
-    cpu_seconds: f64,
-    peak_mebibytes: f64,
+pub(super) struct Used {
+    pub(super) cpu_seconds: f64,
+    pub(super) peak_mebibytes: f64,
 }
 
 /// CPU seconds of the program recorded with full pricing, `hitm record` included.
@@ -51,7 +51,7 @@ fn recorded() -> Result<Used> {
     run(command.arg(program()?).arg(ITERATIONS))
 }
 
-fn target() -> PathBuf {
+pub(super) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
@@ -72,7 +72,7 @@ fn program() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn run(command: &mut Command) -> Result<Used> {
+pub(super) fn run(command: &mut Command) -> Result<Used> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -104,7 +104,9 @@ fn no_command_is_wrong_usage() {
             Commands:
               record   Run a program and record what its threads do to shared cache lines
               report   Show which lines the threads of a recording fight over, and what to do about it
+              whatif   Run a recording again with members moved or on another machine, and compare
               export   Write a recording in another tool's format
+              vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models
               layout   Show, list, compare and check how structures lie in cache lines
               doctor   Say what hitm can do on this host, and what to install for the rest

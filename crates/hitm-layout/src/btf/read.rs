@@ -173,7 +173,7 @@ impl Reader<'_> {
         let (bit_offset, bits) = self.bit_place(raw);
         let bit_size = bits.unwrap_or(bytes * 8);
         if bits.is_some_and(|bits| bits > bytes * 8) {
-            return Err(refuse(TypeFault::TooLarge));
+            return Err(refuse(TypeFault::Damaged));
         }
         let is_inside = bit_offset + bit_size <= size * 8;
         // An odd bit is no place for what is no bit-field.

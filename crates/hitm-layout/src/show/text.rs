@@ -46,7 +46,6 @@ pub fn layout_text(
         out: String::new(),
         line: 0,
         needs_blank: false,
-        in_union: false,
         members_left: MAX_MEMBERS,
     };
     let name = layout.name.as_deref().unwrap_or(name);
@@ -70,8 +69,6 @@ struct Printer<'a> {
     line: u64,
     /// Whether a blank line must come before what is written next.
     needs_blank: bool,
-    /// Whether what is written lies in a union: pahole notes no padding of types there.
-    in_union: bool,
     members_left: usize,
 }
 
@@ -146,8 +143,7 @@ impl Printer<'_> {
             self.blank();
             // pahole notes a flexible array at the end of the outermost structure only.
             let is_last = indent == 1 && index + 1 == layout.members.len();
-            let (line, in_union) = (self.line, self.in_union);
-            self.in_union |= is_union;
+            let line = self.line;
             let spot = Spot {
                 base,
                 indent,
@@ -155,13 +151,12 @@ impl Printer<'_> {
                 forced: body.forced.members[index],
             };
             self.member(member, &spot);
-            self.in_union = in_union;
             if is_union {
                 // The members of a union lie over each other: each counts lines from its start.
                 self.line = line;
             }
             let padding = self.padding_of(member);
-            if padding > 0 && !is_union && !in_union {
+            if padding > 0 && !is_union {
                 body.paddings.0 += 1;
                 body.paddings.1 += padding;
                 let plural = plural(padding);
@@ -170,10 +165,8 @@ impl Printer<'_> {
             }
             self.gap(&body.shape.behind[index], indent);
         }
-        // Nothing follows in the braces of a member's structure.
-        if indent > 1 {
-            self.blank();
-        }
+        // Nothing follows in the braces of a member's structure: its brace needs no blank line.
+        self.needs_blank &= indent == 1;
         body
     }
 

@@ -75,7 +75,10 @@ impl CheckReport {
     /// The report as text: a line for each broken rule, as compilers write them.
     pub fn text(&self) -> String {
         if self.violations.is_empty() {
-            return format!("{}: {} rules hold\n", self.file, self.rule_count);
+            return match self.rule_count {
+                1 => format!("{}: 1 rule holds\n", self.file),
+                count => format!("{}: {count} rules hold\n", self.file),
+            };
         }
         let line = |broken: &Violation| {
             format!(

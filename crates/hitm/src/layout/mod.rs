@@ -30,6 +30,12 @@ pub enum LayoutError {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// No file was named, and this kernel has no BTF.
+    #[error("this kernel has no BTF ({VMLINUX}: {cause}): name a file with -i")]
+    NoKernelTypes {
+        /// What the system says.
+        cause: std::io::Error,
+    },
     /// The file or the type is not what it should be.
     #[error(transparent)]
     Type(#[from] hitm_layout::Error),

@@ -32,7 +32,12 @@ impl LayoutFile {
     pub fn open(input: Option<&Path>, base: Option<&Path>) -> Result<LayoutFile, LayoutError> {
         let path = input.unwrap_or(Path::new(VMLINUX));
         let name = path.display().to_string();
-        let bytes = read(path)?;
+        let bytes = read(path).map_err(|error| match error {
+            LayoutError::Read { cause, .. } if input.is_none() => {
+                LayoutError::NoKernelTypes { cause }
+            }
+            other => other,
+        })?;
         let is_module = name.starts_with(KERNEL_BTF) && name != VMLINUX;
         let base = base.or(is_module.then_some(Path::new(VMLINUX)));
         let is_btf = BtfFile::is_raw(&bytes) || BtfFile::is_in_elf(&bytes);

@@ -94,70 +94,51 @@ fn members_that_cannot_be() {
     btf.structure("of_bad", 8, &[("inner", inner, 0)]);
     let wide = [("a", int, 40 << 24)];
     btf.aggregate("wide", (kind::STRUCT, true), 8, &wide);
-    check(
-        &btf,
-        "overlap",
-        expect![
-            "made: type struct overlap (id 6, at byte 0x7c): member b: overlaps the member before it"
-        ],
-    );
-    check(
-        &btf,
-        "outside",
-        expect![
-            "made: type struct outside (id 7, at byte 0xa0): member b: outside of the structure"
-        ],
-    );
-    check(
-        &btf,
-        "odd",
-        expect!["made: type struct odd (id 8, at byte 0xc4): member a: outside of the structure"],
-    );
-    check(
-        &btf,
-        "of_fwd",
-        expect!["made: type struct of_fwd (id 9, at byte 0xdc): member a: only declared"],
-    );
-    check(
-        &btf,
-        "of_void",
-        expect![
-            "made: type struct of_void (id 10, at byte 0xf4): member a: no object has this type"
-        ],
-    );
-    check(
-        &btf,
-        "of_none",
-        expect![
-            "made: type struct of_none (id 11, at byte 0x10c): member a: no type has the id that it refers to"
-        ],
-    );
-    check(
-        &btf,
-        "of_huge",
-        expect![
-            "made: type struct of_huge (id 12, at byte 0x124): member a: size does not fit in 63 bits"
-        ],
-    );
-    check(
-        &btf,
-        "of_bad",
-        expect![
-            "made: type struct of_bad (id 13, at byte 0x13c): member inner: overlaps the member before it"
-        ],
-    );
-    check(
-        &btf,
-        "wide",
-        expect![
-            "made: type struct wide (id 14, at byte 0x154): member a: size does not fit in 63 bits"
-        ],
-    );
-    check(
-        &btf,
-        "no_such",
-        expect!["made: no definition of type no_such"],
-    );
+    let faults = [
+        (
+            "overlap",
+            "(id 6, at byte 0x7c): member b: overlaps the member before it",
+        ),
+        (
+            "outside",
+            "(id 7, at byte 0xa0): member b: outside of the structure",
+        ),
+        (
+            "odd",
+            "(id 8, at byte 0xc4): member a: outside of the structure",
+        ),
+        ("of_fwd", "(id 9, at byte 0xdc): member a: only declared"),
+        (
+            "of_void",
+            "(id 10, at byte 0xf4): member a: no object has this type",
+        ),
+        (
+            "of_none",
+            "(id 11, at byte 0x10c): member a: no type has the id that it refers to",
+        ),
+        (
+            "of_huge",
+            "(id 12, at byte 0x124): member a: size does not fit in 63 bits",
+        ),
+        (
+            "of_bad",
+            "(id 13, at byte 0x13c): member inner: overlaps the member before it",
+        ),
+        (
+            "wide",
+            "(id 14, at byte 0x154): member a: damaged debug information",
+        ),
+    ];
+    let mut file = parse(&btf);
+    for (name, fault) in faults {
+        let error = file.struct_layout(name).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("made: type struct {name} {fault}")
+        );
+    }
+    let error = file.struct_layout("no_such").unwrap_err();
+    assert_eq!(error.to_string(), "made: no definition of type no_such");
 }
 
 #[test]

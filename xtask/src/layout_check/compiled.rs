@@ -1,0 +1,185 @@
+//! The second reading: a C compiler measures the header that bpftool writes.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use hitm_layout::{AggregateKind, BtfFile, MemberKind, StructLayout, TypeStore, c_source};
+
+use super::Counts;
+use super::kernel::Kernel;
+
+/// One thing that is measured, with what hitm says.
+struct Probe {
+    /// `struct rq.lock`; the structure alone for its size.
+    what: String,
+    /// Bits from the start, and bits.
+    ours: (u64, u64),
+}
+
+/// Compares sizes, offsets and bits of all structures with what the compiler measures.
+pub(super) fn compare(
+    kernel: &Kernel,
+    file: &mut BtfFile,
+    names: &[String],
+    work: &Path,
+    counts: &mut Counts,
+) -> Result<()> {
+    let header = Command::new("bpftool")
+        .args(["btf", "dump", "file"])
+        .arg(&kernel.raw)
+        .args(["format", "c"])
+        .output()
+        .context("cannot run bpftool")?;
+    ensure!(
+        header.status.success(),
+        "bpftool cannot dump {}",
+        kernel.raw.display()
+    );
+    std::fs::write(work.join("vmlinux.h"), header.stdout)?;
+    let mut source = String::from(
+        "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include \"vmlinux.h\"\n\
+         int printf(const char *, ...);\n\
+         static void row(unsigned long offset, unsigned long size)\n\
+         { printf(\"%lu %lu\\n\", offset, size); }\n\
+         static void bits(const unsigned char *bytes, unsigned long size)\n\
+         { unsigned long first = 0, count = 0; for (unsigned long bit = 0; bit < size * 8; bit++)\n\
+         if (bytes[bit / 8] >> bit % 8 & 1) { if (!count) first = bit; count++; }\n\
+         row(first, count); }\n",
+    );
+    let mut probes = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let layout = file.struct_layout(name)?;
+        let words = match (&layout.name, layout.kind) {
+            (None, _) => name.clone(),
+            (Some(tag), AggregateKind::Union) => format!("union {tag}"),
+            (Some(tag), _) => format!("struct {tag}"),
+        };
+        let _ = writeln!(source, "static void probe_{index}(void) {{");
+        let _ = writeln!(
+            source,
+            "static union {{ {words} v; unsigned char b[sizeof({words}) + 1]; }} u;"
+        );
+        let _ = writeln!(source, "row(0, sizeof({words}) * 8);");
+        probes.push(Probe {
+            what: words.clone(),
+            ours: (0, layout.size * 8),
+        });
+        measure(file.types(), &layout, &words, 0, (&mut source, &mut probes));
+        source.push_str("}\n");
+        counts.compiled += 1;
+    }
+    source.push_str("int main(void) {\n");
+    for index in 0..names.len() {
+        let _ = writeln!(source, "probe_{index}();");
+    }
+    source.push_str("return 0; }\n");
+    let measured = build_and_run(work, &source)?;
+    ensure!(
+        measured.len() == probes.len(),
+        "{} rows for {} probes",
+        measured.len(),
+        probes.len()
+    );
+    for (probe, theirs) in probes.iter().zip(measured) {
+        if probe.ours != theirs {
+            let (what, ours) = (&probe.what, probe.ours);
+            counts.differences.push(format!(
+                "{what}: the compiler says bits {theirs:?}, hitm {ours:?}"
+            ));
+        }
+    }
+    let is_member = |probe: &&Probe| probe.what.contains('.');
+    let members = probes.iter().filter(is_member).count();
+    counts.members += members;
+    counts.bit_fields += source.matches("bits(u.b").count();
+    Ok(())
+}
+
+/// Writes a probe for each member, those of structures without a name among them.
+fn measure(
+    store: &TypeStore,
+    layout: &StructLayout,
+    words: &str,
+    base: u64,
+    (source, probes): (&mut String, &mut Vec<Probe>),
+) {
+    for member in &layout.members {
+        let bit_offset = base + member.bit_offset;
+        let Some(name) = &member.name else {
+            if let Some(inner) = store.layout(member.type_id) {
+                measure(store, inner, words, bit_offset, (source, probes));
+            }
+            continue;
+        };
+        if member.kind == MemberKind::BitField {
+            let _ = writeln!(
+                source,
+                "__builtin_memset(&u, 0, sizeof u); u.v.{name} = -1; bits(u.b, sizeof({words}));"
+            );
+        } else if member.bit_size == 0 {
+            let _ = writeln!(source, "row(__builtin_offsetof({words}, {name}) * 8, 0);");
+        } else {
+            let _ = writeln!(
+                source,
+                "row(__builtin_offsetof({words}, {name}) * 8, sizeof(u.v.{name}) * 8);"
+            );
+        }
+        probes.push(Probe {
+            what: format!("{words}.{name}"),
+            ours: (bit_offset, member.bit_size),
+        });
+    }
+}
+
+/// Compiles and runs the probes. Answers a pair of numbers for each.
+fn build_and_run(work: &Path, source: &str) -> Result<Vec<(u64, u64)>> {
+    std::fs::write(work.join("probes.c"), source)?;
+    let compiled = Command::new("cc")
+        .current_dir(work)
+        .args(["-std=gnu11", "-w", "-O0", "-o", "probes", "probes.c"])
+        .output()
+        .context("cannot run cc")?;
+    if !compiled.status.success() {
+        let errors = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        let first: Vec<&str> = errors.lines().take(10).collect();
+        bail!("probes.c does not compile: {}", first.join("\n"));
+    }
+    let output = Command::new(work.join("probes")).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = |line: &str| {
+        let (offset, size) = line.split_once(' ').context("a row has two numbers")?;
+        Ok((offset.parse()?, size.parse()?))
+    };
+    text.lines().map(row).collect()
+}
+
+/// Writes a structure as C and has its assertions checked.
+pub(super) fn as_c(file: &mut BtfFile, name: &str, work: &Path, counts: &mut Counts) -> Result<()> {
+    let layout = file.struct_layout(name)?;
+    counts.as_c += 1;
+    let source = match c_source(file.types(), &layout, name) {
+        Ok(source) => source,
+        Err(cause) => {
+            counts
+                .differences
+                .push(format!("{name} is not written as C: {cause}"));
+            return Ok(());
+        }
+    };
+    std::fs::write(work.join("shown.c"), source)?;
+    let output = Command::new("cc")
+        .current_dir(work)
+        .args(["-fsyntax-only", "shown.c"])
+        .output()?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let first = errors
+            .lines()
+            .find(|line| line.contains("error"))
+            .unwrap_or("");
+        counts.differences.push(format!("{name} as C: {first}"));
+    }
+    Ok(())
+}
