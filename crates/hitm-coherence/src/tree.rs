@@ -48,7 +48,12 @@ impl WinnerTree {
         self.keys[leaf] = key;
         let mut node = (self.keys.len() + leaf) / 2;
         while node >= 1 {
-            self.winners[node] = self.winner_below(node);
+            let before = self.winners[node];
+            let winner = self.winner_below(node);
+            if winner == before && winner as usize != leaf {
+                return; // The leaf lost here before and loses now: nothing changes above.
+            }
+            self.winners[node] = winner;
             node /= 2;
         }
     }

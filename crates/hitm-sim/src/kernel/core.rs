@@ -307,7 +307,7 @@ impl Kernel {
         engine.set_irqs(true);
     }
 
-    async fn balance_callbacks(&self, rq: &Rq) {
+    pub(super) async fn balance_callbacks(&self, rq: &Rq) {
         let (engine, site) = (&self.engine, f::FINISH_TASK_SWITCH);
         engine.load(site, rq.p.balance_callback).await;
         let (push, pull) = {

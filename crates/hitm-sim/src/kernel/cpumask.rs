@@ -1,6 +1,8 @@
 //! A set of CPUs by value: affinities, spans, and the masks that a search builds on its own stack.
 //! Masks that CPUs share are places in memory ([`super::mask::SharedMask`]).
 
+use std::cell::RefCell;
+
 use hitm_base::CpuId;
 
 /// A set of CPUs of a machine of a known size.
@@ -111,6 +113,32 @@ impl CpuMask {
             index += 1;
         }
         None
+    }
+}
+
+/// Masks for searches, so that none is allocated in the hot path.
+#[derive(Debug)]
+pub(super) struct MaskPool {
+    cpu_count: usize,
+    free: RefCell<Vec<CpuMask>>,
+}
+
+impl MaskPool {
+    pub(super) fn new(cpu_count: usize) -> MaskPool {
+        MaskPool {
+            cpu_count,
+            free: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// A mask with anything in it.
+    pub(super) fn take(&self) -> CpuMask {
+        let free = self.free.borrow_mut().pop();
+        free.unwrap_or_else(|| CpuMask::empty(self.cpu_count))
+    }
+
+    pub(super) fn give_back(&self, mask: CpuMask) {
+        self.free.borrow_mut().push(mask);
     }
 }
 

@@ -118,7 +118,7 @@ impl Kernel {
         let (engine, site) = (&*self.engine, f::CPUPRI_FIND);
         engine.work(site, self.costs.function);
         let allowed = std::rc::Rc::clone(&p.allowed.borrow());
-        let mut mask = CpuMask::empty(self.cpu_count());
+        let mut mask = self.masks.take();
         for vec in &cp.pri_to_cpu[..convert_prio(p.prio.get())] {
             if engine.load(site, vec.count).await == 0 {
                 continue;
@@ -132,8 +132,10 @@ impl Kernel {
             if let Some(lowest) = lowest_mask.as_deref_mut() {
                 lowest.clone_from(&mask);
             }
+            self.masks.give_back(mask);
             return true;
         }
+        self.masks.give_back(mask);
         false
     }
 }

@@ -190,7 +190,9 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::SCHED_BALANCE_NEWIDLE);
         engine.work(site, self.costs.function);
         if self.config.balancing == Balancing::Passive {
-            return self.load_balance_rt(rq).await || self.pull_fair(rq).await;
+            let found = self.load_balance_rt(rq).await || self.pull_fair(rq).await;
+            // Others may have put something here while the lock was dropped.
+            return found || rq.inner.borrow().nr_running > 0;
         }
         engine.load(site, rq.p.rd).await;
         let overloaded = self.root_domains[rq.root_domain].overloaded;
@@ -198,38 +200,38 @@ impl Kernel {
             return false;
         }
         engine.load(site, rq.p.avg_idle).await;
-        let Some(domain) = self.llc_domain(rq) else {
-            return false;
-        };
-        let cost = Cycles(self.cycles(SCAN_COST).0 * domain.count() as u64);
+        let near_count = rq.llc.get().map_or(0, |(cpus, _)| cpus.len());
+        let cost = Cycles(self.cycles(SCAN_COST).0 * near_count as u64);
         if rq.avg_idle.get() < cost {
             return false;
         }
         self.pull_fair(rq).await
     }
 
-    fn llc_domain<'r>(&self, rq: &'r Rq) -> Option<&'r Rc<super::cpumask::CpuMask>> {
+    /// Before the run: which CPUs a newly idle one looks at.
+    pub(super) fn note_llc_domain(&self, rq: &Rq) {
         let topology = &self.engine.machine().topology;
         let is_within = |domain: &&Rc<super::cpumask::CpuMask>| {
             let mut cpus = domain.iter();
             cpus.all(|cpu| topology.llc_of(cpu) == topology.llc_of(rq.cpu))
         };
-        rq.domains.iter().rev().find(is_within)
+        let domain = rq.domains.iter().rev().find(is_within);
+        let cpus = domain.into_iter().flat_map(|domain| domain.iter());
+        let cpus: Vec<CpuId> = cpus.filter(|cpu| *cpu != rq.cpu).collect();
+        let places = cpus.iter().map(|cpu| self.rq(*cpu).p.cfs_nr_queued);
+        let places = places.collect();
+        // Set once, when the kernel is made.
+        let _ = rq.llc.set((cpus, places));
     }
 
     async fn pull_fair(&self, rq: &Rq) -> bool {
         let (engine, site) = (&self.engine, f::SCHED_BALANCE_RQ);
-        let Some(domain) = self.llc_domain(rq) else {
+        let Some((cpus, places)) = rq.llc.get() else {
             return false;
         };
-        let cpus: Vec<CpuId> = domain.iter().filter(|cpu| *cpu != rq.cpu).collect();
-        let places: Vec<_> = cpus
-            .iter()
-            .map(|cpu| self.rq(*cpu).p.cfs_nr_queued)
-            .collect();
         let mut busiest = (1, None);
         engine
-            .load_all(site, &places, |index, count| {
+            .load_all(site, places, |index, count| {
                 if count > busiest.0 {
                     busiest = (count, Some(cpus[index]));
                 }

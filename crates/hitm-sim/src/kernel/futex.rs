@@ -152,8 +152,10 @@ impl Kernel {
         engine.load(site, futex.chain).await;
         engine.store(site, futex.chain, u64::from(task.id.0)).await;
         self.spin_unlock(futex.lock).await;
+        // A wake-up for something else may come late.
         while futex.has(task) {
             self.schedule().await;
+            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
         }
         engine.store(site, task.p.state, TASK_RUNNING).await;
     }

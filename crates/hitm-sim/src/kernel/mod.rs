@@ -24,6 +24,7 @@ mod process;
 mod qspinlock;
 mod rq;
 mod rt;
+mod rtmutex;
 mod smp;
 mod task;
 mod topology;
@@ -35,6 +36,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 
 pub use self::costs::Costs;
 pub use self::cpumask::CpuMask;
+use self::cpumask::MaskPool;
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
@@ -43,6 +45,7 @@ pub use self::process::Thread;
 use self::qspinlock::QNodes;
 use self::rq::Rq;
 pub use self::rt::Balancing;
+pub use self::rtmutex::PiMutex;
 use self::smp::CallQueue;
 pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
 use self::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TaskPlaces};
@@ -133,6 +136,8 @@ pub struct Kernel {
     counts: Cell<KernelCounts>,
     wake_latency: RefCell<Vec<Cycles>>,
     user_lines: Cell<u64>,
+    mutex_count: Cell<u64>,
+    masks: MaskPool,
 }
 
 /// User memory begins here.
@@ -177,6 +182,8 @@ impl Kernel {
             counts: Cell::new(KernelCounts::default()),
             wake_latency: RefCell::new(Vec::new()),
             user_lines: Cell::new(0),
+            mutex_count: Cell::new(0),
+            masks: MaskPool::new(engine.machine().topology.cpu_count()),
         });
         kernel.boot()?;
         Ok(kernel)
@@ -184,6 +191,9 @@ impl Kernel {
 
     /// Starts the idle task of each CPU.
     fn boot(self: &Rc<Self>) -> Result<(), SimError> {
+        for rq in &self.rqs {
+            self.note_llc_domain(rq);
+        }
         for cpu in self.engine.machine().topology.cpus() {
             let rq = self.rq(cpu);
             let engine = &self.engine;
@@ -275,6 +285,7 @@ impl Kernel {
             vruntime: Cell::new(0),
             woken_at: Cell::new(None),
             totals: Cell::new(TaskTotals::default()),
+            pi: RefCell::new(rtmutex::PiState::default()),
             is_idle,
         });
         self.tasks.borrow_mut().push(Rc::clone(&task));
@@ -334,6 +345,16 @@ impl Kernel {
         }
     }
 
+    /// The state of a task, without accesses: for checks.
+    pub fn peek_task(&self, task: &Task) -> TaskView {
+        TaskView {
+            cpu: task.cpu.get(),
+            state: self.engine.value(task.p.state),
+            is_on_rq: task.on_rq.get(),
+            is_on_cpu: self.engine.value(task.p.on_cpu) != 0,
+        }
+    }
+
     fn rq(&self, cpu: CpuId) -> &Rq {
         &self.rqs[cpu.index()]
     }
@@ -387,4 +408,17 @@ pub struct RqView {
     pub rt_highest_prio: u32,
     /// Its root domain.
     pub root_domain: usize,
+}
+
+/// A look at a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskView {
+    /// The CPU that it is on or was on last.
+    pub cpu: CpuId,
+    /// Its `__state`: 0 runs or wants to, 1 sleeps, 0x80 has ended.
+    pub state: u64,
+    /// Whether it is on a run queue.
+    pub is_on_rq: bool,
+    /// Whether it runs.
+    pub is_on_cpu: bool,
 }

@@ -76,7 +76,18 @@ impl Thread {
             .set_current_state(&self.task, TASK_INTERRUPTIBLE)
             .await;
         kernel.hrtimer_start(&self.task, at).await;
-        kernel.schedule().await;
+        // A wake-up for something else may come late.
+        while self.now() < at {
+            kernel.schedule().await;
+            kernel
+                .set_current_state(&self.task, TASK_INTERRUPTIBLE)
+                .await;
+        }
+        let site = f::HRTIMER_START;
+        kernel
+            .engine
+            .store(site, self.task.p.state, TASK_RUNNING)
+            .await;
         self.leave().await;
     }
 

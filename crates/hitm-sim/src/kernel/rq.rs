@@ -1,6 +1,6 @@
 //! Run queues: `struct rq`, kernel/sched/sched.h, v6.12.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -114,6 +114,9 @@ pub(super) struct Rq {
     pub(super) avg_idle: Cell<Cycles>,
     /// Scheduling domains, smallest first.
     pub(super) domains: Vec<Rc<super::cpumask::CpuMask>>,
+    /// The other CPUs of the largest domain within the last-level cache, and where they say how
+    /// many fair tasks they have.
+    pub(super) llc: OnceCell<(Vec<CpuId>, Vec<Place>)>,
     pub(super) root_domain: usize,
     /// `distribute_cpu_mask_prev`.
     pub(super) distribute_prev: Cell<Option<CpuId>>,
@@ -154,6 +157,7 @@ impl Rq {
             idle_since: Cell::new(Cycles::ZERO),
             avg_idle: Cell::new(Cycles::ZERO),
             domains,
+            llc: OnceCell::new(),
             root_domain,
             distribute_prev: Cell::new(None),
         })

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::cpumask::CpuMask;
+use super::rtmutex::PiState;
 use crate::engine::{Arena, Place, SimError, StackId};
 
 /// A task, in order of creation; the idle tasks of all CPUs come first.
@@ -142,6 +143,7 @@ pub struct Task {
     pub(super) vruntime: Cell<u64>,
     pub(super) woken_at: Cell<Option<Cycles>>,
     pub(super) totals: Cell<TaskTotals>,
+    pub(super) pi: RefCell<PiState>,
     pub(super) is_idle: bool,
 }
 
@@ -149,6 +151,11 @@ impl Task {
     /// Whether the real-time class has it.
     pub fn is_rt(&self) -> bool {
         self.prio.get() < MAX_RT_PRIO
+    }
+
+    /// Its own priority, without loans.
+    pub fn normal_prio(&self) -> u32 {
+        self.normal_prio.get()
     }
 
     /// Its effective priority; lower numbers go first.

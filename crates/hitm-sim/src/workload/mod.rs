@@ -1,4 +1,7 @@
 //! What the simulated tasks do.
 
+pub mod cyclic;
+pub mod pi_stress;
+pub mod pool;
 pub mod rt_app;
 pub mod rt_migrate;

@@ -2,5 +2,6 @@
 
 mod engine;
 mod rt;
+mod swarm;
 mod toy;
 mod weave;

@@ -11,6 +11,7 @@ use hitm_sim::kernel::{
     functions,
 };
 use hitm_sim::layout::Layouts;
+use hitm_sim::workload::pi_stress::{PiStress, PiStressConfig};
 use hitm_sim::workload::rt_migrate::{RtMigrate, RtMigrateConfig, Running};
 
 /// The first `cpus` CPUs of a preset.
@@ -139,4 +140,25 @@ fn priorities_and_vectors_are_the_kernels() {
     assert_eq!(convert_prio(MAX_RT_PRIO - 1), 0);
     assert_eq!(convert_prio(MAX_RT_PRIO - 1 - 99), 99);
     assert_eq!(convert_prio(120), 0);
+}
+
+#[test]
+fn a_boosted_owner_lets_the_highest_thread_in() {
+    // All three on one CPU: without the loan the medium thread, which never blocks, would keep the
+    // low one from unlocking.
+    let (kernel, mut executor) = boot(
+        machine("broadwell-4s", 2),
+        1,
+        Nanos(50e6),
+        KernelConfig::new(Balancing::PushIpi),
+    );
+    let first = CpuMask::of(2, [CpuId(0)]);
+    let config = PiStressConfig {
+        groups: vec![Some(first)],
+        base_prio: 10,
+        hold: Nanos(1e3),
+    };
+    let stress = PiStress::spawn(&kernel, &config).unwrap();
+    executor.run().unwrap();
+    assert!(stress.inversions() > 500, "{}", stress.inversions());
 }

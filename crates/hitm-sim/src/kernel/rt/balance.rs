@@ -103,30 +103,37 @@ impl Kernel {
         if p.allowed_count.get() == 1 {
             return None;
         }
+        let mut lowest = self.masks.take();
+        let cp = &self.root_domains[self.rq(p.cpu.get()).root_domain].cpupri;
+        let found = if self.cpupri_find(cp, p, Some(&mut lowest)).await {
+            self.nearest_of(p, &lowest)
+        } else {
+            None
+        };
+        self.masks.give_back(lowest);
+        found
+    }
+
+    /// The CPU of the mask that is best for a task: the one that it was on, this one, a near one.
+    fn nearest_of(&self, p: &Task, lowest: &CpuMask) -> Option<CpuId> {
         let cpu = p.cpu.get();
-        let mut lowest = CpuMask::empty(self.cpu_count());
-        let cp = &self.root_domains[self.rq(cpu).root_domain].cpupri;
-        if !self.cpupri_find(cp, p, Some(&mut lowest)).await {
-            return None;
-        }
         if lowest.contains(cpu) {
             return Some(cpu);
         }
-        let this = engine.cpu();
+        let this = self.engine.cpu();
         let this_fits = lowest.contains(this);
         for domain in &self.rq(cpu).domains {
             if this_fits && domain.contains(this) {
                 return Some(this);
             }
-            if let Some(best) = self.any_distributed(this, &lowest, domain) {
+            if let Some(best) = self.any_distributed(this, lowest, domain) {
                 return Some(best);
             }
         }
         if this_fits {
             return Some(this);
         }
-        let lowest_again = lowest.clone();
-        self.any_distributed(this, &lowest, &lowest_again)
+        self.any_distributed(this, lowest, lowest)
     }
 
     /// One of the CPUs of both masks, another one each time.

@@ -1,0 +1,358 @@
+//! Mutexes with priority inheritance: kernel/locking/rtmutex.c and kernel/futex/pi.c, v6.12.
+//!
+//! **What Linux does:** an uncontended mutex is a compare-and-swap of the owner's tid in user memory.
+//! A waiter enters the kernel, queues by priority, and lends its priority to the owner, which may
+//! itself wait for another mutex: the loan goes along the chain. The owner gives it back when it
+//! unlocks.
+//!
+//! **What we do:** the same, with the locks of Linux: the futex bucket, the mutex's `wait_lock`, each
+//! task's `pi_lock`, the run queue of the task whose priority changes.
+//!
+//! **What a test could notice:** the unlocker makes the first waiter the owner; in Linux that waiter
+//! takes the mutex when it runs, and until then a task of higher priority may take it instead. No
+//! deadlock detection: a chain longer than [`CHAIN_MAX`] is not followed to its end.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::Kernel;
+use super::functions as f;
+use super::futex::Futex;
+use super::process::Thread;
+use super::rq::Rq;
+use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
+use crate::engine::{Place, SimError};
+
+/// Links of a chain that are followed (`max_lock_depth`).
+const CHAIN_MAX: usize = 1024;
+/// `FUTEX_WAITERS`.
+const WAITERS: u64 = 1 << 31;
+
+/// A `PTHREAD_PRIO_INHERIT` mutex.
+#[derive(Debug)]
+pub struct PiMutex {
+    number: u64,
+    futex: Futex,
+    wait_lock: Place,
+    waiters_place: Place,
+    owner_place: Place,
+    /// By priority, then in order of arrival.
+    waiters: RefCell<Vec<(u32, u64, TaskId)>>,
+    arrived: Cell<u64>,
+    owner: Cell<Option<TaskId>>,
+}
+
+/// What a task has to do with mutexes.
+#[derive(Debug, Default)]
+pub(super) struct PiState {
+    /// Priority of the first waiter of each contended mutex that the task owns.
+    waiters: Vec<(u32, u64)>,
+    blocked_on: Option<Rc<PiMutex>>,
+}
+
+impl PiMutex {
+    fn top(&self) -> Option<(u32, TaskId)> {
+        let waiters = self.waiters.borrow();
+        waiters.first().map(|(prio, _, id)| (*prio, *id))
+    }
+
+    fn add(&self, prio: u32, task: TaskId) {
+        let number = self.arrived.get();
+        self.arrived.set(number + 1);
+        let mut waiters = self.waiters.borrow_mut();
+        let at = waiters.partition_point(|(other, ..)| *other <= prio);
+        waiters.insert(at, (prio, number, task));
+    }
+
+    fn remove(&self, task: TaskId) {
+        self.waiters.borrow_mut().retain(|(.., id)| *id != task);
+    }
+}
+
+impl Kernel {
+    /// A new mutex that nobody has.
+    pub fn pi_mutex(&self, name: &str) -> Result<Rc<PiMutex>, SimError> {
+        let futex = Futex::new(self, name)?;
+        let mut arena = self.arena.borrow_mut();
+        let object = arena.allocate("rt_mutex_base", hitm_base::CpuId(0))?;
+        let number = self.mutex_count.get();
+        self.mutex_count.set(number + 1);
+        Ok(Rc::new(PiMutex {
+            number,
+            futex,
+            wait_lock: arena.place(&object, "wait_lock")?,
+            waiters_place: arena.place(&object, "waiters")?,
+            owner_place: arena.place(&object, "owner")?,
+            waiters: RefCell::new(Vec::new()),
+            arrived: Cell::new(0),
+            owner: Cell::new(None),
+        }))
+    }
+}
+
+impl Thread {
+    /// Locks a mutex.
+    pub async fn pi_lock(&self, mutex: &Rc<PiMutex>) {
+        let (engine, word) = (&self.kernel.engine, mutex.futex.word);
+        let tid = u64::from(self.task.id.0);
+        if engine.compare_swap(f::USER, word, 0, tid).await == 0 {
+            mutex.owner.set(Some(self.task.id));
+            return;
+        }
+        self.enter();
+        self.kernel.futex_lock_pi(&self.task, mutex).await;
+        self.leave().await;
+    }
+
+    /// Unlocks it.
+    pub async fn pi_unlock(&self, mutex: &Rc<PiMutex>) {
+        let (engine, word) = (&self.kernel.engine, mutex.futex.word);
+        let tid = u64::from(self.task.id.0);
+        if engine.compare_swap(f::USER, word, tid, 0).await == tid {
+            return;
+        }
+        self.enter();
+        self.kernel.futex_unlock_pi(&self.task, mutex).await;
+        self.leave().await;
+    }
+}
+
+impl Kernel {
+    async fn futex_lock_pi(&self, task: &Rc<Task>, mutex: &Rc<PiMutex>) {
+        let (engine, site) = (&self.engine, f::FUTEX_LOCK_PI);
+        engine.work(site, self.costs.function);
+        let tid = u64::from(task.id.0);
+        self.spin_lock(mutex.futex.lock).await;
+        let mut seen = engine.load(site, mutex.futex.word).await;
+        loop {
+            let new = if seen == 0 { tid } else { seen | WAITERS };
+            let old = engine.compare_swap(site, mutex.futex.word, seen, new).await;
+            if old == seen {
+                break;
+            }
+            seen = old;
+        }
+        if seen == 0 {
+            mutex.owner.set(Some(task.id));
+            self.spin_unlock(mutex.futex.lock).await;
+            return;
+        }
+        // From here on the word says who owns it: nobody can take or leave it in user mode.
+        mutex.owner.set(Some(TaskId((seen & !WAITERS) as u32)));
+        self.rt_mutex_slowlock(task, mutex).await;
+    }
+
+    /// Waits for a mutex. The futex bucket is locked.
+    async fn rt_mutex_slowlock(&self, task: &Rc<Task>, mutex: &Rc<PiMutex>) {
+        let (engine, site) = (&self.engine, f::RT_MUTEX_SLOWLOCK);
+        engine.set_irqs(false);
+        self.spin_lock(mutex.wait_lock).await;
+        self.spin_lock(task.p.pi_lock).await;
+        mutex.add(task.prio.get(), task.id);
+        task.pi.borrow_mut().blocked_on = Some(Rc::clone(mutex));
+        engine.load(site, mutex.waiters_place).await;
+        engine
+            .store(site, mutex.waiters_place, u64::from(task.id.0))
+            .await;
+        self.spin_unlock(task.p.pi_lock).await;
+        let owner = engine.load(site, mutex.owner_place).await;
+        engine.store(site, mutex.owner_place, owner | 1).await;
+        let owner = self.lend(mutex).await;
+        self.set_current_state(task, TASK_INTERRUPTIBLE).await;
+        self.spin_unlock(mutex.wait_lock).await;
+        self.spin_unlock(mutex.futex.lock).await;
+        if let Some(owner) = owner {
+            self.rt_mutex_adjust_prio_chain(owner).await;
+        }
+        engine.set_irqs(true);
+        // A wake-up for something else may come late.
+        while mutex.owner.get() != Some(task.id) {
+            self.schedule().await;
+            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
+        }
+        engine.store(site, task.p.state, TASK_RUNNING).await;
+    }
+
+    /// Tells the owner of a mutex, whose `wait_lock` is held, who waits first; returns the owner.
+    async fn lend(&self, mutex: &PiMutex) -> Option<Rc<Task>> {
+        let owner = self.task(mutex.owner.get()?);
+        self.spin_lock(owner.p.pi_lock).await;
+        {
+            let mut pi = owner.pi.borrow_mut();
+            pi.waiters.retain(|(_, number)| *number != mutex.number);
+            let top = mutex.top().map(|(prio, _)| (prio, mutex.number));
+            pi.waiters.extend(top);
+        }
+        self.spin_unlock(owner.p.pi_lock).await;
+        Some(owner)
+    }
+
+    /// Gives a task the priority of its first waiter, and whom it waits for, and so on. No lock is
+    /// held but those taken here.
+    async fn rt_mutex_adjust_prio_chain(&self, mut task: Rc<Task>) {
+        for _ in 0..CHAIN_MAX {
+            self.spin_lock(task.p.pi_lock).await;
+            let changed = self.rt_mutex_adjust_prio(&task).await;
+            let next = task.pi.borrow().blocked_on.clone();
+            self.spin_unlock(task.p.pi_lock).await;
+            let Some(mutex) = next.filter(|_| changed) else {
+                return;
+            };
+            self.spin_lock(mutex.wait_lock).await;
+            let is_waiting = mutex.owner.get() != Some(task.id)
+                && mutex.waiters.borrow().iter().any(|(.., id)| *id == task.id);
+            if is_waiting {
+                mutex.remove(task.id);
+                mutex.add(task.prio.get(), task.id);
+            }
+            let owner = if is_waiting {
+                self.lend(&mutex).await
+            } else {
+                None
+            };
+            self.spin_unlock(mutex.wait_lock).await;
+            match owner {
+                Some(owner) => task = owner,
+                None => return,
+            }
+        }
+    }
+
+    /// Sets the priority of a task, whose `pi_lock` is held, to its own or its first waiter's; true
+    /// when that is another one.
+    async fn rt_mutex_adjust_prio(&self, task: &Task) -> bool {
+        let top = task.pi.borrow().waiters.iter().map(|(prio, _)| *prio).min();
+        let prio = task.normal_prio.get().min(top.unwrap_or(u32::MAX));
+        if prio == task.prio.get() {
+            return false;
+        }
+        self.rt_mutex_setprio(task, prio).await;
+        true
+    }
+
+    async fn rt_mutex_setprio(&self, task: &Task, prio: u32) {
+        let (engine, site) = (&self.engine, f::RT_MUTEX_SETPRIO);
+        engine.work(site, self.costs.function);
+        let irqs = engine.set_irqs(false);
+        let rq = self.task_rq_lock(task).await;
+        self.update_rq_clock(rq).await;
+        let before = task.prio.get();
+        let is_queued = task.on_rq.get();
+        let is_running = rq.curr.get() == task.id;
+        if is_queued {
+            if is_running && !task.is_rt() {
+                self.put_prev_task_fair(rq, task).await;
+            }
+            self.dequeue_for_setprio(rq, task).await;
+        }
+        task.prio.set(prio);
+        engine.store(site, task.p.prio, u64::from(prio)).await;
+        if is_queued {
+            self.enqueue_for_setprio(rq, task, before < prio).await;
+            if is_running && !task.is_rt() {
+                self.set_next_task_fair(rq, task).await;
+            }
+            self.prio_changed(rq, task, (before, is_running)).await;
+        }
+        self.balance_callbacks(rq).await;
+        self.rq_unlock(rq).await;
+        if irqs {
+            engine.set_irqs(true);
+        }
+    }
+
+    async fn dequeue_for_setprio(&self, rq: &Rq, task: &Task) {
+        if task.is_rt() {
+            self.dequeue_task_rt(rq, task).await;
+        } else {
+            self.dequeue_task_fair(rq, task).await;
+        }
+    }
+
+    async fn enqueue_for_setprio(&self, rq: &Rq, task: &Task, at_head: bool) {
+        if task.is_rt() {
+            self.enqueue_task_rt(rq, task, at_head).await;
+        } else {
+            self.enqueue_task_fair(rq, task).await;
+        }
+    }
+
+    async fn prio_changed(&self, rq: &Rq, task: &Task, (before, is_running): (u32, bool)) {
+        let prio = task.prio.get();
+        if is_running {
+            if before < prio {
+                rq.inner.borrow_mut().pull_wanted = true;
+            }
+            let highest = rq.inner.borrow().rt.highest_curr;
+            if prio > highest {
+                self.resched_curr(rq).await;
+            }
+            return;
+        }
+        let curr = self.task(rq.curr.get());
+        if prio < curr.prio.get() {
+            self.resched_curr(rq).await;
+        }
+    }
+
+    async fn futex_unlock_pi(&self, task: &Rc<Task>, mutex: &Rc<PiMutex>) {
+        let (engine, site) = (&self.engine, f::FUTEX_UNLOCK_PI);
+        engine.work(site, self.costs.function);
+        engine.set_irqs(false);
+        self.spin_lock(mutex.futex.lock).await;
+        self.spin_lock(mutex.wait_lock).await;
+        let next = self.mark_wakeup_next_waiter(task, mutex).await;
+        let word = match &next {
+            Some(next) if mutex.top().is_some() => u64::from(next.id.0) | WAITERS,
+            Some(next) => u64::from(next.id.0),
+            None => 0,
+        };
+        engine
+            .rmw(
+                site,
+                mutex.futex.word,
+                crate::engine::Rmw::Swap {
+                    mask: u64::MAX,
+                    value: word,
+                },
+            )
+            .await;
+        self.spin_unlock(mutex.wait_lock).await;
+        self.spin_unlock(mutex.futex.lock).await;
+        if let Some(next) = next {
+            self.try_to_wake_up(&next).await;
+        }
+        engine.set_irqs(true);
+    }
+
+    /// Makes the first waiter the owner and gives its loan back.
+    async fn mark_wakeup_next_waiter(
+        &self,
+        task: &Rc<Task>,
+        mutex: &Rc<PiMutex>,
+    ) -> Option<Rc<Task>> {
+        let (engine, site) = (&self.engine, f::RT_MUTEX_SLOWUNLOCK);
+        let next = mutex.top().map(|(_, id)| self.task(id));
+        self.spin_lock(task.p.pi_lock).await;
+        let number = mutex.number;
+        task.pi
+            .borrow_mut()
+            .waiters
+            .retain(|(_, other)| *other != number);
+        if let Some(next) = &next {
+            mutex.remove(next.id);
+            next.pi.borrow_mut().blocked_on = None;
+            engine
+                .store(site, mutex.waiters_place, u64::from(next.id.0))
+                .await;
+        }
+        mutex.owner.set(next.as_ref().map(|next| next.id));
+        engine.store(site, mutex.owner_place, 0).await;
+        self.rt_mutex_adjust_prio(task).await;
+        self.spin_unlock(task.p.pi_lock).await;
+        if next.is_some() {
+            self.lend(mutex).await;
+        }
+        next
+    }
+}

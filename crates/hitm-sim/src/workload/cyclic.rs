@@ -1,0 +1,162 @@
+//! Threads that sleep and measure how late they wake: `cyclictest` (rt-tests) and the `cyclic`
+//! stressor of stress-ng; and threads that only burn time.
+//!
+//! Sources: rt-tests, src/cyclictest/cyclictest.c (absolute sleeps by an interval, lateness of each);
+//! stress-ng, stress-cyclic.c (relative sleeps of 10 us at the highest priority of the policy, one
+//! bogo operation each).
+//! Not modelled: the statistics that the stressor computes at its end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::SimError;
+use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec, Thread};
+
+/// How a cyclic thread sleeps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sleep {
+    /// Until multiples of the interval after its start (`cyclictest`).
+    Absolute(Nanos),
+    /// For the span, from each wake-up on (`stress-ng --cyclic`; its default is 10 us).
+    Relative(Nanos),
+}
+
+/// Cyclic threads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CyclicConfig {
+    /// Their CPUs: one thread for each entry, which may run there.
+    pub threads: Vec<CpuMask>,
+    /// Their policy.
+    pub policy: Policy,
+    /// How they sleep.
+    pub sleep: Sleep,
+    /// User code after each wake-up: two `clock_gettime` and the bookkeeping.
+    /// Assumed 200 ns where a scenario does not say (100 to 500).
+    pub work: Nanos,
+}
+
+/// What one cyclic thread measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// Wake-ups.
+    pub cycles: u64,
+    /// The least lateness.
+    pub least: Cycles,
+    /// Sum over all wake-ups.
+    pub sum: Cycles,
+    /// The largest.
+    pub most: Cycles,
+}
+
+impl Default for Lateness {
+    fn default() -> Lateness {
+        Lateness {
+            cycles: 0,
+            least: Cycles::MAX,
+            sum: Cycles::ZERO,
+            most: Cycles::ZERO,
+        }
+    }
+}
+
+/// Cyclic threads that run.
+#[derive(Debug)]
+pub struct Cyclic {
+    config: CyclicConfig,
+    results: RefCell<Vec<Lateness>>,
+}
+
+impl Cyclic {
+    /// Makes the threads.
+    pub fn spawn(kernel: &Rc<Kernel>, config: CyclicConfig) -> Result<Rc<Cyclic>, SimError> {
+        let count = config.threads.len();
+        let cyclic = Rc::new(Cyclic {
+            results: RefCell::new(vec![Lateness::default(); count]),
+            config,
+        });
+        let mut random = kernel.engine().random("cyclic");
+        for (number, allowed) in cyclic.config.threads.iter().enumerate() {
+            let spec = TaskSpec {
+                name: format!("cyclic/{number}"),
+                policy: cyclic.config.policy,
+                cpu: any_of(allowed, number)?,
+                allowed: Some(allowed.clone()),
+                start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
+            };
+            let shared = Rc::clone(&cyclic);
+            kernel.spawn(&spec, |thread| async move {
+                shared.cycle(&thread, number).await
+            })?;
+        }
+        Ok(cyclic)
+    }
+
+    async fn cycle(&self, thread: &Thread, number: usize) {
+        let kernel = thread.kernel();
+        let work = kernel.cycles(self.config.work);
+        let mut next = thread.now();
+        loop {
+            next = match self.config.sleep {
+                Sleep::Absolute(interval) => next + kernel.cycles(interval),
+                Sleep::Relative(span) => thread.now() + kernel.cycles(span),
+            };
+            thread.sleep_until(next).await;
+            let late = thread.now().saturating_sub(next);
+            {
+                let result = &mut self.results.borrow_mut()[number];
+                result.cycles += 1;
+                result.least = result.least.min(late);
+                result.sum += late;
+                result.most = result.most.max(late);
+            }
+            thread.run(work).await;
+        }
+    }
+
+    /// What each thread measured so far.
+    pub fn results(&self) -> Vec<Lateness> {
+        self.results.borrow().clone()
+    }
+
+    /// Wake-ups of all threads: the stressor's bogo operations.
+    pub fn operations(&self) -> u64 {
+        self.results
+            .borrow()
+            .iter()
+            .map(|result| result.cycles)
+            .sum()
+    }
+}
+
+/// A thread for each mask that burns its CPU for ever.
+pub fn spawn_hogs(
+    kernel: &Rc<Kernel>,
+    threads: &[CpuMask],
+    policy: Policy,
+) -> Result<(), SimError> {
+    for (number, allowed) in threads.iter().enumerate() {
+        let spec = TaskSpec {
+            name: format!("hog/{number}"),
+            policy,
+            cpu: any_of(allowed, number)?,
+            allowed: Some(allowed.clone()),
+            start: Cycles(number as u64),
+        };
+        kernel.spawn(&spec, |thread| async move {
+            let slice = thread.kernel().cycles(Nanos(1e9));
+            loop {
+                thread.run(slice).await;
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The CPU of a mask on which thread `number` begins: threads are spread.
+pub(super) fn any_of(allowed: &CpuMask, number: usize) -> Result<CpuId, SimError> {
+    let count = allowed.count().max(1);
+    let cpu = allowed.iter().nth(number % count);
+    cpu.ok_or_else(|| SimError::Workload(format!("thread {number} may run on no CPU")))
+}

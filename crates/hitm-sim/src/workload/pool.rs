@@ -1,0 +1,160 @@
+//! Thread pools as FFmpeg runs them: several instances, each pinned to a few CPUs, with more worker
+//! threads than CPUs and frames that depend on each other.
+//!
+//! A token stands for work that may go on: a frame whose predecessors are far enough. A worker that
+//! has a token computes for a while, hands the token to the next worker of the ring, and sleeps until
+//! one comes to it. So `tokens` workers of an instance want a CPU at any time, and each burst costs
+//! one wake-up and one block.
+//!
+//! Source: the set-up of the root_domain layout patch (60 instances, 8 CPUs each, `SCHED_FIFO` 99).
+//! Threads per instance, bursts and wake-ups per second are unpublished: parameters here.
+//! Not modelled: the memory that the codec works on.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::{Random, Rmw, SimError};
+use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread, functions};
+
+/// The pools of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolConfig {
+    /// The CPUs of each instance.
+    pub instances: Vec<CpuMask>,
+    /// Worker threads of an instance.
+    pub workers: usize,
+    /// Tokens of an instance: how many workers want a CPU.
+    pub tokens: usize,
+    /// Their policy.
+    pub policy: Policy,
+    /// The shortest burst.
+    pub burst_least: Nanos,
+    /// The longest; lengths are uniform between the two.
+    pub burst_most: Nanos,
+    /// Bursts that make a frame, for the score.
+    pub frame_bursts: u64,
+}
+
+impl PoolConfig {
+    /// As many instances as fit with `cores` cores each, all threads of a core in one instance.
+    pub fn per_cores(kernel: &Kernel, cores: usize) -> Vec<CpuMask> {
+        let topology = &kernel.engine().machine().topology;
+        let cpus = topology.cpu_count();
+        let count = topology.core_count() / cores.max(1);
+        let of_instance = |instance: usize| {
+            let its = topology
+                .cpus()
+                .filter(|cpu| usize::from(topology.core_of(*cpu)) / cores.max(1) == instance);
+            CpuMask::of(cpus, its)
+        };
+        (0..count).map(of_instance).collect()
+    }
+}
+
+#[derive(Debug)]
+struct Worker {
+    tokens: Cell<u64>,
+    gate: Rc<Futex>,
+}
+
+/// One instance.
+#[derive(Debug)]
+struct Instance {
+    workers: Vec<Worker>,
+}
+
+/// Pools that run.
+#[derive(Debug)]
+pub struct Pools {
+    config: PoolConfig,
+    bursts: Cell<u64>,
+}
+
+impl Pools {
+    /// Makes the threads of all instances.
+    pub fn spawn(kernel: &Rc<Kernel>, config: PoolConfig) -> Result<Rc<Pools>, SimError> {
+        let pools = Rc::new(Pools {
+            config: config.clone(),
+            bursts: Cell::new(0),
+        });
+        for (number, cpus) in config.instances.iter().enumerate() {
+            pools.spawn_instance(kernel, number, cpus)?;
+        }
+        Ok(pools)
+    }
+
+    fn spawn_instance(
+        self: &Rc<Self>,
+        kernel: &Rc<Kernel>,
+        number: usize,
+        cpus: &CpuMask,
+    ) -> Result<(), SimError> {
+        let mut random = kernel.engine().random(&format!("pool {number}"));
+        let places: Vec<CpuId> = cpus.iter().collect();
+        if places.is_empty() {
+            return Err(SimError::Workload(format!("pool {number} has no CPU")));
+        }
+        let mut workers = Vec::new();
+        for worker in 0..self.config.workers {
+            workers.push(Worker {
+                tokens: Cell::new(u64::from(worker < self.config.tokens)),
+                gate: kernel.futex(&format!("pool.gate{}", worker % 8))?,
+            });
+        }
+        let instance = Rc::new(Instance { workers });
+        for worker in 0..self.config.workers {
+            let spec = TaskSpec {
+                name: format!("pool{number}/{worker}"),
+                policy: self.config.policy,
+                allowed: Some(cpus.clone()),
+                cpu: places[random.below(places.len() as u64) as usize],
+                start: Cycles(random.below(kernel.cycles(self.config.burst_most).0 + 1)),
+            };
+            let (pools, instance) = (Rc::clone(self), Rc::clone(&instance));
+            let stream = kernel
+                .engine()
+                .random(&format!("pool {number} worker {worker}"));
+            kernel.spawn(&spec, |thread| async move {
+                pools.work(&thread, &instance, worker, stream).await;
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn work(&self, thread: &Thread, instance: &Instance, own: usize, mut random: Random) {
+        let engine = thread.engine();
+        let kernel = thread.kernel();
+        let least = kernel.cycles(self.config.burst_least).0;
+        let most = kernel.cycles(self.config.burst_most).0.max(least);
+        let me = &instance.workers[own];
+        let next = &instance.workers[(own + 1) % instance.workers.len()];
+        loop {
+            while me.tokens.get() == 0 {
+                let seen = engine.load(functions::USER, me.gate.word()).await;
+                if me.tokens.get() == 0 {
+                    thread.futex_wait(&me.gate, seen).await;
+                }
+            }
+            me.tokens.set(me.tokens.get() - 1);
+            thread.run(Cycles(random.between(least, most))).await;
+            self.bursts.set(self.bursts.get() + 1);
+            next.tokens.set(next.tokens.get() + 1);
+            engine
+                .rmw(functions::USER, next.gate.word(), Rmw::Add(1))
+                .await;
+            thread.futex_wake(&next.gate, 1).await;
+        }
+    }
+
+    /// Bursts done so far.
+    pub fn bursts(&self) -> u64 {
+        self.bursts.get()
+    }
+
+    /// Frames done so far.
+    pub fn frames(&self) -> u64 {
+        self.bursts.get() / self.config.frame_bursts.max(1)
+    }
+}
