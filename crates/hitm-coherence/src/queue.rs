@@ -34,8 +34,13 @@ pub struct Request {
 #[derive(Debug, Clone)]
 struct Group {
     llc: u16,
+    /// The order of the first waiter; [`NOBODY`] when there is none.
+    first: (Cycles, u64),
     waiters: VecDeque<Request>,
 }
+
+/// Behind every waiter.
+const NOBODY: (Cycles, u64) = (Cycles::MAX, u64::MAX);
 
 impl Request {
     #[inline]
@@ -46,11 +51,6 @@ impl Request {
 
 impl Group {
     #[inline]
-    fn first(&self) -> Option<(Cycles, u64)> {
-        self.waiters.front().map(Request::order)
-    }
-
-    #[inline]
     fn push(&mut self, request: Request) {
         let is_later = |waiter: &Request| waiter.order() > request.order();
         if self.waiters.back().is_some_and(is_later) {
@@ -59,6 +59,13 @@ impl Group {
         } else {
             self.waiters.push_back(request);
         }
+        self.first = self.first.min(request.order());
+    }
+
+    fn pop(&mut self) -> Option<Request> {
+        let waiter = self.waiters.pop_front();
+        self.first = self.waiters.front().map_or(NOBODY, Request::order);
+        waiter
     }
 }
 
@@ -91,6 +98,7 @@ impl LineQueue {
         let index = known.unwrap_or_else(|| {
             self.groups.push(Group {
                 llc,
+                first: NOBODY,
                 waiters: VecDeque::new(),
             });
             self.groups.len() - 1
@@ -111,29 +119,23 @@ impl LineQueue {
     /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
     /// cache `near`. Panics when nobody has arrived by `now`.
     pub fn take_next(&mut self, now: Cycles, near: u16) -> Request {
-        let in_visit = |group: &&mut Group| {
-            group.llc == near && group.first().is_some_and(|(at, ..)| at <= self.visit_began)
-        };
-        let group = if let Some(group) = self.groups.iter_mut().find(in_visit) {
-            group
+        let in_visit = |group: &Group| group.llc == near && group.first.0 <= self.visit_began;
+        let index = if let Some(index) = self.groups.iter().position(in_visit) {
+            index
         } else {
             self.visit_began = now;
-            let waiting = self
-                .groups
-                .iter_mut()
-                .filter(|group| group.first().is_some());
-            waiting
-                .min_by_key(|group| group.first())
-                .expect("a line is served only when somebody waits for it")
+            let firsts = self.groups.iter().enumerate();
+            let oldest = firsts.min_by_key(|(_, group)| group.first);
+            oldest.map_or(0, |(index, _)| index)
         };
-        let waiter = group.waiters.pop_front();
-        let waiter = waiter.expect("the group has a first waiter");
+        let waiter = self.groups.get_mut(index).and_then(Group::pop);
+        let waiter = waiter.expect("a line is served only when somebody waits for it");
         assert!(
             waiter.arrived <= now,
             "a request is served after it has arrived"
         );
-        let arrivals = self.groups.iter().filter_map(|group| group.first());
-        self.first_arrival = arrivals.map(|(at, ..)| at).min().unwrap_or(Cycles::MAX);
+        let arrivals = self.groups.iter().map(|group| group.first.0);
+        self.first_arrival = arrivals.min().unwrap_or(Cycles::MAX);
         waiter
     }
 }

@@ -28,6 +28,7 @@ use rayon::prelude::*;
 
 use crate::cache::set_count;
 use crate::directory::Capacity;
+use crate::prefetch::prefetch;
 use crate::price::Prices;
 use crate::stats::Statistics;
 
@@ -198,6 +199,9 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// How many accesses ahead a group's memory is asked for: two cache lines of the host.
+const AHEAD: usize = 4;
+
 /// Checks a piece of a batch and deals it out to the groups.
 fn deal(
     dealt: &mut Dealt,
@@ -226,7 +230,9 @@ fn deal_by(
         limits.check_one(access, Position { index, before })?;
         before = access.time;
         if access.op != AccessOp::Fence {
-            dealt[group_of(access.line().0) as usize].push(*access);
+            let group = &mut dealt[group_of(access.line().0) as usize];
+            group.push(*access);
+            prefetch(group, group.len() + AHEAD);
         }
     }
     Ok(())
