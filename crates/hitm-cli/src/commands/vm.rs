@@ -63,6 +63,9 @@ struct RunArgs {
     /// [default: $XDG_CACHE_HOME/hitm or ~/.cache/hitm]
     #[arg(long, value_name = "DIR")]
     snapshot_cache: Option<PathBuf>,
+    /// The qemu-system-x86_64 to use, instead of the one in PATH
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
@@ -88,6 +91,7 @@ fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
         memory_mib: args.memory,
         append: args.append,
         command: args.command,
+        qemu: args.qemu,
         start: args.start,
         window: Cycles(args.window),
         time_limit: Duration::from_secs(args.timeout),

@@ -15,13 +15,16 @@ use crate::record::{Region, find_in_path, library_directory};
 
 /// The emulator of whole x86-64 machines.
 const EMULATOR: &str = "qemu-system-x86_64";
-/// The recorder for it: whole machines need a QEMU whose plugin interface is at least version 2.
+/// The recorder for it: QEMU 9 and later refuse plugins of version 1 of their interface, earlier ones
+/// those of version 2.
 const PLUGIN: &str = "libhitm_qemu_api2.so";
+const PLUGIN_OF_OLD: &str = "libhitm_qemu_api1.so";
+const FIRST_OF_PLUGIN: u32 = 9;
 const CLOCK: &str = "libhitm_clock.so";
 
 /// A CPU that has what a current kernel wants to see, without what only slows an emulation or what
 /// the recorder does not understand: five page-table levels, and a wait that is no halt.
-const CPU: &str = "SapphireRapids,la57=off,monitor=off,check=off";
+const CPU: &str = "Icelake-Server,la57=off,monitor=off,check=off";
 
 /// Options of every kernel: no address randomisation, no work against attacks that nobody makes
 /// here, and no alarm because time seems to stand still.
@@ -72,9 +75,26 @@ impl Drop for Machine {
     }
 }
 
-/// The emulator in PATH.
-pub(super) fn find() -> Result<PathBuf, VmError> {
-    find_in_path(EMULATOR).ok_or(VmError::NoEmulator)
+/// The emulator: the one given, or the one in PATH.
+pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
+    let found = given
+        .map(Path::to_path_buf)
+        .or_else(|| find_in_path(EMULATOR));
+    found.ok_or(VmError::NoEmulator)
+}
+
+/// The recorder's library that an emulator of this version accepts.
+fn plugin(version: &str) -> &'static str {
+    // "QEMU emulator version 10.0.2 (Debian …)"
+    let numbers = version.split_once("version ").map_or("", |(_, rest)| rest);
+    let major = numbers
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    match major {
+        Some(0..FIRST_OF_PLUGIN) => PLUGIN_OF_OLD,
+        _ => PLUGIN,
+    }
 }
 
 /// What the emulator says of its version.
@@ -154,9 +174,9 @@ impl Emulator<'_> {
                 }
             };
             command.arg("-incoming");
-            command.arg(format!("file:{}", snapshot.display()));
+            command.arg(format!("exec:cat {}", quoted(snapshot)));
             command.arg("-plugin");
-            let plugin = library(PLUGIN)?;
+            let plugin = library(plugin(&version(&self.qemu)))?;
             let start = &self.config.start;
             let arguments = region.plugin_arguments();
             command.arg(format!("{},{arguments},start={start}", plugin.display()));
@@ -174,6 +194,11 @@ impl Emulator<'_> {
         }
         Ok(command)
     }
+}
+
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
 fn connect(
@@ -200,5 +225,28 @@ fn connect(
             });
         }
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_gets_the_library_that_it_accepts() {
+        assert_eq!(
+            plugin("QEMU emulator version 7.2.22 (Debian 1:7.2)"),
+            PLUGIN_OF_OLD
+        );
+        assert_eq!(
+            plugin("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"),
+            PLUGIN
+        );
+        assert_eq!(plugin("something else"), PLUGIN);
+    }
+
+    #[test]
+    fn paths_survive_a_shell() {
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 }

@@ -41,6 +41,8 @@ pub struct VmConfig {
     pub append: String,
     /// The program to run and its arguments: one of hitm's own by name, or one of this host.
     pub command: Vec<String>,
+    /// A QEMU to use instead of the one in PATH.
+    pub qemu: Option<PathBuf>,
     /// What starts the recording.
     pub start: StartAt,
     /// How far a CPU's clock may run ahead of the slowest.
@@ -101,9 +103,7 @@ impl FromStr for StartAt {
 #[non_exhaustive]
 pub enum VmError {
     /// No emulator.
-    #[error(
-        "qemu-system-x86_64 is not installed; on Debian 12: `apt install -t bookworm-backports qemu-system-x86`, on Debian 13: `apt install qemu-system-x86`"
-    )]
+    #[error("qemu-system-x86_64 is not installed; on Debian: `apt install qemu-system-x86`")]
     NoEmulator,
     /// hitm's own libraries are not beside the program.
     #[error("{name} is not in {}; build it with `cargo build --release --workspace`", directory.display())]

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::emulator::quoted;
+
 /// How long an answer may take: pages of memory are written by then, also on a busy host.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 /// Between two questions whether something is done.
@@ -57,7 +59,8 @@ impl Qmp {
     /// Writes the whole state of the machine into a file; the machine is stopped afterwards.
     pub(super) fn save_machine(&mut self, file: &Path) -> io::Result<()> {
         self.ask("stop", json!({}))?;
-        let uri = format!("file:{}", file.display());
+        // QEMU has known this form for longer than a plain file.
+        let uri = format!("exec:cat > {}", quoted(file));
         self.ask("migrate", json!({ "uri": uri }))?;
         self.wait_for("query-migrate", &["completed"])
     }

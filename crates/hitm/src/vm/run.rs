@@ -58,7 +58,7 @@ pub fn run(
         packages: machine.topology.package_count(),
         cpus: machine.topology.cpu_count(),
     })?;
-    let qemu = emulator::find()?;
+    let qemu = emulator::find(config.qemu.as_deref())?;
     let initramfs = workload::initramfs(&config.command)?;
     let io = |what: &'static str| move |source| VmError::system(what, source);
     let mut file = NamedTempFile::new().map_err(io("make a temporary file"))?;
