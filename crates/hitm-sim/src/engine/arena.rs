@@ -28,6 +28,13 @@ pub struct Object {
     home: CpuId,
 }
 
+impl Object {
+    /// The struct that it is an object of.
+    pub fn type_name(&self) -> &str {
+        &self.type_name
+    }
+}
+
 /// The places of one member of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Field {
@@ -116,6 +123,25 @@ impl Arena {
     /// The place of a member that has one word.
     pub fn place(&mut self, object: &Object, path: &str) -> Result<Place, SimError> {
         Ok(self.field(object, path)?.only())
+    }
+
+    /// One place for each CPU in the array that the pointer at `path` leads to. A layout that says
+    /// nothing of the array, as debug information does, gets one of `element_bytes` a CPU.
+    pub fn cpu_array(
+        &mut self,
+        object: &Object,
+        path: &str,
+        element_bytes: u64,
+    ) -> Result<Vec<Place>, SimError> {
+        let field = self.field(object, path)?;
+        let cpus = self.engine.machine().topology.cpu_count();
+        if field.groups.len() == cpus && cpus > 1 {
+            return Ok(field.groups.iter().map(|group| group[0]).collect());
+        }
+        let bytes = element_bytes * cpus as u64;
+        let addr = self.allocate_bytes(bytes, 8, object.home);
+        let key = self.key(object, &format!("{path}->"), 0);
+        Ok(self.places(&key, addr, (cpus as u64, element_bytes), object.home))
     }
 
     fn layout(&self, type_name: &str) -> Result<&StructLayout, SimError> {

@@ -58,14 +58,10 @@ impl Cpupri {
                 mask: SharedMask::new(arena, root_domain, &format!("{path}.mask"), topology)?,
             });
         }
-        let field = arena.field(root_domain, "cpupri.cpu_to_pri")?;
-        let of_cpu = |cpu: CpuId| match field.groups.len() {
-            1 => field.groups[0][cpu.index() % field.groups[0].len()],
-            _ => field.groups[cpu.index()][0],
-        };
         Ok(Cpupri {
             pri_to_cpu,
-            cpu_to_pri: topology.cpus().map(of_cpu).collect(),
+            // `kcalloc` of an int for each CPU.
+            cpu_to_pri: arena.cpu_array(root_domain, "cpupri.cpu_to_pri", 4)?,
         })
     }
 

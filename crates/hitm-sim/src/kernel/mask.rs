@@ -30,9 +30,19 @@ impl SharedMask {
         topology: &Topology,
     ) -> Result<SharedMask, SimError> {
         let field = arena.field(object, path)?;
+        let word_count = topology.cpu_count().div_ceil(64);
+        let group_count = field.groups.len();
+        let counts = [1, topology.node_count(), topology.cpu_count()];
+        let is_bitmap = field.groups.iter().all(|group| group.len() == word_count);
+        if !is_bitmap || !counts.contains(&group_count) {
+            return Err(SimError::Layout {
+                type_name: object.type_name().to_owned(),
+                problem: format!("{path} is no bitmap of the CPUs, nor one for each NUMA node"),
+            });
+        }
         let group_of = |cpu: CpuId| group_of(&field, topology, cpu);
         let place = |cpu: CpuId| field.groups[group_of(cpu)][cpu.index() / 64];
-        let mut words = vec![Vec::new(); topology.cpu_count().div_ceil(64)];
+        let mut words = vec![Vec::new(); word_count];
         for cpu in topology.cpus() {
             let word: &mut Vec<Place> = &mut words[cpu.index() / 64];
             if !word.contains(&place(cpu)) {

@@ -10,7 +10,7 @@ use hitm_sim::kernel::{
     Balancing, CPUPRI_NR_PRIORITIES, CpuMask, Kernel, KernelConfig, MAX_RT_PRIO, convert_prio,
     functions,
 };
-use hitm_sim::layout::Layouts;
+use hitm_sim::layout::{Layouts, Member, Per, Storage};
 use hitm_sim::workload::pi_stress::{PiStress, PiStressConfig};
 use hitm_sim::workload::rt_migrate::{RtMigrate, RtMigrateConfig, Running};
 
@@ -30,6 +30,15 @@ pub(crate) fn boot(
     end: Nanos,
     config: KernelConfig,
 ) -> (Rc<Kernel>, Executor) {
+    boot_with(machine, (seed, end), config, Layouts::linux_6_12())
+}
+
+fn boot_with(
+    machine: Machine,
+    (seed, end): (u64, Nanos),
+    config: KernelConfig,
+    layouts: Layouts,
+) -> (Rc<Kernel>, Executor) {
     let end = machine.clock.cycles(end);
     let engine = Engine::new(&EngineConfig {
         machine,
@@ -40,8 +49,21 @@ pub(crate) fn boot(
         events_max: 2_000_000_000,
         sites: functions::NAMES,
     });
-    let kernel = Kernel::new(&engine, Layouts::linux_6_12(), config).unwrap();
+    let kernel = Kernel::new(&engine, layouts, config).unwrap();
     (kernel, Executor::new(engine))
+}
+
+/// Two cores of each of four packages.
+fn four_packages() -> Machine {
+    let mut machine = Machine::from_toml(preset("broadwell-4s").unwrap(), "broadwell-4s").unwrap();
+    let places = machine
+        .topology
+        .cpus()
+        .map(|cpu| machine.topology.place(cpu));
+    let few = places.filter(|place| place.thread == 0 && place.core < 2);
+    machine.topology = hitm_base::Topology::from_places(few.collect()).unwrap();
+    assert_eq!(machine.topology.node_count(), 4);
+    machine
 }
 
 /// What the shared state says against what is so, when nobody is about to change it.
@@ -78,12 +100,21 @@ fn rt_migrate(
     loops: usize,
     seed: u64,
 ) -> (RtMigrate, RunTotals) {
-    let (kernel, mut executor) = boot(
+    let booted = boot(
         machine("broadwell-4s", cpus),
         seed,
         Nanos(1e12),
         KernelConfig::new(balancing),
     );
+    rt_migrate_on(booted, loops)
+}
+
+fn rt_migrate_on(
+    (kernel, mut executor): (Rc<Kernel>, Executor),
+    loops: usize,
+) -> (RtMigrate, RunTotals) {
+    let balancing = kernel.config().balancing;
+    let cpus = kernel.cpu_count();
     let config = RtMigrateConfig {
         loops,
         ..RtMigrateConfig::new(cpus)
@@ -161,4 +192,65 @@ fn a_boosted_owner_lets_the_highest_thread_in() {
     let stress = PiStress::spawn(&kernel, &config).unwrap();
     executor.run().unwrap();
     assert!(stress.inversions() > 500, "{}", stress.inversions());
+}
+
+#[test]
+fn a_count_and_masks_for_each_node_mean_the_same() {
+    let mut layouts = Layouts::linux_6_12();
+    let mut domain = layouts.get("root_domain").unwrap().clone();
+    domain.members.retain(|member| member.name != "rto_count");
+    domain.members.push(Member {
+        per: Some(Per::Node),
+        storage: Storage::Pointer {
+            element_bytes: 4,
+            element_align_bytes: 64,
+        },
+        ..Member::plain("rto_count", 1816, 8)
+    });
+    domain.size_bytes = 1824;
+    let mut vector = layouts.get("cpupri_vec").unwrap().clone();
+    for mask in vector
+        .members
+        .iter_mut()
+        .filter(|member| member.is_cpu_bits)
+    {
+        mask.per = Some(Per::Node);
+    }
+    layouts.overlay([domain, vector]);
+    for balancing in [Balancing::PushPull, Balancing::PushIpi] {
+        let config = KernelConfig::new(balancing);
+        let booted = boot_with(four_packages(), (1, Nanos(1e12)), config, layouts.clone());
+        let (run, totals) = rt_migrate_on(booted, 5);
+        assert_eq!(run.failures(), [] as [usize; 0], "{}", run.text());
+        let counts = totals
+            .profile
+            .total(|entry| entry.member.path == "rto_count->");
+        assert!(counts.count > 0, "the counters behind the pointer are used");
+    }
+}
+
+#[test]
+fn a_layout_without_a_member_that_the_model_needs_is_refused() {
+    let mut layouts = Layouts::linux_6_12();
+    let mut domain = layouts.get("root_domain").unwrap().clone();
+    let mask = domain
+        .members
+        .iter_mut()
+        .find(|member| member.name == "rto_mask");
+    mask.unwrap().is_cpu_bits = false;
+    layouts.overlay([domain]);
+    let engine = boot(
+        four_packages(),
+        1,
+        Nanos(1.0),
+        KernelConfig::new(Balancing::PushIpi),
+    )
+    .0
+    .engine()
+    .clone();
+    let error = Kernel::new(&engine, layouts, KernelConfig::new(Balancing::PushIpi)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "layout of struct root_domain: rto_mask is no bitmap of the CPUs, nor one for each NUMA node"
+    );
 }
