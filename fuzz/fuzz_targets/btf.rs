@@ -19,11 +19,10 @@ const STRUCTURES: usize = 64;
 
 /// Asks a file everything.
 fn ask(bytes: Vec<u8>, base: Option<&BtfFile>) {
-    let is_elf = BtfFile::is_in_elf(&bytes);
+    BtfFile::is_in_elf(&bytes);
     let Ok(mut file) = BtfFile::parse(Bytes::from(bytes), base, "fuzz") else {
         return;
     };
-    assert!(!is_elf || !file.name().is_empty());
     let options = TextLayout {
         line_size: 64,
         expand: true,
@@ -37,7 +36,8 @@ fn ask(bytes: Vec<u8>, base: Option<&BtfFile>) {
         assert!(hole_bytes + shape.padding <= layout.size);
         layout_text(file.types(), &layout, &definition.name, &options);
         let _ = c_source(file.types(), &layout, &definition.name);
-        assert!(file.struct_layout(&definition.name).is_ok() || layout.name.is_some());
+        // Another one may have the name, or no text does: names are any bytes.
+        let _ = file.struct_layout(&definition.name);
     }
     for variable in file.variables().into_iter().take(STRUCTURES) {
         file.variable_type(&variable);

@@ -45,7 +45,7 @@ const PRINTED: usize = 20;
 struct Counts {
     by_pahole: usize,
     lines: usize,
-    unread_by_pahole: usize,
+    unlisted_by_pahole: usize,
     pointed_at: usize,
     compiled: usize,
     members: usize,
@@ -98,9 +98,9 @@ fn target() -> PathBuf {
 fn report(kernel: &kernel::Kernel, counts: &Counts) {
     println!("{}", kernel.name);
     println!(
-        "  pahole: {} structures, {} lines compared; left out: {} that it does not read, {} with a \
+        "  pahole: {} structures, {} lines compared; left out: {} that its listing does not have, {} with a \
          pointer to a structure without a name, which it writes in full",
-        counts.by_pahole, counts.lines, counts.unread_by_pahole, counts.pointed_at
+        counts.by_pahole, counts.lines, counts.unlisted_by_pahole, counts.pointed_at
     );
     println!(
         "  bpftool and cc: {} structures, {} members, {} bit-fields",
@@ -191,7 +191,7 @@ fn by_pahole(
             bail!("nothing is shown of {name}");
         };
         let Some(theirs) = theirs.get(key) else {
-            counts.unread_by_pahole += 1;
+            counts.unlisted_by_pahole += 1;
             continue;
         };
         if notation::has_pointed_at(theirs) {

@@ -1,5 +1,6 @@
 //! The second reading: a C compiler measures the header that bpftool writes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -10,12 +11,81 @@ use hitm_layout::{AggregateKind, BtfFile, MemberKind, StructLayout, TypeStore, c
 use super::Counts;
 use super::kernel::Kernel;
 
+/// What the probes are written with.
+const PRELUDE: &str = "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include \"vmlinux.h\"\n\
+         int printf(const char *, ...);\n\
+         static void row(unsigned long offset, unsigned long size)\n\
+         { printf(\"%lu %lu\\n\", offset, size); }\n\
+         static void bits(const unsigned char *bytes, unsigned long size)\n\
+         { unsigned long first = 0, count = 0; for (unsigned long bit = 0; bit < size * 8; bit++)\n\
+         if (bytes[bit / 8] >> bit % 8 & 1) { if (!count) first = bit; count++; }\n\
+         row(first, count); }\n";
+
 /// One thing that is measured, with what hitm says.
 struct Probe {
     /// `struct rq.lock`; the structure alone for its size.
     what: String,
     /// Bits from the start, and bits.
     ours: (u64, u64),
+}
+
+/// What bpftool's other dump says of the names that C code has after `struct`, `union` and `enum`.
+#[derive(Default)]
+struct Tags {
+    /// How many definitions have a name: C has one space of names for all three.
+    count_by_name: BTreeMap<String, usize>,
+    /// Enumerations that are smaller than `int`: bpftool 7.1 does not write that into the header.
+    small_enums: BTreeMap<String, &'static str>,
+}
+
+impl Tags {
+    /// Reads lines such as `[7] ENUM 'rw_hint' encoding=UNSIGNED size=1 vlen=6`.
+    fn of(kernel: &Kernel) -> Result<Tags> {
+        let output = Command::new("bpftool")
+            .args(["btf", "dump", "file"])
+            .arg(&kernel.raw)
+            .output()
+            .context("cannot run bpftool")?;
+        let mut tags = Tags::default();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let mut words = line.split_whitespace();
+            let kind = words.nth(1).unwrap_or_default();
+            if !["STRUCT", "UNION", "ENUM", "ENUM64"].contains(&kind) {
+                continue;
+            }
+            let name = words.next().unwrap_or_default().trim_matches('\'');
+            *tags.count_by_name.entry(name.to_owned()).or_default() += 1;
+            let mode = match (kind, words.find(|word| word.starts_with("size="))) {
+                ("ENUM", Some("size=1")) => "byte",
+                ("ENUM", Some("size=2")) => "HI",
+                _ => continue,
+            };
+            tags.small_enums.insert(name.to_owned(), mode);
+        }
+        Ok(tags)
+    }
+
+    /// The header, with the sizes of small enumerations.
+    fn mended(&self, header: &str) -> String {
+        let mut mended = String::with_capacity(header.len());
+        let mut mode = None;
+        for line in header.lines() {
+            let opened = line
+                .strip_prefix("enum ")
+                .and_then(|rest| rest.strip_suffix(" {"));
+            mode = opened.map_or(mode, |name| self.small_enums.get(name));
+            match (line, mode.take_if(|_| line == "};")) {
+                (_, Some(mode)) => {
+                    let _ = writeln!(mended, "}} __attribute__((mode({mode})));");
+                }
+                (line, None) => {
+                    mended.push_str(line);
+                    mended.push('\n');
+                }
+            }
+        }
+        mended
+    }
 }
 
 /// Compares sizes, offsets and bits of all structures with what the compiler measures.
@@ -26,33 +96,20 @@ pub(super) fn compare(
     work: &Path,
     counts: &mut Counts,
 ) -> Result<()> {
-    let header = Command::new("bpftool")
-        .args(["btf", "dump", "file"])
-        .arg(&kernel.raw)
-        .args(["format", "c"])
-        .output()
-        .context("cannot run bpftool")?;
-    ensure!(
-        header.status.success(),
-        "bpftool cannot dump {}",
-        kernel.raw.display()
-    );
-    std::fs::write(work.join("vmlinux.h"), header.stdout)?;
-    let mut source = String::from(
-        "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include \"vmlinux.h\"\n\
-         int printf(const char *, ...);\n\
-         static void row(unsigned long offset, unsigned long size)\n\
-         { printf(\"%lu %lu\\n\", offset, size); }\n\
-         static void bits(const unsigned char *bytes, unsigned long size)\n\
-         { unsigned long first = 0, count = 0; for (unsigned long bit = 0; bit < size * 8; bit++)\n\
-         if (bytes[bit / 8] >> bit % 8 & 1) { if (!count) first = bit; count++; }\n\
-         row(first, count); }\n",
-    );
+    let tags = Tags::of(kernel)?;
+    write_header(kernel, &tags, work)?;
+    let is_unique = |name: &&String| {
+        tags.count_by_name
+            .get(*name)
+            .is_none_or(|count| *count == 1)
+    };
+    let names: Vec<&String> = names.iter().filter(is_unique).collect();
+    let mut source = String::from(PRELUDE);
     let mut probes = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let layout = file.struct_layout(name)?;
         let words = match (&layout.name, layout.kind) {
-            (None, _) => name.clone(),
+            (None, _) => (*name).clone(),
             (Some(tag), AggregateKind::Union) => format!("union {tag}"),
             (Some(tag), _) => format!("struct {tag}"),
         };
@@ -94,6 +151,24 @@ pub(super) fn compare(
     let members = probes.iter().filter(is_member).count();
     counts.members += members;
     counts.bit_fields += source.matches("bits(u.b").count();
+    Ok(())
+}
+
+/// Writes bpftool's header.
+fn write_header(kernel: &Kernel, tags: &Tags, work: &Path) -> Result<()> {
+    let header = Command::new("bpftool")
+        .args(["btf", "dump", "file"])
+        .arg(&kernel.raw)
+        .args(["format", "c"])
+        .output()
+        .context("cannot run bpftool")?;
+    ensure!(
+        header.status.success(),
+        "bpftool cannot dump {}",
+        kernel.raw.display()
+    );
+    let header = tags.mended(&String::from_utf8_lossy(&header.stdout));
+    std::fs::write(work.join("vmlinux.h"), header)?;
     Ok(())
 }
 
