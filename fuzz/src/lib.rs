@@ -43,6 +43,7 @@ pub fn header() -> Header {
         qemu_version: "7.2.0".to_owned(),
         clock: Clock::from_khz(1),
         page_size_bytes: 4096,
+        sampled: None,
     }
 }
 

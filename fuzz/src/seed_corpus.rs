@@ -1,6 +1,11 @@
 //! Writes small inputs for the fuzz targets to begin with: complete files, files with the damage that
 //! the reader knows about, and what the compilers of this host make. Run from the root of the repository.
 
+#[path = "../../crates/hitm-perf/tests/it/generator.rs"]
+mod generator;
+#[path = "../../crates/hitm-perf/tests/it/vendors.rs"]
+mod vendors;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -27,6 +32,7 @@ fn main() -> std::io::Result<()> {
         fs::write(reader.join(format!("changed-{seed}")), &changed)?;
     }
     programs(Path::new("fuzz/corpus/elf_dwarf"))?;
+    perf_files()?;
     copy_all("machines", "fuzz/corpus/machine_toml")?;
     copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
@@ -96,6 +102,35 @@ fn programs(to: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// perf.data of each vendor in each layout, and a line of each kind of perf's text.
+fn perf_files() -> std::io::Result<()> {
+    let folder = Path::new("fuzz/corpus/perf_data");
+    fs::create_dir_all(folder)?;
+    let of_vendor = [
+        ("x86_64", vendors::intel(), generator::bits::WEIGHT),
+        ("x86_64", vendors::amd(), generator::bits::WEIGHT_STRUCT),
+        ("aarch64", vendors::arm(), generator::bits::WEIGHT | generator::bits::CALLCHAIN),
+    ];
+    for (vendor, (arch, words, weight)) in of_vendor.iter().enumerate() {
+        let mut content = vendors::content(arch, "vendor,1,2,3", words, *weight);
+        content.samples.truncate(40);
+        for layout in 0..8usize {
+            let layout = generator::Layout {
+                is_big_endian: layout & 1 != 0,
+                is_pipe: layout & 2 != 0,
+                compressed_piece: if layout & 4 != 0 { 700 } else { 0 },
+            };
+            let name = format!("{vendor}-{layout:?}").replace([' ', '{', '}', ':', ','], "");
+            fs::write(folder.join(name), generator::generate(&content, layout))?;
+        }
+    }
+    let folder = Path::new("fuzz/corpus/perf_script");
+    fs::create_dir_all(folder)?;
+    let line = "100/101 [002]  1.000104: cpu/mem-loads,ldlat=30/P: 7f00 183601808042 |OP LOAD|SNP HitM\
+        |BLK  N/A  361  401370 main+0x10\n";
+    fs::write(folder.join("lines"), format!("# perf\n{line}{line}"))
 }
 
 /// Takes every file of a directory as an input.

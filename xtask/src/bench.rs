@@ -12,6 +12,8 @@ mod host;
 #[cfg(feature = "bench")]
 mod layout;
 #[cfg(feature = "bench")]
+mod perf_data;
+#[cfg(feature = "bench")]
 mod recording;
 #[cfg(feature = "bench")]
 mod replay;
@@ -104,6 +106,27 @@ pub const BENCHES: &[Bench] = &[
         unit: "MiB",
         run_count: 3,
         measure: Measure::Median(layout::list_memory),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "perf-data-report",
+        unit: "x faster than perf",
+        run_count: 5,
+        measure: Measure::Ratio(perf_data::perf_seconds, perf_data::hitm_seconds),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "perf-data-tables",
+        unit: "x faster than perf",
+        run_count: 3,
+        measure: Measure::Ratio(perf_data::perf_seconds, perf_data::hitm_tables_seconds),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "perf-data-memory",
+        unit: "x perf's memory",
+        run_count: 3,
+        measure: Measure::Ratio(perf_data::hitm_mebibytes, perf_data::perf_mebibytes),
     },
     #[cfg(feature = "bench")]
     Bench {

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    ExportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, WhatifArgs,
+    ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run a recording again with members moved or on another machine, and compare
     Whatif(WhatifArgs),
+    /// Make a recording of another tool's samples
+    Import(ImportArgs),
     /// Write a recording in another tool's format
     Export(ExportArgs),
     /// Record a whole kernel on a machine that you do not have

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod export;
+mod import;
 mod layout;
 mod machine;
 mod record;
@@ -14,6 +15,7 @@ use clap::ValueEnum;
 
 use crate::args::Command;
 pub(crate) use export::ExportArgs;
+pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
@@ -35,6 +37,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
     match command {
         Command::Record(args) => record::run(args, terminal),
         Command::Report(args) => report::run(args, terminal),
+        Command::Import(args) => import::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),
         Command::Whatif(args) => whatif::run(args, terminal),

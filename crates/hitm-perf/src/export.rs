@@ -5,7 +5,7 @@
 
 use hitm_base::{Access, AccessOp, Clock, Cycles, Outcome};
 
-use crate::{CpuMode, DataSrc, EventKind, Sample};
+use crate::{CpuMode, DataSrc, EventKind, Sample, Spaces};
 
 /// perf does not order events at time 0, so virtual time begins at one second.
 pub const TIME_ORIGIN_NS: u64 = 1_000_000_000;
@@ -15,19 +15,46 @@ pub const TIME_ORIGIN_NS: u64 = 1_000_000_000;
 pub struct Sampler {
     period: u64,
     clock: Clock,
-    pid: u32,
+    origin: Origin,
     loads: u64,
     stores: u64,
 }
 
+/// Whose accesses they are.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A recorded process.
+    Process(u32),
+    /// Samples of these processes, imported: times and addresses are theirs.
+    Samples(Spaces),
+}
+
+impl Origin {
+    /// The process and the address as it sees it.
+    pub fn place(&self, addr: u64) -> (Option<u32>, u64) {
+        match self {
+            Origin::Process(pid) => (Some(*pid), addr),
+            Origin::Samples(spaces) => spaces.unpack(addr),
+        }
+    }
+
+    /// The process that nothing else is known of.
+    pub fn pid(&self) -> u32 {
+        match self {
+            Origin::Process(pid) => *pid,
+            Origin::Samples(spaces) => spaces.pids().next().unwrap_or(1),
+        }
+    }
+}
+
 impl Sampler {
-    /// Samples of a process; `period` is at least 1.
-    pub fn new(period: u64, clock: Clock, pid: u32) -> Sampler {
+    /// Samples of accesses; `period` is at least 1.
+    pub fn new(period: u64, clock: Clock, origin: Origin) -> Sampler {
         assert!(period > 0, "a period of 0 would take no sample");
         Sampler {
             period,
             clock,
-            pid,
+            origin,
             loads: 0,
             stores: 0,
         }
@@ -37,7 +64,11 @@ impl Sampler {
     pub fn time_ns(&self, time: Cycles) -> u64 {
         // Exact to the nanosecond below: cycles * 10^6 / kHz.
         let ns = u128::from(time.0) * 1_000_000 / u128::from(self.clock.khz());
-        TIME_ORIGIN_NS.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX))
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        match self.origin {
+            Origin::Process(_) => TIME_ORIGIN_NS.saturating_add(ns),
+            Origin::Samples(_) => ns,
+        }
     }
 
     /// The sample of an access by the thread with this tid, if it is one of those that are taken.
@@ -56,14 +87,17 @@ impl Sampler {
         if !count.is_multiple_of(self.period) {
             return None;
         }
+        let (code_pid, ip) = self.origin.place(access.code.0);
+        let (data_pid, addr) = self.origin.place(access.addr);
+        let pid = code_pid.or(data_pid).unwrap_or_else(|| self.origin.pid());
         let sample = Sample {
-            pid: self.pid,
+            pid,
             tid,
             cpu: access.cpu.0.into(),
-            mode: CpuMode::User,
+            mode: CpuMode::of_code(ip),
             time_ns: self.time_ns(access.time),
-            ip: access.code.0,
-            addr: access.addr,
+            ip,
+            addr,
             data_src,
             weight: outcome.latency.0,
             period: self.period,

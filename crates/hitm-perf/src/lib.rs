@@ -4,6 +4,8 @@
 //!   and from our own [`DataSource`](hitm_base::DataSource).
 //! - [`write`] makes a perf.data file that stock perf opens; [`export`] makes its samples from the
 //!   accesses of a recording.
+//! - [`read`] and [`script`] read samples out of perf.data and out of perf's text; [`import`] makes
+//!   accesses of a recording of them.
 //! - [`c2c`] counts samples into the tables of `perf c2c report`.
 //!
 //! - [`maps`] knows what is mapped where.
@@ -17,9 +19,14 @@ pub mod c2c;
 mod data_src;
 pub mod export;
 pub mod format;
+pub mod import;
 pub mod maps;
+pub mod read;
 mod sample;
+pub mod script;
+mod spaces;
 pub mod write;
 
 pub use data_src::{DataSrc, HitLevel, level, level_number, lock, op, snoop, snoopx};
 pub use sample::{CpuMode, EventKind, Sample};
+pub use spaces::Spaces;

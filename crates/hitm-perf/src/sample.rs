@@ -22,6 +22,14 @@ pub enum CpuMode {
 }
 
 impl CpuMode {
+    /// The mode that an instruction's address implies on 64-bit Linux.
+    pub fn of_code(ip: u64) -> CpuMode {
+        match ip >> 63 {
+            1 => CpuMode::Kernel,
+            _ => CpuMode::User,
+        }
+    }
+
     /// The mode in a record's `misc`.
     pub fn of_misc(misc: u16) -> CpuMode {
         match misc & 7 {

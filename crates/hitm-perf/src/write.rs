@@ -159,7 +159,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
     pub fn sample(&mut self, kind: EventKind, sample: &Sample) -> io::Result<()> {
         self.first_time_ns = self.first_time_ns.min(sample.time_ns);
         self.last_time_ns = self.last_time_ns.max(sample.time_ns);
-        self.begin(record::SAMPLE, misc::USER);
+        self.begin(record::SAMPLE, sample.mode as u16);
         let id = match kind {
             EventKind::Loads => ATTRS[0].id,
             EventKind::Stores => ATTRS[1].id,

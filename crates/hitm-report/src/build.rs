@@ -10,7 +10,9 @@ use hitm_coherence::sharing::{Sharing, Verdict, judge};
 use hitm_coherence::stats::{LineStats, Statistics};
 
 use crate::Names;
-use crate::model::{AccessCounts, Flagged, Quiet, Report, RunHeader, ThreadSummary, Totals, share};
+use crate::model::{
+    AccessCounts, Flagged, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
+};
 use lines::LineBuilder;
 pub(crate) use objects::LineNames;
 
@@ -37,6 +39,8 @@ pub struct RunFacts<'a> {
     pub complete: bool,
     /// What the reader of the recording, or its recorder, had to say.
     pub diagnostics: Vec<String>,
+    /// When the accesses are samples: of which events.
+    pub sampled: Option<Vec<SampledEvent>>,
 }
 
 /// What is known about a thread besides its accesses.
@@ -135,6 +139,7 @@ fn header(facts: &RunFacts<'_>) -> RunHeader {
         private_access_count: facts.private_access_count,
         lost_access_count: facts.lost_access_count,
         complete: facts.complete,
+        sampled: facts.sampled.clone(),
     }
 }
 

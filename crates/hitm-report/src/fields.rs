@@ -136,6 +136,34 @@ impl<T> Field<T> {
     }
 }
 
+/// Fields that samples cannot give, by table: sums over all accesses, and time of threads. Left out of
+/// reports of samples.
+pub mod exact_only {
+    /// Of the run.
+    pub const RUN: &[&str] = &[
+        "clock_khz",
+        "window_cycles",
+        "seed",
+        "private_access_count",
+        "lost_access_count",
+    ];
+    /// Of the sums over all lines.
+    pub const TOTALS: &[&str] = &["thread_cycles", "stall_cycles", "lost_cycles", "run_share"];
+    /// Of a line.
+    pub const LINE: &[&str] = &[
+        "lost_cycles",
+        "run_share",
+        "stall_cycles",
+        "rows_left_out_lost_cycles",
+    ];
+    /// Of a row.
+    pub const ROW: &[&str] = &["size_bytes", "lost_cycles"];
+    /// Of lines that are counted only.
+    pub const QUIET: &[&str] = &["lost_cycles", "left_out_lost_cycles"];
+    /// Of a thread.
+    pub const THREAD: &[&str] = &["instruction_count", "cycles", "lost_cycles", "lost_share"];
+}
+
 /// Looks a field up by its id. Panics when the table has none: a renderer asked for a field that was
 /// renamed, which its tests find.
 pub fn by_id<T>(fields: &'static [Field<T>], id: &str) -> &'static Field<T> {

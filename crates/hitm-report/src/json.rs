@@ -8,9 +8,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::fields::{
     Field, LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
-    THREAD_FIELDS, TOTALS_FIELDS, Unit, Value,
+    THREAD_FIELDS, TOTALS_FIELDS, Unit, Value, exact_only,
 };
-use crate::model::{AccessCounts, LineReport, Report, SCHEMA, Totals};
+use crate::model::{AccessCounts, LineReport, Report, SCHEMA, SampledEvent};
 
 /// Decimals of a number: a millionth of a share, a millionth of a cycle. More would be noise.
 const DECIMALS_SCALE: f64 = 1e6;
@@ -23,12 +23,26 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The fields of one table.
-struct Fields<'a, T: 'static>(&'static [Field<T>], &'a T);
+/// The fields of one table, some of which may be left out.
+struct Fields<'a, T: 'static>(&'static [Field<T>], &'a T, LeftOut);
+
+/// Ids of fields.
+type LeftOut = &'static [&'static str];
+
+/// The fields to leave out of a report.
+fn left_out(report: &Report, exact_only: LeftOut) -> LeftOut {
+    match report.run.sampled {
+        Some(_) => exact_only,
+        None => &[],
+    }
+}
 
 impl<T> Fields<'_, T> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for field in self.0 {
+            if self.2.contains(&field.id) {
+                continue;
+            }
             let value = (field.value)(self.1);
             map.serialize_entry(field.id, &ValueJson(field.unit, value))?;
         }
@@ -38,7 +52,7 @@ impl<T> Fields<'_, T> {
 
 impl<T> Serialize for Fields<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        let mut map = serializer.serialize_map(None)?;
         self.write(&mut map)?;
         map.end()
     }
@@ -66,8 +80,13 @@ impl Serialize for ValueJson {
     }
 }
 
-fn list<'a, T>(fields: &'static [Field<T>], items: &'a [T]) -> Vec<Fields<'a, T>> {
-    items.iter().map(|item| Fields(fields, item)).collect()
+fn list<'a, T>(
+    fields: &'static [Field<T>],
+    items: &'a [T],
+    left_out: LeftOut,
+) -> Vec<Fields<'a, T>> {
+    let items = items.iter();
+    items.map(|item| Fields(fields, item, left_out)).collect()
 }
 
 struct ReportJson<'a>(&'a Report);
@@ -75,40 +94,82 @@ struct ReportJson<'a>(&'a Report);
 impl Serialize for ReportJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let report = self.0;
-        let lines: Vec<LineJson<'_>> = report.lines.iter().map(LineJson).collect();
+        let lines: Vec<LineJson<'_>> = report
+            .lines
+            .iter()
+            .map(|line| LineJson(report, line))
+            .collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &SCHEMA)?;
-        map.serialize_entry("run", &Fields(RUN_FIELDS, &report.run))?;
-        map.serialize_entry("totals", &TotalsJson(&report.totals))?;
+        map.serialize_entry(
+            "run",
+            &Fields(RUN_FIELDS, &report.run, left_out(report, exact_only::RUN)),
+        )?;
+        if let Some(events) = &report.run.sampled {
+            map.serialize_entry("sampled_events", &EventsJson(events))?;
+        }
+        map.serialize_entry("totals", &TotalsJson(report))?;
         map.serialize_entry("lines", &lines)?;
-        map.serialize_entry("quiet", &Fields(QUIET_FIELDS, &report.quiet))?;
-        map.serialize_entry("threads", &list(THREAD_FIELDS, &report.threads))?;
+        map.serialize_entry(
+            "quiet",
+            &Fields(
+                QUIET_FIELDS,
+                &report.quiet,
+                left_out(report, exact_only::QUIET),
+            ),
+        )?;
+        map.serialize_entry(
+            "threads",
+            &list(
+                THREAD_FIELDS,
+                &report.threads,
+                left_out(report, exact_only::THREAD),
+            ),
+        )?;
         map.serialize_entry("diagnostics", &report.diagnostics)?;
         map.end()
     }
 }
 
-struct TotalsJson<'a>(&'a Totals);
+struct EventsJson<'a>(&'a [SampledEvent]);
+
+impl Serialize for EventsJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|event| {
+            serde_json::json!({
+                "name": event.name,
+                "sample_count": event.sample_count,
+                "event_count": event.event_count,
+            })
+        }))
+    }
+}
+
+struct TotalsJson<'a>(&'a Report);
 
 impl Serialize for TotalsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(TOTALS_FIELDS, self.0).write(&mut map)?;
-        map.serialize_entry("counts", &CountsJson(&self.0.counts))?;
+        let totals = &self.0.totals;
+        Fields(TOTALS_FIELDS, totals, left_out(self.0, exact_only::TOTALS)).write(&mut map)?;
+        map.serialize_entry("counts", &CountsJson(&totals.counts))?;
         map.end()
     }
 }
 
-struct LineJson<'a>(&'a LineReport);
+struct LineJson<'a>(&'a Report, &'a LineReport);
 
 impl Serialize for LineJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let line = self.0;
+        let LineJson(report, line) = self;
         let mut map = serializer.serialize_map(None)?;
-        Fields(LINE_FIELDS, line).write(&mut map)?;
+        Fields(LINE_FIELDS, line, left_out(report, exact_only::LINE)).write(&mut map)?;
         map.serialize_entry("counts", &CountsJson(&line.counts))?;
-        map.serialize_entry("objects", &list(OBJECT_FIELDS, &line.objects))?;
-        map.serialize_entry("rows", &list(ROW_FIELDS, &line.rows))?;
+        map.serialize_entry("objects", &list(OBJECT_FIELDS, &line.objects, &[]))?;
+        map.serialize_entry(
+            "rows",
+            &list(ROW_FIELDS, &line.rows, left_out(report, exact_only::ROW)),
+        )?;
         map.end()
     }
 }
@@ -118,9 +179,9 @@ struct CountsJson<'a>(&'a AccessCounts);
 impl Serialize for CountsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("loads", &Fields(SOURCE_FIELDS, &self.0.loads))?;
-        map.serialize_entry("stores", &Fields(SOURCE_FIELDS, &self.0.stores))?;
-        map.serialize_entry("locked", &Fields(SOURCE_FIELDS, &self.0.locked))?;
+        map.serialize_entry("loads", &Fields(SOURCE_FIELDS, &self.0.loads, &[]))?;
+        map.serialize_entry("stores", &Fields(SOURCE_FIELDS, &self.0.stores, &[]))?;
+        map.serialize_entry("locked", &Fields(SOURCE_FIELDS, &self.0.locked, &[]))?;
         map.end()
     }
 }

@@ -25,6 +25,6 @@ pub mod whatif;
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, ThreadFacts};
 pub use model::{
     AccessCounts, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport, RunHeader, SCHEMA,
-    ThreadSummary, Totals,
+    SampledEvent, ThreadSummary, Totals,
 };
 pub use names::{CodeName, DataName, Names};

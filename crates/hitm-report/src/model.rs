@@ -55,6 +55,19 @@ pub struct RunHeader {
     pub lost_access_count: u64,
     /// Whether the recording was closed properly.
     pub complete: bool,
+    /// When the accesses are samples: of which events. A report of samples has no sums of cycles.
+    pub sampled: Option<Vec<SampledEvent>>,
+}
+
+/// An event that was sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampledEvent {
+    /// Its name.
+    pub name: String,
+    /// Samples of it, used or not.
+    pub sample_count: u64,
+    /// Events that these samples stand for.
+    pub event_count: u64,
 }
 
 /// Sums over all lines of the recording.
@@ -142,6 +155,8 @@ pub struct LineReport {
     pub rank: u64,
     /// The line.
     pub line: LineAddr,
+    /// Address of its first byte, as the process sees it.
+    pub address: u64,
     /// What lies in the line, as far as it is accessed, by address.
     pub objects: Vec<ObjectUse>,
     /// What kind of contention it is.
@@ -190,7 +205,7 @@ impl LineReport {
     /// The names of the objects, the first two written out; the address when none is known.
     pub fn name(&self) -> String {
         match self.objects.as_slice() {
-            [] => format!("{:#x}", self.line.first_byte()),
+            [] => format!("{:#x}", self.address),
             [one] => one.name.clone(),
             [one, two] => format!("{}, {}", one.name, two.name),
             [one, two, rest @ ..] => format!("{}, {} +{} more", one.name, two.name, rest.len()),

@@ -14,6 +14,11 @@ pub trait Names {
 
     /// What to call a thread: its name if it has one, and its tid.
     fn thread(&self, thread: ThreadId) -> String;
+
+    /// An address as its process sees it, where several processes are told apart by theirs.
+    fn shown(&self, addr: u64) -> u64 {
+        addr
+    }
 }
 
 /// A variable or a heap block, and the part of it that is accessed.

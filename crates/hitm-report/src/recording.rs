@@ -4,14 +4,16 @@ use hitm::recording::{AddressNames, Recording};
 use hitm_base::{CodeAddr, Cycles, ThreadId};
 use hitm_coherence::stats::LineStats;
 
-use crate::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
+use crate::{
+    CodeName, DataName, Names, Report, ReportOptions, RunFacts, SampledEvent, ThreadFacts,
+};
 
 impl Names for AddressNames<'_> {
     fn data(&self, addr: u64, size: u8) -> Option<DataName> {
         let label = AddressNames::data(self, addr, size)?;
         Some(DataName {
             object: label.object,
-            object_addr: label.object_addr,
+            object_addr: self.shown(label.object_addr),
             object_size: label.object_size,
             member: label.member,
             element: label.element,
@@ -30,6 +32,10 @@ impl Names for AddressNames<'_> {
     fn thread(&self, thread: ThreadId) -> String {
         AddressNames::thread(self, thread)
     }
+
+    fn shown(&self, addr: u64) -> u64 {
+        AddressNames::shown(self, addr)
+    }
 }
 
 impl Report {
@@ -40,6 +46,15 @@ impl Report {
         report.diagnostics.extend(names.diagnostics());
         report
     }
+}
+
+fn sampled(sampled: &hitm_trace::Sampled) -> Vec<SampledEvent> {
+    let events = sampled.events.iter().map(|event| SampledEvent {
+        name: event.name.clone(),
+        sample_count: event.sample_count,
+        event_count: event.period_sum,
+    });
+    events.collect()
 }
 
 fn facts(recording: &Recording) -> RunFacts<'_> {
@@ -62,6 +77,7 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
     let read: u64 = lines.map(LineStats::access_count).sum();
     let totals = recording.end.map(|end| end.totals).unwrap_or_default();
     RunFacts {
+        sampled: recording.header.sampled.as_ref().map(sampled),
         command: recording.header.args.clone(),
         machine: &recording.machine,
         window: recording.header.window,

@@ -12,7 +12,7 @@ use crate::fields::{
     Field, LINE_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
     TOTALS_FIELDS, Unit, by_id, grouped,
 };
-use crate::model::{LineReport, Report, RowReport, ThreadSummary};
+use crate::model::{LineReport, Report, RowReport, SampledEvent, ThreadSummary};
 use style::{Painter, Style};
 use table::{Align, Column, Table, shorten, wrap};
 
@@ -49,6 +49,19 @@ const LINE_COLUMNS: &[(&str, Align)] = &[
     ("run_share", Align::Right),
     ("remote_hitm_count", Align::Right),
     ("local_hitm_count", Align::Right),
+    ("load_latency_cycles_mean", Align::Right),
+    ("nodes", Align::Right),
+];
+/// The same for samples, which know no time of threads.
+const SAMPLED_LINE_COLUMNS: &[(&str, Align)] = &[
+    ("rank", Align::Right),
+    ("address", Align::Right),
+    ("name", Align::Name),
+    ("verdict_text", Align::Name),
+    ("lost_share", Align::Right),
+    ("remote_hitm_count", Align::Right),
+    ("local_hitm_count", Align::Right),
+    ("access_count", Align::Right),
     ("load_latency_cycles_mean", Align::Right),
     ("nodes", Align::Right),
 ];
@@ -91,10 +104,13 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
     writer.header(report);
     writer.totals(report);
     writer.line_table(report);
+    let is_sampled = report.run.sampled.is_some();
     for line in &report.lines {
-        writer.line(line);
+        writer.line(line, is_sampled);
     }
-    writer.threads(report);
+    if !is_sampled {
+        writer.threads(report);
+    }
     writer.diagnostics(report);
     writer.out
 }
@@ -147,6 +163,10 @@ impl Writer {
             run("machine_description"),
         );
         self.paragraph(Style::Plain, "machine", &machine);
+        if let Some(events) = &report.run.sampled {
+            self.sampled(events);
+            return;
+        }
         let how = format!(
             "threads placed {}, window {} cycles, seed {}",
             run("placement"),
@@ -168,12 +188,33 @@ impl Writer {
         }
     }
 
+    fn sampled(&mut self, events: &[SampledEvent]) {
+        for event in events {
+            let text = format!(
+                "{} samples, for {} events of {}",
+                grouped(event.sample_count),
+                grouped(event.event_count),
+                event.name
+            );
+            self.paragraph(Style::Plain, "sampled", &text);
+        }
+        let text = "counts below are samples, shares and means are of samples; what lies between \
+                    the samples is not known";
+        self.paragraph(Style::Plain, "read as", text);
+    }
+
     fn totals(&mut self, report: &Report) {
         self.title("Event totals");
         let totals = &report.totals;
         let counts = &totals.counts;
         let mut table = Table::new(vec![
-            Column::new("accesses to shared lines", Align::Left),
+            Column::new(
+                match report.run.sampled {
+                    Some(_) => "samples",
+                    None => "accesses to shared lines",
+                },
+                Align::Left,
+            ),
             Column::new("loads", Align::Right),
             Column::new("stores", Align::Right),
             Column::new("locked", Align::Right),
@@ -192,6 +233,11 @@ impl Writer {
         table.push(cells);
         self.table(&table);
         let figure = |id| by_id(TOTALS_FIELDS, id).text(totals);
+        if report.run.sampled.is_some() {
+            let text = format!("  sampled lines: {}", figure("line_count"));
+            self.push(Style::Plain, &text);
+            return;
+        }
         let private = by_id(RUN_FIELDS, "private_access_count").text(&report.run);
         self.push(
             Style::Plain,
@@ -212,11 +258,21 @@ impl Writer {
     }
 
     fn line_table(&mut self, report: &Report) {
-        self.title("Shared cache lines, by cycles lost to contention");
+        let (title, columns) = match report.run.sampled {
+            Some(_) => (
+                "Shared cache lines, by sampled latency of contended loads",
+                SAMPLED_LINE_COLUMNS,
+            ),
+            None => (
+                "Shared cache lines, by cycles lost to contention",
+                LINE_COLUMNS,
+            ),
+        };
+        self.title(title);
         if report.lines.is_empty() {
             self.push(Style::Plain, "  No line is contended.");
         } else {
-            let mut table = FieldTable::new(LINE_FIELDS, LINE_COLUMNS);
+            let mut table = FieldTable::new(LINE_FIELDS, columns);
             for line in &report.lines {
                 table.push(line);
             }
@@ -225,24 +281,38 @@ impl Writer {
         let quiet = &report.quiet;
         let figure = |id| by_id(QUIET_FIELDS, id).text(quiet);
         if quiet.left_out_line_count > 0 {
-            let text = format!(
-                "  {} more contended lines lost {} cycles; --top shows more.",
-                figure("left_out_line_count"),
-                figure("left_out_lost_cycles")
-            );
+            let text = if report.run.sampled.is_some() {
+                format!(
+                    "  {} more contended lines; --top shows more.",
+                    figure("left_out_line_count")
+                )
+            } else {
+                format!(
+                    "  {} more contended lines lost {} cycles; --top shows more.",
+                    figure("left_out_line_count"),
+                    figure("left_out_lost_cycles")
+                )
+            };
             self.push(Style::Plain, &text);
         }
         if quiet.line_count > 0 {
-            let text = format!(
-                "  {} lines changed hands too rarely to matter and lost {} cycles.",
-                figure("line_count"),
-                figure("lost_cycles")
-            );
+            let text = if report.run.sampled.is_some() {
+                format!(
+                    "  {} lines have too few contended samples for a verdict.",
+                    figure("line_count")
+                )
+            } else {
+                format!(
+                    "  {} lines changed hands too rarely to matter and lost {} cycles.",
+                    figure("line_count"),
+                    figure("lost_cycles")
+                )
+            };
             self.push(Style::Plain, &text);
         }
     }
 
-    fn line(&mut self, line: &LineReport) {
+    fn line(&mut self, line: &LineReport, is_sampled: bool) {
         let figure = |id| by_id(LINE_FIELDS, id).text(line);
         let name = shorten(&line.name(), NAME_WIDTH_MAX);
         self.title(&format!(
@@ -268,7 +338,10 @@ impl Writer {
                 .collect();
             texts.join(", ")
         };
-        let cost = pairs(&["lost_cycles", "stall_cycles", "lost_share", "run_share"]);
+        let cost = match is_sampled {
+            true => pairs(&["lost_share"]),
+            false => pairs(&["lost_cycles", "stall_cycles", "lost_share", "run_share"]),
+        };
         self.paragraph(Style::Plain, "cost", &cost);
         let accesses = pairs(&["load_count", "store_count", "locked_count"]);
         let stores = pairs(&["store_hit_count", "store_miss_count"]);
@@ -282,7 +355,7 @@ impl Writer {
         self.paragraph(Style::Plain, "latency", &latency);
         let who = pairs(&["thread_count", "cpu_count", "nodes", "disjoint_share"]);
         self.paragraph(Style::Plain, "shared by", &who);
-        self.rows(line);
+        self.rows(line, is_sampled);
     }
 
     fn objects(&mut self, line: &LineReport) {
@@ -306,7 +379,7 @@ impl Writer {
         }
     }
 
-    fn rows(&mut self, line: &LineReport) {
+    fn rows(&mut self, line: &LineReport, is_sampled: bool) {
         let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
         for row in &line.rows {
             let cells = blank_what_cannot_be(row, table.cells(row));
@@ -315,11 +388,14 @@ impl Writer {
         self.table(&table.table);
         if line.rows_left_out > 0 {
             let figure = |id| by_id(LINE_FIELDS, id).text(line);
-            let text = format!(
-                "  {} more rows lost {} cycles.",
-                figure("rows_left_out_count"),
-                figure("rows_left_out_lost_cycles")
-            );
+            let text = match is_sampled {
+                true => format!("  {} more rows.", figure("rows_left_out_count")),
+                false => format!(
+                    "  {} more rows lost {} cycles.",
+                    figure("rows_left_out_count"),
+                    figure("rows_left_out_lost_cycles")
+                ),
+            };
             self.push(Style::Plain, &text);
         }
     }

@@ -122,6 +122,7 @@ fn header() -> Header {
         qemu_version: "7.2.0".to_owned(),
         clock: Clock::from_khz(2_000_000),
         page_size_bytes: 4096,
+        sampled: None,
     }
 }
 

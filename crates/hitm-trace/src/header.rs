@@ -66,6 +66,40 @@ pub struct Header {
     pub clock: Clock,
     /// Bytes in a page of the recorded program.
     pub page_size_bytes: u32,
+    /// When the accesses are samples of another tool: what they are samples of. `None` when every
+    /// access to a shared line is there.
+    pub sampled: Option<Sampled>,
+}
+
+/// What sampled accesses are samples of.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sampled {
+    /// The sampled events.
+    pub events: Vec<SampledEvent>,
+    /// The processes; the place of one in this list is in bits 48 to 62 of its addresses.
+    pub processes: Vec<SampledProcess>,
+    /// What was left out or must be known, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// An event that was sampled.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SampledEvent {
+    /// Its name.
+    pub name: String,
+    /// Samples that were read, used or not.
+    pub sample_count: u64,
+    /// Events that these samples stand for.
+    pub period_sum: u64,
+}
+
+/// A process of which there are samples.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SampledProcess {
+    /// Its id.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
 }
 
 /// Why the head of a file cannot be read.
@@ -140,6 +174,8 @@ struct HeaderJson {
     clock_khz: u64,
     page_size_bytes: u32,
     machine_toml: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sampled: Option<Sampled>,
 }
 
 impl Header {
@@ -157,6 +193,7 @@ impl Header {
             clock_khz: self.clock.khz(),
             page_size_bytes: self.page_size_bytes,
             machine_toml: self.machine_toml.clone(),
+            sampled: self.sampled.clone(),
         };
         let json = serde_json::to_vec_pretty(&json).map_err(|error| content(&error.to_string()))?;
         if json.len() > JSON_LEN_MAX {
@@ -252,6 +289,7 @@ fn parse(json: &[u8]) -> Result<Header, HeaderError> {
         qemu_version: json.qemu_version,
         clock: Clock::from_khz(json.clock_khz),
         page_size_bytes: json.page_size_bytes,
+        sampled: json.sampled,
     })
 }
 

@@ -33,7 +33,9 @@ pub use block::{
     EncodeError, Visitor, decode_block,
 };
 pub use chunk::{CHUNK_HEADER_LEN, ChunkDecoder, DecodedBlock, RawChunk, decode_chunk};
-pub use header::{Header, HeaderError, MAGIC, VERSION, Version};
+pub use header::{
+    Header, HeaderError, MAGIC, Sampled, SampledEvent, SampledProcess, VERSION, Version,
+};
 pub use index::{Index, IndexEntry, read_index};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};

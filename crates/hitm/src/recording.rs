@@ -16,6 +16,7 @@ use hitm_trace::{
 };
 use thiserror::Error;
 
+use crate::perf_data::ExtraNames;
 pub(crate) use names::symbolizer;
 pub use names::{AddressNames, CodeLabel, DataLabel};
 
@@ -78,6 +79,7 @@ pub struct Recording {
     /// Whether it says what threads did between their accesses.
     pub(crate) has_work: bool,
     objects: names::Objects,
+    pub(crate) extra_names: ExtraNames,
 }
 
 impl Recording {
@@ -108,25 +110,33 @@ impl Recording {
             })?;
         let collected = statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
             .map_err(read_failed)?;
-        let mut recording = Recording {
-            header,
-            machine,
-            statistics: collected.statistics,
-            has_work: collected.has_work,
-            threads: Vec::new(),
-            counters: Vec::new(),
-            end: None,
-            recovery: reader.recovery(),
-            objects: names::Objects::default(),
-        };
+        let mut recording = Recording::of_parts(header, machine, collected.statistics);
+        recording.has_work = collected.has_work;
+        recording.recovery = reader.recovery();
         let others = collected.others.into_iter();
         others.for_each(|record| recording.take(record));
         Ok(recording)
     }
 
+    /// A recording of which nothing else is known yet.
+    pub(crate) fn of_parts(header: Header, machine: Machine, statistics: Statistics) -> Recording {
+        Recording {
+            header,
+            machine,
+            statistics,
+            has_work: false,
+            threads: Vec::new(),
+            counters: Vec::new(),
+            end: None,
+            recovery: Recovery::default(),
+            objects: names::Objects::default(),
+            extra_names: ExtraNames::default(),
+        }
+    }
+
     /// Names for the recording's addresses, from the files that were mapped.
     pub fn names(&self) -> AddressNames<'_> {
-        AddressNames::new(&self.objects, &self.threads, &self.statistics)
+        AddressNames::new(self)
     }
 
     /// The files that were mapped, in order.
@@ -161,6 +171,9 @@ impl Recording {
     /// What a reader of the report must know about how the recording went.
     pub fn diagnostics(&self) -> Vec<String> {
         let mut found = Vec::new();
+        if let Some(sampled) = &self.header.sampled {
+            found.extend(sampled.notes.iter().cloned());
+        }
         if let Some(damage) = &self.recovery.reason {
             found.push(format!(
                 "the file is damaged ({damage}): {} bytes are missing",
@@ -190,7 +203,7 @@ impl Recording {
         found
     }
 
-    fn take(&mut self, record: Record) {
+    pub(crate) fn take(&mut self, record: Record) {
         match record {
             Record::ThreadStart(start) => match self.thread_mut(start.thread) {
                 Some(thread) => thread.start.name = start.name, // It was renamed.

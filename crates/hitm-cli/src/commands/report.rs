@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hitm::perf_data;
 use hitm::recording::Recording;
@@ -18,7 +18,7 @@ use crate::{Exit, Terminal};
 /// Options of `hitm report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The recording to read
+    /// The recording to read; perf.data and the text of perf script are read as well
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     input: PathBuf,
     /// What to write; docs/formats/report.md has the JSON
@@ -37,6 +37,9 @@ pub(crate) struct ReportArgs {
     /// What --perf-c2c sorts lines by; as in perf, peer on Arm and tot elsewhere
     #[arg(long, value_enum, requires = "perf_c2c")]
     display: Option<DisplayArg>,
+    /// Names of the kernel, for perf.data: a copy of /proc/kallsyms of the machine that was sampled
+    #[arg(long, value_name = "FILE")]
+    kallsyms: Option<PathBuf>,
 }
 
 /// perf's words for what lines are sorted by.
@@ -66,9 +69,14 @@ impl From<DisplayArg> for Display {
 fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     let bar = Bar::start("reading");
     let display = args.display.map(Display::from);
-    let report = perf_data::tables_of_recording(&args.input, display, &mut |read, all| {
-        bar.set(read, all);
-    })?;
+    let mut progress = |read, all| bar.set(read, all);
+    let report = match perf_data::sample_format(&args.input) {
+        Some(_) => {
+            let kernel = args.kallsyms.as_deref();
+            perf_data::tables_of_samples(&args.input, kernel, display, &mut progress)?
+        }
+        None => perf_data::tables_of_recording(&args.input, display, &mut progress)?,
+    };
     bar.finish();
     terminal.out(&match args.format {
         Format::Text => perf_c2c::text(&report),
@@ -82,8 +90,22 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         return run_perf_c2c(&args, terminal);
     }
     let bar = Bar::start("reading");
-    let recording = Recording::load(&args.input, &mut |read, all| bar.set(read, all))?;
+    let mut progress = |read, all| bar.set(read, all);
+    let recording = match perf_data::sample_format(&args.input) {
+        Some(_) => perf_data::load(&args.input, args.kallsyms.as_deref(), &mut progress)?,
+        None => Recording::load(&args.input, &mut progress)?,
+    };
     bar.finish();
+    let needs_sums = args
+        .fail_on
+        .iter()
+        .any(|gate| matches!(gate, Gate::Cycles(_)));
+    if needs_sums && recording.header.sampled.is_some() {
+        bail!(
+            "--fail-on cycles=N needs a recording of every access, and {} has samples",
+            args.input.display()
+        );
+    }
     let options = ReportOptions {
         lines_max: args.top,
         rows_max: ReportOptions::ROWS_MAX_DEFAULT,

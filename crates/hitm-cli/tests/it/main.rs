@@ -1,10 +1,14 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
 mod examples;
+#[path = "../../../hitm-perf/tests/it/generator.rs"]
+mod generator;
 mod layout;
 mod perf_data;
 mod programs;
 mod recording;
+#[path = "../../../hitm-perf/tests/it/vendors.rs"]
+mod vendors;
 mod whatif;
 
 use std::process::{Command, Stdio};
@@ -45,6 +49,7 @@ fn help_is_a_result() {
               record   Run a program and record what its threads do to shared cache lines
               report   Show which lines the threads of a recording fight over, and what to do about it
               whatif   Run a recording again with members moved or on another machine, and compare
+              import   Make a recording of another tool's samples
               export   Write a recording in another tool's format
               vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models
@@ -105,6 +110,7 @@ fn no_command_is_wrong_usage() {
               record   Run a program and record what its threads do to shared cache lines
               report   Show which lines the threads of a recording fight over, and what to do about it
               whatif   Run a recording again with members moved or on another machine, and compare
+              import   Make a recording of another tool's samples
               export   Write a recording in another tool's format
               vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models

@@ -1,9 +1,13 @@
-//! perf.data out: stock perf opens what hitm exports and counts it as hitm does.
+//! perf.data out and in: stock perf opens what hitm exports, hitm opens what perf writes, and both
+//! count alike.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::programs;
+use serde_json::Value;
+
+use crate::generator::{self, Layout};
+use crate::{programs, vendors};
 
 /// Runs the perf that is installed; the test fails when there is none.
 fn perf(directory: &Path, args: &[&str]) -> Output {
@@ -113,4 +117,266 @@ fn other_verbs_of_perf_open_an_export() {
     assert!(String::from_utf8_lossy(&by_memory.stdout).contains("touch_own_member"));
     let by_function = perf(directory, &["report", "-i", "p.data", "--stdio"]);
     assert!(String::from_utf8_lossy(&by_function.stdout).contains("touch_own_member"));
+}
+
+/// Files of three vendors' samples, as their machines would write them.
+fn vendor_files() -> [(&'static str, generator::Content); 3] {
+    let weight = generator::bits::WEIGHT;
+    let content = vendors::content;
+    [
+        (
+            "intel.data",
+            content("x86_64", "GenuineIntel,6,85,7", &vendors::intel(), weight),
+        ),
+        (
+            "amd.data",
+            content("x86_64", "AuthenticAMD,25,1,1", &vendors::amd(), weight),
+        ),
+        (
+            "arm.data",
+            content("aarch64", "0x00000000410fd0c0", &vendors::arm(), weight),
+        ),
+    ]
+}
+
+fn write(directory: &Path, name: &str, content: &generator::Content, layout: Layout) {
+    let file = generator::generate(content, layout);
+    std::fs::write(directory.join(name), file).expect("a temporary file");
+}
+
+/// perf knows nothing of the memory of a generated machine, and says so; and it fails when it looks
+/// for source lines of a program that is not there.
+fn perf_c2c_of_generated(directory: &Path, file: &str) -> String {
+    let args = ["c2c", "report", "--stdio", "--no-source", "-i", file];
+    String::from_utf8(perf(directory, &args).stdout).expect("perf writes UTF-8")
+}
+
+/// The cells that are not names: nothing is installed that these samples could be named by.
+fn numbers(report: &str) -> Vec<Vec<String>> {
+    let lines = report.lines().filter(|line| !line.starts_with('#'));
+    let lines = lines.map(|line| {
+        let cells = line.split_whitespace();
+        let numbers = cells.take_while(|cell| *cell != "[.]");
+        // perf divides by zero where there are no misses.
+        numbers.map(|cell| cell.replace("-nan%", "n/a")).collect()
+    });
+    let lines = lines.filter(|cells: &Vec<String>| !cells.is_empty());
+    lines
+        .filter(|cells| !cells.contains(&".....".to_owned()))
+        .collect()
+}
+
+#[test]
+fn hitm_counts_other_machines_files_as_perf_does() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    for (name, content) in vendor_files() {
+        for layout in [
+            Layout::PLAIN,
+            Layout {
+                compressed_piece: 4000,
+                ..Layout::PLAIN
+            },
+        ] {
+            write(directory, name, &content, layout);
+            let theirs = numbers(&perf_c2c_of_generated(directory, name));
+            let ours = hitm(directory, &["report", "--perf-c2c", "-i", name]);
+            let ours = numbers(&ours);
+            for (theirs, ours) in theirs.iter().zip(&ours) {
+                assert_eq!(theirs, ours, "{name}: perf on the left, hitm on the right");
+            }
+            assert_eq!(theirs.len(), ours.len(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn samples_are_presented_as_samples() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let (name, content) = &vendor_files()[0];
+    write(
+        directory,
+        name,
+        content,
+        Layout {
+            is_pipe: true,
+            ..Layout::PLAIN
+        },
+    );
+    let report: Value = serde_json::from_str(&hitm(
+        directory,
+        &["report", "-i", name, "--format", "json"],
+    ))
+    .expect("the report is JSON");
+    assert_eq!(report["run"]["sampled"], true);
+    assert_eq!(
+        report["sampled_events"][0]["name"],
+        "cpu/mem-loads,ldlat=30/P"
+    );
+    for (table, id) in [
+        ("totals", "lost_cycles"),
+        ("totals", "thread_cycles"),
+        ("run", "seed"),
+    ] {
+        assert!(
+            report[table].get(id).is_none(),
+            "{id} is no business of samples"
+        );
+    }
+    let line = &report["lines"][0];
+    assert_eq!(line["address"], "0x7f0000001040");
+    assert!(line.get("lost_cycles").is_none() && line.get("stall_cycles").is_none());
+    assert_eq!(
+        (&line["local_hitm_count"], &line["remote_hitm_count"]),
+        (&Value::from(17), &Value::from(25))
+    );
+    let said = report["diagnostics"].to_string();
+    assert!(
+        said.contains("2 samples are neither loads nor stores"),
+        "{said}"
+    );
+    let text = hitm(directory, &["report", "-i", name]);
+    assert!(text.contains("counts below are samples"), "{text}");
+    assert!(
+        !text.contains("thread cycles") && !text.contains("cycles lost"),
+        "{text}"
+    );
+    let gate = ["report", "-i", name, "--fail-on", "cycles=1"];
+    assert_eq!(programs::run(directory, &gate).status.code(), Some(2));
+}
+
+/// What is counted by line, by offset and by instruction. Lines that count alike may change places.
+fn per_line_and_offset(directory: &Path, file: &str) -> (Value, Value) {
+    let args = ["report", "-i", file, "--perf-c2c", "--format", "json"];
+    let mut tables: Value =
+        serde_json::from_str(&hitm(directory, &args)).expect("the report is JSON");
+    let report = ["report", "-i", file, "--format", "json"];
+    let report: Value =
+        serde_json::from_str(&hitm(directory, &report)).expect("the report is JSON");
+    tables["notes"].take();
+    let lines = tables["lines"].as_array_mut().expect("lines are a list");
+    assert!(!lines.is_empty(), "{file} has no contended line");
+    lines.sort_by_key(|line| line["address"].to_string());
+    lines.iter_mut().for_each(|line| drop(line["index"].take()));
+    (tables, report["totals"]["counts"].clone())
+}
+
+#[test]
+fn an_export_that_is_imported_again_says_the_same() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    record_packed(directory);
+    hitm(
+        directory,
+        &["export", "packed.hitm", "--perf-data", "perf.data"],
+    );
+    hitm(directory, &["import", "perf.data", "-o", "again.hitm"]);
+    let before = per_line_and_offset(directory, "packed.hitm");
+    assert_eq!(
+        before,
+        per_line_and_offset(directory, "perf.data"),
+        "perf.data"
+    );
+    assert_eq!(
+        before,
+        per_line_and_offset(directory, "again.hitm"),
+        "again.hitm"
+    );
+    // And what was imported is exported as it came.
+    hitm(
+        directory,
+        &["export", "again.hitm", "--perf-data", "again.data"],
+    );
+    assert_eq!(
+        before,
+        per_line_and_offset(directory, "again.data"),
+        "again.data"
+    );
+    perf_c2c(directory, "again.data");
+}
+
+#[test]
+fn the_text_of_perf_script_is_read_as_well() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    record_packed(directory);
+    hitm(
+        directory,
+        &["export", "packed.hitm", "--perf-data", "perf.data"],
+    );
+    let fields = "pid,tid,cpu,time,event,addr,weight,data_src,ip,sym";
+    let text = perf(directory, &["script", "-i", "perf.data", "-F", fields]).stdout;
+    std::fs::write(directory.join("script.txt"), text).expect("a temporary file");
+    let (mut binary, binary_counts) = per_line_and_offset(directory, "perf.data");
+    let (mut text, text_counts) = per_line_and_offset(directory, "script.txt");
+    assert_eq!(binary_counts, text_counts);
+    // The text has neither mappings nor nodes, and names of perf's choice.
+    for tables in [&mut binary, &mut text] {
+        tables["totals"]["no_mapping_count"].take();
+        for line in tables["lines"].as_array_mut().expect("lines are a list") {
+            for row in line["rows"].as_array_mut().expect("rows are a list") {
+                for name in ["symbol", "object", "source", "nodes"] {
+                    row[name].take();
+                }
+            }
+        }
+    }
+    assert_eq!(binary, text);
+    let report = hitm(directory, &["report", "-i", "script.txt"]);
+    assert!(report.contains("touch_own_member"), "{report}");
+}
+
+#[test]
+fn kernel_addresses_are_named_by_a_list_of_symbols() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let (name, mut content) = vendor_files()[0].clone();
+    for (_, sample) in &mut content.samples {
+        sample.mode = hitm_perf::CpuMode::Kernel;
+        sample.ip += 0xffff_ffff_8100_0000;
+        sample.addr += 0xffff_8000_0000_0000;
+    }
+    write(directory, name, &content, Layout::PLAIN);
+    let line = vendors::LINE + 0xffff_8000_0000_0000;
+    let symbols = format!(
+        "{line:016x} D hot_line\nffffffff81000000 T _text\nffffffff81401000 T first_function\n"
+    );
+    std::fs::write(directory.join("kallsyms"), symbols).expect("a temporary file");
+    let args = ["report", "-i", name, "--kallsyms", "kallsyms"];
+    let report = hitm(directory, &args);
+    assert!(
+        report.contains("hot_line") && report.contains("first_function"),
+        "{report}"
+    );
+    let tables = hitm(directory, &[&args[..], &["--perf-c2c"]].concat());
+    assert!(tables.contains("[k] first_function"), "{tables}");
+    std::fs::write(directory.join("kallsyms"), "0000000000000000 T _text\n").expect("a file");
+    let output = programs::run(directory, &args);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("every address is 0"), "{error}");
+}
+
+#[test]
+fn files_that_lie_end_with_code_2_and_the_place() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let (name, content) = &vendor_files()[0];
+    let mut file = generator::generate(content, Layout::PLAIN);
+    file.truncate(file.len() / 2);
+    std::fs::write(directory.join(name), &file).expect("a temporary file");
+    for args in [
+        &["report", "-i", name][..],
+        &["import", name],
+        &["report", "--perf-c2c", "-i", name],
+    ] {
+        let output = programs::run(directory, args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains(name) && error.contains("the file ends at byte"),
+            "{error}"
+        );
+    }
 }

@@ -85,6 +85,7 @@ impl LineBuilder<'_> {
         LineReport {
             rank,
             line,
+            address: self.names.shown(line.first_byte()),
             verdict: sharing.verdict,
             verdict_text: verdict_text(sharing).to_owned(),
             advice: advise(sharing, &names),
@@ -177,7 +178,7 @@ impl LineBuilder<'_> {
             op: place.op,
             threads: named.map(|thread| self.names.thread(*thread)).collect(),
             thread_count: row.threads.len() as u64,
-            code: place.code,
+            code: CodeAddr(self.names.shown(place.code.0)),
             source: code.source(),
             source_short: code.source_short(),
             function: code.function,

@@ -92,6 +92,13 @@ pub const RUN_FIELDS: &[Field<RunHeader>] = &[
         description: "Whether the recording was closed properly",
         value: |run| Value::Flag(run.complete),
     },
+    Field {
+        id: "sampled",
+        title: "sampled",
+        unit: Unit::None,
+        description: "Whether the accesses are samples, taken by perf; then exact sums are left out",
+        value: |run| Value::Flag(run.sampled.is_some()),
+    },
 ];
 
 /// Sums over all lines. JSON adds the counts by source.
@@ -337,7 +344,7 @@ pub const LINE_FIELDS: &[Field<LineReport>] = &[
         title: "line",
         unit: Unit::Address,
         description: "Address of the line's first byte",
-        value: |line| Value::Whole(line.line.first_byte()),
+        value: |line| Value::Whole(line.address),
     },
     Field {
         id: "name",

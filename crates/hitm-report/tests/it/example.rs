@@ -250,6 +250,7 @@ pub(crate) fn report(statistics: &Statistics, threads: u32, options: ReportOptio
         cycles: Cycles(1_000_000),
     });
     let facts = RunFacts {
+        sampled: None,
         command: vec!["./packed".to_owned(), "100000".to_owned()],
         machine: &machine,
         window: Cycles(10_000),

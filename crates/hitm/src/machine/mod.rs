@@ -6,6 +6,7 @@
 mod facts;
 mod host;
 mod hwloc;
+mod perf_data;
 mod probe;
 mod show;
 
@@ -20,6 +21,7 @@ use thiserror::Error;
 
 pub use host::{host, read_host};
 pub use hwloc::import_hwloc;
+pub(crate) use perf_data::of_perf_data;
 pub use probe::{ProbeError, ProbeOptions, ProbeProgress, probe};
 pub use show::{Summary, list, show_json, show_text};
 

@@ -3,18 +3,19 @@
 //! The recording is read twice: mappings come first in the file that is written, because perf names
 //! an address by what was mapped before its time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
 
 use hitm_base::{Access, AccessOp, Machine, Outcome, ThreadId};
-use hitm_perf::export::{Sampler, TIME_ORIGIN_NS};
-use hitm_perf::write::{CpuInfo, FileInfo, MmapInfo, Moment, PerfDataWriter};
-use hitm_perf::{EventKind, Sample};
-use hitm_trace::{
-    Header, Mapping, Record, Region, RegionKind, ThreadExit, ThreadStart, TraceReader, Visitor,
+use hitm_perf::export::{Origin, Sampler, TIME_ORIGIN_NS};
+use hitm_perf::maps::KERNEL_PID;
+use hitm_perf::write::{
+    CpuInfo, FileInfo, LOADS_NAME, MmapInfo, Moment, PerfDataWriter, STORES_NAME,
 };
+use hitm_perf::{EventKind, Sample, Spaces};
+use hitm_trace::{Header, Mapping, Record, Region, RegionKind, ThreadExit, TraceReader, Visitor};
 
 use super::PerfDataError;
 use crate::recording::RecordingError;
@@ -64,8 +65,12 @@ pub(super) struct Scene {
     regions: Vec<Region>,
     /// What each thread did, as far as it was told; the last of each.
     exits: BTreeMap<ThreadId, ThreadExit>,
-    /// The tid of the first thread, which is the process's id.
-    pub(super) pid: u32,
+    /// Whose accesses they are.
+    pub(super) origin: Origin,
+    /// Tids by the recording's thread number.
+    pub(super) tids: Vec<u32>,
+    /// The last name of each thread.
+    names: BTreeMap<ThreadId, String>,
     missing_bytes: u64,
 }
 
@@ -75,6 +80,8 @@ struct SceneVisitor {
     regions: Vec<Region>,
     exits: BTreeMap<ThreadId, ThreadExit>,
     pid: Option<u32>,
+    tids: Vec<u32>,
+    names: BTreeMap<ThreadId, String>,
 }
 
 impl Visitor for SceneVisitor {
@@ -89,6 +96,8 @@ impl Visitor for SceneVisitor {
             }
             Record::ThreadStart(start) => {
                 self.pid.get_or_insert(start.tid);
+                note_tid(&mut self.tids, start.thread, start.tid);
+                self.names.insert(start.thread, start.name);
             }
             _ => {}
         }
@@ -109,42 +118,86 @@ impl Scene {
                     source: source.into(),
                 }
             })?;
+        // perf takes process 0 for the idle task.
+        let pid = visitor.pid.filter(|pid| *pid > 0).unwrap_or(1);
+        let origin = match &header.sampled {
+            Some(sampled) => {
+                let pids = sampled.processes.iter().map(|process| process.pid);
+                Origin::Samples(Spaces::of(pids))
+            }
+            None => Origin::Process(pid),
+        };
         Ok(Scene {
             header,
             machine,
             mappings: visitor.mappings,
             regions: visitor.regions,
             exits: visitor.exits,
-            // perf takes process 0 for the idle task.
-            pid: visitor.pid.filter(|pid| *pid > 0).unwrap_or(1),
+            origin,
+            tids: visitor.tids,
+            names: visitor.names,
             missing_bytes,
         })
     }
 
+    /// The spaces of the sampled processes, none for a recorded one.
+    pub(super) fn spaces(&self) -> Spaces {
+        match &self.origin {
+            Origin::Process(_) => Spaces::default(),
+            Origin::Samples(spaces) => spaces.clone(),
+        }
+    }
+
+    /// The events by which perf knows a c2c recording, or those that were sampled.
+    pub(super) fn event_names(&self) -> Vec<String> {
+        match &self.header.sampled {
+            Some(sampled) => sampled
+                .events
+                .iter()
+                .map(|event| event.name.clone())
+                .collect(),
+            None => vec![LOADS_NAME.to_owned(), STORES_NAME.to_owned()],
+        }
+    }
+
     /// Everything that is mapped, as perf is told of it: what comes later hides what came before.
     pub(super) fn mmaps(&self) -> Vec<MmapInfo> {
-        let files = self.mappings.iter().map(|mapping| MmapInfo {
-            pid: self.pid,
-            start: mapping.start,
-            end: mapping.end,
-            file_offset: mapping.file_offset,
-            executable: mapping.executable,
-            path: mapping.path.clone(),
-            build_id: mapping.build_id.clone(),
+        let place = |start: u64, end: u64| {
+            let (pid, shown) = self.origin.place(start);
+            (
+                pid.unwrap_or(KERNEL_PID),
+                shown,
+                shown.saturating_add(end - start),
+            )
+        };
+        let files = self.mappings.iter().map(|mapping| {
+            let (pid, start, end) = place(mapping.start, mapping.end.max(mapping.start));
+            MmapInfo {
+                pid,
+                start,
+                end,
+                file_offset: mapping.file_offset,
+                executable: mapping.executable,
+                path: mapping.path.clone(),
+                build_id: mapping.build_id.clone(),
+            }
         });
-        let regions = self.regions.iter().map(|region| MmapInfo {
-            pid: self.pid,
-            start: region.start,
-            end: region.end,
-            file_offset: 0,
-            executable: false,
-            path: match region.kind {
+        let regions = self.regions.iter().map(|region| {
+            let (pid, start, end) = place(region.start, region.end.max(region.start));
+            let path = match region.kind {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
                 RegionKind::Brk => "[heap]",
+            };
+            MmapInfo {
+                pid,
+                start,
+                end,
+                file_offset: 0,
+                executable: false,
+                path: path.to_owned(),
+                build_id: Vec::new(),
             }
-            .to_owned(),
-            build_id: Vec::new(),
         });
         files.chain(regions).collect()
     }
@@ -206,6 +259,10 @@ struct Exporter {
     pid: u32,
     /// Tids by the recording's thread number.
     tids: Vec<u32>,
+    /// Names by thread.
+    names: BTreeMap<ThreadId, String>,
+    /// Threads whose start was written.
+    started: BTreeSet<ThreadId>,
     summary: ExportSummary,
     failure: Option<io::Error>,
 }
@@ -213,9 +270,10 @@ struct Exporter {
 impl Exporter {
     fn new(scene: &Scene, file: BufWriter<File>, period: u64) -> io::Result<Exporter> {
         let mut writer = PerfDataWriter::new(file, period)?;
+        let pid = scene.origin.pid();
         let at = Moment {
-            pid: scene.pid,
-            tid: scene.pid,
+            pid,
+            tid: pid,
             cpu: 0,
             time_ns: TIME_ORIGIN_NS,
         };
@@ -224,15 +282,19 @@ impl Exporter {
             .args
             .first()
             .map_or("hitm", |arg| arg.rsplit('/').next().unwrap_or(arg));
-        writer.comm(at, program, true)?;
+        if let Origin::Process(_) = scene.origin {
+            writer.comm(at, program, true)?;
+        }
         for mmap in scene.mmaps() {
             writer.mmap(at, &mmap)?;
         }
         Ok(Exporter {
             writer,
-            sampler: Sampler::new(period, scene.header.clock, scene.pid),
-            pid: scene.pid,
-            tids: Vec::new(),
+            sampler: Sampler::new(period, scene.header.clock, scene.origin.clone()),
+            pid,
+            tids: scene.tids.clone(),
+            names: scene.names.clone(),
+            started: BTreeSet::new(),
             summary: ExportSummary {
                 missing_bytes: scene.missing_bytes,
                 ..ExportSummary::default()
@@ -264,20 +326,21 @@ impl Exporter {
         }
     }
 
-    fn start(&mut self, start: &ThreadStart) -> io::Result<()> {
-        let index = start.thread.index();
-        let is_new = self.tids.get(index).is_none_or(|tid| *tid == 0);
-        note_tid(&mut self.tids, start.thread, start.tid);
+    /// A thread's start and name, told before its first sample.
+    fn start(&mut self, thread: ThreadId, sample: &Sample) -> io::Result<()> {
         let at = Moment {
-            pid: self.pid,
-            tid: start.tid,
-            cpu: start.cpu.0.into(),
-            time_ns: self.sampler.time_ns(start.time),
+            pid: sample.pid,
+            tid: sample.tid,
+            cpu: sample.cpu,
+            time_ns: sample.time_ns,
         };
-        if is_new && start.tid != self.pid {
-            self.writer.fork(at, self.pid)?;
+        if sample.tid != sample.pid {
+            self.writer.fork(at, sample.pid)?;
         }
-        self.writer.comm(at, &start.name, false)
+        match self.names.get(&thread) {
+            Some(name) => self.writer.comm(at, name, false),
+            None => Ok(()),
+        }
     }
 }
 
@@ -290,18 +353,15 @@ impl Visitor for Exporter {
         self.summary.fences += u64::from(access.op == AccessOp::Fence);
         let tid = tid_of(&self.tids, access.thread);
         if let Some((kind, sample)) = self.sampler.sample(tid, access, outcome) {
+            if self.started.insert(access.thread) {
+                let result = self.start(access.thread, &sample);
+                self.keep(result);
+            }
             self.write(kind, &sample);
         }
     }
 
-    fn record(&mut self, record: Record) {
-        if let Record::ThreadStart(start) = record
-            && self.failure.is_none()
-        {
-            let result = self.start(&start);
-            self.keep(result);
-        }
-    }
+    fn record(&mut self, _: Record) {}
 }
 
 impl Exporter {
@@ -316,7 +376,7 @@ impl Exporter {
 }
 
 /// Remembers the tid of a thread.
-pub(super) fn note_tid(tids: &mut Vec<u32>, thread: ThreadId, tid: u32) {
+fn note_tid(tids: &mut Vec<u32>, thread: ThreadId, tid: u32) {
     /// Threads that a recording can have and a table of tids can hold.
     const THREADS_MAX: usize = 1 << 22;
     let index = thread.index();

@@ -4,6 +4,8 @@
 //! samples.
 
 mod export;
+mod import;
+mod kernel;
 mod tables;
 
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use thiserror::Error;
 
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
+pub use import::{ImportSummary, SampleFormat, import, load, sample_format, tables_of_samples};
+pub(crate) use kernel::ExtraNames;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
 
 /// Why a perf.data file cannot be made or read.
@@ -21,6 +25,33 @@ pub enum PerfDataError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// The samples cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<hitm_perf::read::ReadError>,
+    },
+    /// The list of the kernel's symbols cannot be read.
+    #[error("cannot read the kernel's symbols in {}", path.display())]
+    Symbols {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: std::io::Error,
+    },
+    /// The sampled machine cannot be modelled.
+    #[error("the sampled machine cannot be modelled")]
+    Machine(#[from] hitm_base::machine::MachineError),
+    /// The recording cannot be written.
+    #[error("cannot write {}", path.display())]
+    WriteTrace {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<hitm_trace::WriteError>,
+    },
     /// The file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {

@@ -9,11 +9,13 @@ use hitm_layout::Symbolizer;
 use hitm_perf::c2c::{C2c, Display, Row, Tables};
 use hitm_perf::export::Sampler;
 use hitm_perf::maps::{AddressMaps, Map, is_anonymous_name};
-use hitm_perf::write::{LOADS_NAME, MmapInfo, STORES_NAME};
-use hitm_trace::{Record, Visitor};
+use hitm_perf::write::MmapInfo;
+use hitm_perf::{CpuMode, Spaces};
+use hitm_trace::{Mapping, Record, Visitor};
 
 use super::PerfDataError;
-use super::export::{Scene, note_tid, tid_of, visit};
+use super::export::{Scene, tid_of, visit};
+use super::kernel::ExtraNames;
 use crate::recording::symbolizer;
 
 /// perf's tables, and what is needed to show them.
@@ -26,7 +28,25 @@ pub struct C2cReport {
     pub nodes: Vec<Option<u32>>,
     /// What the reader of the tables must know, one sentence each.
     pub notes: Vec<String>,
+    pub(super) naming: Naming,
+}
+
+/// Names for the instructions of all processes.
+pub(super) struct Naming {
     symbolizer: RefCell<Symbolizer<'static>>,
+    extra: ExtraNames,
+    spaces: Spaces,
+}
+
+impl Naming {
+    /// `mappings` are in the common space of the processes.
+    pub(super) fn new(mappings: &[Mapping], extra: ExtraNames, spaces: Spaces) -> Naming {
+        Naming {
+            symbolizer: RefCell::new(symbolizer(mappings)),
+            extra,
+            spaces,
+        }
+    }
 }
 
 impl fmt::Debug for C2cReport {
@@ -61,8 +81,8 @@ pub fn tables_of_recording(
     let scene = Scene::read(path, &mut |read, all| progress(read, 2 * all))?;
     let mut counter = Counter {
         c2c: C2c::default(),
-        sampler: Sampler::new(1, scene.header.clock, scene.pid),
-        tids: Vec::new(),
+        sampler: Sampler::new(1, scene.header.clock, scene.origin.clone()),
+        tids: scene.tids.clone(),
     };
     visit(path, &mut counter, &mut |read, all| {
         progress(all + read, 2 * all)
@@ -76,29 +96,41 @@ pub fn tables_of_recording(
         .map(|cpu| Some(topology.node_of(cpu).into()));
     Ok(C2cReport {
         tables: counter.c2c.finish(&maps, display),
-        events: vec![LOADS_NAME.to_owned(), STORES_NAME.to_owned()],
+        events: scene.event_names(),
         nodes: nodes.collect(),
         notes: Vec::new(),
-        symbolizer: RefCell::new(symbolizer(scene.mappings())),
+        naming: Naming::new(scene.mappings(), ExtraNames::default(), scene.spaces()),
     })
 }
 
 impl C2cReport {
     /// Names for a row's instruction.
     pub fn place(&self, row: &Row) -> RowPlace {
-        let name = self.symbolizer.borrow_mut().code(row.ip);
+        let naming = &self.naming;
+        let code = naming.spaces.pack_known(row.pid, row.ip).unwrap_or(row.ip);
+        let is_kernel = CpuMode::of_code(row.ip) == CpuMode::Kernel;
+        if is_kernel || naming.extra.code(code).is_some() {
+            return RowPlace {
+                function: naming.extra.code(code).unwrap_or_default(),
+                object: if is_kernel {
+                    "[kernel]".to_owned()
+                } else {
+                    String::new()
+                },
+                is_kernel,
+                ..RowPlace::default()
+            };
+        }
+        let name = naming.symbolizer.borrow_mut().code(code);
         let location = name.location;
-        // perf names the function that was called, and the line of what was inlined into it.
-        let called = location
-            .inlined_from
-            .last()
-            .map(|frame| frame.function.clone());
+        // perf names the linker's symbol, and the line of what was inlined into it.
+        let symbol = location.symbol.map(|(name, _)| name);
         RowPlace {
-            function: called.unwrap_or(location.function).unwrap_or_default(),
+            function: symbol.or(location.function).unwrap_or_default(),
             file: location.file.unwrap_or_default(),
             line: location.line.unwrap_or(0),
             object: name.path.unwrap_or_default(),
-            is_kernel: false,
+            is_kernel,
         }
     }
 }
@@ -117,11 +149,7 @@ impl Visitor for Counter {
         }
     }
 
-    fn record(&mut self, record: Record) {
-        if let Record::ThreadStart(start) = record {
-            note_tid(&mut self.tids, start.thread, start.tid);
-        }
-    }
+    fn record(&mut self, _: Record) {}
 }
 
 /// The mappings as the reader of the exported file would see them.
@@ -135,10 +163,10 @@ fn address_maps(mmaps: &[MmapInfo]) -> AddressMaps {
             files.len() - 1
         });
         let is_anonymous = is_anonymous_name(&mmap.path);
-        let file = if is_anonymous {
-            [0; 4]
-        } else {
-            [1, 0, index as u64 + 1, 0]
+        // As in the file that is exported: what is no path has no inode.
+        let file = match mmap.path.starts_with('/') && !is_anonymous {
+            true => [1, 0, index as u64 + 1, 0],
+            false => [0; 4],
         };
         maps.insert(
             mmap.pid,

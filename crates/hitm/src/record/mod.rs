@@ -138,5 +138,6 @@ fn header(config: &RecordConfig, target: &Target, tools: &Tools) -> Header {
         qemu_version: tools.qemu.version.clone(),
         clock: machine.clock,
         page_size_bytes: 4096,
+        sampled: None,
     }
 }

@@ -9,8 +9,9 @@ use hitm_coherence::stats::Statistics;
 use hitm_layout::{Bytes, Symbolizer};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
-use super::RecordedThread;
 use super::elements::element_size;
+use super::{RecordedThread, Recording};
+use crate::perf_data::ExtraNames;
 
 /// What the recording says about memory.
 #[derive(Debug, Default)]
@@ -83,6 +84,8 @@ pub struct AddressNames<'a> {
     threads: &'a [RecordedThread],
     statistics: &'a Statistics,
     symbolizer: RefCell<Symbolizer<'static>>,
+    extra: &'a ExtraNames,
+    is_sampled: bool,
 }
 
 impl fmt::Debug for AddressNames<'_> {
@@ -94,22 +97,36 @@ impl fmt::Debug for AddressNames<'_> {
 }
 
 impl<'a> AddressNames<'a> {
-    pub(super) fn new(
-        objects: &'a Objects,
-        threads: &'a [RecordedThread],
-        statistics: &'a Statistics,
-    ) -> AddressNames<'a> {
+    pub(super) fn new(recording: &'a Recording) -> AddressNames<'a> {
+        let objects = &recording.objects;
         let symbolizer = RefCell::new(symbolizer(&objects.mappings));
         AddressNames {
             objects,
-            threads,
-            statistics,
+            threads: &recording.threads,
+            statistics: &recording.statistics,
             symbolizer,
+            extra: &recording.extra_names,
+            is_sampled: recording.header.sampled.is_some(),
+        }
+    }
+
+    /// The address as its process sees it: processes that were sampled together have numbers in
+    /// theirs.
+    pub fn shown(&self, addr: u64) -> u64 {
+        match self.is_sampled && addr >> 63 == 0 {
+            true => addr & ((1 << 48) - 1),
+            false => addr,
         }
     }
 
     /// Where the instruction at `code` is.
     pub fn code(&self, code: CodeAddr) -> CodeLabel {
+        if let Some(function) = self.extra.code(code.0) {
+            return CodeLabel {
+                function,
+                ..CodeLabel::default()
+            };
+        }
         let name = self.symbolizer.borrow_mut().code(code.0);
         let location = name.location;
         let innermost = CodeLabel {
@@ -132,6 +149,19 @@ impl<'a> AddressNames<'a> {
 
     /// What an access of `size` bytes at `addr` touches.
     pub fn data(&self, addr: u64, size: u8) -> Option<DataLabel> {
+        if let Some((name, offset)) = self.extra.data(addr) {
+            return Some(DataLabel {
+                object: name.to_owned(),
+                object_addr: addr - offset,
+                object_size: 0,
+                member: if offset == 0 {
+                    String::new()
+                } else {
+                    format!("+{offset:#x}")
+                },
+                element: None,
+            });
+        }
         if let Some(object) = self.objects.heap_at(addr) {
             return Some(self.heap_label(object, addr));
         }

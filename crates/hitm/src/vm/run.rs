@@ -138,6 +138,7 @@ fn header(emulator: &Emulator<'_>) -> Header {
         qemu_version: emulator::version(&emulator.qemu),
         clock: machine.clock,
         page_size_bytes: 4096,
+        sampled: None,
     }
 }
 

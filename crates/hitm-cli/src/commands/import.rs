@@ -1,0 +1,42 @@
+//! `hitm import`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use hitm::perf_data;
+
+use crate::progress::Bar;
+use crate::{Exit, Terminal};
+
+/// Options of `hitm import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// perf.data with samples of memory accesses, or what perf script -F
+    /// pid,tid,cpu,time,event,addr,weight,data_src,ip,sym printed
+    #[arg(value_name = "FILE", default_value = "perf.data")]
+    input: PathBuf,
+    /// The recording to write
+    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
+    output: PathBuf,
+}
+
+pub(super) fn run(args: ImportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let bar = Bar::start("importing");
+    let summary = perf_data::import(&args.input, &args.output, &mut |read, all| {
+        bar.set(read, all);
+    })?;
+    bar.finish();
+    for (name, samples) in &summary.events {
+        terminal.err(&format!("hitm: {samples} samples of {name}\n"));
+    }
+    for note in &summary.notes {
+        terminal.err(&format!("hitm: {note}\n"));
+    }
+    terminal.err(&format!(
+        "hitm: {} accesses are in {}\n",
+        summary.accesses,
+        args.output.display()
+    ));
+    Ok(Exit::Done)
+}

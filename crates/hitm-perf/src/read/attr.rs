@@ -1,0 +1,152 @@
+//! `struct perf_event_attr`: what an event counts and what its samples hold.
+
+use super::bytes::{ByteOrder, Bytes};
+use crate::format::sample;
+
+/// Length of the first version of the struct.
+pub(super) const ATTR_LEN_MIN: u64 = 64;
+/// More than any version will need.
+pub(super) const ATTR_LEN_MAX: u64 = 4096;
+
+/// `PERF_FORMAT_*` of `read_format`.
+mod read_format {
+    pub(super) const TOTAL_TIME_ENABLED: u64 = 1;
+    pub(super) const TOTAL_TIME_RUNNING: u64 = 2;
+    pub(super) const ID: u64 = 4;
+    pub(super) const GROUP: u64 = 8;
+    pub(super) const LOST: u64 = 16;
+}
+
+const BRANCH_HW_INDEX: u64 = 1 << 17;
+const BRANCH_COUNTERS: u64 = 1 << 19;
+
+/// What is needed to read an event's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attr {
+    /// `PERF_TYPE_*`, or the number of a PMU.
+    pub kind: u32,
+    /// The event's number within its kind.
+    pub config: u64,
+    /// Events between two samples, or samples a second.
+    pub period: u64,
+    /// Bits of [`sample`].
+    pub sample_type: u64,
+    read_format: u64,
+    /// Whether every record ends with the ids of its sample.
+    pub(super) has_sample_id_all: bool,
+    branch_sample_type: u64,
+    user_registers: u32,
+    interrupt_registers: u32,
+}
+
+impl Attr {
+    /// Reads the struct; `None` when it is cut off.
+    pub(super) fn read(bytes: &[u8], order: ByteOrder) -> Option<Attr> {
+        let mut fields = Bytes::new(bytes, order);
+        let kind = fields.u32()?;
+        let _size = fields.u32()?;
+        let config = fields.u64()?;
+        let period = fields.u64()?;
+        let sample_type = fields.u64()?;
+        let read_format = fields.u64()?;
+        // Bit fields begin at the other end of the word in the other byte order.
+        let flags = match (fields.u64()?, order) {
+            (flags, ByteOrder::Little) => flags,
+            (flags, ByteOrder::Big) => flags.reverse_bits(),
+        };
+        // wakeup_events, bp_type, config1; the struct ended here in its first version.
+        fields.skip(16)?;
+        let mut later = |len: u64| match fields.skip(len) {
+            Some(()) => fields.u64().unwrap_or(0),
+            None => 0,
+        };
+        let branch_sample_type = later(8); // behind config2
+        let user_registers = later(0).count_ones();
+        let interrupt_registers = later(8).count_ones(); // behind sample_stack_user and clockid
+        Some(Attr {
+            kind,
+            config,
+            period,
+            sample_type,
+            read_format,
+            has_sample_id_all: flags >> 18 & 1 == 1,
+            branch_sample_type,
+            user_registers,
+            interrupt_registers,
+        })
+    }
+
+    /// Whether records of both events are laid out alike.
+    pub(super) fn is_laid_out_as(&self, other: &Attr) -> bool {
+        let layout = |attr: &Attr| Attr {
+            kind: 0,
+            config: 0,
+            period: 0,
+            ..*attr
+        };
+        layout(self) == layout(other)
+    }
+
+    pub(super) fn has(&self, bits: u64) -> bool {
+        self.sample_type & bits != 0
+    }
+
+    /// Bytes of the `sample_id` that ends each record but samples.
+    pub(super) fn sample_id_len(&self) -> usize {
+        let words = sample::TID | sample::TIME | sample::ID | sample::STREAM_ID | sample::CPU;
+        let words = words | sample::IDENTIFIER;
+        if self.has_sample_id_all {
+            8 * (self.sample_type & words).count_ones() as usize
+        } else {
+            0
+        }
+    }
+
+    /// Passes over `PERF_SAMPLE_READ`.
+    pub(super) fn skip_read(&self, bytes: &mut Bytes<'_>) -> Option<()> {
+        let has = |bit: u64| u64::from(self.read_format & bit != 0);
+        let times = has(read_format::TOTAL_TIME_ENABLED) + has(read_format::TOTAL_TIME_RUNNING);
+        let each = 1 + has(read_format::ID) + has(read_format::LOST);
+        if self.read_format & read_format::GROUP == 0 {
+            return bytes.skip(8 * (times + each));
+        }
+        let count = bytes.u64()?;
+        bytes.skip(
+            count
+                .checked_mul(each)?
+                .checked_add(times)?
+                .checked_mul(8)?,
+        )
+    }
+
+    /// Passes over `PERF_SAMPLE_BRANCH_STACK`.
+    pub(super) fn skip_branches(&self, bytes: &mut Bytes<'_>) -> Option<()> {
+        let count = bytes.u64()?;
+        if self.branch_sample_type & BRANCH_HW_INDEX != 0 {
+            bytes.skip(8)?;
+        }
+        bytes.skip(count.checked_mul(24)?)?;
+        if self.branch_sample_type & BRANCH_COUNTERS != 0 {
+            bytes.skip(count.checked_mul(8)?)?;
+        }
+        Some(())
+    }
+
+    /// Passes over `PERF_SAMPLE_REGS_USER`.
+    pub(super) fn skip_user_registers(&self, bytes: &mut Bytes<'_>) -> Option<()> {
+        skip_registers(bytes, self.user_registers)
+    }
+
+    /// Passes over `PERF_SAMPLE_REGS_INTR`.
+    pub(super) fn skip_interrupt_registers(&self, bytes: &mut Bytes<'_>) -> Option<()> {
+        skip_registers(bytes, self.interrupt_registers)
+    }
+}
+
+fn skip_registers(bytes: &mut Bytes<'_>, count: u32) -> Option<()> {
+    let abi = bytes.u64()?;
+    match abi {
+        0 => Some(()),
+        _ => bytes.skip(8 * u64::from(count)),
+    }
+}

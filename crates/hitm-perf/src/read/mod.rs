@@ -1,0 +1,342 @@
+//! Reads perf.data: files and streams ("pipe mode"), of either byte order, compressed or not.
+//!
+//! Samples go to the caller as they come; records about processes and mappings are collected and
+//! come back as a [`World`] at the end. The crate linux-perf-data reads the format too, but drops
+//! the weight and the data source of a sample, and does not say where an error is.
+//!
+//! Invariants: a size or count of the file is believed only as far as there are bytes; memory is
+//! bounded by what distinct processes, mappings and events the file really has; what cannot be used
+//! is counted by reason ([`Unused`]).
+
+mod attr;
+mod bytes;
+mod compressed;
+mod error;
+mod events;
+mod header;
+mod info;
+mod sample;
+mod side;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+pub use attr::Attr;
+pub use bytes::ByteOrder;
+pub use error::ReadError;
+pub use events::Event;
+pub use info::FileFacts;
+pub use side::World;
+
+use crate::Sample;
+use crate::format::{record, sample as bits};
+use attr::{ATTR_LEN_MAX, ATTR_LEN_MIN};
+use bytes::Bytes;
+use compressed::Decompressor;
+use events::{Events, IDS_MAX};
+use header::Layout;
+use side::Side;
+use stream::{RawRecord, RecordStream};
+
+/// Records that say nothing about memory accesses, or could not be used, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unused {
+    /// Samples of an event that the file does not describe.
+    pub unknown_event: u64,
+    /// Samples that end before their fields.
+    pub cut_samples: u64,
+    /// Samples of events that carry no address or no data source.
+    pub no_memory_event: u64,
+    /// Samples taken in a guest, whose addresses mean nothing here.
+    pub guest: u64,
+    /// Records about processes that are cut off.
+    pub cut_records: u64,
+    /// Records about namespaces.
+    pub namespaces: u64,
+    /// Pieces of hardware traces.
+    pub hardware_trace: u64,
+    /// Records of other kinds.
+    pub other_records: u64,
+    /// Feature sections that could not be read.
+    pub unreadable_features: u64,
+    /// Accesses that perf says were lost, and times that sampling was slowed down.
+    pub lost: u64,
+    /// Times that the kernel slowed sampling down.
+    pub throttled: u64,
+    /// Samples with a call chain, which was passed over.
+    pub call_chains: u64,
+}
+
+impl Unused {
+    /// Each count that is not zero, in words.
+    pub fn describe(&self) -> Vec<String> {
+        let counts = [
+            (
+                self.unknown_event,
+                "samples belong to an event that the file does not describe",
+            ),
+            (self.cut_samples, "samples end before their fields"),
+            (
+                self.no_memory_event,
+                "samples are of events without an address or a data source",
+            ),
+            (self.guest, "samples were taken in a guest"),
+            (self.cut_records, "records about processes are cut off"),
+            (self.namespaces, "records about namespaces were passed over"),
+            (
+                self.hardware_trace,
+                "pieces of hardware traces were passed over: decode them with perf inject first",
+            ),
+            (
+                self.other_records,
+                "records of other kinds were passed over",
+            ),
+            (
+                self.unreadable_features,
+                "feature sections could not be read",
+            ),
+            (self.lost, "records were lost while perf recorded"),
+            (self.throttled, "times the kernel slowed sampling down"),
+            (self.call_chains, "call chains were passed over"),
+        ];
+        let seen = counts.into_iter().filter(|(count, _)| *count > 0);
+        seen.map(|(count, words)| format!("{count} {words}"))
+            .collect()
+    }
+}
+
+/// What a file says besides its samples.
+#[derive(Debug, Default)]
+pub struct PerfData {
+    /// What the feature sections say.
+    pub facts: FileFacts,
+    /// The events, in the order of the file.
+    pub events: Vec<Event>,
+    /// Processes, threads and mappings.
+    pub world: World,
+    /// What was not used.
+    pub unused: Unused,
+    /// What else must be known of the file, one sentence each.
+    pub notes: Vec<String>,
+    /// Functions by process and instruction, where the samples themselves name them.
+    pub code_names: BTreeMap<(u32, u64), String>,
+}
+
+/// Reads a file to its end. `visit` gets the place of a sample's event and the sample, in the order
+/// of the file; `progress` how many bytes of how many have been read.
+pub fn read<R: Read + Seek>(
+    mut source: R,
+    visit: &mut dyn FnMut(usize, &Sample),
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PerfData, ReadError> {
+    let layout = header::read(&mut source)?;
+    let mut reader = Reader {
+        order: layout.order,
+        events: Events::default(),
+        facts: FileFacts::default(),
+        side: Side::default(),
+        unused: Unused::default(),
+        visit,
+    };
+    let mut notes = Vec::new();
+    if let Some(sections) = &layout.sections {
+        header::read_attrs(&mut source, &layout, sections, &mut reader.events)?;
+        header::read_features(&mut source, &layout, sections, &mut reader.facts)?;
+        if sections.is_unfinished {
+            notes.push(
+                "perf record did not end properly: the header has no length of the data".to_owned(),
+            );
+        }
+    }
+    reader.read_records(&mut source, &layout, progress)?;
+    let Reader {
+        mut events,
+        facts,
+        side,
+        mut unused,
+        ..
+    } = reader;
+    events.name(&facts.event_names);
+    unused.unreadable_features += facts.unreadable;
+    Ok(PerfData {
+        world: side.finish(&facts.build_ids),
+        events: events.list,
+        facts,
+        unused,
+        notes,
+        code_names: BTreeMap::new(),
+    })
+}
+
+struct Reader<'v> {
+    order: ByteOrder,
+    events: Events,
+    facts: FileFacts,
+    side: Side,
+    unused: Unused,
+    visit: &'v mut dyn FnMut(usize, &Sample),
+}
+
+impl Reader<'_> {
+    fn read_records<R: Read + Seek>(
+        &mut self,
+        source: &mut R,
+        layout: &Layout,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), ReadError> {
+        let mut stream = RecordStream::new(source, layout)?;
+        let mut decompressor = Decompressor::default();
+        let mut count = 0u64;
+        while let Some(raw) = stream.next_record()? {
+            count += 1;
+            if count.is_multiple_of(1 << 16) {
+                progress(raw.offset, layout.len);
+            }
+            match raw.kind {
+                record::COMPRESSED | record::COMPRESSED2 => {
+                    let mut len_max = self.facts.compressed_len_max;
+                    if len_max == 0 {
+                        len_max = Decompressor::LEN_MAX;
+                    }
+                    decompressor.push(&raw, self.order, len_max)?;
+                    while let Some(raw) = decompressor.next_record(self.order)? {
+                        self.take(&raw)?;
+                    }
+                }
+                record::AUXTRACE => {
+                    // The size of what follows the record stands first in it.
+                    let len = Bytes::new(raw.body, self.order).u64().unwrap_or(0);
+                    let offset = raw.offset;
+                    self.unused.hardware_trace += 1;
+                    stream.skip(offset, "a piece of a hardware trace", len)?;
+                }
+                record::HEADER_TRACING_DATA if layout.sections.is_none() => {
+                    let len = Bytes::new(raw.body, self.order).u32().unwrap_or(0);
+                    let offset = raw.offset;
+                    self.unused.other_records += 1;
+                    stream.skip(offset, "tracing data", u64::from(len).next_multiple_of(8))?;
+                }
+                _ => self.take(&raw)?,
+            }
+        }
+        decompressor.finish()
+    }
+
+    #[inline]
+    fn take(&mut self, raw: &RawRecord<'_>) -> Result<(), ReadError> {
+        if raw.kind == record::SAMPLE {
+            self.take_sample(raw);
+            return Ok(());
+        }
+        self.take_other(raw)
+    }
+
+    #[inline]
+    fn take_sample(&mut self, raw: &RawRecord<'_>) {
+        let Some(attr) = self.events.attr_of(raw.body, self.order) else {
+            self.unused.unknown_event += 1;
+            return;
+        };
+        let has_memory = attr.has(bits::ADDR) && attr.has(bits::DATA_SRC);
+        let Some(read) = sample::read_sample(attr, raw.misc, Bytes::new(raw.body, self.order))
+        else {
+            self.unused.cut_samples += 1;
+            return;
+        };
+        let Some(index) = self.events.index_of(read.id) else {
+            self.unused.unknown_event += 1;
+            return;
+        };
+        let event = &mut self.events.list[index];
+        event.sample_count += 1;
+        event.period_sum = event.period_sum.saturating_add(read.sample.period);
+        self.unused.call_chains += u64::from(read.frames > 0);
+        if !has_memory {
+            self.unused.no_memory_event += 1;
+        } else if matches!(
+            read.sample.mode,
+            crate::CpuMode::GuestKernel | crate::CpuMode::GuestUser
+        ) {
+            self.unused.guest += 1;
+        } else {
+            (self.visit)(index, &read.sample);
+        }
+    }
+
+    fn take_other(&mut self, raw: &RawRecord<'_>) -> Result<(), ReadError> {
+        match raw.kind {
+            record::MMAP | record::MMAP2 | record::COMM | record::FORK => {
+                let attr = self
+                    .events
+                    .list
+                    .first()
+                    .map(|event| event.attr)
+                    .unwrap_or_default();
+                let taken = self.side.take(raw, &attr, self.order);
+                self.unused.cut_records += u64::from(taken.is_none());
+            }
+            record::HEADER_ATTR => self.take_attr(raw)?,
+            record::HEADER_FEATURE => {
+                let mut bytes = Bytes::new(raw.body, self.order);
+                match bytes.u64().map(u8::try_from) {
+                    Some(Ok(bit)) => self.facts.take(bit, bytes.rest(), self.order),
+                    _ => self.unused.cut_records += 1,
+                }
+            }
+            record::HEADER_BUILD_ID => {
+                let taken = self.facts.take_build_id(raw.misc, raw.body);
+                self.unused.cut_records += u64::from(taken.is_none());
+            }
+            record::NAMESPACES => self.unused.namespaces += 1,
+            record::LOST => {
+                // The event's id, then how many.
+                let mut bytes = Bytes::new(raw.body, self.order);
+                let lost = bytes.u64().and_then(|_| bytes.u64()).unwrap_or(1);
+                self.unused.lost = self.unused.lost.saturating_add(lost);
+            }
+            record::LOST_SAMPLES => {
+                let lost = Bytes::new(raw.body, self.order).u64().unwrap_or(1);
+                self.unused.lost = self.unused.lost.saturating_add(lost);
+            }
+            record::THROTTLE => self.unused.throttled += 1,
+            // Ends of threads, counts, and marks for readers that sort.
+            record::EXIT | record::READ | record::UNTHROTTLE | record::FINISHED_ROUND => {}
+            _ => self.unused.other_records += 1,
+        }
+        Ok(())
+    }
+
+    /// The attributes of an event in a stream: the struct, whose length is in it, and sample ids.
+    fn take_attr(&mut self, raw: &RawRecord<'_>) -> Result<(), ReadError> {
+        let mut bytes = Bytes::new(raw.body, self.order);
+        let len = bytes.u32().and_then(|_| bytes.u32()).map_or(0, u64::from);
+        let is_possible = (ATTR_LEN_MIN..=ATTR_LEN_MAX).contains(&len);
+        let attr = raw.body.get(..len as usize).filter(|_| is_possible);
+        let Some(attr) = attr.and_then(|attr| Attr::read(attr, self.order)) else {
+            let expected = format!("{ATTR_LEN_MIN} to {} bytes", raw.body.len());
+            return Err(ReadError::malformed(
+                raw.offset,
+                "an event's attributes",
+                len,
+                expected,
+            ));
+        };
+        let mut ids = Bytes::new(&raw.body[len as usize..], self.order);
+        if self.events.id_count() > IDS_MAX || self.events.list.len() > header::EVENTS_MAX {
+            return Err(ReadError::malformed(
+                raw.offset,
+                "sample ids",
+                "more",
+                IDS_MAX,
+            ));
+        }
+        self.events.add(attr, std::iter::from_fn(|| ids.u64()));
+        Ok(())
+    }
+}
+
+/// Whether a file that begins with these bytes is perf.data.
+pub fn is_perf_data(start: &[u8]) -> bool {
+    start.starts_with(&crate::format::MAGIC) || start.starts_with(&crate::format::MAGIC_SWAPPED)
+}

@@ -1,0 +1,114 @@
+//! A `PERF_RECORD_SAMPLE`, by what its event says that it holds.
+
+use super::attr::Attr;
+use super::bytes::Bytes;
+use crate::format::sample;
+use crate::{CpuMode, DataSrc, Sample};
+
+/// What a sample record said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ReadSample {
+    pub(super) sample: Sample,
+    pub(super) id: u64,
+    /// Frames of its call chain.
+    pub(super) frames: u64,
+}
+
+/// Reads the body of a sample record; `None` when it ends before its fields.
+#[inline]
+pub(super) fn read_sample(attr: &Attr, misc: u16, mut bytes: Bytes<'_>) -> Option<ReadSample> {
+    let mut read = ReadSample::default();
+    let out = &mut read.sample;
+    out.mode = CpuMode::of_misc(misc);
+    out.cpu = u32::MAX;
+    out.period = attr.period;
+    if attr.has(sample::IDENTIFIER) {
+        read.id = bytes.u64()?;
+    }
+    if attr.has(sample::IP) {
+        out.ip = bytes.u64()?;
+    }
+    if attr.has(sample::TID) {
+        out.pid = bytes.u32()?;
+        out.tid = bytes.u32()?;
+    }
+    if attr.has(sample::TIME) {
+        out.time_ns = bytes.u64()?;
+    }
+    if attr.has(sample::ADDR) {
+        out.addr = bytes.u64()?;
+    }
+    if attr.has(sample::ID) {
+        read.id = bytes.u64()?;
+    }
+    if attr.has(sample::STREAM_ID) {
+        bytes.skip(8)?;
+    }
+    if attr.has(sample::CPU) {
+        out.cpu = bytes.u32()?;
+        bytes.skip(4)?;
+    }
+    if attr.has(sample::PERIOD) {
+        out.period = bytes.u64()?;
+    }
+    // Nothing that we use lies between here and the weight, but it takes room.
+    const BETWEEN: u64 = sample::READ
+        | sample::CALLCHAIN
+        | sample::RAW
+        | sample::BRANCH_STACK
+        | sample::REGS_USER
+        | sample::STACK_USER;
+    if attr.has(BETWEEN) {
+        read.frames = skip_between(attr, &mut bytes)?;
+    }
+    let out = &mut read.sample;
+    if attr.has(sample::WEIGHT) {
+        out.weight = bytes.u64()?;
+    } else if attr.has(sample::WEIGHT_STRUCT) {
+        // The low half is the latency of the access; the others are of the instruction.
+        out.weight = bytes.u64()? & u64::from(u32::MAX);
+    }
+    if attr.has(sample::DATA_SRC) {
+        out.data_src = DataSrc(bytes.u64()?);
+    }
+    if attr.has(sample::TRANSACTION) {
+        bytes.skip(8)?;
+    }
+    if attr.has(sample::REGS_INTR) {
+        attr.skip_interrupt_registers(&mut bytes)?;
+    }
+    if attr.has(sample::PHYS_ADDR) {
+        out.phys_addr = bytes.u64()?;
+    }
+    Some(read)
+}
+
+/// Passes over the fields of changing length; returns the frames of the call chain.
+fn skip_between(attr: &Attr, bytes: &mut Bytes<'_>) -> Option<u64> {
+    let mut frames = 0;
+    if attr.has(sample::READ) {
+        attr.skip_read(bytes)?;
+    }
+    if attr.has(sample::CALLCHAIN) {
+        frames = bytes.u64()?;
+        bytes.skip(frames.checked_mul(8)?)?;
+    }
+    if attr.has(sample::RAW) {
+        let len = bytes.u32()?;
+        bytes.skip(len.into())?;
+    }
+    if attr.has(sample::BRANCH_STACK) {
+        attr.skip_branches(bytes)?;
+    }
+    if attr.has(sample::REGS_USER) {
+        attr.skip_user_registers(bytes)?;
+    }
+    if attr.has(sample::STACK_USER) {
+        let len = bytes.u64()?;
+        bytes.skip(len)?;
+        if len > 0 {
+            bytes.skip(8)?; // how much of it is used
+        }
+    }
+    Some(frames)
+}

@@ -1,0 +1,209 @@
+//! Records about processes and mappings, put into the order of their times.
+//!
+//! The kernel writes one buffer for each CPU, and perf one after the other into the file: a process
+//! may map something before, in the file, it starts the program that does. So these records are
+//! collected and applied in the order of their times at the end.
+
+use std::collections::BTreeMap;
+
+use super::attr::Attr;
+use super::bytes::{ByteOrder, Bytes};
+use super::stream::RawRecord;
+use crate::format::{misc, record, sample};
+use crate::maps::{AddressMaps, Map, is_anonymous_name};
+
+#[derive(Debug)]
+enum SideEvent {
+    Mmap {
+        pid: u32,
+        map: Map,
+    },
+    Comm {
+        pid: u32,
+        tid: u32,
+        name: String,
+        is_exec: bool,
+    },
+    Fork {
+        pid: u32,
+        parent: u32,
+    },
+}
+
+/// What was collected.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    events: Vec<(u64, SideEvent)>,
+    paths: Vec<String>,
+    path_numbers: BTreeMap<String, u32>,
+    build_ids: BTreeMap<u32, Vec<u8>>,
+}
+
+/// What it comes to.
+#[derive(Debug, Default)]
+pub struct World {
+    /// What is mapped where.
+    pub maps: AddressMaps,
+    /// Paths of the mapped files, by number.
+    pub paths: Vec<String>,
+    /// Build ids of the mapped files, by number.
+    pub build_ids: BTreeMap<u32, Vec<u8>>,
+    /// Names of threads, by process and thread.
+    pub names: BTreeMap<(u32, u32), String>,
+}
+
+const MAP_SHARED: u32 = 1;
+const PROT_EXEC: u32 = 4;
+
+impl Side {
+    /// Takes a record if it is one of these kinds; `None` when it is cut off.
+    pub(super) fn take(
+        &mut self,
+        raw: &RawRecord<'_>,
+        attr: &Attr,
+        order: ByteOrder,
+    ) -> Option<()> {
+        let (body, time) = split_time(raw.body, attr, order);
+        let misc = raw.misc;
+        let bytes = Bytes::new(body, order);
+        let event = match raw.kind {
+            record::MMAP => self.mmap(misc, bytes)?,
+            record::MMAP2 => self.mmap2(misc, bytes)?,
+            record::COMM => comm(misc, bytes)?,
+            record::FORK => fork(bytes)?,
+            _ => return Some(()),
+        };
+        self.events.push((time, event));
+        Some(())
+    }
+
+    fn mmap(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
+        let (pid, _tid) = (bytes.u32()?, bytes.u32()?);
+        let (start, len, file_offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        let map = Map {
+            start,
+            end: start.saturating_add(len),
+            file_offset,
+            file: [0; 4],
+            is_shared: false,
+            executable: misc & misc::MMAP_DATA == 0,
+            path: 0,
+            is_anonymous: false,
+        };
+        Some(self.named(pid, map, &bytes.text()))
+    }
+
+    fn mmap2(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
+        let (pid, _tid) = (bytes.u32()?, bytes.u32()?);
+        let (start, len, file_offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        let mut file = [0; 4];
+        let mut build_id = None;
+        if misc & misc::MMAP_BUILD_ID != 0 {
+            let id = bytes.take(24)?;
+            build_id = Some(id[4..4 + usize::from(id[0]).min(20)].to_vec());
+        } else {
+            file = [
+                bytes.u32()?.into(),
+                bytes.u32()?.into(),
+                bytes.u64()?,
+                bytes.u64()?,
+            ];
+        }
+        let (protection, flags) = (bytes.u32()?, bytes.u32()?);
+        let map = Map {
+            start,
+            end: start.saturating_add(len),
+            file_offset,
+            file,
+            is_shared: flags & MAP_SHARED != 0,
+            executable: protection & PROT_EXEC != 0,
+            path: 0,
+            is_anonymous: false,
+        };
+        let event = self.named(pid, map, &bytes.text());
+        if let (Some(build_id), SideEvent::Mmap { map, .. }) = (build_id, &event) {
+            self.build_ids.insert(map.path, build_id);
+        }
+        Some(event)
+    }
+
+    fn named(&mut self, pid: u32, mut map: Map, path: &str) -> SideEvent {
+        map.is_anonymous = is_anonymous_name(path);
+        map.path = match self.path_numbers.get(path) {
+            Some(number) => *number,
+            None => {
+                let number = self.paths.len() as u32;
+                self.paths.push(path.to_owned());
+                self.path_numbers.insert(path.to_owned(), number);
+                number
+            }
+        };
+        SideEvent::Mmap { pid, map }
+    }
+
+    /// Applies everything in the order of time.
+    pub(super) fn finish(mut self, more_build_ids: &[(String, Vec<u8>)]) -> World {
+        // Stable: what has one time, or none, stays in the order of the file.
+        self.events.sort_by_key(|(time, _)| *time);
+        let mut world = World {
+            paths: self.paths,
+            build_ids: self.build_ids,
+            ..World::default()
+        };
+        for (_, event) in self.events {
+            match event {
+                SideEvent::Mmap { pid, map } => world.maps.insert(pid, map),
+                SideEvent::Fork { pid, parent } => world.maps.fork(pid, parent),
+                SideEvent::Comm {
+                    pid,
+                    tid,
+                    name,
+                    is_exec,
+                } => {
+                    if is_exec {
+                        world.maps.exec(pid);
+                    }
+                    world.names.insert((pid, tid), name);
+                }
+            }
+        }
+        for (path, build_id) in more_build_ids {
+            if let Some(number) = self.path_numbers.get(path) {
+                world
+                    .build_ids
+                    .entry(*number)
+                    .or_insert_with(|| build_id.clone());
+            }
+        }
+        world
+    }
+}
+
+fn comm(misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
+    let (pid, tid) = (bytes.u32()?, bytes.u32()?);
+    Some(SideEvent::Comm {
+        pid,
+        tid,
+        name: bytes.text(),
+        is_exec: misc & misc::COMM_EXEC != 0,
+    })
+}
+
+fn fork(mut bytes: Bytes<'_>) -> Option<SideEvent> {
+    let (pid, parent) = (bytes.u32()?, bytes.u32()?);
+    Some(SideEvent::Fork { pid, parent })
+}
+
+/// Takes the `sample_id` off the end of a record and returns its time, 0 when it has none.
+fn split_time<'a>(body: &'a [u8], attr: &Attr, order: ByteOrder) -> (&'a [u8], u64) {
+    let Some(len) = body.len().checked_sub(attr.sample_id_len()) else {
+        return (body, 0);
+    };
+    let (body, id) = body.split_at(len);
+    let mut id = Bytes::new(id, order);
+    if attr.has(sample::TID) {
+        let _ = id.u64();
+    }
+    let time = attr.has(sample::TIME).then(|| id.u64()).flatten();
+    (body, time.unwrap_or(0))
+}

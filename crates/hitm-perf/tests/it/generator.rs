@@ -1,0 +1,417 @@
+//! Writes perf.data files with known samples, in every layout that the reader knows.
+//!
+//! Written from the format's documents, not from our own writer, so that a mistake there is not
+//! repeated here. For tests only: the whole file is in memory.
+
+use hitm_perf::Sample;
+
+/// Bits of `sample_type`.
+pub(crate) mod bits {
+    #![allow(dead_code, reason = "each test uses some")]
+    pub(crate) const IP: u64 = 1;
+    pub(crate) const TID: u64 = 1 << 1;
+    pub(crate) const TIME: u64 = 1 << 2;
+    pub(crate) const ADDR: u64 = 1 << 3;
+    pub(crate) const CALLCHAIN: u64 = 1 << 5;
+    pub(crate) const ID: u64 = 1 << 6;
+    pub(crate) const CPU: u64 = 1 << 7;
+    pub(crate) const PERIOD: u64 = 1 << 8;
+    pub(crate) const RAW: u64 = 1 << 10;
+    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
+    pub(crate) const WEIGHT: u64 = 1 << 14;
+    pub(crate) const DATA_SRC: u64 = 1 << 15;
+    pub(crate) const IDENTIFIER: u64 = 1 << 16;
+    pub(crate) const PHYS_ADDR: u64 = 1 << 19;
+    pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
+    /// What every sample here has.
+    pub(crate) const BASE: u64 = IP | TID | TIME | ADDR | CPU | PERIOD | DATA_SRC | IDENTIFIER;
+}
+
+/// How the file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Most significant byte first.
+    pub(crate) is_big_endian: bool,
+    /// A stream without sections.
+    pub(crate) is_pipe: bool,
+    /// Records in compressed ones, this many bytes in each; 0 for none.
+    pub(crate) compressed_piece: usize,
+}
+
+impl Layout {
+    /// What perf writes when nothing else is asked of it, on x86.
+    pub(crate) const PLAIN: Layout = Layout {
+        is_big_endian: false,
+        is_pipe: false,
+        compressed_piece: 0,
+    };
+}
+
+/// An event.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What its samples hold.
+    pub(crate) sample_type: u64,
+}
+
+/// What is to be in a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    /// `uname -m`.
+    pub(crate) arch: &'static str,
+    /// Vendor, family, model, stepping.
+    pub(crate) cpuid: &'static str,
+    /// CPUs, in nodes of equal size, each node a package.
+    pub(crate) cpus: u32,
+    /// Nodes.
+    pub(crate) nodes: u32,
+    /// The events.
+    pub(crate) events: Vec<Event>,
+    /// Place of the event, and the sample.
+    pub(crate) samples: Vec<(usize, Sample)>,
+    /// Mappings: process, start, length, path.
+    pub(crate) mappings: Vec<(u32, u64, u64, &'static str)>,
+}
+
+struct Out {
+    bytes: Vec<u8>,
+    is_big_endian: bool,
+}
+
+impl Out {
+    fn new(layout: Layout) -> Out {
+        Out {
+            bytes: Vec::new(),
+            is_big_endian: layout.is_big_endian,
+        }
+    }
+
+    fn u16(&mut self, value: u16) {
+        let bytes = if self.is_big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+    }
+
+    fn u32(&mut self, value: u32) {
+        let bytes = if self.is_big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+    }
+
+    fn u64(&mut self, value: u64) {
+        let bytes = if self.is_big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+    }
+
+    /// A string with zeros behind it, to a multiple of `unit`.
+    fn padded(&mut self, text: &str, unit: usize) {
+        self.bytes.extend(text.as_bytes());
+        self.bytes.push(0);
+        while !(self.bytes.len() % unit).eq(&0) {
+            self.bytes.push(0);
+        }
+    }
+
+    /// A record around what `body` writes.
+    fn record(&mut self, kind: u32, misc: u16, body: impl FnOnce(&mut Out)) {
+        let start = self.bytes.len();
+        self.u32(kind);
+        self.u16(misc);
+        self.u16(0);
+        let mut inner = Out {
+            bytes: Vec::new(),
+            is_big_endian: self.is_big_endian,
+        };
+        body(&mut inner);
+        let len = (8 + inner.bytes.len()) as u16;
+        self.bytes.truncate(start);
+        self.u32(kind);
+        self.u16(misc);
+        self.u16(len);
+        self.bytes.extend(inner.bytes);
+    }
+
+    fn counted(&mut self, text: &str) {
+        let len = (text.len() + 1).next_multiple_of(64);
+        self.u32(len as u32);
+        let start = self.bytes.len();
+        self.bytes.extend(text.as_bytes());
+        self.bytes.resize(start + len, 0);
+    }
+}
+
+/// The file.
+pub(crate) fn generate(content: &Content, layout: Layout) -> Vec<u8> {
+    let mut records = Out::new(layout);
+    write_records(content, &mut records);
+    let records = if layout.compressed_piece > 0 {
+        compress(&records.bytes, layout)
+    } else {
+        records.bytes
+    };
+    if layout.is_pipe {
+        pipe(content, layout, &records)
+    } else {
+        file(content, layout, &records)
+    }
+}
+
+fn write_records(content: &Content, out: &mut Out) {
+    for (pid, start, len, path) in &content.mappings {
+        out.record(10, 2, |out| {
+            out.u32(*pid);
+            out.u32(*pid);
+            out.u64(*start);
+            out.u64(*len);
+            out.u64(0);
+            // Device, inode, and its generation.
+            out.u32(8);
+            out.u32(1);
+            out.u64(1000 + path.len() as u64);
+            out.u64(0);
+            out.u32(7);
+            out.u32(2);
+            out.padded(path, 8);
+            sample_id(out, *pid, 1);
+        });
+        out.record(3, 2, |out| {
+            out.u32(*pid);
+            out.u32(*pid);
+            out.padded("generated", 8);
+            sample_id(out, *pid, 1);
+        });
+    }
+    for (event, sample) in &content.samples {
+        let sample_type = content.events[*event].sample_type;
+        out.record(9, sample.mode as u16, |out| {
+            write_sample(out, sample_type, *event, sample);
+        });
+    }
+}
+
+/// The `sample_id` of records that are no samples: thread, time, CPU, identifier.
+fn sample_id(out: &mut Out, pid: u32, time: u64) {
+    out.u32(pid);
+    out.u32(pid);
+    out.u64(time);
+    out.u32(0);
+    out.u32(0);
+    out.u64(10);
+}
+
+fn write_sample(out: &mut Out, sample_type: u64, event: usize, sample: &Sample) {
+    let has = |bit: u64| sample_type & bit != 0;
+    out.u64(10 + event as u64);
+    out.u64(sample.ip);
+    out.u32(sample.pid);
+    out.u32(sample.tid);
+    out.u64(sample.time_ns);
+    out.u64(sample.addr);
+    out.u32(sample.cpu);
+    out.u32(0);
+    out.u64(sample.period);
+    if has(bits::CALLCHAIN) {
+        out.u64(2);
+        out.u64(sample.ip);
+        out.u64(sample.ip + 64);
+    }
+    if has(bits::RAW) {
+        out.u32(12);
+        (0..3).for_each(|word| out.u32(word));
+    }
+    if has(bits::BRANCH_STACK) {
+        out.u64(1);
+        (0..3).for_each(|word| out.u64(word));
+    }
+    if has(bits::WEIGHT) {
+        out.u64(sample.weight);
+    }
+    if has(bits::WEIGHT_STRUCT) {
+        // Latency, and two other latencies above it.
+        out.u64(sample.weight | 77 << 32 | 88 << 48);
+    }
+    if has(bits::DATA_SRC) {
+        out.u64(sample.data_src.0);
+    }
+    if has(bits::PHYS_ADDR) {
+        out.u64(sample.phys_addr);
+    }
+}
+
+fn attr(out: &mut Out, event: &Event) {
+    const LEN: u32 = 112;
+    let start = out.bytes.len();
+    out.u32(4);
+    out.u32(LEN);
+    out.u64(0x1cd);
+    out.u64(100);
+    out.u64(event.sample_type);
+    out.u64(4);
+    // mmap, comm, task, sample_id_all, mmap2
+    let flags: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23;
+    out.u64(if out.is_big_endian {
+        flags.reverse_bits()
+    } else {
+        flags
+    });
+    out.bytes.resize(start + LEN as usize, 0);
+}
+
+fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
+    let section = |write: &dyn Fn(&mut Out)| {
+        let mut out = Out::new(layout);
+        write(&mut out);
+        out.bytes
+    };
+    let per_node = content.cpus / content.nodes;
+    let list = |node: u32| format!("{}-{}", node * per_node, (node + 1) * per_node - 1);
+    let mut features = vec![
+        (6, section(&|out| out.counted(content.arch))),
+        (
+            7,
+            section(&|out| {
+                out.u32(content.cpus);
+                out.u32(content.cpus);
+            }),
+        ),
+        (9, section(&|out| out.counted(content.cpuid))),
+        (
+            12,
+            section(&|out| {
+                out.u32(content.events.len() as u32);
+                out.u32(112);
+                for (index, event) in content.events.iter().enumerate() {
+                    attr(out, event);
+                    out.u32(1);
+                    out.counted(event.name);
+                    out.u64(10 + index as u64);
+                }
+            }),
+        ),
+        (
+            13,
+            section(&|out| {
+                out.u32(content.nodes);
+                (0..content.nodes).for_each(|node| out.counted(&list(node)));
+                out.u32(content.cpus);
+                (0..content.cpus).for_each(|cpu| out.counted(&cpu.to_string()));
+                for cpu in 0..content.cpus {
+                    out.u32(cpu % per_node);
+                    out.u32(cpu / per_node);
+                }
+            }),
+        ),
+        (
+            14,
+            section(&|out| {
+                out.u32(content.nodes);
+                for node in 0..content.nodes {
+                    out.u32(node);
+                    out.u64(1 << 20);
+                    out.u64(1 << 10);
+                    out.counted(&list(node));
+                }
+            }),
+        ),
+    ];
+    if layout.compressed_piece > 0 {
+        // Version, type (zstd), level, ratio, and the most bytes in one record.
+        features.push((
+            27,
+            section(&|out| {
+                [1, 1, 1, 2, 1 << 20]
+                    .into_iter()
+                    .for_each(|word| out.u32(word))
+            }),
+        ));
+    }
+    features
+}
+
+fn file(content: &Content, layout: Layout, records: &[u8]) -> Vec<u8> {
+    let mut out = Out::new(layout);
+    let (entry, count) = (112 + 16, content.events.len());
+    let attrs = 104;
+    let ids = attrs + entry * count;
+    let data = ids + 8 * count;
+    let features = features(content, layout);
+    out.u64(0x3245_4c49_4652_4550); // "PERFILE2" as a number of this byte order
+    out.u64(104);
+    out.u64(entry as u64);
+    for value in [attrs, entry * count, data, records.len(), 0, 0] {
+        out.u64(value as u64);
+    }
+    let bits = features.iter().fold(0u64, |bits, (bit, _)| bits | 1 << bit);
+    [bits, 0, 0, 0].into_iter().for_each(|word| out.u64(word));
+    for (index, event) in content.events.iter().enumerate() {
+        attr(&mut out, event);
+        out.u64((ids + 8 * index) as u64);
+        out.u64(8);
+    }
+    (0..count as u64).for_each(|index| out.u64(10 + index));
+    out.bytes.extend(records);
+    let mut offset = out.bytes.len() + 16 * features.len();
+    for (_, section) in &features {
+        out.u64(offset as u64);
+        out.u64(section.len() as u64);
+        offset += section.len();
+    }
+    features
+        .iter()
+        .for_each(|(_, section)| out.bytes.extend(section));
+    out.bytes
+}
+
+fn pipe(content: &Content, layout: Layout, records: &[u8]) -> Vec<u8> {
+    let mut out = Out::new(layout);
+    out.u64(0x3245_4c49_4652_4550);
+    out.u64(16);
+    for (bit, section) in features(content, layout) {
+        out.record(80, 0, |out| {
+            out.u64(bit.into());
+            out.bytes.extend(&section);
+        });
+    }
+    for (index, event) in content.events.iter().enumerate() {
+        out.record(64, 0, |out| {
+            attr(out, event);
+            out.u64(10 + index as u64);
+        });
+    }
+    out.bytes.extend(records);
+    out.bytes
+}
+
+/// One zstd stream, flushed after each piece, so that records straddle compressed ones.
+fn compress(records: &[u8], layout: Layout) -> Vec<u8> {
+    use zstd::stream::raw::{Encoder, InBuffer, Operation, OutBuffer};
+    let mut encoder = Encoder::new(1).expect("zstd has memory");
+    let mut out = Out::new(layout);
+    for piece in records.chunks(layout.compressed_piece) {
+        let mut space = vec![0; 1 << 16];
+        let mut input = InBuffer::around(piece);
+        let mut output = OutBuffer::around(&mut space[..]);
+        while input.pos() < piece.len() {
+            encoder
+                .run(&mut input, &mut output)
+                .expect("the piece fits");
+        }
+        let left = encoder.flush(&mut output).expect("the piece fits");
+        assert_eq!(left, 0, "the piece fits");
+        let len = output.pos();
+        out.record(81, 0, |out| out.bytes.extend(&space[..len]));
+    }
+    out.bytes
+}
