@@ -230,9 +230,10 @@ impl Running {
     async fn parent(&self, thread: &Thread) {
         let config = self.state.borrow().config;
         for iteration in 0..config.loops {
+            // The threads come to the barrier meanwhile: the parent opens it.
+            thread.sleep(thread.kernel().cycles(config.sleep)).await;
             self.now.borrow_mut().0 = thread.now();
             thread.barrier_wait(&self.start).await;
-            thread.sleep(thread.kernel().cycles(config.sleep)).await;
             thread.barrier_wait(&self.end).await;
             let samples = self.now.borrow().1.clone();
             let failed = {
