@@ -35,6 +35,7 @@ fn main() -> std::io::Result<()> {
     perf_files()?;
     copy_all("machines", "fuzz/corpus/machine_toml")?;
     copy_all("layouts", "fuzz/corpus/layout_file")?;
+    copy_all("profiles", "fuzz/corpus/profile_csv")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
 }
 

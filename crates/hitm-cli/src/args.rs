@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Vm(VmArgs),
     /// Show, import and measure machine models
     Machine(MachineArgs),
-    /// Show, list, compare and check how structures lie in cache lines
+    /// Show, list, compare and check how structures lie in cache lines; propose better layouts
     Layout(LayoutArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,

@@ -13,16 +13,19 @@
 //! on the thread.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod advise;
 mod btf;
 mod bytes;
 mod data;
 mod demangle;
 mod dwarf;
 mod elf;
+pub mod emit;
 mod error;
 pub mod layout_file;
 mod object_file;
 mod path;
+pub mod profile;
 mod show;
 mod symbolizer;
 mod symbols;

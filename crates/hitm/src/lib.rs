@@ -1,5 +1,6 @@
 //! One function for each job of a user. The only crate that opens files and starts processes.
 
+pub mod advise;
 pub mod doctor;
 pub mod layout;
 pub mod machine;

@@ -1,5 +1,7 @@
 //! `hitm layout`.
 
+mod advise;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -26,6 +28,10 @@ enum Command {
     Diff(DiffArgs),
     /// Check structures against rules; exit code 1 when one is broken
     Check(CheckArgs),
+    /// Propose better layouts of a structure, from who touches its members
+    Advise(advise::AdviseArgs),
+    /// Weigh layouts of a structure against each other, line by line
+    Compare(advise::CompareArgs),
 }
 
 /// Where types come from.
@@ -157,6 +163,8 @@ pub(super) fn run(args: LayoutArgs, terminal: &mut Terminal) -> Result<Exit> {
         Command::List(args) => list(args, terminal),
         Command::Diff(args) => diff(&args, terminal),
         Command::Check(args) => check(&args, terminal),
+        Command::Advise(args) => advise::advise(args, terminal),
+        Command::Compare(args) => advise::compare(args, terminal),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
+mod advice;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
@@ -53,7 +54,7 @@ fn help_is_a_result() {
               export   Write a recording in another tool's format
               vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models
-              layout   Show, list, compare and check how structures lie in cache lines
+              layout   Show, list, compare and check how structures lie in cache lines; propose better layouts
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)
 
@@ -114,7 +115,7 @@ fn no_command_is_wrong_usage() {
               export   Write a recording in another tool's format
               vm       Record a whole kernel on a machine that you do not have
               machine  Show, import and measure machine models
-              layout   Show, list, compare and check how structures lie in cache lines
+              layout   Show, list, compare and check how structures lie in cache lines; propose better layouts
               doctor   Say what hitm can do on this host, and what to install for the rest
               help     Print this message or the help of the given subcommand(s)
 

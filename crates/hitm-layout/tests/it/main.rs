@@ -2,6 +2,7 @@
 //! crate gives to those addresses must be the same.
 
 mod btf;
+mod emit;
 mod fixture;
 mod hostile;
 mod languages;

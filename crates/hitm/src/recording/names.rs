@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hitm_base::{CodeAddr, ThreadId};
+use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
 use hitm_coherence::stats::Statistics;
-use hitm_layout::{Bytes, Symbolizer};
+use hitm_layout::{Bytes, Symbolizer, TypeKind};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
 use super::elements::element_size;
 use super::{RecordedThread, Recording};
+use crate::advise::{InstancePlace, ProfileOptions, instance_at};
 use crate::perf_data::ExtraNames;
 
 /// What the recording says about memory.
@@ -182,6 +183,70 @@ impl<'a> AddressNames<'a> {
                 ..DataLabel::default()
             }),
         }
+    }
+
+    /// The object at an address, and the instance of the wanted type of `type_size` bytes in it.
+    pub(crate) fn instance_of(
+        &self,
+        addr: u64,
+        size: u8,
+        (options, type_size): (&ProfileOptions, u64),
+    ) -> Option<InstancePlace> {
+        let label = self.data(addr, size)?;
+        let wanted_here = options
+            .at
+            .as_ref()
+            .is_some_and(|at| label.object.contains(at));
+        let base = if options.at.is_some() {
+            let offset = addr - label.object_addr;
+            let index = offset.checked_div(type_size).filter(|_| wanted_here);
+            index.map(|index| label.object_addr + index * type_size)
+        } else if self.objects.heap_at(addr).is_some() {
+            None
+        } else {
+            self.typed_instance(addr, size, &options.type_name)
+        };
+        Some(InstancePlace {
+            object: label.object,
+            base,
+        })
+    }
+
+    /// Bytes of an element, when the variable of that name is an array of scalars.
+    pub(crate) fn scalar_array(&self, name: &str) -> Option<u64> {
+        let addrs = self.statistics.lines.iter().flat_map(|(line, stats)| {
+            let start = line.0 * LINE_SIZE;
+            stats
+                .rows
+                .keys()
+                .map(move |row| start + u64::from(row.offset))
+        });
+        for addr in addrs {
+            let mut symbolizer = self.symbolizer.borrow_mut();
+            let found = symbolizer.data(addr, 1);
+            let Some(location) = found.location.filter(|at| at.object.name == name) else {
+                continue;
+            };
+            let store = symbolizer.file(&found.path?)?.types();
+            let TypeKind::Array { element, .. } =
+                store.get(store.resolve(location.object.type_id?)).kind
+            else {
+                return None;
+            };
+            let is_scalar = store.layout(element).is_none();
+            return store.get(element).size.filter(|_| is_scalar);
+        }
+        None
+    }
+
+    fn typed_instance(&self, addr: u64, size: u8, wanted: &str) -> Option<u64> {
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let name = symbolizer.data(addr, size.into());
+        let location = name.location?;
+        let of = location.object.type_id?;
+        let store = symbolizer.file(&name.path?)?.types();
+        let inner = instance_at(store, of, wanted, location.offset)?;
+        Some(location.object.start + inner)
     }
 
     /// A thread's name: what the program calls it and its tid.

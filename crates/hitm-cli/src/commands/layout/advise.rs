@@ -1,0 +1,224 @@
+//! `hitm layout advise` and `hitm layout compare`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use hitm::advise::{
+    Inputs, Language, Session, advice_json, advice_text, comparison_json, comparison_text,
+};
+use hitm_layout::advise::{Candidate, Options};
+use hitm_layout::emit::Style;
+
+use crate::commands::Format;
+use crate::progress::Bar;
+use crate::{Exit, Terminal};
+
+/// What both commands ask about.
+#[derive(Debug, Args)]
+struct InputsArgs {
+    /// The structure, or a variable that is an array of scalars
+    #[arg(value_name = "TYPE")]
+    name: String,
+    /// Where the structure is declared: an ELF file with debug information, a layout file, or the name
+    /// of a layout that comes with hitm, such as linux-6.12
+    #[arg(short, long, value_name = "FILE")]
+    input: PathBuf,
+    /// Who touches its members: a recording, or a table as docs/formats/profile.md describes it
+    #[arg(short, long, value_name = "FILE")]
+    profile: PathBuf,
+    /// For instances on the heap: part of the name that `hitm report` gives their block
+    #[arg(long, value_name = "SITE")]
+    at: Option<String>,
+    /// The machine to price on: a preset, a file, or `host` [default: the recording's]
+    #[arg(short, long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+}
+
+impl InputsArgs {
+    fn open(self) -> Result<Session> {
+        let inputs = Inputs {
+            type_name: self.name,
+            input: self.input,
+            profile: self.profile,
+            at: self.at,
+            machine: self.machine,
+        };
+        let bar = Bar::start("reading");
+        let session = Session::open(&inputs, &mut |read, all| bar.set(read, all))?;
+        bar.finish();
+        Ok(session)
+    }
+}
+
+/// Options of `hitm layout advise`.
+#[derive(Debug, Args)]
+pub(crate) struct AdviseArgs {
+    #[command(flatten)]
+    inputs: InputsArgs,
+    /// The most cache lines that the structure may take
+    #[arg(long, value_name = "N")]
+    max_lines: Option<u64>,
+    /// Put a member at an offset; may be given several times
+    #[arg(long, value_name = "MEMBER@OFFSET", value_parser = pin)]
+    pin: Vec<(String, u64)>,
+    /// Keep members next to each other in one line; may be given several times
+    #[arg(long, value_name = "A,B", value_parser = names)]
+    keep_together: Vec<Names>,
+    /// Leave members that begin in the first N bytes where they are
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    frozen_prefix: u64,
+    /// For the search when more than a dozen members are touched
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Which proposal to write with --output and --emit, counted from 1 [default: the last, which
+    /// costs least]
+    #[arg(long, value_name = "N")]
+    pick: Option<usize>,
+    /// Write the proposal as a layout file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the proposal as source instead of the advice
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    emit: Option<Emit>,
+    /// With --emit: print a unified diff of this file, which declares the structure
+    #[arg(long, value_name = "FILE", requires = "emit")]
+    source: Option<PathBuf>,
+    /// What to write; docs/formats/advice.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Options of `hitm layout compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    inputs: InputsArgs,
+    /// A layout file, or the name of a layout that comes with hitm; may be given several times
+    #[arg(short, long, value_name = "NAME|FILE", required = true)]
+    layout: Vec<String>,
+    /// What to write; docs/formats/advice.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// How source is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// C11, with `_Alignas`
+    C,
+    /// C++, with `alignas`
+    Cpp,
+    /// The kernel's C, with `____cacheline_aligned_in_smp`
+    Kernel,
+    /// Rust, with `#[repr(C)]` and explicit padding
+    Rust,
+}
+
+impl Emit {
+    const fn language(self) -> Language {
+        match self {
+            Emit::C => Language::C(Style::C),
+            Emit::Cpp => Language::C(Style::Cpp),
+            Emit::Kernel => Language::C(Style::Kernel),
+            Emit::Rust => Language::Rust,
+        }
+    }
+}
+
+/// Members of one `--keep-together`.
+#[derive(Debug, Clone)]
+struct Names(Vec<String>);
+
+fn names(text: &str) -> Result<Names, String> {
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.len() < 2 || names.iter().any(String::is_empty) {
+        return Err("expected at least two members with commas between".to_owned());
+    }
+    Ok(Names(names))
+}
+
+fn pin(text: &str) -> Result<(String, u64), String> {
+    let parts = text.rsplit_once('@');
+    let offset = parts.and_then(|(_, offset)| match offset.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => offset.parse().ok(),
+    });
+    match (parts, offset.filter(|offset| *offset < 1 << 31)) {
+        (Some((name, _)), Some(offset)) if !name.is_empty() => Ok((name.to_owned(), offset)),
+        _ => Err("expected a member, @ and an offset in bytes, such as lock@64".to_owned()),
+    }
+}
+
+pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let mut session = args.inputs.open()?;
+    let options = Options {
+        max_lines: args.max_lines,
+        pins: args.pin,
+        keep_together: args
+            .keep_together
+            .into_iter()
+            .map(|names| names.0)
+            .collect(),
+        frozen_prefix: args.frozen_prefix,
+        seed: args.seed,
+    };
+    let advice = session.advise(&options)?;
+    let picked: Option<&Candidate> = match args.pick {
+        None => advice.candidates.last(),
+        Some(number) => {
+            let candidate = number
+                .checked_sub(1)
+                .and_then(|at| advice.candidates.get(at));
+            let Some(candidate) = candidate else {
+                bail!(
+                    "found --pick {number}, expected one of the {} proposals",
+                    advice.candidates.len()
+                );
+            };
+            Some(candidate)
+        }
+    };
+    if args.output.is_some() || args.emit.is_some() {
+        let Some(candidate) = picked else {
+            bail!("no layout is better by a thousandth: there is nothing to write");
+        };
+        if let Some(path) = &args.output {
+            let stem = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or("advised");
+            let text = session.layout_file(stem, candidate).to_toml();
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            terminal.err(&format!("hitm: wrote {}\n", path.display()));
+        }
+        if let Some(emit) = args.emit {
+            let text = session.emit(candidate, emit.language(), args.source.as_deref())?;
+            terminal.out(&text)?;
+            return Ok(Exit::Done);
+        }
+    }
+    let (heading, demand) = (session.heading(), session.demand()?);
+    let text = match args.format {
+        Format::Text => advice_text(&heading, &advice, &demand),
+        Format::Json => {
+            serde_json::to_string_pretty(&advice_json(&heading, &advice, &demand))? + "\n"
+        }
+    };
+    terminal.out(&text)?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn compare(args: CompareArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let mut session = args.inputs.open()?;
+    let layouts = session.compare(&args.layout)?;
+    let text = match args.format {
+        Format::Text => comparison_text(&session.heading(), &layouts),
+        Format::Json => {
+            serde_json::to_string_pretty(&comparison_json(&session.heading(), &layouts))? + "\n"
+        }
+    };
+    terminal.out(&text)?;
+    Ok(Exit::Done)
+}

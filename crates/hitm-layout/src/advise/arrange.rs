@@ -1,0 +1,209 @@
+//! An assignment of atoms to lines as offsets of members.
+
+use std::collections::BTreeSet;
+
+use super::atoms::{Atom, LINE};
+use super::bins::{Origin, Weigher, pack};
+use super::exact::Assignment;
+use super::subject::Subject;
+use crate::layout_file::{FileMember, FileStruct};
+
+/// Lines that belong together: atoms with their bytes from the first line's start.
+#[derive(Debug, Clone, Default)]
+struct Segment {
+    atoms: Vec<(usize, u64)>,
+    /// The first byte behind what is placed.
+    end: u64,
+    /// What the last line costs: cold atoms fill the cheapest lines first.
+    cost: u64,
+    /// The line that it must begin at.
+    fixed_line: Option<u64>,
+    /// Free bytes that are not at the end: pinned lines.
+    gap: Option<(u64, u64)>,
+}
+
+impl Segment {
+    fn lines(&self) -> u64 {
+        self.end.div_ceil(LINE).max(1)
+    }
+
+    /// Room for an atom behind what is there, or in the gap: where it would begin.
+    fn room(&self, atom: &Atom) -> Option<u64> {
+        let (from, to) = match self.gap {
+            Some((from, length)) => (from, from + length),
+            None if self.fixed_line.is_some() => return None,
+            None => (self.end, self.lines() * LINE),
+        };
+        let at = from.next_multiple_of(atom.align);
+        (at + atom.size <= to).then_some(at)
+    }
+
+    fn put(&mut self, index: usize, atom: &Atom, at: u64) {
+        self.atoms.push((index, at));
+        match &mut self.gap {
+            Some((from, length)) => {
+                let end = at + atom.size;
+                *length -= end - *from;
+                *from = end;
+            }
+            None => self.end = self.end.max(at + atom.size),
+        }
+    }
+}
+
+/// The structure with its atoms where the assignment puts them and every other one where room is.
+pub(super) fn arrange(weigher: &Weigher<'_>, subject: &Subject, found: &Assignment) -> FileStruct {
+    let atoms = weigher.atoms;
+    let mut segments = segments(weigher, found);
+    let mut cold: Vec<usize> = (0..atoms.len())
+        .filter(|index| {
+            let atom = &atoms[*index];
+            atom.pinned.is_none()
+                && !atom.is_tail
+                && !weigher.hot.contains(index)
+                && !segments
+                    .iter()
+                    .any(|segment| segment.atoms.iter().any(|(known, _)| known == index))
+        })
+        .collect();
+    fill(&mut segments, atoms, &mut cold);
+    segments.sort_by_key(|segment| {
+        let first = segment
+            .atoms
+            .iter()
+            .map(|(index, _)| atoms[*index].old_offset)
+            .min();
+        (segment.fixed_line.is_none(), first)
+    });
+    let mut used: BTreeSet<u64> = pinned_lines(atoms);
+    let mut offsets: Vec<Option<u64>> = atoms.iter().map(|atom| atom.pinned).collect();
+    for segment in &segments {
+        let line = segment.fixed_line.unwrap_or_else(|| {
+            let mut line = 0;
+            while (line..line + segment.lines()).any(|line| used.contains(&line)) {
+                line += 1;
+            }
+            line
+        });
+        used.extend(line..line + segment.lines());
+        for (index, at) in &segment.atoms {
+            offsets[*index] = Some(line * LINE + at);
+        }
+    }
+    let lines = used.last().map_or(1, |line| line + 1);
+    to_struct(subject, atoms, &offsets, lines * LINE)
+}
+
+fn pinned_lines(atoms: &[Atom]) -> BTreeSet<u64> {
+    let spans = atoms
+        .iter()
+        .filter_map(|atom| Some((atom.pinned?, atom.size.max(1))));
+    spans
+        .flat_map(|(start, size)| start / LINE..(start + size).div_ceil(LINE))
+        .collect()
+}
+
+/// One segment for each bin and each line of its own; the whole lines of large atoms.
+fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
+    let atoms = weigher.atoms;
+    let mut segments = Vec::new();
+    for (bin, placed) in weigher.bins.iter().zip(&found.bins) {
+        let (inner, end) = pack(atoms, placed, bin.free.0).expect("what was weighed fits");
+        let mut holds = bin.resident.clone();
+        placed
+            .iter()
+            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
+        let cost = if holds.contains(&true) {
+            weigher.weigh(&holds)
+        } else {
+            0
+        };
+        segments.push(match bin.origin {
+            Origin::Pinned(line) => Segment {
+                atoms: inner,
+                end: LINE,
+                cost,
+                fixed_line: Some(line),
+                gap: Some((end, bin.free.0 + bin.free.1 - end)),
+            },
+            Origin::Tail(owner) => {
+                let head = atoms[owner].size / LINE * LINE;
+                let mut all = vec![(owner, 0)];
+                all.extend(inner.into_iter().map(|(index, at)| (index, head + at)));
+                Segment {
+                    atoms: all,
+                    end: head + end,
+                    cost,
+                    ..Segment::default()
+                }
+            }
+        });
+    }
+    for line in &found.lines {
+        let (inner, end) = pack(atoms, line, 0).expect("what was weighed fits");
+        let mut holds = vec![false; weigher.places.len()];
+        line.iter()
+            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
+        segments.push(Segment {
+            atoms: inner,
+            end,
+            cost: weigher.weigh(&holds),
+            ..Segment::default()
+        });
+    }
+    for (index, atom) in atoms.iter().enumerate() {
+        if atom.pinned.is_none() && atom.size > LINE && atom.size.is_multiple_of(LINE) {
+            segments.push(Segment {
+                atoms: vec![(index, 0)],
+                end: atom.size,
+                ..Segment::default()
+            });
+        }
+    }
+    segments
+}
+
+/// Puts the atoms that nothing touches where room is, the rest on lines of their own.
+fn fill(segments: &mut Vec<Segment>, atoms: &[Atom], cold: &mut Vec<usize>) {
+    let mut order: Vec<usize> = (0..segments.len()).collect();
+    order.sort_by_key(|index| segments[*index].cost);
+    cold.retain(|index| {
+        let atom = &atoms[*index];
+        for place in &order {
+            if let Some(at) = segments[*place].room(atom) {
+                segments[*place].put(*index, atom, at);
+                return false;
+            }
+        }
+        true
+    });
+    let mut rest = Segment::default();
+    for index in cold.iter() {
+        let at = rest.end.next_multiple_of(atoms[*index].align);
+        rest.atoms.push((*index, at));
+        rest.end = at + atoms[*index].size;
+    }
+    if !rest.atoms.is_empty() {
+        segments.push(rest);
+    }
+}
+
+fn to_struct(subject: &Subject, atoms: &[Atom], offsets: &[Option<u64>], size: u64) -> FileStruct {
+    let mut members: Vec<FileMember> = Vec::new();
+    for (atom, offset) in atoms.iter().zip(offsets) {
+        // Only flexible arrays have no place yet: the end.
+        let start = offset.unwrap_or(size);
+        for (index, within) in &atom.members {
+            let mut member = subject.members[*index].file.clone();
+            member.offset_bytes = start + within;
+            members.push(member);
+        }
+    }
+    members.sort_by_key(FileMember::bit_span);
+    FileStruct {
+        name: subject.name.clone(),
+        size_bytes: size,
+        align_bytes: Some(LINE),
+        members,
+    }
+}

@@ -1,0 +1,234 @@
+//! Lines as bins: what is fixed in them, and what a set of atoms costs in one.
+
+use std::collections::BTreeMap;
+
+use super::atoms::{Atom, LINE};
+use super::demand::Demand;
+use super::subject::Subject;
+
+/// Where the profile's spots are: atom and bytes from its start, by global spot.
+pub(super) type SpotPlaces = Vec<(usize, u64, u64)>;
+
+/// The line-sized places that atoms can go to.
+#[derive(Debug, Clone)]
+pub(super) struct Bin {
+    /// What is there anyway.
+    pub(super) resident: Vec<bool>,
+    /// Bytes from the line's start to the free ones, and how many.
+    pub(super) free: (u64, u64),
+    /// Where the line comes from.
+    pub(super) origin: Origin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The line of this number, which holds pinned atoms.
+    Pinned(u64),
+    /// The last line of this atom, which is larger than a line.
+    Tail(usize),
+}
+
+/// Everything that the search needs to weigh a set of atoms.
+pub(super) struct Weigher<'d> {
+    pub(super) demand: &'d Demand,
+    pub(super) atoms: &'d [Atom],
+    pub(super) places: &'d SpotPlaces,
+    /// Atoms with spots that fit into one line and may go anywhere, the most used first.
+    pub(super) hot: Vec<usize>,
+    pub(super) bins: Vec<Bin>,
+    /// What costs the same wherever atoms go: whole lines of large atoms.
+    pub(super) constant: u64,
+}
+
+/// Cycles in thousandths, so that sums do not depend on their order.
+pub(super) fn milli(cycles: f64) -> u64 {
+    (cycles * 1000.0).round().clamp(0.0, 1e18) as u64
+}
+
+impl<'d> Weigher<'d> {
+    pub(super) fn new(
+        demand: &'d Demand,
+        atoms: &'d [Atom],
+        places: &'d SpotPlaces,
+    ) -> Weigher<'d> {
+        let mut weigher = Weigher {
+            demand,
+            atoms,
+            places,
+            hot: Vec::new(),
+            bins: Vec::new(),
+            constant: 0,
+        };
+        let uses = weigher.uses();
+        let is_free = |index: &usize| {
+            let atom = &atoms[*index];
+            uses[*index] > 0.0 && atom.pinned.is_none() && atom.size <= LINE && !atom.is_tail
+        };
+        weigher.hot = (0..atoms.len()).filter(is_free).collect();
+        weigher
+            .hot
+            .sort_by(|a, b| uses[*b].total_cmp(&uses[*a]).then(a.cmp(b)));
+        weigher.add_pinned_lines();
+        weigher.add_large();
+        weigher
+    }
+
+    /// Accesses to each atom in the profile's period.
+    fn uses(&self) -> Vec<f64> {
+        let mut uses = vec![0.0; self.atoms.len()];
+        for class in &self.demand.classes {
+            for event in &class.events {
+                let rate = event.load + event.store + event.rmw;
+                uses[self.places[event.spot].0] += class.cores * class.work * rate;
+            }
+        }
+        uses
+    }
+
+    /// The spots of an atom that lie in the line that begins `line_start` bytes after the atom's
+    /// start (or before it: a negative number).
+    fn spots_in(&self, atom: usize, line_start: i64, holds: &mut [bool]) {
+        for (spot, (owner, at, size)) in self.places.iter().enumerate() {
+            let (from, to) = (*at as i64, (*at + *size) as i64);
+            if *owner == atom && from < line_start + LINE as i64 && to > line_start {
+                holds[spot] = true;
+            }
+        }
+    }
+
+    fn add_pinned_lines(&mut self) {
+        let mut lines: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for atom in self.atoms {
+            let Some(start) = atom.pinned else { continue };
+            let end = start + atom.size.max(1);
+            for line in start / LINE..end.div_ceil(LINE) {
+                let from = start.max(line * LINE) - line * LINE;
+                let to = end.min((line + 1) * LINE) - line * LINE;
+                lines.entry(line).or_default().push((from, to));
+            }
+        }
+        for (line, mut taken) in lines {
+            taken.sort_unstable();
+            let mut holds = vec![false; self.places.len()];
+            for (index, atom) in self.atoms.iter().enumerate() {
+                if let Some(start) = atom.pinned {
+                    self.spots_in(index, (line * LINE) as i64 - start as i64, &mut holds);
+                }
+            }
+            self.bins.push(Bin {
+                resident: holds,
+                free: largest_gap(&taken),
+                origin: Origin::Pinned(line),
+            });
+        }
+    }
+
+    fn add_large(&mut self) {
+        for (index, atom) in self.atoms.iter().enumerate() {
+            if atom.pinned.is_some() || atom.size <= LINE {
+                continue;
+            }
+            for line in 0..atom.size.div_ceil(LINE) {
+                let mut holds = vec![false; self.places.len()];
+                self.spots_in(index, (line * LINE) as i64, &mut holds);
+                let used = (atom.size - line * LINE).min(LINE);
+                if used == LINE {
+                    if holds.contains(&true) {
+                        self.constant += self.weigh(&holds);
+                    }
+                } else {
+                    self.bins.push(Bin {
+                        resident: holds,
+                        free: (used, LINE - used),
+                        origin: Origin::Tail(index),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What a line costs with these spots of every instance, in thousandths of a cycle. Instances do
+    /// not share lines: their size is a multiple of a line's.
+    pub(super) fn weigh(&self, holds: &[bool]) -> u64 {
+        let mut sum = 0;
+        for instance in &self.demand.instances {
+            let own: Vec<bool> = self
+                .demand
+                .spots
+                .iter()
+                .zip(holds)
+                .map(|(spot, holds)| *holds && spot.instance == *instance)
+                .collect();
+            if own.contains(&true) {
+                sum += milli(self.demand.line_cost(&own).cycles());
+            }
+        }
+        sum
+    }
+
+    /// Adds the spots of a whole atom.
+    pub(super) fn add_atom(&self, atom: usize, holds: &mut [bool]) {
+        for (spot, (owner, ..)) in self.places.iter().enumerate() {
+            holds[spot] |= *owner == atom;
+        }
+    }
+
+    /// Whether the atoms fit into `free` bytes that begin `from` bytes into a line.
+    pub(super) fn fits(&self, atoms: &[usize], (from, free): (u64, u64)) -> bool {
+        pack(self.atoms, atoms, from).is_some_and(|(_, end)| end <= from + free)
+    }
+}
+
+/// Atoms one after another from byte `from` of a line, the most aligned first: where each begins, and
+/// where the last ends. None when an atom does not fit into a line.
+pub(super) fn pack(all: &[Atom], atoms: &[usize], from: u64) -> Option<(Vec<(usize, u64)>, u64)> {
+    let mut order = atoms.to_vec();
+    order.sort_by_key(|index| {
+        let atom = &all[*index];
+        (std::cmp::Reverse(atom.align), atom.old_offset, *index)
+    });
+    let mut at = from;
+    let mut placed = Vec::with_capacity(order.len());
+    for index in order {
+        at = at.next_multiple_of(all[index].align);
+        placed.push((index, at));
+        at += all[index].size;
+    }
+    (at <= LINE).then_some((placed, at))
+}
+
+/// The longest run of bytes of a line that `taken` (ascending) leaves: its start and length.
+fn largest_gap(taken: &[(u64, u64)]) -> (u64, u64) {
+    let mut best = (LINE, 0);
+    let mut at = 0;
+    for (from, to) in taken.iter().copied().chain([(LINE, LINE)]) {
+        if from > at && from - at > best.1 {
+            best = (at, from - at);
+        }
+        at = at.max(to);
+    }
+    best
+}
+
+/// The atom and the bytes within it of each spot of the demand. `locate` finds a path in the
+/// structure as it is. Answers the first path that it does not find as an error.
+pub(super) fn spot_places(
+    demand: &Demand,
+    subject: &Subject,
+    atoms: &[Atom],
+    locate: &dyn Fn(&str) -> Option<(u64, u64)>,
+) -> Result<SpotPlaces, String> {
+    let place = |path: &str| {
+        let (offset, size) = locate(path)?;
+        let member = subject.member_at(offset)?;
+        let start = subject.members[member].file.offset_bytes;
+        let (atom, within) = atoms.iter().enumerate().find_map(|(index, atom)| {
+            let found = atom.members.iter().find(|(inner, _)| *inner == member)?;
+            Some((index, found.1))
+        })?;
+        Some((atom, within + (offset - start), size.max(1)))
+    };
+    let each = demand.spots.iter();
+    each.map(|spot| place(&spot.path).ok_or_else(|| spot.path.clone()))
+        .collect()
+}

@@ -1,0 +1,235 @@
+//! Who wants what: a profile as rates of classes of cores.
+//!
+//! Cores under one last-level cache that do the same at the same rates are one class, so that 480
+//! CPUs of a kernel profile are six classes and a line is weighed in microseconds. The threads of
+//! one core share its caches, so their rates add up.
+
+use std::collections::BTreeMap;
+
+use hitm_base::CpuId;
+
+use super::AdviseError;
+use super::prices::{Prices, Toll};
+use crate::profile::Profile;
+
+/// Bytes of the structure that the profile has counts for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// Path of the member.
+    pub path: String,
+    /// Which instance.
+    pub instance: u32,
+}
+
+/// Rates of one function's accesses to one spot, per cycle of a core's own work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    pub(super) function: usize,
+    pub(super) spot: usize,
+    pub(super) load: f64,
+    pub(super) store: f64,
+    pub(super) rmw: f64,
+}
+
+/// Cores that do the same.
+#[derive(Debug, Clone)]
+pub(super) struct Class {
+    /// How many.
+    pub(super) cores: f64,
+    /// Cycles of own work of one of them.
+    pub(super) work: f64,
+    /// By function, then by spot.
+    pub(super) events: Vec<Event>,
+    /// Plain stores to the structure per cycle of own work.
+    pub(super) stores: f64,
+}
+
+/// What it costs a core of one class to take a line from one of another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tolls {
+    pub(super) dirty: Toll,
+    pub(super) shared: Toll,
+    pub(super) invalidate: Toll,
+}
+
+/// A profile on a machine.
+#[derive(Debug, Clone)]
+pub struct Demand {
+    pub(super) spots: Vec<Spot>,
+    pub(super) classes: Vec<Class>,
+    /// `tolls[requester][holder]`.
+    pub(super) tolls: Vec<Vec<Tolls>>,
+    pub(super) instances: Vec<u32>,
+    pub(super) load_hide: f64,
+    pub(super) store_entries: f64,
+    pub(super) llc_latency: f64,
+    /// The accesses of the profile.
+    pub(super) accesses: f64,
+    /// Cycles of own work of all cores.
+    pub(super) work: f64,
+}
+
+/// Parts of an access per cycle in which rates are compared: cores whose rates differ by less are
+/// alike.
+const RATE_UNIT: f64 = (1u64 << 40) as f64;
+
+/// A core's rates in units of [`RATE_UNIT`] by function and spot.
+type CoreRates = BTreeMap<(usize, usize), [u64; 3]>;
+
+impl Demand {
+    /// The rates of `profile` on the machine of `prices`. Fails when the profile names a CPU that
+    /// the machine does not have.
+    pub fn new(profile: &Profile, prices: &dyn Prices) -> Result<Demand, AdviseError> {
+        let topology = &prices.machine().topology;
+        let cpu_count = topology.cpu_count();
+        let mut spots: Vec<Spot> = Vec::new();
+        let mut functions: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut cores: BTreeMap<u16, (CoreRates, u64)> = BTreeMap::new();
+        let mut accesses = 0.0;
+        for (key, counts) in profile.rows() {
+            if key.cpus.last().index() >= cpu_count {
+                return Err(AdviseError::UnknownCpu {
+                    cpu: key.cpus.last(),
+                    cpu_count,
+                    machine: prices.machine().name.clone(),
+                });
+            }
+            let spot = Spot {
+                path: key.member.clone(),
+                instance: key.instance,
+            };
+            let spot = spots
+                .iter()
+                .position(|known| *known == spot)
+                .unwrap_or_else(|| {
+                    spots.push(spot);
+                    spots.len() - 1
+                });
+            let next = functions.len();
+            let name = (key.function.clone(), key.comm.clone());
+            let function = *functions.entry(name).or_insert(next);
+            accesses += counts.total() as f64;
+            for cpu in key.cpus.iter() {
+                let work = profile.work_of(cpu).0.max(1);
+                let per_core = RATE_UNIT / key.cpus.len() as f64 / work as f64;
+                let core = cores.entry(topology.core_of(cpu)).or_default();
+                let rates = core.0.entry((function, spot)).or_default();
+                for (rate, count) in
+                    rates
+                        .iter_mut()
+                        .zip([counts.loads, counts.stores, counts.rmws])
+                {
+                    *rate = rate.saturating_add((count as f64 * per_core).round() as u64);
+                }
+                core.1 = core.1.max(work);
+            }
+        }
+        let mut demand = Demand {
+            instances: instances_of(&spots),
+            spots,
+            classes: Vec::new(),
+            tolls: Vec::new(),
+            load_hide: f64::from(prices.machine().core.load_window_insns)
+                * f64::from(prices.machine().core.cpi_milli)
+                / 1000.0,
+            store_entries: f64::from(prices.machine().core.store_buffer_entries),
+            llc_latency: prices.machine().caches.llc.latency.0 as f64,
+            accesses,
+            work: 0.0,
+        };
+        demand.classify(cores, prices);
+        Ok(demand)
+    }
+
+    /// The spots, by index.
+    pub fn spots(&self) -> &[Spot] {
+        &self.spots
+    }
+
+    /// Cycles of own work of all cores in the profile's period.
+    pub fn work_cycles(&self) -> f64 {
+        self.work
+    }
+
+    /// Accesses in the profile's period.
+    pub fn access_count(&self) -> f64 {
+        self.accesses
+    }
+
+    fn classify(&mut self, cores: BTreeMap<u16, (CoreRates, u64)>, prices: &dyn Prices) {
+        let topology = &prices.machine().topology;
+        let mut cpu_of_core: BTreeMap<u16, CpuId> = BTreeMap::new();
+        for cpu in topology.cpus() {
+            cpu_of_core.entry(topology.core_of(cpu)).or_insert(cpu);
+        }
+        let mut groups: BTreeMap<(u16, CoreRates, u64), Vec<CpuId>> = BTreeMap::new();
+        for (core, (rates, work)) in cores {
+            let key = (topology.llc_of_core(core), rates, work);
+            groups.entry(key).or_default().push(cpu_of_core[&core]);
+        }
+        let members: Vec<Vec<CpuId>> = groups.values().cloned().collect();
+        for ((_, rates, work), cpus) in groups {
+            let rate = |units: u64| units as f64 / RATE_UNIT;
+            let events: Vec<Event> = rates
+                .into_iter()
+                .map(|((function, spot), [load, store, rmw])| Event {
+                    function,
+                    spot,
+                    load: rate(load),
+                    store: rate(store),
+                    rmw: rate(rmw),
+                })
+                .collect();
+            self.work += work as f64 * cpus.len() as f64;
+            self.classes.push(Class {
+                cores: cpus.len() as f64,
+                work: work as f64,
+                stores: events.iter().map(|event| event.store).sum(),
+                events,
+            });
+        }
+        self.tolls = members
+            .iter()
+            .map(|a| members.iter().map(|b| tolls(a, b, prices)).collect())
+            .collect();
+    }
+}
+
+/// Mean prices between a core of `takers` and the cores of `holders`. Cores of a class lie under one
+/// last-level cache, so one taker speaks for all.
+fn tolls(takers: &[CpuId], holders: &[CpuId], prices: &dyn Prices) -> Tolls {
+    let taker = takers[0];
+    let others: Vec<CpuId> = holders
+        .iter()
+        .copied()
+        .filter(|cpu| *cpu != taker)
+        .collect();
+    let mean = |price: &dyn Fn(CpuId) -> Toll| {
+        let count = others.len().max(1) as f64;
+        let sums = others.iter().map(|cpu| price(*cpu));
+        let zero = Toll {
+            latency: 0.0,
+            occupancy: 0.0,
+        };
+        let sum = sums.fold(zero, |sum, toll| Toll {
+            latency: sum.latency + toll.latency,
+            occupancy: sum.occupancy + toll.occupancy,
+        });
+        Toll {
+            latency: sum.latency / count,
+            occupancy: sum.occupancy / count,
+        }
+    };
+    Tolls {
+        dirty: mean(&|cpu| prices.dirty(taker, cpu)),
+        shared: mean(&|cpu| prices.shared(taker, cpu)),
+        invalidate: mean(&|cpu| prices.invalidate(taker, cpu)),
+    }
+}
+
+fn instances_of(spots: &[Spot]) -> Vec<u32> {
+    let mut instances: Vec<u32> = spots.iter().map(|spot| spot.instance).collect();
+    instances.sort_unstable();
+    instances.dedup();
+    instances
+}

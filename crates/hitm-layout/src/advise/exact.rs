@@ -1,0 +1,161 @@
+//! The cheapest partition of a few atoms into lines, for every number of lines.
+//!
+//! What a line costs is no sum over its members, so an integer programme would need a variable for
+//! each set of atoms that fits a line: a set partitioning. The dynamic programme over subsets goes
+//! over the same sets once and answers for all numbers of lines together, without a solver:
+//! `best[n][set]` is the least over the parts of `set` that hold its first atom of
+//! `cost[part] + best[n - 1][set without part]`, in `3^k` steps for `k` atoms.
+
+use super::bins::Weigher;
+
+/// The most atoms that are partitioned exactly: 3^12 = 531,441 steps for each number of lines.
+pub(super) const EXACT_ATOMS_MAX: usize = 12;
+
+/// Which atoms go where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Assignment {
+    /// The cost in thousandths of a cycle.
+    pub(super) cost: u64,
+    /// For each of the weigher's bins.
+    pub(super) bins: Vec<Vec<usize>>,
+    /// Lines of their own.
+    pub(super) lines: Vec<Vec<usize>>,
+}
+
+type Set = u32;
+
+/// A table over sets: the least cost and the part that was taken last.
+type Table = Vec<Option<(u64, Set)>>;
+
+/// The cheapest assignments of `hot` to the bins and to 0, 1, 2 ... lines of their own.
+pub(super) fn partitions(weigher: &Weigher<'_>, hot: &[usize]) -> Vec<Option<Assignment>> {
+    assert!(
+        hot.len() <= EXACT_ATOMS_MAX,
+        "more atoms than the tables hold"
+    );
+    let full: Set = (1 << hot.len()) - 1;
+    let mut in_bins: Vec<Table> = Vec::new();
+    let mut before: Table = vec![None; full as usize + 1];
+    before[0] = Some((weigher.constant, 0));
+    for bin in &weigher.bins {
+        let costs = costs_of(weigher, hot, &bin.resident, bin.free);
+        let mut after: Table = vec![None; full as usize + 1];
+        for set in 0..=full {
+            for part in parts(set) {
+                improve(
+                    &mut after[set as usize],
+                    costs[part as usize],
+                    before[(set ^ part) as usize],
+                    part,
+                );
+            }
+        }
+        in_bins.push(after.clone());
+        before = after;
+    }
+    let nobody = vec![false; weigher.places.len()];
+    let costs = costs_of(weigher, hot, &nobody, (0, super::atoms::LINE));
+    let mut in_lines: Vec<Table> = vec![before];
+    let mut found = Vec::new();
+    for count in 0..=hot.len() {
+        found.push(trace(weigher, hot, &in_bins, &in_lines[..=count]));
+        let mut next: Table = vec![None; full as usize + 1];
+        for set in 1..=full {
+            for part in parts(set) {
+                // A line holds something; lines are told apart by nothing, so the sets that they
+                // are taken from may be in any order.
+                if part != 0 {
+                    improve(
+                        &mut next[set as usize],
+                        costs[part as usize],
+                        in_lines[count][(set ^ part) as usize],
+                        part,
+                    );
+                }
+            }
+        }
+        in_lines.push(next);
+    }
+    found
+}
+
+fn improve(slot: &mut Option<(u64, Set)>, cost: Option<u64>, rest: Option<(u64, Set)>, part: Set) {
+    let (Some(cost), Some((rest, _))) = (cost, rest) else {
+        return;
+    };
+    let sum = cost + rest;
+    if slot.is_none_or(|(known, _)| sum < known) {
+        *slot = Some((sum, part));
+    }
+}
+
+/// Every subset of `set`, itself and nothing included.
+fn parts(set: Set) -> impl Iterator<Item = Set> {
+    let mut next = Some(set);
+    std::iter::from_fn(move || {
+        let part = next?;
+        next = (part != 0).then(|| (part - 1) & set);
+        Some(part)
+    })
+}
+
+/// What each set of atoms costs in a line with these residents; none where it does not fit.
+fn costs_of(
+    weigher: &Weigher<'_>,
+    hot: &[usize],
+    resident: &[bool],
+    free: (u64, u64),
+) -> Vec<Option<u64>> {
+    let mut costs = Vec::with_capacity(1 << hot.len());
+    for set in 0..1u32 << hot.len() {
+        let atoms = members(set, hot);
+        if !weigher.fits(&atoms, free) {
+            costs.push(None);
+            continue;
+        }
+        let mut holds = resident.to_vec();
+        atoms
+            .iter()
+            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
+        costs.push(Some(if holds.contains(&true) {
+            weigher.weigh(&holds)
+        } else {
+            0
+        }));
+    }
+    costs
+}
+
+fn members(set: Set, hot: &[usize]) -> Vec<usize> {
+    let each = hot.iter().enumerate();
+    each.filter(|(bit, _)| set >> bit & 1 == 1)
+        .map(|(_, atom)| *atom)
+        .collect()
+}
+
+/// Reads the choices back from the tables.
+fn trace(
+    weigher: &Weigher<'_>,
+    hot: &[usize],
+    in_bins: &[Table],
+    in_lines: &[Table],
+) -> Option<Assignment> {
+    let mut set: Set = (1 << hot.len()) - 1;
+    let (cost, _) = in_lines.last()?[set as usize]?;
+    let mut found = Assignment {
+        cost,
+        bins: vec![Vec::new(); weigher.bins.len()],
+        lines: Vec::new(),
+    };
+    for table in in_lines[1..].iter().rev() {
+        let (_, part) = table[set as usize]?;
+        found.lines.push(members(part, hot));
+        set ^= part;
+    }
+    for (bin, table) in in_bins.iter().enumerate().rev() {
+        let (_, part) = table[set as usize]?;
+        found.bins[bin] = members(part, hot);
+        set ^= part;
+    }
+    Some(found)
+}

@@ -1,0 +1,406 @@
+//! What one line costs when it holds given spots. `docs/models/advisor.md` derives it.
+//!
+//! Sources: competing Poisson streams for who touched the line last; the closed single-server queue
+//! by Schweitzer's approximation (P. Schweitzer, Approximate analysis of multiclass closed networks
+//! of queues, 1979) with the residual service of M/G/1 for how long a request waits.
+//!
+//! Not modelled, and why: phases and correlations between cores (a profile has none); slow-down by
+//! waiting for other lines (it would couple the lines, and no subset could be weighed alone); evictions (only
+//! what is contended moves members; [`FOOTPRINT_PERIOD`] stands for the rest).
+
+use super::demand::{Class, Demand, Tolls};
+use super::prices::Toll;
+
+/// What a cycle of latency counts that the core hides behind other work, against one that it waits.
+///
+/// Assumed: 1/8 (range 0 to 1). The engine sees no dependences between instructions and hides a load
+/// for a whole reorder buffer; real code often needs the value at once. It decides between layouts
+/// only where hardly anything waits.
+pub const HIDDEN_WEIGHT: f64 = 0.125;
+
+/// Cycles after which a line that a core has not touched has left its private caches.
+///
+/// Assumed: 1,000,000 (range 100,000 to 10,000,000: a 1 MiB cache at one miss in 6 to 600 cycles).
+/// Each line that a core uses costs it one hit in the LLC in that time: what makes members that are
+/// only read gather in few lines.
+pub const FOOTPRINT_PERIOD: f64 = 1e6;
+
+/// Halvings of the interval in which the wait for a line lies.
+const QUEUE_STEPS: u32 = 30;
+
+/// Times that the cores' pace and their wait are computed from each other. The pace goes half the way
+/// each time, in logarithm: after eight what is left of a factor of ten is 0.9 %.
+const PACE_STEPS: u32 = 8;
+
+/// What a line costs over the profile's period, all cores together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LineCost {
+    /// Transfers of the line between cores.
+    pub transfers: f64,
+    /// Cycles from request to use, of all transfers.
+    pub latency: f64,
+    /// The part of it that cores stand still.
+    pub stall: f64,
+    /// Cycles for having one more line in use.
+    pub footprint: f64,
+}
+
+impl LineCost {
+    /// The sum that layouts are compared by, in cycles.
+    pub fn cycles(&self) -> f64 {
+        self.stall + (self.latency - self.stall) * HIDDEN_WEIGHT + self.footprint
+    }
+
+    pub(super) fn add(&mut self, other: &LineCost) {
+        self.transfers += other.transfers;
+        self.latency += other.latency;
+        self.stall += other.stall;
+        self.footprint += other.footprint;
+    }
+}
+
+/// Rates of one class on one line, per cycle of own work of a core.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rates {
+    load: f64,
+    store: f64,
+    rmw: f64,
+}
+
+impl Rates {
+    fn write(&self) -> f64 {
+        self.store + self.rmw
+    }
+
+    fn all(&self) -> f64 {
+        self.load + self.write()
+    }
+}
+
+/// One kind of request of one class.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    /// Requests per cycle of own work, if nothing delayed them.
+    rate: f64,
+    toll: Toll,
+    /// Cycles of the wait that the core works on.
+    hide: f64,
+}
+
+/// The requests of one class.
+struct Visitor<'d> {
+    /// The number of the class.
+    index: usize,
+    class: &'d Class,
+    visits: Vec<Visit>,
+    rate: f64,
+}
+
+/// How a visitor fares when each of its requests waits `queue` cycles for its turn.
+struct Fare {
+    /// Requests per cycle of own work.
+    per_work: f64,
+    /// Requests per cycle.
+    per_cycle: f64,
+    latency: f64,
+    stall: f64,
+    occupancy: f64,
+    /// Mean square of the occupancy.
+    square: f64,
+}
+
+impl Visitor<'_> {
+    fn fare(&self, queue: f64) -> Fare {
+        let (mut latency, mut stall, mut hidden) = (0.0, 0.0, 0.0);
+        let (mut occupancy, mut square) = (0.0, 0.0);
+        for visit in &self.visits {
+            let share = visit.rate / self.rate;
+            let wait = visit.toll.latency + queue;
+            latency += share * wait;
+            stall += share * (wait - visit.hide).max(0.0);
+            hidden += share * wait.min(visit.hide);
+            occupancy += share * visit.toll.occupancy;
+            square += share * visit.toll.occupancy * visit.toll.occupancy;
+        }
+        // While a request waits, what the core does to the line joins that request.
+        let work_between = 1.0 / self.rate + hidden;
+        Fare {
+            per_work: 1.0 / work_between,
+            per_cycle: 1.0 / (work_between + stall),
+            latency,
+            stall,
+            occupancy,
+            square,
+        }
+    }
+}
+
+impl Demand {
+    /// What a line costs that holds the spots for which `holds` is true.
+    pub fn line_cost(&self, holds: &[bool]) -> LineCost {
+        let rates: Vec<Rates> = self
+            .classes
+            .iter()
+            .map(|class| rates_of(class, holds))
+            .collect();
+        let mut cost = LineCost::default();
+        for (class, rates) in self.classes.iter().zip(&rates) {
+            let touches = rates.all().min(1.0 / FOOTPRINT_PERIOD);
+            cost.footprint += class.cores * class.work * touches * self.llc_latency;
+        }
+        if let Some((visitors, queue)) = self.settle(&rates) {
+            for visitor in &visitors {
+                let fare = visitor.fare(queue);
+                let requests = visitor.class.cores * visitor.class.work * fare.per_work;
+                cost.transfers += requests;
+                cost.latency += requests * fare.latency;
+                cost.stall += requests * fare.stall;
+            }
+        }
+        cost
+    }
+
+    /// The requests and how long each waits, when the cores that wait come by less often. None when
+    /// nobody takes the line from anybody.
+    fn settle(&self, rates: &[Rates]) -> Option<(Vec<Visitor<'_>>, f64)> {
+        // How many cycles pass while a core of each class works for one.
+        let mut pace = vec![1.0; rates.len()];
+        let mut settled = None;
+        for _ in 0..PACE_STEPS {
+            let visitors = self.visitors(rates, &pace);
+            if visitors.is_empty() {
+                return None;
+            }
+            let queue = solve_queue(&visitors);
+            for visitor in &visitors {
+                let fare = visitor.fare(queue);
+                let next = 1.0 + fare.per_work * fare.stall;
+                pace[visitor.index] = (pace[visitor.index] * next).sqrt();
+            }
+            settled = Some((visitors, queue));
+        }
+        settled
+    }
+
+    /// The requests of each class; `pace` says how much longer its work takes than without waiting.
+    fn visitors(&self, work_rates: &[Rates], pace: &[f64]) -> Vec<Visitor<'_>> {
+        let slowed = |(rates, pace): (&Rates, &f64)| Rates {
+            load: rates.load / pace,
+            store: rates.store / pace,
+            rmw: rates.rmw / pace,
+        };
+        let rates: Vec<Rates> = work_rates.iter().zip(pace).map(slowed).collect();
+        let total = |pick: fn(&Rates) -> f64| -> f64 {
+            let each = self.classes.iter().zip(&rates);
+            each.map(|(class, rates)| class.cores * pick(rates)).sum()
+        };
+        let (writes, loads) = (total(Rates::write), total(|rates| rates.load));
+        let mut visitors = Vec::new();
+        if writes <= 0.0 {
+            return visitors;
+        }
+        for (index, (class, own)) in self.classes.iter().zip(&rates).enumerate() {
+            let others = Others {
+                writes: (writes - own.write()).max(0.0),
+                loads: (loads - own.load).max(0.0),
+            };
+            let alone = others.writes + others.loads <= 1e-9 * own.all();
+            if own.all() <= 0.0 || alone {
+                continue;
+            }
+            let mut visits = self.visits(index, own, &others, &rates);
+            // Back to rates per cycle of work.
+            visits
+                .iter_mut()
+                .for_each(|visit| visit.rate *= pace[index]);
+            let rate: f64 = visits.iter().map(|visit| visit.rate).sum();
+            if rate > 0.0 {
+                visitors.push(Visitor {
+                    index,
+                    class,
+                    visits,
+                    rate,
+                });
+            }
+        }
+        visitors
+    }
+
+    /// The requests of one core: an access needs a transfer when another core came between.
+    fn visits(&self, index: usize, own: &Rates, others: &Others, rates: &[Rates]) -> Vec<Visit> {
+        let (from_writer, nearest, farthest) = self.partners(index, rates);
+        // The last event before an access was a foreign write rather than an access of its own.
+        let stale = others.writes / (others.writes + own.all());
+        // Of those: nobody read the line since, so that it is still dirty.
+        let dirty = others.writes / (others.writes + others.loads);
+        // Another core touched the line since the last write of its own.
+        let taken = if own.write() > 0.0 {
+            let all = others.writes + others.loads;
+            all / (all + own.write())
+        } else {
+            0.0
+        };
+        let clean_write = if farthest.latency > nearest.latency {
+            farthest
+        } else {
+            nearest
+        };
+        let load = mix(from_writer, nearest, dirty);
+        let write = mix(from_writer, clean_write, dirty);
+        let upgraded = (taken - stale).max(0.0);
+        let store_hide = self.store_entries / self.classes[index].stores.max(1e-9);
+        let kinds = [
+            (own.load * stale, load, self.load_hide),
+            (own.store * stale, write, store_hide),
+            (own.rmw * stale, write, 0.0),
+            (own.store * upgraded, farthest, store_hide),
+            (own.rmw * upgraded, farthest, 0.0),
+        ];
+        let wanted = kinds.into_iter().filter(|(rate, ..)| *rate > 0.0);
+        wanted
+            .map(|(rate, toll, hide)| Visit { rate, toll, hide })
+            .collect()
+    }
+
+    /// The mean price of taking the line from its writers, of reading it from the nearest core that
+    /// has a copy, and of invalidating the farthest one.
+    fn partners(&self, index: usize, rates: &[Rates]) -> (Toll, Toll, Toll) {
+        let zero = Toll {
+            latency: 0.0,
+            occupancy: 0.0,
+        };
+        let mut from_writer = zero;
+        let mut weight = 0.0;
+        let writes: f64 = self
+            .classes
+            .iter()
+            .zip(rates)
+            .map(|(class, rates)| class.cores * rates.write())
+            .sum();
+        // Prices of a copy and of its invalidation, and the chance that some core of the class has one.
+        let mut holders: Vec<(Toll, Toll, f64)> = Vec::new();
+        for (other, (class, rates)) in self.classes.iter().zip(rates).enumerate() {
+            let cores = class.cores - f64::from(u8::from(other == index));
+            if cores <= 0.0 || rates.all() <= 0.0 {
+                continue;
+            }
+            let tolls: Tolls = self.tolls[index][other];
+            let share = cores * rates.write();
+            from_writer.latency += share * tolls.dirty.latency;
+            from_writer.occupancy += share * tolls.dirty.occupancy;
+            weight += share;
+            // Some core of the class has a copy when one came by after the last foreign write: that
+            // write took the line from all of them at once.
+            let visits = cores * rates.all();
+            let chance = visits / (visits + (writes - share).max(0.0));
+            holders.push((tolls.shared, tolls.invalidate, chance));
+        }
+        if weight > 0.0 {
+            from_writer.latency /= weight;
+            from_writer.occupancy /= weight;
+        }
+        holders.sort_by(|a, b| a.0.latency.total_cmp(&b.0.latency));
+        let nearest = expected(holders.iter().map(|(shared, _, chance)| (*shared, *chance)));
+        holders.sort_by(|a, b| b.1.latency.total_cmp(&a.1.latency));
+        let farthest = expected(
+            holders
+                .iter()
+                .map(|(_, invalidate, chance)| (*invalidate, *chance)),
+        );
+        (from_writer, nearest, farthest)
+    }
+}
+
+/// The mean of the first toll that is there, given that one is.
+fn expected(tolls: impl Iterator<Item = (Toll, f64)>) -> Toll {
+    let mut mean = Toll {
+        latency: 0.0,
+        occupancy: 0.0,
+    };
+    let mut left = 1.0;
+    for (toll, chance) in tolls {
+        mean.latency += left * chance * toll.latency;
+        mean.occupancy += left * chance * toll.occupancy;
+        left *= 1.0 - chance;
+    }
+    let found = (1.0f64 - left).max(1e-12);
+    mean.latency /= found;
+    mean.occupancy /= found;
+    mean
+}
+
+/// Rates of everybody else on the line.
+struct Others {
+    writes: f64,
+    loads: f64,
+}
+
+/// What a function does to several spots of a line counts once: it does it at about the same time.
+fn rates_of(class: &Class, holds: &[bool]) -> Rates {
+    let mut sum = Rates::default();
+    let mut current = Rates::default();
+    let mut function = usize::MAX;
+    for event in &class.events {
+        if !holds[event.spot] {
+            continue;
+        }
+        if event.function != function {
+            add(&mut sum, &current);
+            current = Rates::default();
+            function = event.function;
+        }
+        current.load = current.load.max(event.load);
+        current.store = current.store.max(event.store);
+        current.rmw = current.rmw.max(event.rmw);
+    }
+    add(&mut sum, &current);
+    sum
+}
+
+fn add(sum: &mut Rates, more: &Rates) {
+    sum.load += more.load;
+    sum.store += more.store;
+    sum.rmw += more.rmw;
+}
+
+fn mix(first: Toll, second: Toll, share: f64) -> Toll {
+    Toll {
+        latency: share * first.latency + (1.0 - share) * second.latency,
+        occupancy: share * first.occupancy + (1.0 - share) * second.occupancy,
+    }
+}
+
+/// How long a request waits for its turn: the root of a falling function, by bisection.
+fn solve_queue(visitors: &[Visitor<'_>]) -> f64 {
+    let population: f64 = visitors.iter().map(|visitor| visitor.class.cores).sum();
+    let longest = visitors
+        .iter()
+        .flat_map(|visitor| &visitor.visits)
+        .map(|visit| visit.toll.occupancy)
+        .fold(0.0, f64::max);
+    let seen = (population - 1.0).max(0.0) / population;
+    // What an arriving request finds before it, less what it was assumed to wait.
+    let excess = |queue: f64| {
+        let (mut arrivals, mut busy, mut squares) = (0.0, 0.0, 0.0);
+        for visitor in visitors {
+            let fare = visitor.fare(queue);
+            arrivals += visitor.class.cores * fare.per_cycle;
+            busy += visitor.class.cores * fare.per_cycle * fare.occupancy;
+            squares += visitor.class.cores * fare.per_cycle * fare.square;
+        }
+        let service = if arrivals > 0.0 { busy / arrivals } else { 0.0 };
+        // Of the service under way half is left on average, and long ones are met more often.
+        let residual = squares / 2.0 / busy.max(1.0);
+        seen * (arrivals * queue * service + residual) - queue
+    };
+    let (mut low, mut high) = (0.0, population * longest);
+    for _ in 0..QUEUE_STEPS {
+        let middle = (low + high) / 2.0;
+        if excess(middle) > 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (low + high) / 2.0
+}

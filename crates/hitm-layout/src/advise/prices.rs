@@ -1,0 +1,25 @@
+//! What the advisor must know of a machine. The prices are the coherence engine's own, handed in by
+//! whoever knows that engine, so that advice and replay cannot drift apart.
+
+use hitm_base::{CpuId, Machine};
+
+/// The cost of one transfer, in cycles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Toll {
+    /// From issue to use when nobody else wants the line.
+    pub latency: f64,
+    /// The part of it during which the line can serve nobody else.
+    pub occupancy: f64,
+}
+
+/// The prices of one machine.
+pub trait Prices {
+    /// The machine.
+    fn machine(&self) -> &Machine;
+    /// `cpu` takes a line that `owner` has modified.
+    fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll;
+    /// `cpu` reads a line of which `holder` has a clean copy.
+    fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll;
+    /// `cpu` invalidates the copy of `holder` before it writes.
+    fn invalidate(&self, cpu: CpuId, holder: CpuId) -> Toll;
+}

@@ -1,0 +1,213 @@
+//! The structure that is to be laid out, from a layout file or from debug information.
+
+use super::AdviseError;
+use crate::layout_file::{BitRange, FileMember, FileStruct, LayoutTable};
+use crate::types::{MemberKind, StructLayout, TypeKind, TypeStore};
+
+/// Largest natural alignment of a scalar that is assumed where a layout file names no type.
+const NATURAL_ALIGN_MAX: u64 = 8;
+
+/// A structure and its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The type's name.
+    pub name: String,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// What an instance's address is a multiple of.
+    pub align_bytes: u64,
+    /// The members, by offset.
+    pub members: Vec<SubjectMember>,
+}
+
+/// A member that may be moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubjectMember {
+    /// Where it is now, and what a layout file says of it.
+    pub file: FileMember,
+    /// What its address must be a multiple of.
+    pub align: u64,
+}
+
+impl Subject {
+    /// The structure `name` of a layout table. Alignments are those that sizes and offsets suggest:
+    /// the largest power of two, at most 8, that divides both, or what a nested structure demands.
+    pub fn from_table(table: &LayoutTable, name: &str) -> Result<Subject, AdviseError> {
+        let read = table.get(name).ok_or_else(|| AdviseError::NoSuchType {
+            name: name.to_owned(),
+        })?;
+        let member = |file: &FileMember| {
+            let unit = file
+                .array
+                .map_or(file.size_bytes, |array| array.stride_bytes);
+            let natural = 1 << (unit | NATURAL_ALIGN_MAX | file.offset_bytes).trailing_zeros();
+            let nested = file.type_name.as_deref().and_then(|name| table.get(name));
+            let demanded = nested.and_then(|nested| nested.align_bytes);
+            SubjectMember {
+                align: demanded.unwrap_or(natural),
+                file: file.clone(),
+            }
+        };
+        Ok(Subject {
+            name: name.to_owned(),
+            size_bytes: read.size_bytes,
+            align_bytes: read.align(),
+            members: read.members.iter().map(member).collect(),
+        })
+    }
+
+    /// A structure of debug information. Fails for unions and enums with payload, whose members
+    /// overlap, and for structures with bases, which the compiler places.
+    pub fn from_types(layout: &StructLayout, store: &TypeStore) -> Result<Subject, AdviseError> {
+        let name = layout.name.as_deref().unwrap_or("(anonymous)").to_owned();
+        let mut members: Vec<SubjectMember> = Vec::new();
+        for member in &layout.members {
+            let movable = matches!(member.kind, MemberKind::Field | MemberKind::BitField);
+            let (start, end) = (member.byte_offset(), member.byte_end());
+            let overlaps = members.last().is_some_and(|before| {
+                let (_, before_end) = before.file.bit_span();
+                member.bit_offset < before_end
+            });
+            if !movable || overlaps {
+                return Err(AdviseError::NotMovable {
+                    name,
+                    member: member.name.as_deref().unwrap_or("(anonymous)").to_owned(),
+                });
+            }
+            let own = member.name.as_deref().map(str::to_owned);
+            let own = own.unwrap_or_else(|| format!("(anonymous at {start})"));
+            let of_type = store.get(member.type_id);
+            let file = if member.kind == MemberKind::BitField {
+                let unit = of_type.size.unwrap_or(1).clamp(1, 16);
+                let unit_start = start / unit * unit;
+                let unit_end = (unit_start + unit).max(end);
+                let mut file = FileMember::plain(own, unit_start, unit_end - unit_start);
+                file.bits = Some(BitRange {
+                    offset: member.bit_offset - unit_start * 8,
+                    size: member.bit_size,
+                });
+                file
+            } else {
+                FileMember::plain(own, start, end - start)
+            };
+            members.push(SubjectMember {
+                file,
+                align: of_type.alignment.max(member.alignment.unwrap_or(1)),
+            });
+        }
+        Ok(Subject {
+            name,
+            size_bytes: layout.size,
+            align_bytes: layout
+                .alignment
+                .unwrap_or_else(|| members.iter().map(|member| member.align).max().unwrap_or(1)),
+            members,
+        })
+    }
+
+    /// The structure as it is, for a layout file.
+    pub fn to_file_struct(&self) -> FileStruct {
+        FileStruct {
+            name: self.name.clone(),
+            size_bytes: self.size_bytes,
+            align_bytes: Some(self.align_bytes),
+            members: self
+                .members
+                .iter()
+                .map(|member| member.file.clone())
+                .collect(),
+        }
+    }
+
+    /// The member that holds the byte at `offset`, as an index.
+    pub fn member_at(&self, offset: u64) -> Option<usize> {
+        self.members.iter().position(|member| {
+            let start = member.file.offset_bytes;
+            (start..start + member.file.size_bytes).contains(&offset)
+        })
+    }
+}
+
+/// Where `path` (`a.b[3].c`) is in `layout`: bytes from its start, and its bytes. Members of
+/// anonymous structures and of bases are found under their own names, as in the language.
+pub fn place_in_types(layout: &StructLayout, store: &TypeStore, path: &str) -> Option<(u64, u64)> {
+    let (step, rest) = path
+        .split_once('.')
+        .map_or((path, None), |(a, b)| (a, Some(b)));
+    let (name, indices) = step
+        .split_once('[')
+        .map_or((step, None), |(a, b)| (a, Some(b)));
+    let member = layout
+        .members
+        .iter()
+        .find(|member| member.name.as_deref() == Some(name));
+    let Some(member) = member else {
+        return layout
+            .members
+            .iter()
+            .filter(|member| member.name.is_none())
+            .find_map(|inner| {
+                let nested = store.layout(inner.type_id)?;
+                let (offset, size) = place_in_types(nested, store, path)?;
+                Some((inner.byte_offset() + offset, size))
+            });
+    };
+    let mut offset = member.byte_offset();
+    let mut size = member.byte_end() - offset;
+    let mut of_type = store.resolve(member.type_id);
+    for index in indices.into_iter().flat_map(|text| text.split('[')) {
+        let index: u64 = index.strip_suffix(']')?.parse().ok()?;
+        let TypeKind::Array { element, count } = store.get(of_type).kind else {
+            return None;
+        };
+        size = store.get(element).size?;
+        if index >= count.unwrap_or(u64::MAX) {
+            return None;
+        }
+        offset = offset.checked_add(index.checked_mul(size)?)?;
+        of_type = store.resolve(element);
+    }
+    let Some(rest) = rest else {
+        return Some((offset, size));
+    };
+    let (inner, size) = place_in_types(store.layout(of_type)?, store, rest)?;
+    Some((offset.checked_add(inner)?, size))
+}
+
+/// The innermost member that holds the byte at `offset`: its path, where it begins and its bytes.
+/// None for a hole.
+pub fn path_in_types(
+    layout: &StructLayout,
+    store: &TypeStore,
+    offset: u64,
+) -> Option<(String, u64, u64)> {
+    let member = layout
+        .members
+        .iter()
+        .rev()
+        .find(|member| (member.byte_offset()..member.byte_end()).contains(&offset))?;
+    let mut path = member.name.as_deref().unwrap_or("").to_owned();
+    let mut start = member.byte_offset();
+    let mut size = member.byte_end() - start;
+    if member.kind == MemberKind::BitField {
+        return Some((path, start, size));
+    }
+    let mut of_type = store.resolve(member.type_id);
+    while let TypeKind::Array { element, .. } = store.get(of_type).kind {
+        let Some(element_size) = store.get(element).size.filter(|size| *size > 0) else {
+            break;
+        };
+        let index = (offset - start) / element_size;
+        path += &format!("[{index}]");
+        start += index * element_size;
+        size = element_size;
+        of_type = store.resolve(element);
+    }
+    let nested = store.layout(of_type);
+    let inner = nested.and_then(|nested| path_in_types(nested, store, offset - start));
+    let Some((rest, at, inner_size)) = inner else {
+        return (!path.is_empty()).then_some((path, start, size));
+    };
+    let dot = if path.is_empty() { "" } else { "." };
+    Some((format!("{path}{dot}{rest}"), start + at, inner_size))
+}

@@ -1,0 +1,447 @@
+use expect_test::{Expect, expect};
+use hitm_base::machine::preset;
+use hitm_base::{Cycles, Machine};
+use proptest::prelude::*;
+
+use super::*;
+use crate::layout_file::{LayoutFile, LayoutTable, shipped};
+use crate::profile::{Counts, CpuSet, Profile, RowKey};
+
+/// The machine's own table without queues and homes: enough for tests of the search.
+struct Table(Machine);
+
+impl Prices for Table {
+    fn machine(&self) -> &Machine {
+        &self.0
+    }
+
+    fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll {
+        let transfer = self.0.transfers[self.0.topology.distance(cpu, owner).index()];
+        Toll {
+            latency: transfer.dirty.0 as f64,
+            occupancy: transfer.occupancy.0 as f64,
+        }
+    }
+
+    fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll {
+        let transfer = self.0.transfers[self.0.topology.distance(cpu, holder).index()];
+        Toll {
+            latency: transfer.clean.0 as f64,
+            occupancy: 4.0,
+        }
+    }
+
+    fn invalidate(&self, cpu: CpuId, holder: CpuId) -> Toll {
+        let transfer = self.0.transfers[self.0.topology.distance(cpu, holder).index()];
+        Toll {
+            latency: transfer.clean.0 as f64,
+            occupancy: transfer.occupancy.0 as f64,
+        }
+    }
+}
+
+fn prices(name: &str) -> Table {
+    Table(Machine::from_toml(preset(name).unwrap(), name).unwrap())
+}
+
+/// A profile of rows `member,function,loads,stores,rmws,cpus` over a million cycles.
+fn profile(rows: &str) -> Profile {
+    let text = format!(
+        "# schema: 1\n# name: t\n# source: made up\n# period_cycles: 1000000\n\
+         member,function,loads,stores,rmws,cpus\n{rows}"
+    );
+    Profile::parse(&text, "t.csv").unwrap()
+}
+
+/// A structure of these members (name, size), one after another, each aligned to its size up to 8.
+fn table(members: &[(&str, u64)]) -> LayoutTable {
+    let mut at = 0;
+    let mut file_members = Vec::new();
+    for (name, size) in members {
+        at = u64::next_multiple_of(at, 1 << (size | 8).trailing_zeros());
+        file_members.push(crate::layout_file::FileMember::plain(*name, at, *size));
+        at += size;
+    }
+    let file = LayoutFile {
+        name: "t".into(),
+        description: "t".into(),
+        source: "made up".into(),
+        structs: vec![FileStruct {
+            name: "s".into(),
+            size_bytes: at.next_multiple_of(8),
+            align_bytes: Some(64),
+            members: file_members,
+        }],
+    };
+    LayoutTable::new(&file).unwrap()
+}
+
+fn advice_for(
+    table: &LayoutTable,
+    name: &str,
+    profile: &Profile,
+    options: &Options,
+) -> Result<Advice, AdviseError> {
+    let demand = Demand::new(profile, &prices("broadwell-4s"))?;
+    let subject = Subject::from_table(table, name)?;
+    let locate = |path: &str| {
+        table
+            .place(name, path)
+            .map(|place| (place.offset_bytes, place.size_bytes))
+    };
+    let bases = BTreeMap::new();
+    let located = Located {
+        locate: &locate,
+        bases: &bases,
+    };
+    advise(&subject, &demand, located, options)
+}
+
+fn shown(advice: &Advice) -> String {
+    let mut out = format!("{} lines now\n", advice.original.lines);
+    for candidate in &advice.candidates {
+        let members = candidate.layout.members.iter();
+        let members: Vec<String> = members
+            .map(|m| format!("{}@{}", m.name, m.offset_bytes))
+            .collect();
+        out += &format!(
+            "{} lines, gap {}: {}\n",
+            candidate.weighed.lines,
+            candidate.gap(),
+            members.join(" ")
+        );
+        for moved in &candidate.moves {
+            out += &format!("  {}\n", moved.reason);
+        }
+    }
+    out
+}
+
+fn check(members: &[(&str, u64)], rows: &str, options: &Options, expected: Expect) {
+    let advice = advice_for(&table(members), "s", &profile(rows), options);
+    expected.assert_eq(&advice.map_or_else(|error| error.to_string(), |advice| shown(&advice)));
+}
+
+const FLAG_AND_COUNTER: [(&str, u64); 3] = [("enabled", 4), ("reserved", 4), ("sequence", 8)];
+const FLAG_ROWS: &str = "enabled,run,30000,0,0,1-3\nsequence,run,10000,10000,0,0\n";
+
+#[test]
+fn a_flag_gets_away_from_the_counter_beside_it() {
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &Options::default(),
+        expect![[r#"
+            1 lines now
+            2 lines, gap 0: enabled@0 sequence@64 reserved@72
+              enabled gets away from sequence: enabled is only read, 30,000 times by 3 cores, and sequence is written 10,000 times by 1 core and read 10,000 times by 1 core; in one line they cost 184,111 cycles more than apart
+              sequence gets away from enabled: sequence is written 10,000 times by 1 core and read 10,000 times by 1 core, and enabled is only read, 30,000 times by 3 cores; in one line they cost 184,111 cycles more than apart
+              nothing in the profile touches them: they fill what the others leave
+        "#]],
+    );
+}
+
+#[test]
+fn members_of_one_function_stay_together() {
+    check(
+        &[("a", 8), ("cold", 40), ("x", 8), ("y", 8), ("b", 8)],
+        "a,f,0,0,5000,0-3\nb,f,0,0,5000,0-3\nx,g,20000,0,0,8-11\ny,g,20000,0,0,8-11\n",
+        &Options::default(),
+        expect![[r#"
+            2 lines now
+            2 lines, gap 0: a@0 b@8 x@64 y@72 cold@80
+              b joins a: b is written 5,000 times by 4 cores, and a is written 5,000 times by 4 cores; apart they cost 435,654 cycles more
+              a gets away from x: a is written 5,000 times by 4 cores, and x is only read, 20,000 times by 4 cores; in one line they cost 130,892 cycles more than apart
+              x gets away from a: x is only read, 20,000 times by 4 cores, and a is written 5,000 times by 4 cores; in one line they cost 130,892 cycles more than apart
+              y gets away from a: y is only read, 20,000 times by 4 cores, and a is written 5,000 times by 4 cores; in one line they cost 130,892 cycles more than apart
+              nothing in the profile touches them: they fill what the others leave
+        "#]],
+    );
+}
+
+#[test]
+fn constraints_are_kept_or_refused() {
+    let pinned = Options {
+        pins: vec![("sequence".into(), 128)],
+        ..Options::default()
+    };
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &pinned,
+        expect![[r#"
+            1 lines now
+            3 lines, gap 0: enabled@0 sequence@128 reserved@136
+              enabled gets away from sequence: enabled is only read, 30,000 times by 3 cores, and sequence is written 10,000 times by 1 core and read 10,000 times by 1 core; in one line they cost 184,111 cycles more than apart
+              sequence gets away from enabled: sequence is written 10,000 times by 1 core and read 10,000 times by 1 core, and enabled is only read, 30,000 times by 3 cores; in one line they cost 184,111 cycles more than apart
+              nothing in the profile touches them: they fill what the others leave
+        "#]],
+    );
+    let together = Options {
+        keep_together: vec![vec!["enabled".into(), "sequence".into()]],
+        ..Options::default()
+    };
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &together,
+        expect![[r#"
+        1 lines now
+    "#]],
+    );
+    let frozen = Options {
+        frozen_prefix: 8,
+        ..Options::default()
+    };
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &frozen,
+        expect![[r#"
+            1 lines now
+            2 lines, gap 0: enabled@0 reserved@4 sequence@64
+              enabled gets away from sequence: enabled is only read, 30,000 times by 3 cores, and sequence is written 10,000 times by 1 core and read 10,000 times by 1 core; in one line they cost 184,111 cycles more than apart
+              sequence gets away from enabled: sequence is written 10,000 times by 1 core and read 10,000 times by 1 core, and enabled is only read, 30,000 times by 3 cores; in one line they cost 184,111 cycles more than apart
+        "#]],
+    );
+    let one_line = Options {
+        max_lines: Some(1),
+        ..Options::default()
+    };
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &one_line,
+        expect![[r#"
+        1 lines now
+    "#]],
+    );
+}
+
+#[test]
+fn constraints_that_cannot_be_met_are_named() {
+    let misaligned = Options {
+        pins: vec![("sequence".into(), 12)],
+        ..Options::default()
+    };
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &misaligned,
+        expect!["--pin sequence@12: it needs a multiple of 8"],
+    );
+    let overlapping = Options {
+        pins: vec![("sequence".into(), 0), ("enabled".into(), 4)],
+        ..Options::default()
+    };
+    check(
+        &FLAG_AND_COUNTER,
+        FLAG_ROWS,
+        &overlapping,
+        expect!["enabled at byte 4: sequence is there up to byte 8"],
+    );
+    check(
+        &FLAG_AND_COUNTER,
+        "nothing,f,1,0,0,0\n",
+        &Options::default(),
+        expect!["s has no member nothing"],
+    );
+    check(
+        &FLAG_AND_COUNTER,
+        "enabled,f,1,0,0,400\n",
+        &Options::default(),
+        expect!["the profile has CPU 400, machine broadwell-4s has 192 CPUs"],
+    );
+}
+
+/// All partitions of `0..count` into sets.
+fn set_partitions(count: usize) -> Vec<Vec<Vec<usize>>> {
+    let mut all = vec![vec![]];
+    for item in 0..count {
+        let mut next = Vec::new();
+        for sets in all {
+            for at in 0..=sets.len() {
+                let mut with: Vec<Vec<usize>> = sets.clone();
+                match with.get_mut(at) {
+                    Some(set) => set.push(item),
+                    None => with.push(vec![item]),
+                }
+                next.push(with);
+            }
+        }
+        all = next;
+    }
+    all
+}
+
+fn random_profile(rows: &[(usize, usize, u16, u64, u64, u64)]) -> Profile {
+    let mut profile = Profile::new("r", "random", Cycles(100_000));
+    for (member, function, cpu, loads, stores, rmws) in rows {
+        let key = RowKey {
+            member: format!("m{member}"),
+            instance: 0,
+            function: format!("f{function}"),
+            comm: String::new(),
+            cpus: CpuSet::one(CpuId(*cpu)),
+        };
+        profile.add(
+            key,
+            Counts {
+                loads: *loads,
+                stores: *stores,
+                rmws: *rmws,
+            },
+        );
+    }
+    profile
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// The dynamic programme against every partition there is.
+    #[test]
+    fn no_partition_is_cheaper_than_the_exact_one(
+        rows in proptest::collection::vec((0usize..5, 0usize..3, 0u16..60, 0u64..500, 0u64..200, 0u64..50), 3..15),
+    ) {
+        let sizes = [16, 24, 8, 32, 4];
+        let members: Vec<(String, u64)> = sizes.iter().enumerate().map(|(i, s)| (format!("m{i}"), *s)).collect();
+        let members: Vec<(&str, u64)> = members.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        let table = table(&members);
+        let demand = Demand::new(&random_profile(&rows), &prices("broadwell-4s")).unwrap();
+        let subject = Subject::from_table(&table, "s").unwrap();
+        let atoms = atoms::atoms(&subject, &Options::default()).unwrap();
+        let locate = |path: &str| table.place("s", path).map(|place| (place.offset_bytes, place.size_bytes));
+        let places = spot_places(&demand, &subject, &atoms, &locate).unwrap();
+        let weigher = Weigher::new(&demand, &atoms, &places);
+        let exact = exact::partitions(&weigher, &weigher.hot);
+        let mut best: BTreeMap<usize, u64> = BTreeMap::new();
+        for sets in set_partitions(weigher.hot.len()) {
+            let lines: Vec<Vec<usize>> = sets.iter().map(|set| set.iter().map(|at| weigher.hot[*at]).collect()).collect();
+            if !lines.iter().all(|line| weigher.fits(line, (0, 64))) {
+                continue;
+            }
+            let cost = lines.iter().map(|line| {
+                let mut holds = vec![false; places.len()];
+                line.iter().for_each(|atom| weigher.add_atom(*atom, &mut holds));
+                weigher.weigh(&holds)
+            }).sum();
+            let slot = best.entry(lines.len()).or_insert(u64::MAX);
+            *slot = (*slot).min(cost);
+        }
+        for (count, found) in exact.iter().enumerate() {
+            prop_assert_eq!(found.as_ref().map(|f| f.cost), best.get(&count).copied());
+        }
+        // The optimum of some of them is hardly ever above that of all: what bounds the local search.
+        let least = |found: &[Option<Assignment>], most: usize| {
+            found.iter().take(most + 1).flatten().map(|found| found.cost).min()
+        };
+        let some = &weigher.hot[..weigher.hot.len().min(3)];
+        let of_some = exact::partitions(&weigher, some);
+        for most in 1..=weigher.hot.len() {
+            if let (Some(some), Some(all)) = (least(&of_some, most), least(&exact, most)) {
+                prop_assert!(some as f64 * local::BOUND_MARGIN <= all as f64, "{some} {all}");
+            }
+        }
+    }
+
+    /// Whatever is asked, members do not overlap and keep their alignment.
+    #[test]
+    fn every_candidate_is_a_sound_layout(
+        rows in proptest::collection::vec((0usize..16, 0usize..4, 0u16..60, 0u64..500, 0u64..200, 0u64..50), 3..30),
+        sizes in proptest::collection::vec(prop_oneof![Just(1u64), Just(4), Just(8), Just(24), Just(100), Just(64)], 16),
+        frozen in 0u64..80,
+    ) {
+        let members: Vec<(String, u64)> = sizes.iter().enumerate().map(|(i, s)| (format!("m{i}"), *s)).collect();
+        let members: Vec<(&str, u64)> = members.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        let table = table(&members);
+        let options = Options { frozen_prefix: frozen, ..Options::default() };
+        let advice = advice_for(&table, "s", &random_profile(&rows), &options).unwrap();
+        let subject = Subject::from_table(&table, "s").unwrap();
+        for candidate in &advice.candidates {
+            let mut covered = 0;
+            prop_assert_eq!(candidate.layout.members.len(), subject.members.len());
+            for member in &candidate.layout.members {
+                prop_assert!(member.offset_bytes >= covered, "{} overlaps", member.name);
+                covered = member.offset_bytes + member.size_bytes;
+                let was = subject.members.iter().find(|m| m.file.name == member.name).unwrap();
+                prop_assert!(member.offset_bytes.is_multiple_of(was.align));
+                if was.file.offset_bytes < frozen {
+                    prop_assert_eq!(member.offset_bytes, was.file.offset_bytes);
+                }
+            }
+            prop_assert!(covered <= candidate.layout.size_bytes);
+            prop_assert!(candidate.gap() >= 0.0);
+            prop_assert!(candidate.bound_cycles <= candidate.weighed.cost.cycles() + 1.0);
+        }
+    }
+}
+
+#[test]
+fn root_domain_is_advised_to_what_took_months() {
+    let base = LayoutFile::parse(shipped("linux-6.12").unwrap(), "base").unwrap();
+    let base = LayoutTable::new(&base).unwrap();
+    let text = include_str!("../../../../profiles/root-domain-c2c.csv");
+    let mut profile = Profile::parse(text, "root-domain-c2c.csv").unwrap();
+    let subject = Subject::from_table(&base, "root_domain").unwrap();
+    let place = |table: &LayoutTable, path: &str| {
+        let place = table.place("root_domain", path)?;
+        Some((place.offset_bytes, place.size_bytes))
+    };
+    let locate = |path: &str| place(&base, path);
+    let bases = BTreeMap::new();
+    let located = Located {
+        locate: &locate,
+        bases: &bases,
+    };
+    let variant = LayoutFile::parse(shipped("root-domain-restructured").unwrap(), "v").unwrap();
+    let restructured = base.clone().overlay(&variant).unwrap();
+    let mut out = String::new();
+    // The assumed period, and both ends of its range.
+    for period in [30_000, 3_000, 300_000] {
+        profile.period = Cycles(period);
+        let demand = Demand::new(&profile, &prices("xeon-480")).unwrap();
+        assert_eq!(demand.classes.len(), 6);
+        let options = Options {
+            max_lines: Some(31),
+            ..Options::default()
+        };
+        let advice = advise(&subject, &demand, located, &options).unwrap();
+        let theirs = demand
+            .weigh_layout(1984, &bases, &|path| place(&restructured, path))
+            .unwrap();
+        out += &format!(
+            "period {period}: now {:.0}, restructured {:.0}\n",
+            advice.original.cost.cycles(),
+            theirs.cost.cycles()
+        );
+        for candidate in &advice.candidates {
+            out += &format!(
+                "  {} lines, {:.0} cycles, gap {}\n",
+                candidate.weighed.lines,
+                candidate.weighed.cost.cycles(),
+                candidate.gap()
+            );
+        }
+        if period == 30_000 {
+            out += &shown(&advice);
+        }
+    }
+    expect![[r#"
+        period 30000: now 183220, restructured 129514
+          29 lines, 128751 cycles, gap 0
+        29 lines now
+        29 lines, gap 0: rto_mask@0 overloaded@8 refcount@12 rcu@16 span@32 online@40 overutilized@48 dlo_mask@56 cpupri@64 rto_count@1688 visit_gen@1696 rto_lock@1704 rto_loop@1708 pd@1712 rto_cpu@1728 rto_loop_next@1732 rto_loop_start@1736 dlo_count@1740 dl_bw@1744 cpudl@1768 rto_push_work@1792
+          overloaded gets away from rto_count: overloaded is only read, 534 times by 240 cores, and rto_count is written 48 times by 240 cores and read 884 times by 240 cores; in one line they cost 20,863 cycles more than apart
+          rto_count gets away from overloaded: rto_count is written 48 times by 240 cores and read 884 times by 240 cores, and overloaded is only read, 534 times by 240 cores; in one line they cost 20,863 cycles more than apart
+          cpupri gets away from rto_loop_next: cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores, and rto_loop_next is written 16 times by 240 cores and read 183 times by 240 cores; in one line they cost 15,418 cycles more than apart
+          rto_loop_next gets away from cpupri: rto_loop_next is written 16 times by 240 cores and read 183 times by 240 cores, and cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores; in one line they cost 15,418 cycles more than apart
+          rto_mask gets away from rto_loop_next: rto_mask is only read, 572 times by 240 cores, and rto_loop_next is written 16 times by 240 cores and read 183 times by 240 cores; in one line they cost 10,856 cycles more than apart
+          rto_loop_start gets away from cpupri: rto_loop_start is written 12 times by 240 cores and read 195 times by 240 cores, and cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores; in one line they cost 9,957 cycles more than apart
+          rto_cpu leaves cpupri, which is better off elsewhere
+          nothing in the profile touches them: they fill what the others leave
+        period 3000: now 4558826, restructured 5161602
+        period 300000: now 131916, restructured 133342
+          29 lines, 114382 cycles, gap 0
+    "#]].assert_eq(&out);
+}

@@ -1,0 +1,112 @@
+//! C, C++ and the kernel's dialect.
+
+use std::collections::BTreeMap;
+
+use super::{Emission, LINE, Step, Style, steps};
+use crate::layout_file::FileStruct;
+
+/// The structure as C or C++, one line a member.
+pub fn c_struct(emission: &Emission<'_>) -> String {
+    let mut out = format!("struct {} {{\n", emission.layout.name);
+    for step in steps(emission) {
+        match step {
+            Step::Padding { number, bytes } => {
+                out += &format!("\tchar hitm_padding{number}[{bytes}];\n");
+            }
+            Step::Member {
+                index,
+                is_aligned,
+                file,
+            } => {
+                if file.offset_bytes.is_multiple_of(LINE) && file.offset_bytes > 0 {
+                    out += &format!("\n\t/* line {} */\n", file.offset_bytes / LINE);
+                }
+                let declared = &emission.declarations[index];
+                out += &match is_aligned {
+                    true => format!(
+                        "\t{}{declared}{};\n",
+                        emission.style.before(),
+                        emission.style.behind()
+                    ),
+                    false => format!("\t{declared};\n"),
+                };
+            }
+        }
+    }
+    out += "};\n";
+    out
+}
+
+/// Assertions that fail to compile when a member moves.
+pub fn c_asserts(layout: &FileStruct, style: Style) -> String {
+    let word = match style {
+        Style::C => "_Static_assert",
+        Style::Cpp | Style::Kernel => "static_assert",
+    };
+    let of = match style {
+        Style::Cpp => layout.name.clone(),
+        Style::C | Style::Kernel => format!("struct {}", layout.name),
+    };
+    let mut out = String::new();
+    for member in layout.members.iter().filter(|member| member.bits.is_none()) {
+        if member.name.starts_with('(') {
+            continue;
+        }
+        out += &format!(
+            "{word}(offsetof({of}, {}) == {}, \"{}.{} moved\");\n",
+            member.name, member.offset_bytes, layout.name, member.name
+        );
+    }
+    out += &format!(
+        "{word}(sizeof({of}) == {}, \"{} has another size\");\n",
+        layout.size_bytes, layout.name
+    );
+    out
+}
+
+/// The kernel's form: groups that are marked in the structure, and assertions for a function that is
+/// built in. Only lines that begin with a member of their own are groups.
+pub fn kernel_asserts(layout: &FileStruct) -> String {
+    let mut groups: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for member in layout.members.iter().filter(|member| member.bits.is_none()) {
+        let end = member.offset_bytes + member.size_bytes.max(1);
+        if (end - 1) / LINE == member.offset_bytes / LINE {
+            groups
+                .entry(member.offset_bytes / LINE)
+                .or_default()
+                .push(&member.name);
+        }
+    }
+    let mut out = String::from(
+        "/* Mark each group in the structure with __cacheline_group_begin(GROUP) and\n * __cacheline_group_end(GROUP). */\n",
+    );
+    for (line, members) in groups {
+        let group = format!("line{line}");
+        for member in members {
+            out += &format!(
+                "CACHELINE_ASSERT_GROUP_MEMBER(struct {}, {group}, {member});\n",
+                layout.name
+            );
+        }
+        out += &format!(
+            "CACHELINE_ASSERT_GROUP_SIZE(struct {}, {group}, {LINE});\n",
+            layout.name
+        );
+    }
+    out
+}
+
+/// The command that puts the members of every file into this order, initialisers included. It adds no
+/// alignment.
+pub fn clang_reorder_fields(layout: &FileStruct, source: &str) -> String {
+    let names: Vec<&str> = layout
+        .members
+        .iter()
+        .map(|member| member.name.as_str())
+        .collect();
+    format!(
+        "clang-reorder-fields -i --record-name={} --fields-order={} {source} --",
+        layout.name,
+        names.join(",")
+    )
+}

@@ -1,0 +1,121 @@
+//! Unified diffs: what `patch` and `git apply` take.
+
+/// Lines of context around a change.
+const CONTEXT: usize = 3;
+
+/// Lines that are replaced by others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    /// The first line that goes, from 0.
+    pub start: usize,
+    /// How many go.
+    pub count: usize,
+    /// What comes instead.
+    pub lines: Vec<String>,
+}
+
+/// A unified diff of `file`, whose text is `old`. Replacements are ascending and do not overlap; those
+/// that change nothing are left out. Empty when nothing changes.
+pub fn unified_diff(file: &str, old: &str, replacements: &[Replacement]) -> String {
+    let lines: Vec<&str> = old.split('\n').collect();
+    // Text that ends with a line break has an empty last piece, which is no line.
+    let ends_well = lines.last().is_some_and(|last| last.is_empty());
+    let count = lines.len() - usize::from(ends_well);
+    let changes: Vec<Replacement> = replacements
+        .iter()
+        .filter_map(|change| trimmed(change, &lines))
+        .collect();
+    let mut out = String::new();
+    let mut shift = 0isize;
+    let mut at = 0;
+    while at < changes.len() {
+        let mut end = at + 1;
+        while end < changes.len()
+            && changes[end].start <= changes[end - 1].start + changes[end - 1].count + 2 * CONTEXT
+        {
+            end += 1;
+        }
+        if out.is_empty() {
+            out = format!("--- {file}\n+++ {file}\n");
+        }
+        let (text, grown) = hunk(&changes[at..end], &lines[..count], (shift, ends_well));
+        out += &text;
+        shift += grown;
+        at = end;
+    }
+    out
+}
+
+/// The change without equal lines at its ends.
+fn trimmed(change: &Replacement, lines: &[&str]) -> Option<Replacement> {
+    let mut old = &lines[change.start..change.start + change.count];
+    let mut new = &change.lines[..];
+    let mut start = change.start;
+    while let (Some(a), Some(b)) = (old.first(), new.first())
+        && a == b
+    {
+        (old, new, start) = (&old[1..], &new[1..], start + 1);
+    }
+    while let (Some(a), Some(b)) = (old.last(), new.last())
+        && a == b
+    {
+        (old, new) = (&old[..old.len() - 1], &new[..new.len() - 1]);
+    }
+    let changes = !old.is_empty() || !new.is_empty();
+    changes.then(|| Replacement {
+        start,
+        count: old.len(),
+        lines: new.to_vec(),
+    })
+}
+
+fn hunk(
+    changes: &[Replacement],
+    lines: &[&str],
+    (shift, ends_well): (isize, bool),
+) -> (String, isize) {
+    let first = changes[0].start.saturating_sub(CONTEXT);
+    let last = &changes[changes.len() - 1];
+    let end = (last.start + last.count + CONTEXT).min(lines.len());
+    let mut body = String::new();
+    let mut write = |sign: char, text: &str, is_last: bool| {
+        body.push(sign);
+        body += text;
+        body.push('\n');
+        if is_last && !ends_well {
+            body += "\\ No newline at end of file\n";
+        }
+    };
+    let mut at = first;
+    let mut new_count = 0;
+    for change in changes {
+        for (number, line) in lines.iter().enumerate().take(change.start).skip(at) {
+            write(' ', line, number + 1 == lines.len());
+            new_count += 1;
+        }
+        for (number, line) in lines
+            .iter()
+            .enumerate()
+            .skip(change.start)
+            .take(change.count)
+        {
+            write('-', line, number + 1 == lines.len());
+        }
+        for line in &change.lines {
+            write('+', line, false);
+            new_count += 1;
+        }
+        at = change.start + change.count;
+    }
+    for (number, line) in lines.iter().enumerate().take(end).skip(at) {
+        write(' ', line, number + 1 == lines.len());
+        new_count += 1;
+    }
+    let old_count = end - first;
+    let new_start = (first as isize + shift + 1).max(1);
+    let header = format!(
+        "@@ -{},{old_count} +{new_start},{new_count} @@\n",
+        first + 1
+    );
+    (header + &body, new_count as isize - old_count as isize)
+}

@@ -1,0 +1,166 @@
+//! A layout as source: C, C++ or Rust text, assertions that keep it, and a patch to the file that
+//! declares the structure.
+//!
+//! Invariant: what is emitted compiles to the layout that it was made of; the assertions say so to
+//! the compiler. Members stand in the order of their offsets; one that begins a line is aligned to
+//! it, and what alignment does not reach is padded.
+//!
+//! Not done, and why: a patch to Rust source (explicit padding would have to be written into every
+//! expression that makes the structure); initialisers without names (they follow the order of
+//! members, and only the compiler finds them all).
+
+mod array;
+mod c;
+mod diff;
+mod patch;
+mod rust;
+#[cfg(test)]
+mod tests;
+
+use thiserror::Error;
+
+pub use array::patch_array;
+pub use c::{c_asserts, c_struct, clang_reorder_fields, kernel_asserts};
+pub use diff::{Replacement, unified_diff};
+pub use patch::patch_struct;
+pub use rust::rust_struct;
+
+use crate::advise::Subject;
+use crate::layout_file::{FileMember, FileStruct};
+use crate::types::{MemberKind, StructLayout, TypeStore};
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+
+/// How alignment is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// C11: `_Alignas(64)`.
+    C,
+    /// C++11: `alignas(64)`.
+    Cpp,
+    /// The Linux kernel: `____cacheline_aligned_in_smp`.
+    Kernel,
+}
+
+impl Style {
+    /// What stands before a declaration to align it to a line.
+    const fn before(self) -> &'static str {
+        match self {
+            Style::C => "_Alignas(64) ",
+            Style::Cpp => "alignas(64) ",
+            Style::Kernel => "",
+        }
+    }
+
+    /// What stands behind the declared name to align it to a line.
+    const fn behind(self) -> &'static str {
+        match self {
+            Style::Kernel => " ____cacheline_aligned_in_smp",
+            Style::C | Style::Cpp => "",
+        }
+    }
+}
+
+/// A layout and how its members are declared.
+#[derive(Debug, Clone, Copy)]
+pub struct Emission<'e> {
+    /// The structure as it is.
+    pub subject: &'e Subject,
+    /// Where its members are to be.
+    pub layout: &'e FileStruct,
+    /// The declaration of each of the subject's members, without the semicolon.
+    pub declarations: &'e [String],
+    /// How alignment is written.
+    pub style: Style,
+}
+
+/// Why there is no source text.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EmitError {
+    /// The source is not written so that it can be rearranged.
+    #[error("{file}:{line}: found {found}, expected {expected}")]
+    Source {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        found: String,
+        /// What can be rearranged.
+        expected: String,
+    },
+}
+
+/// The declarations of a structure's members, as C writes them.
+pub fn declarations(layout: &StructLayout, store: &TypeStore) -> Vec<String> {
+    let declare = |member: &crate::types::Member| {
+        let name = member.name.as_deref().unwrap_or("");
+        let text = store.get(member.type_id).declare(name);
+        match member.kind {
+            MemberKind::BitField => format!("{text} : {}", member.bit_size),
+            _ => text,
+        }
+    };
+    layout.members.iter().map(declare).collect()
+}
+
+/// One step of writing a structure: padding or a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step<'e> {
+    /// Bytes that only an explicit member can take up.
+    Padding { number: usize, bytes: u64 },
+    /// A member, by index in the subject, and whether it must be aligned to a line.
+    Member {
+        index: usize,
+        file: &'e FileMember,
+        is_aligned: bool,
+    },
+}
+
+/// What to write, in order.
+fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
+    let mut steps = Vec::new();
+    let mut end = 0;
+    let mut padding_count = 0;
+    for file in &emission.layout.members {
+        let members = &emission.subject.members;
+        let index = members
+            .iter()
+            .position(|member| member.file.name == file.name);
+        let index = index.expect("a layout has the members of its subject");
+        let align = members[index].align.max(1);
+        let start = file.offset_bytes;
+        // A bit-field of a unit that has begun already.
+        let is_inside = file.bits.is_some() && start < end;
+        let by_itself = end.next_multiple_of(align) == start || is_inside;
+        let begins_line = start.is_multiple_of(LINE) && !is_inside;
+        let by_line = begins_line && end.next_multiple_of(LINE) == start;
+        // What begins a line says so, even where it would come to lie there anyway: that is what
+        // keeps the next change from moving it.
+        let is_aligned =
+            by_line && align < LINE && (start > 0 || emission.subject.align_bytes < LINE);
+        if !by_itself && !by_line {
+            steps.push(Step::Padding {
+                number: padding_count,
+                bytes: start - end,
+            });
+            padding_count += 1;
+        }
+        steps.push(Step::Member {
+            index,
+            file,
+            is_aligned,
+        });
+        end = end.max(start + file.size_bytes);
+    }
+    if !emission.layout.size_bytes.is_multiple_of(LINE) && emission.layout.size_bytes > end {
+        let bytes = emission.layout.size_bytes - end;
+        steps.push(Step::Padding {
+            number: padding_count,
+            bytes,
+        });
+    }
+    steps
+}

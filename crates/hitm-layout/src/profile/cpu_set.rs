@@ -1,0 +1,87 @@
+//! A set of CPUs as text and as numbers.
+
+use std::fmt;
+
+use hitm_base::{CpuId, Topology};
+
+/// Some CPUs, at least one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CpuSet {
+    /// First and last of each run; ascending, with gaps between.
+    runs: Vec<(u16, u16)>,
+}
+
+impl CpuSet {
+    /// One CPU.
+    pub fn one(cpu: CpuId) -> CpuSet {
+        CpuSet {
+            runs: vec![(cpu.0, cpu.0)],
+        }
+    }
+
+    /// `0-3 8-11`, `5`: numbers and ranges with spaces between. None when it is anything else, or a
+    /// number beyond what a topology may have.
+    pub fn parse(text: &str) -> Option<CpuSet> {
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let number: u16 = digits.then(|| text.parse().ok()).flatten()?;
+            (usize::from(number) < Topology::CPUS_MAX).then_some(number)
+        };
+        let mut runs: Vec<(u16, u16)> = Vec::new();
+        for word in text.split_whitespace() {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            let run = (number(first)?, number(last)?);
+            if run.0 > run.1 {
+                return None;
+            }
+            runs.push(run);
+        }
+        runs.sort_unstable();
+        let mut joined: Vec<(u16, u16)> = Vec::new();
+        for run in runs {
+            match joined.last_mut() {
+                Some(last) if run.0 <= last.1 + 1 => last.1 = last.1.max(run.1),
+                _ => joined.push(run),
+            }
+        }
+        (!joined.is_empty()).then_some(CpuSet { runs: joined })
+    }
+
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.runs
+            .iter()
+            .flat_map(|(first, last)| (*first..=*last).map(CpuId))
+    }
+
+    /// How many CPUs.
+    pub fn len(&self) -> usize {
+        self.runs
+            .iter()
+            .map(|(first, last)| usize::from(last - first) + 1)
+            .sum()
+    }
+
+    /// Whether there is none: never.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The CPU with the highest number.
+    pub fn last(&self) -> CpuId {
+        CpuId(self.runs.last().map_or(0, |run| run.1))
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (first, last)) in self.runs.iter().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            match first == last {
+                true => write!(f, "{space}{first}")?,
+                false => write!(f, "{space}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Emitted source is applied with `patch` and compiled; the compiler's own layout must be the one that
+//! was asked for.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use hitm_layout::advise::Subject;
+use hitm_layout::emit::{
+    Emission, Style, c_asserts, c_struct, declarations, patch_array, patch_struct, rust_struct,
+};
+use hitm_layout::layout_file::{FileMember, FileStruct};
+use hitm_layout::{ObjectFile, StructLayout};
+use tempfile::TempDir;
+
+use crate::fixture::load;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+fn run(program: &str, directory: &Path, args: &[&str], stdin: Option<&Path>) {
+    let mut command = Command::new(program);
+    command.current_dir(directory).args(args);
+    if let Some(path) = stdin {
+        command.stdin(Stdio::from(std::fs::File::open(path).unwrap()));
+    }
+    let status = command
+        .status()
+        .unwrap_or_else(|error| panic!("{program} is needed: {error}"));
+    assert!(status.success(), "{program} {args:?}");
+}
+
+/// An example in a directory of its own, compiled.
+fn example(name: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let source = format!("{name}.c");
+    for file in ["common.h", &source] {
+        std::fs::copy(examples().join(file), directory.path().join(file)).unwrap();
+    }
+    compile(directory.path(), &source);
+    (directory, source)
+}
+
+fn compile(directory: &Path, source: &str) {
+    run(
+        "cc",
+        directory,
+        &[
+            "-g", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "a.so", source,
+        ],
+        None,
+    );
+}
+
+fn object(directory: &Path) -> ObjectFile {
+    let path = directory.join("a.so").display().to_string();
+    ObjectFile::parse(load(&path).unwrap(), &path).unwrap()
+}
+
+/// Every member on a line of its own, the last first.
+fn spread(subject: &Subject) -> FileStruct {
+    let mut members: Vec<FileMember> = subject
+        .members
+        .iter()
+        .rev()
+        .map(|member| member.file.clone())
+        .collect();
+    for (line, member) in (0..).zip(&mut members) {
+        member.offset_bytes = line * 64;
+    }
+    FileStruct {
+        name: subject.name.clone(),
+        size_bytes: members.len() as u64 * 64,
+        align_bytes: Some(64),
+        members,
+    }
+}
+
+fn check_layout(found: &StructLayout, wanted: &FileStruct) {
+    assert_eq!(found.size, wanted.size_bytes);
+    for member in &wanted.members {
+        let same = found
+            .members
+            .iter()
+            .find(|found| found.name.as_deref() == Some(&member.name));
+        assert_eq!(
+            same.unwrap().byte_offset(),
+            member.offset_bytes,
+            "{}",
+            member.name
+        );
+    }
+}
+
+#[test]
+fn patched_examples_compile_to_the_layout() {
+    let cases = [
+        ("false_sharing", "foo"),
+        ("flag_beside_counter", "control"),
+        ("heap_straddle", "worker"),
+        ("lock_beside_data", "account"),
+    ];
+    for (name, of) in cases {
+        let (directory, source) = example(name);
+        let mut file = object(directory.path());
+        let layout = file.struct_layout(of).unwrap();
+        let subject = Subject::from_types(&layout, file.types()).unwrap();
+        let wanted = spread(&subject);
+        let declared = declarations(&layout, file.types());
+        let emission = Emission {
+            subject: &subject,
+            layout: &wanted,
+            declarations: &declared,
+            style: Style::C,
+        };
+        let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
+        let lines: Vec<Option<u32>> = layout
+            .members
+            .iter()
+            .map(|member| member.decl.as_ref().map(|decl| decl.line))
+            .collect();
+        let diff = patch_struct(&emission, (&source, &text), &lines).unwrap();
+        let patch = directory.path().join("a.diff");
+        std::fs::write(&patch, diff).unwrap();
+        run(
+            "git",
+            directory.path(),
+            &["apply", "-p0", "--check", "a.diff"],
+            None,
+        );
+        run("patch", directory.path(), &["-s", "-p0"], Some(&patch));
+        compile(directory.path(), &source);
+        check_layout(
+            &object(directory.path()).struct_layout(of).unwrap(),
+            &wanted,
+        );
+
+        // The same from the debug information alone.
+        let whole = format!(
+            "#include <stddef.h>\n#include <stdint.h>\n#include <stdatomic.h>\n{}{}struct {of} kept;\n",
+            c_struct(&emission),
+            c_asserts(&wanted, Style::C)
+        );
+        std::fs::write(directory.path().join("b.c"), whole).unwrap();
+        compile(directory.path(), "b.c");
+        check_layout(
+            &object(directory.path()).struct_layout(of).unwrap(),
+            &wanted,
+        );
+    }
+}
+
+#[test]
+fn a_patched_array_has_a_line_for_each_element() {
+    let (directory, source) = example("counter_array");
+    let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
+    let diff = patch_array("counters", (&source, &text), Style::C).unwrap();
+    let patch = directory.path().join("a.diff");
+    std::fs::write(&patch, diff).unwrap();
+    run("patch", directory.path(), &["-s", "-p0"], Some(&patch));
+    let patched = std::fs::read_to_string(directory.path().join(&source)).unwrap();
+    let assert = "_Static_assert(sizeof(counters) == 8 * 64, \"a line each\");\n";
+    std::fs::write(directory.path().join(&source), patched + assert).unwrap();
+    compile(directory.path(), &source);
+}
+
+#[test]
+fn emitted_rust_compiles_to_the_layout() {
+    let (directory, _) = example("flag_beside_counter");
+    let mut file = object(directory.path());
+    let layout = file.struct_layout("control").unwrap();
+    let mut subject = Subject::from_types(&layout, file.types()).unwrap();
+    subject.name = String::from("Control");
+    let wanted = spread(&subject);
+    let types: Vec<String> = ["i32", "i32", "u64"].map(str::to_owned).to_vec();
+    let emission = Emission {
+        subject: &subject,
+        layout: &wanted,
+        declarations: &types,
+        style: Style::C,
+    };
+    std::fs::write(directory.path().join("a.rs"), rust_struct(&emission)).unwrap();
+    run(
+        "rustc",
+        directory.path(),
+        &["--edition", "2024", "--crate-type", "lib", "a.rs"],
+        None,
+    );
+}

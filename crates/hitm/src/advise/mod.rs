@@ -1,0 +1,53 @@
+//! Advice on the layout of a structure: the profile, the prices of a machine, and a replay that checks
+//! what the advisor's model predicts.
+
+mod instances;
+mod prices;
+mod profile;
+mod replay;
+mod session;
+mod text;
+
+use std::collections::BTreeMap;
+
+use hitm_base::Machine;
+use hitm_layout::advise::{Advice, AdviseError, Demand, Located, Options, Subject, advise};
+use hitm_layout::profile::Profile;
+
+pub(crate) use instances::instance_at;
+pub use prices::EnginePrices;
+pub(crate) use profile::InstancePlace;
+pub use profile::{ProfileOptions, RecordedProfile, RecordedProfileError, profile_of_recording};
+pub use replay::{Replayed, replay};
+pub use session::{Inputs, Language, Session, SessionError};
+pub use text::{Heading, advice_json, advice_text, comparison_json, comparison_text};
+
+/// A structure to be laid out and who touches it.
+#[derive(Debug)]
+pub struct Question<'q> {
+    /// The structure.
+    pub subject: &'q Subject,
+    /// Who touches it.
+    pub profile: &'q Profile,
+    /// The machine.
+    pub machine: &'q Machine,
+    /// Addresses of instances, where they are known.
+    pub bases: &'q BTreeMap<u32, u64>,
+}
+
+/// Looks for better layouts; `locate` finds a path of the profile in the structure as it is.
+pub fn ask(
+    question: &Question<'_>,
+    locate: &dyn Fn(&str) -> Option<(u64, u64)>,
+    options: &Options,
+) -> Result<Advice, AdviseError> {
+    let demand = Demand::new(
+        question.profile,
+        &EnginePrices::new(question.machine.clone()),
+    )?;
+    let located = Located {
+        locate,
+        bases: question.bases,
+    };
+    advise(question.subject, &demand, located, options)
+}

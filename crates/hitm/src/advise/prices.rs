@@ -1,0 +1,53 @@
+//! The coherence engine's prices for the advisor.
+
+use hitm_base::{CpuId, Machine};
+use hitm_coherence::price::{Price, Prices as Engine};
+use hitm_layout::advise::{Prices, Toll};
+
+/// The engine's prices of one machine. A line's home is the node of the CPU that has it: where the
+/// kernel puts a page is not known to a profile.
+#[derive(Debug, Clone)]
+pub struct EnginePrices(Engine);
+
+impl EnginePrices {
+    /// The prices of `machine`.
+    pub fn new(machine: Machine) -> EnginePrices {
+        EnginePrices(Engine::new(machine))
+    }
+
+    fn home_of(&self, cpu: CpuId) -> u16 {
+        self.0.machine().topology.node_of(cpu)
+    }
+}
+
+fn toll(price: Price) -> Toll {
+    Toll {
+        latency: price.latency.0 as f64,
+        occupancy: price.occupancy.0 as f64,
+    }
+}
+
+impl Prices for EnginePrices {
+    fn machine(&self) -> &Machine {
+        self.0.machine()
+    }
+
+    fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll {
+        toll(self.0.dirty(cpu, owner, self.home_of(owner)))
+    }
+
+    fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll {
+        let topology = &self.0.machine().topology;
+        if topology.llc_of(cpu) == topology.llc_of(holder) {
+            return toll(self.0.llc_hit());
+        }
+        toll(self.0.shared_read(topology.distance(cpu, holder)))
+    }
+
+    fn invalidate(&self, cpu: CpuId, holder: CpuId) -> Toll {
+        toll(
+            self.0
+                .invalidate(self.0.machine().topology.distance(cpu, holder)),
+        )
+    }
+}

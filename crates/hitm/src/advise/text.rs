@@ -1,0 +1,243 @@
+//! Advice and comparisons as text and JSON.
+
+use std::fmt::Write as _;
+
+use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Weighed};
+use serde_json::{Value, json};
+
+/// Version of the JSON.
+const SCHEMA: u32 = 1;
+
+/// What an answer is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// The structure.
+    pub type_name: String,
+    /// The machine.
+    pub machine: String,
+    /// The profile.
+    pub profile: String,
+}
+
+/// Advice for people.
+pub fn advice_text(heading: &Heading, advice: &Advice, demand: &Demand) -> String {
+    let mut out = format!(
+        "{} on {} by profile {}: now {} cycles in {} lines ({} of the {} cycles of work)\n",
+        heading.type_name,
+        heading.machine,
+        heading.profile,
+        number(advice.original.cost.cycles()),
+        advice.original.lines,
+        percent(advice.original.cost.cycles() / demand.work_cycles()),
+        number(demand.work_cycles()),
+    );
+    lines_text(&mut out, &advice.original);
+    if advice.candidates.is_empty() {
+        out += "\nNo layout is better by a thousandth.\n";
+    }
+    for (index, candidate) in advice.candidates.iter().enumerate() {
+        let cycles = candidate.weighed.cost.cycles();
+        write_line(
+            &mut out,
+            format_args!(
+                "\n{}. {} lines, {} cycles: {} less than now; {}",
+                index + 1,
+                candidate.weighed.lines,
+                number(cycles),
+                percent(1.0 - cycles / advice.original.cost.cycles()),
+                bound_text(candidate),
+            ),
+        );
+        lines_text(&mut out, &candidate.weighed);
+        for moved in &candidate.moves {
+            let names = if moved.lines == (0, 0) && moved.saved_cycles == 0.0 {
+                format!("{}: ", moved.members.join(", "))
+            } else {
+                String::new()
+            };
+            write_line(&mut out, format_args!("  - {names}{}.", moved.reason));
+        }
+    }
+    out
+}
+
+fn bound_text(candidate: &Candidate) -> String {
+    let gap = candidate.gap();
+    if gap == 0.0 {
+        "none with as many hot lines is cheaper".into()
+    } else {
+        format!("at most {} above the best possible", percent(gap))
+    }
+}
+
+/// Layouts side by side, each line by line.
+pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> String {
+    let mut out = format!(
+        "{} on {} by profile {}\n",
+        heading.type_name, heading.machine, heading.profile
+    );
+    let first = layouts
+        .first()
+        .map_or(0.0, |(_, weighed)| weighed.cost.cycles());
+    for (name, weighed) in layouts {
+        let cycles = weighed.cost.cycles();
+        let saved = match cycles <= first {
+            true => format!("{} less", percent(1.0 - cycles / first)),
+            false => format!("{} more", percent(cycles / first - 1.0)),
+        };
+        write_line(
+            &mut out,
+            format_args!(
+                "\n{name}: {} lines, {} cycles, {saved} than {}",
+                weighed.lines,
+                number(cycles),
+                layouts[0].0
+            ),
+        );
+        lines_text(&mut out, weighed);
+    }
+    out
+}
+
+/// The most lines of a layout that are shown; the rest is summed up.
+const LINES_SHOWN: usize = 16;
+
+fn lines_text(out: &mut String, weighed: &Weighed) {
+    *out += "  line      cycles       stall   transfers  cycles each  members\n";
+    let mut order: Vec<_> = weighed.per_line.iter().collect();
+    if order.len() > LINES_SHOWN {
+        order.sort_by(|a, b| b.cost.cycles().total_cmp(&a.cost.cycles()));
+        order.truncate(LINES_SHOWN);
+        order.sort_by_key(|line| (line.instance, line.line));
+    }
+    for line in &order {
+        let instance = match line.instance {
+            0 => String::new(),
+            number => format!("{number}:"),
+        };
+        let cost = &line.cost;
+        write_line(
+            out,
+            format_args!(
+                "  {:>4} {:>11} {:>11} {:>11} {:>12}  {}",
+                format!("{instance}{}", line.line),
+                number(cost.cycles()),
+                number(cost.stall),
+                number(cost.transfers),
+                number(each(cost)),
+                line.members.join(" "),
+            ),
+        );
+    }
+    let left_out = weighed.per_line.len() - order.len();
+    if left_out > 0 {
+        write_line(out, format_args!("  {left_out} cheaper lines left out"));
+    }
+}
+
+fn each(cost: &LineCost) -> f64 {
+    if cost.transfers > 0.0 {
+        cost.latency / cost.transfers
+    } else {
+        0.0
+    }
+}
+
+/// Advice for programs.
+pub fn advice_json(heading: &Heading, advice: &Advice, demand: &Demand) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "type": heading.type_name,
+        "machine": heading.machine,
+        "profile": heading.profile,
+        "work_cycles": whole(demand.work_cycles()),
+        "accesses": whole(demand.access_count()),
+        "original": weighed_json(&advice.original),
+        "candidates": advice.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
+    })
+}
+
+fn candidate_json(candidate: &Candidate) -> Value {
+    let members = candidate.layout.members.iter();
+    let members: Vec<Value> = members
+        .map(|member| json!({ "name": member.name, "offset_bytes": member.offset_bytes, "size_bytes": member.size_bytes }))
+        .collect();
+    let moves = candidate.moves.iter().map(|moved| {
+        json!({
+            "members": moved.members,
+            "from_line": moved.lines.0,
+            "to_line": moved.lines.1,
+            "saved_cycles": moved.saved_cycles.round(),
+            "reason": moved.reason,
+        })
+    });
+    json!({
+        "weighed": weighed_json(&candidate.weighed),
+        "bound_cycles": whole(candidate.bound_cycles),
+        "gap": candidate.gap(),
+        "members": members,
+        "moves": moves.collect::<Vec<_>>(),
+    })
+}
+
+/// Layouts side by side, for programs.
+pub fn comparison_json(heading: &Heading, layouts: &[(String, Weighed)]) -> Value {
+    let each = layouts
+        .iter()
+        .map(|(name, weighed)| json!({ "name": name, "weighed": weighed_json(weighed) }));
+    json!({
+        "schema": SCHEMA,
+        "type": heading.type_name,
+        "machine": heading.machine,
+        "profile": heading.profile,
+        "layouts": each.collect::<Vec<_>>(),
+    })
+}
+
+fn weighed_json(weighed: &Weighed) -> Value {
+    let lines = weighed.per_line.iter().map(|line| {
+        let mut value = cost_json(&line.cost);
+        value["instance"] = json!(line.instance);
+        value["line"] = json!(line.line);
+        value["members"] = json!(line.members);
+        value
+    });
+    let mut value = cost_json(&weighed.cost);
+    value["lines"] = json!(weighed.lines);
+    value["per_line"] = lines.collect();
+    value
+}
+
+fn cost_json(cost: &LineCost) -> Value {
+    json!({
+        "cycles": whole(cost.cycles()),
+        "stall_cycles": whole(cost.stall),
+        "latency_cycles": whole(cost.latency),
+        "footprint_cycles": whole(cost.footprint),
+        "transfers": whole(cost.transfers),
+    })
+}
+
+fn whole(number: f64) -> u64 {
+    number.round().clamp(0.0, 1e18) as u64
+}
+
+fn number(value: f64) -> String {
+    let digits = whole(value).to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn write_line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("writing to a String cannot fail");
+}
