@@ -36,6 +36,8 @@ fn main() -> std::io::Result<()> {
     copy_all("machines", "fuzz/corpus/machine_toml")?;
     copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("profiles", "fuzz/corpus/profile_csv")?;
+    copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
+    copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
 }
 

@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs, VmArgs, WhatifArgs,
+    ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs, ReproduceArgs,
+    SimArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -14,7 +15,7 @@ use crate::commands::{
     after_help = "\
 Exit codes:
   0   done (hitm record: the recorded program's own exit code)
-  1   a condition of --fail-on holds, or a rule is broken
+  1   a condition of --fail-on or --check holds, or a rule is broken
   2   wrong usage, or something cannot be read or written
   3   something is missing on this host; the message says what to install
   70  an internal error of hitm
@@ -42,6 +43,10 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Record a whole kernel on a machine that you do not have
     Vm(VmArgs),
+    /// Simulate a scheduler on a machine that you do not have: what a load costs, and why
+    Sim(SimArgs),
+    /// Simulate published cases again, and show published and simulated figures side by side
+    Reproduce(ReproduceArgs),
     /// Show, import and measure machine models
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts

@@ -7,6 +7,8 @@ mod layout;
 mod machine;
 mod record;
 mod report;
+mod reproduce;
+mod sim;
 mod vm;
 mod whatif;
 
@@ -20,6 +22,8 @@ pub(crate) use layout::LayoutArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
+pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use sim::SimArgs;
 pub(crate) use vm::VmArgs;
 pub(crate) use whatif::WhatifArgs;
 
@@ -41,6 +45,8 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Export(args) => export::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),
         Command::Whatif(args) => whatif::run(args, terminal),
+        Command::Sim(args) => sim::run(args, terminal),
+        Command::Reproduce(args) => reproduce::run(&args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
         Command::Doctor => doctor::run(terminal),

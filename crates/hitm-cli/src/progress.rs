@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+use hitm::sim::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Work whose length nobody knows.
@@ -68,6 +69,36 @@ impl Steps {
         self.0.set_length(all as u64);
         self.0.set_position(done as u64);
         self.0.set_message(step.to_owned());
+    }
+
+    pub(crate) fn finish(self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Work in virtual time, told by several threads.
+pub(crate) struct VirtualTime(ProgressBar);
+
+impl VirtualTime {
+    pub(crate) fn start() -> VirtualTime {
+        let bar = visible(ProgressBar::new(0));
+        bar.set_style(style("{prefix}: {wide_bar} {msg} ({elapsed})"));
+        VirtualTime(bar)
+    }
+
+    pub(crate) fn set(&self, what: &str, progress: Progress) {
+        const NS_PER_MS: u64 = 1_000_000;
+        self.0.set_prefix(what.to_owned());
+        let done_ms = progress.done_ns / NS_PER_MS;
+        let text = match progress.all_ns {
+            Some(all_ns) => {
+                self.0.set_length(all_ns);
+                format!("{done_ms}/{} ms of virtual time", all_ns / NS_PER_MS)
+            }
+            None => format!("{done_ms} ms of virtual time"),
+        };
+        self.0.set_position(progress.done_ns);
+        self.0.set_message(text);
     }
 
     pub(crate) fn finish(self) {

@@ -24,10 +24,14 @@ pub fn render(report: &Report) -> String {
 }
 
 /// The fields of one table, some of which may be left out.
-struct Fields<'a, T: 'static>(&'static [Field<T>], &'a T, LeftOut);
+pub(crate) struct Fields<'a, T: 'static>(
+    pub(crate) &'static [Field<T>],
+    pub(crate) &'a T,
+    pub(crate) LeftOut,
+);
 
 /// Ids of fields.
-type LeftOut = &'static [&'static str];
+pub(crate) type LeftOut = &'static [&'static str];
 
 /// The fields to leave out of a report.
 fn left_out(report: &Report, exact_only: LeftOut) -> LeftOut {
@@ -38,7 +42,7 @@ fn left_out(report: &Report, exact_only: LeftOut) -> LeftOut {
 }
 
 impl<T> Fields<'_, T> {
-    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    pub(crate) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for field in self.0 {
             if self.2.contains(&field.id) {
                 continue;
@@ -80,7 +84,7 @@ impl Serialize for ValueJson {
     }
 }
 
-fn list<'a, T>(
+pub(crate) fn list<'a, T>(
     fields: &'static [Field<T>],
     items: &'a [T],
     left_out: LeftOut,

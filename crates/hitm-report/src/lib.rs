@@ -19,6 +19,7 @@ mod model;
 mod names;
 pub mod perf_c2c;
 mod recording;
+pub mod sim;
 pub mod text;
 pub mod whatif;
 

@@ -2,8 +2,8 @@
 //! lines, each line by offset, thread and code, and the threads' time. Lines are ordered by cycles
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
-mod style;
-mod table;
+pub(crate) mod style;
+pub(crate) mod table;
 pub mod whatif;
 
 use hitm_base::AccessOp;
@@ -458,13 +458,13 @@ fn row_note(row: &RowReport) -> String {
 }
 
 /// A table over the fields of one kind of record.
-struct FieldTable<T: 'static> {
+pub(crate) struct FieldTable<T: 'static> {
     fields: Vec<&'static Field<T>>,
-    table: Table,
+    pub(crate) table: Table,
 }
 
 impl<T> FieldTable<T> {
-    fn new(fields: &'static [Field<T>], columns: &[(&str, Align)]) -> FieldTable<T> {
+    pub(crate) fn new(fields: &'static [Field<T>], columns: &[(&str, Align)]) -> FieldTable<T> {
         let picked: Vec<_> = columns.iter().map(|(id, _)| by_id(fields, id)).collect();
         let heads = picked.iter().zip(columns).map(|(field, (_, align))| {
             let per_cent = if field.unit == Unit::Share { "%" } else { "" };
@@ -480,7 +480,7 @@ impl<T> FieldTable<T> {
         self.fields.iter().map(|field| field.cell(item)).collect()
     }
 
-    fn push(&mut self, item: &T) {
+    pub(crate) fn push(&mut self, item: &T) {
         self.table.push(self.cells(item));
     }
 }

@@ -8,9 +8,11 @@
 //! - [`kernel`]: the scheduler on it.
 //! - [`layout`]: which member lies where, as data.
 //! - [`workload`]: what runs.
+//! - [`scenario`]: all of it from one file, and what a run says.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod engine;
 pub mod kernel;
 pub mod layout;
+pub mod scenario;
 pub mod workload;

@@ -7,5 +7,6 @@ pub mod machine;
 pub mod perf_data;
 pub mod record;
 pub mod recording;
+pub mod sim;
 pub mod vm;
 pub mod whatif;

@@ -8,6 +8,7 @@ mod layout;
 mod perf_data;
 mod programs;
 mod recording;
+mod sim;
 #[path = "../../../hitm-perf/tests/it/vendors.rs"]
 mod vendors;
 mod whatif;
@@ -47,16 +48,18 @@ fn help_is_a_result() {
             Usage: hitm <COMMAND>
 
             Commands:
-              record   Run a program and record what its threads do to shared cache lines
-              report   Show which lines the threads of a recording fight over, and what to do about it
-              whatif   Run a recording again with members moved or on another machine, and compare
-              import   Make a recording of another tool's samples
-              export   Write a recording in another tool's format
-              vm       Record a whole kernel on a machine that you do not have
-              machine  Show, import and measure machine models
-              layout   Show, list, compare and check how structures lie in cache lines; propose better layouts
-              doctor   Say what hitm can do on this host, and what to install for the rest
-              help     Print this message or the help of the given subcommand(s)
+              record     Run a program and record what its threads do to shared cache lines
+              report     Show which lines the threads of a recording fight over, and what to do about it
+              whatif     Run a recording again with members moved or on another machine, and compare
+              import     Make a recording of another tool's samples
+              export     Write a recording in another tool's format
+              vm         Record a whole kernel on a machine that you do not have
+              sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
+              reproduce  Simulate published cases again, and show published and simulated figures side by side
+              machine    Show, import and measure machine models
+              layout     Show, list, compare and check how structures lie in cache lines
+              doctor     Say what hitm can do on this host, and what to install for the rest
+              help       Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help     Print help
@@ -64,7 +67,7 @@ fn help_is_a_result() {
 
             Exit codes:
               0   done (hitm record: the recorded program's own exit code)
-              1   a condition of --fail-on holds, or a rule is broken
+              1   a condition of --fail-on or --check holds, or a rule is broken
               2   wrong usage, or something cannot be read or written
               3   something is missing on this host; the message says what to install
               70  an internal error of hitm
@@ -108,16 +111,18 @@ fn no_command_is_wrong_usage() {
             Usage: hitm <COMMAND>
 
             Commands:
-              record   Run a program and record what its threads do to shared cache lines
-              report   Show which lines the threads of a recording fight over, and what to do about it
-              whatif   Run a recording again with members moved or on another machine, and compare
-              import   Make a recording of another tool's samples
-              export   Write a recording in another tool's format
-              vm       Record a whole kernel on a machine that you do not have
-              machine  Show, import and measure machine models
-              layout   Show, list, compare and check how structures lie in cache lines; propose better layouts
-              doctor   Say what hitm can do on this host, and what to install for the rest
-              help     Print this message or the help of the given subcommand(s)
+              record     Run a program and record what its threads do to shared cache lines
+              report     Show which lines the threads of a recording fight over, and what to do about it
+              whatif     Run a recording again with members moved or on another machine, and compare
+              import     Make a recording of another tool's samples
+              export     Write a recording in another tool's format
+              vm         Record a whole kernel on a machine that you do not have
+              sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
+              reproduce  Simulate published cases again, and show published and simulated figures side by side
+              machine    Show, import and measure machine models
+              layout     Show, list, compare and check how structures lie in cache lines
+              doctor     Say what hitm can do on this host, and what to install for the rest
+              help       Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help     Print help
@@ -125,7 +130,7 @@ fn no_command_is_wrong_usage() {
 
             Exit codes:
               0   done (hitm record: the recorded program's own exit code)
-              1   a condition of --fail-on holds, or a rule is broken
+              1   a condition of --fail-on or --check holds, or a rule is broken
               2   wrong usage, or something cannot be read or written
               3   something is missing on this host; the message says what to install
               70  an internal error of hitm

@@ -2,7 +2,7 @@
 
 /// What a piece of text is, not which colour it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     Plain,
     Bold,
     Dim,
@@ -12,12 +12,12 @@ pub(super) enum Style {
 
 /// Paints text, or leaves it alone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Painter {
-    pub(super) color: bool,
+pub(crate) struct Painter {
+    pub(crate) color: bool,
 }
 
 impl Painter {
-    pub(super) fn paint(self, style: Style, text: &str) -> String {
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
         let code = match style {
             Style::Plain => return text.to_owned(),
             Style::Bold => "1",

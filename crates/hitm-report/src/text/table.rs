@@ -4,7 +4,7 @@ use super::style::{Painter, Style};
 
 /// How a column's cells are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Right,
     /// To the left, and shortened in the middle when the table is too wide.
@@ -13,13 +13,13 @@ pub(super) enum Align {
 
 /// A column's head.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
+pub(crate) struct Column {
     title: String,
     align: Align,
 }
 
 impl Column {
-    pub(super) fn new(title: &str, align: Align) -> Column {
+    pub(crate) fn new(title: &str, align: Align) -> Column {
         Column {
             title: title.to_owned(),
             align,
@@ -29,7 +29,7 @@ impl Column {
 
 /// Rows of cells, each perhaps with a note on a line of its own below.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<(Vec<String>, String)>,
 }
@@ -38,24 +38,24 @@ pub(super) struct Table {
 const NAME_WIDTH_MIN: usize = 10;
 
 impl Table {
-    pub(super) fn new(columns: Vec<Column>) -> Table {
+    pub(crate) fn new(columns: Vec<Column>) -> Table {
         Table {
             columns,
             rows: Vec::new(),
         }
     }
 
-    pub(super) fn push(&mut self, cells: Vec<String>) {
+    pub(crate) fn push(&mut self, cells: Vec<String>) {
         self.push_with_note(cells, String::new());
     }
 
-    pub(super) fn push_with_note(&mut self, cells: Vec<String>, note: String) {
+    pub(crate) fn push_with_note(&mut self, cells: Vec<String>, note: String) {
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push((cells, note));
     }
 
     /// The table in at most `width` columns, unless its numbers alone are wider.
-    pub(super) fn render(&self, width: usize, painter: Painter) -> String {
+    pub(crate) fn render(&self, width: usize, painter: Painter) -> String {
         let widths = self.widths(width);
         let mut out = String::new();
         let titles: Vec<String> = self.columns.iter().map(|c| c.title.clone()).collect();
@@ -118,7 +118,7 @@ impl Table {
 }
 
 /// `text` in at most `width` characters: its middle gives way to `..`.
-pub(super) fn shorten(text: &str, width: usize) -> String {
+pub(crate) fn shorten(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
         return text.to_owned();
@@ -132,7 +132,7 @@ pub(super) fn shorten(text: &str, width: usize) -> String {
 }
 
 /// `text` in lines of at most `width` characters, broken at blanks; a longer word stays whole.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! docs/formats/report.md and docs/formats/whatif.md describe every field.
+//! docs/formats/report.md, whatif.md and sim.md describe every field.
 
 use hitm_report::SCHEMA;
 use hitm_report::fields::{
@@ -6,9 +6,11 @@ use hitm_report::fields::{
     THREAD_FIELDS, TOTALS_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
     WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
 };
+use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
 
 const REPORT: &str = include_str!("../../../../docs/formats/report.md");
+const SIM: &str = include_str!("../../../../docs/formats/sim.md");
 const WHATIF: &str = include_str!("../../../../docs/formats/whatif.md");
 
 /// The part of a document under a heading, up to the next one.
@@ -66,4 +68,16 @@ fn every_field_is_described() {
 fn the_document_is_about_this_schema() {
     assert!(REPORT.contains(&format!("`schema` is {SCHEMA}")));
     assert!(WHATIF.contains(&format!("`schema` is {WHATIF_SCHEMA}")));
+}
+
+#[test]
+fn every_field_of_a_simulation_is_described() {
+    check(SIM, "the scenario", sim::SCENARIO_FIELDS);
+    check(SIM, "variants", sim::VARIANT_FIELDS);
+    check(SIM, "metrics", sim::METRIC_FIELDS);
+    check(SIM, "runs", sim::RUN_FIELDS);
+    check(SIM, "lines", sim::LINE_FIELDS);
+    check(SIM, "rows", sim::ROW_FIELDS);
+    check(SIM, "comparisons", sim::COMPARISON_FIELDS);
+    assert!(SIM.contains(&format!("`schema` is {}", hitm_report::sim::SCHEMA)));
 }

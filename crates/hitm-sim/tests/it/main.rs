@@ -2,6 +2,7 @@
 
 mod engine;
 mod rt;
+mod rt_app;
 mod swarm;
 mod toy;
 mod weave;

@@ -16,12 +16,15 @@ mod error;
 mod events;
 mod json;
 mod read;
+mod run;
+mod sync;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
 pub use error::{Fault, RtAppError};
+pub use run::{Running, TaskResult};
 
 /// Longest file, in bytes.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;

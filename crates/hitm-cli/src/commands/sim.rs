@@ -1,0 +1,112 @@
+//! `hitm sim`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use hitm::sim::{LoadOptions, SimReport, Simulation};
+use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
+use hitm_report::text::TextOptions;
+
+use crate::commands::Format;
+use crate::progress::VirtualTime;
+use crate::{Exit, Terminal};
+
+/// Seeds that are enough for any confidence.
+const SEEDS_MAX: u64 = 10_000;
+
+/// Options of `hitm sim`.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// The scenario; docs/formats/scenario.md describes it
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// The first seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many seeds to run, one after the other; figures are then means with their spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
+    seeds: u64,
+    /// A layout instead of the scenario's: a name, a layout file, or a kernel's BTF or debug
+    /// information; may be given several times
+    #[arg(long, value_name = "NAME|FILE")]
+    layout: Vec<String>,
+    /// A machine instead of the scenario's
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// Run a tenth of the duration and of the iterations
+    #[arg(long)]
+    quick: bool,
+    /// Lines of the kernel's memory to show of each variant
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    top: usize,
+    /// Show what the workloads print themselves
+    #[arg(long)]
+    output: bool,
+    /// End with exit code 1 when a workload's own check fails
+    #[arg(long)]
+    check: bool,
+    /// What to write; docs/formats/sim.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let options = LoadOptions {
+        machine: args.machine,
+        layouts: args.layout,
+        quick: args.quick,
+    };
+    let simulation = Simulation::load(&args.scenario, &options)?;
+    let bar = VirtualTime::start();
+    let seed = args.seed.unwrap_or_else(|| simulation.seed());
+    let report = simulation.run(seed, args.seeds, &|progress| {
+        bar.set("simulating", progress)
+    });
+    bar.finish();
+    let report = report?;
+    let rendered = match args.format {
+        Format::Text => {
+            let options = SimTextOptions {
+                text: text_options(terminal),
+                lines_max: args.top,
+                output: args.output,
+            };
+            simulation_text(&report, &options)
+        }
+        Format::Json => simulation_json(&report),
+    };
+    terminal.out(&rendered)?;
+    Ok(if args.check {
+        check(&report, terminal)
+    } else {
+        Exit::Done
+    })
+}
+
+pub(super) fn text_options(terminal: &Terminal) -> TextOptions {
+    TextOptions {
+        width: terminal.width(),
+        color: terminal.color(),
+    }
+}
+
+fn check(report: &SimReport, terminal: &mut Terminal) -> Exit {
+    for variant in &report.variants {
+        for outcome in &variant.outcomes {
+            for workload in &outcome.workloads {
+                if workload.passed == Some(false) {
+                    terminal.err(&format!(
+                        "hitm: {}: {} fails its check with seed {}\n",
+                        variant.label, workload.name, outcome.header.seed
+                    ));
+                }
+            }
+        }
+    }
+    if report.passed() {
+        Exit::Done
+    } else {
+        Exit::GateFailed
+    }
+}

@@ -1,0 +1,149 @@
+//! Results of simulations as JSON: the fields under their ids, in the order of the tables.
+
+use hitm::sim::{C2cLine, Outcome, SimReport, VariantReport, WorkloadResult};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::fields::{
+    COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView,
+    SCENARIO_FIELDS, VARIANT_FIELDS,
+};
+use crate::json::{Fields, list};
+
+/// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
+/// is added.
+pub const SCHEMA: u32 = 1;
+
+/// A simulation as one JSON object, indented, with a line feed at the end.
+pub fn simulation_json(report: &SimReport) -> String {
+    pretty(&ScenarioJson {
+        report,
+        schema: true,
+        with_runs: true,
+    })
+}
+
+/// Several scenarios as one JSON object, without the tables of each run.
+pub fn reproduction_json(reports: &[SimReport]) -> String {
+    pretty(&ReproductionJson(reports))
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value)
+        .expect("a result is strings, finite numbers and lists of them");
+    text.push('\n');
+    text
+}
+
+struct ReproductionJson<'a>(&'a [SimReport]);
+
+impl Serialize for ReproductionJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let scenario = |report| ScenarioJson {
+            report,
+            schema: false,
+            with_runs: false,
+        };
+        let scenarios: Vec<ScenarioJson<'_>> = self.0.iter().map(scenario).collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", &SCHEMA)?;
+        map.serialize_entry("scenarios", &scenarios)?;
+        map.end()
+    }
+}
+
+struct ScenarioJson<'a> {
+    report: &'a SimReport,
+    schema: bool,
+    with_runs: bool,
+}
+
+impl Serialize for ScenarioJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let variant = |report| VariantJson {
+            report,
+            with_runs: self.with_runs,
+        };
+        let variants: Vec<VariantJson<'_>> = self.report.variants.iter().map(variant).collect();
+        let mut map = serializer.serialize_map(None)?;
+        if self.schema {
+            map.serialize_entry("schema", &SCHEMA)?;
+        }
+        Fields(SCENARIO_FIELDS, self.report, &[]).write(&mut map)?;
+        map.serialize_entry("variants", &variants)?;
+        let comparisons = list(COMPARISON_FIELDS, &self.report.comparisons, &[]);
+        map.serialize_entry("comparisons", &comparisons)?;
+        map.end()
+    }
+}
+
+struct VariantJson<'a> {
+    report: &'a VariantReport,
+    with_runs: bool,
+}
+
+impl Serialize for VariantJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(VARIANT_FIELDS, self.report, &[]).write(&mut map)?;
+        map.serialize_entry("metrics", &list(METRIC_FIELDS, &self.report.summaries, &[]))?;
+        if self.with_runs {
+            let runs: Vec<RunJson<'_>> = self.report.outcomes.iter().map(RunJson).collect();
+            map.serialize_entry("runs", &runs)?;
+        }
+        map.end()
+    }
+}
+
+struct RunJson<'a>(&'a Outcome);
+
+impl Serialize for RunJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let workloads: Vec<WorkloadJson<'_>> = self.0.workloads.iter().map(WorkloadJson).collect();
+        let functions = self.0.functions.iter();
+        let functions: Vec<FunctionJson> = functions
+            .map(|(name, cycles)| FunctionJson(name, cycles.0))
+            .collect();
+        let lines: Vec<LineJson<'_>> = self.0.lines.iter().map(LineJson).collect();
+        let mut map = serializer.serialize_map(None)?;
+        Fields(RUN_FIELDS, self.0, &[]).write(&mut map)?;
+        map.serialize_entry("workloads", &workloads)?;
+        map.serialize_entry("functions", &functions)?;
+        map.serialize_entry("lines", &lines)?;
+        map.end()
+    }
+}
+
+struct WorkloadJson<'a>(&'a WorkloadResult);
+
+impl Serialize for WorkloadJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", &self.0.name)?;
+        map.serialize_entry("passed", &self.0.passed)?;
+        map.serialize_entry("output", &self.0.text)?;
+        map.end()
+    }
+}
+
+struct FunctionJson(&'static str, u64);
+
+impl Serialize for FunctionJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("function", self.0)?;
+        map.serialize_entry("cycles", &self.1)?;
+        map.end()
+    }
+}
+
+struct LineJson<'a>(&'a C2cLine);
+
+impl Serialize for LineJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = RowView::of_line(self.0);
+        let mut map = serializer.serialize_map(None)?;
+        Fields(LINE_FIELDS, self.0, &[]).write(&mut map)?;
+        map.serialize_entry("rows", &list(ROW_FIELDS, &rows, &[]))?;
+        map.end()
+    }
+}

@@ -1,0 +1,11 @@
+//! Results of simulations as text and JSON.
+//!
+//! As for recordings, every quantity is declared once, in [`fields`]; docs/formats/sim.md is checked
+//! against it.
+
+pub mod fields;
+mod json;
+mod text;
+
+pub use json::{SCHEMA, reproduction_json, simulation_json};
+pub use text::{SimTextOptions, reproduction_text, simulation_text};

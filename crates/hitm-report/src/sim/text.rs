@@ -1,0 +1,351 @@
+//! Results of simulations as text.
+
+use std::collections::BTreeSet;
+
+use hitm::sim::{C2cLine, Comparison, Outcome, SimReport, Summary, VariantReport};
+
+use super::fields::{
+    COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView, SCENARIO_FIELDS,
+};
+use crate::fields::{by_id, grouped};
+use crate::text::style::{Painter, Style};
+use crate::text::table::{Align, Column, Table, wrap};
+use crate::text::{FieldTable, TextOptions};
+
+/// How to write a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimTextOptions {
+    /// Width and colours.
+    pub text: TextOptions,
+    /// Lines of each variant to show with their rows.
+    pub lines_max: usize,
+    /// Whether to show what workloads print themselves.
+    pub output: bool,
+}
+
+/// Functions of a variant that are shown.
+const FUNCTIONS_MAX: usize = 12;
+/// Figures that the table of variants has beside those of workloads.
+const COMMON_COLUMNS: [&str; 3] = [
+    "time.kernel_of_busy",
+    "root_domain.line_1.load_cycles_mean",
+    "root_domain.line_3.load_cycles_mean",
+];
+
+const LINE_COLUMNS: &[(&str, Align)] = &[
+    ("object", Align::Name),
+    ("offset_bytes", Align::Right),
+    ("remote_hitm_count", Align::Right),
+    ("local_hitm_count", Align::Right),
+    ("load_count", Align::Right),
+    ("store_count", Align::Right),
+    ("load_cycles_mean", Align::Right),
+    ("load_cycles_row_min", Align::Right),
+    ("load_cycles_row_max", Align::Right),
+];
+const ROW_COLUMNS: &[(&str, Align)] = &[
+    ("offset_bytes", Align::Right),
+    ("member", Align::Name),
+    ("function", Align::Name),
+    ("remote_hitm_share", Align::Right),
+    ("local_hitm_share", Align::Right),
+    ("store_share", Align::Right),
+    ("load_cycles_mean", Align::Right),
+    ("load_cycles_max", Align::Right),
+    ("load_count", Align::Right),
+    ("store_count", Align::Right),
+];
+
+/// One scenario, every variant in detail.
+pub fn simulation_text(report: &SimReport, options: &SimTextOptions) -> String {
+    let mut writer = Writer::new(&options.text);
+    writer.header("hitm sim", report);
+    writer.variants(report);
+    for variant in &report.variants {
+        writer.variant(variant, options);
+    }
+    writer.comparisons(&report.comparisons);
+    writer.out
+}
+
+/// Several scenarios: their variants in a table, and published figures beside simulated ones.
+pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String {
+    let mut writer = Writer::new(options);
+    for (index, report) in reports.iter().enumerate() {
+        if index > 0 {
+            writer.out.push('\n');
+        }
+        writer.header("hitm reproduce", report);
+        writer.variants(report);
+        writer.comparisons(&report.comparisons);
+    }
+    writer.out
+}
+
+struct Writer {
+    out: String,
+    width: usize,
+    painter: Painter,
+}
+
+impl Writer {
+    fn new(options: &TextOptions) -> Writer {
+        Writer {
+            out: String::new(),
+            width: options.width.max(TextOptions::WIDTH_MIN),
+            painter: Painter {
+                color: options.color,
+            },
+        }
+    }
+
+    fn push(&mut self, style: Style, text: &str) {
+        self.out.push_str(&self.painter.paint(style, text));
+        self.out.push('\n');
+    }
+
+    fn title(&mut self, text: &str) {
+        let rule = "=".repeat(self.width.saturating_sub(text.chars().count() + 4));
+        self.out.push('\n');
+        self.push(Style::Bold, &format!("== {text} {rule}"));
+    }
+
+    fn table(&mut self, table: &Table) {
+        let rendered = table.render(self.width, self.painter);
+        self.out.push_str(&rendered);
+    }
+
+    fn header(&mut self, command: &str, report: &SimReport) {
+        let field = |id| by_id(SCENARIO_FIELDS, id).text(report);
+        self.push(Style::Bold, &format!("{command}: {}", field("scenario")));
+        let run = format!(
+            "machine {}, {} CPUs; seeds {}; model {}, scenario {}",
+            field("machine"),
+            field("cpu_count"),
+            field("seeds"),
+            field("model_version"),
+            field("scenario_hash"),
+        );
+        for text in [
+            field("description"),
+            format!("source: {}", field("source")),
+            run,
+        ] {
+            for line in wrap(&text, self.width - 2) {
+                self.push(Style::Plain, &format!("  {line}"));
+            }
+        }
+    }
+
+    /// One row for each variant.
+    fn variants(&mut self, report: &SimReport) {
+        if report.variants.len() < 2 {
+            return;
+        }
+        let workloads: BTreeSet<&str> = report
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.outcomes)
+            .flat_map(|outcome| &outcome.workloads)
+            .map(|workload| workload.name.as_str())
+            .collect();
+        let is_shown = |id: &str| {
+            let owner = id.split('.').next().unwrap_or_default();
+            workloads.contains(owner) || COMMON_COLUMNS.contains(&id)
+        };
+        let mut ids: Vec<&str> = Vec::new();
+        for summary in report
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.summaries)
+        {
+            if is_shown(&summary.id) && !ids.contains(&summary.id.as_str()) {
+                ids.push(&summary.id);
+            }
+        }
+        self.title("Variants");
+        let mut columns = vec![Column::new("Variant", Align::Left)];
+        columns.extend(
+            ids.iter()
+                .map(|id| Column::new(&column_title(id), Align::Right)),
+        );
+        let mut table = Table::new(columns);
+        for variant in &report.variants {
+            let mut cells = vec![variant.label.clone()];
+            let mean = |id: &&str| {
+                variant
+                    .get(id)
+                    .map_or("-".to_owned(), |one| number(one.mean))
+            };
+            cells.extend(ids.iter().map(mean));
+            table.push(cells);
+        }
+        self.table(&table);
+    }
+
+    fn variant(&mut self, variant: &VariantReport, options: &SimTextOptions) {
+        self.title(&variant.label);
+        self.metrics(&variant.summaries);
+        let Some(outcome) = variant.outcomes.first() else {
+            return;
+        };
+        self.run(outcome);
+        if options.output {
+            self.workload_output(outcome);
+        }
+        self.functions(outcome);
+        let lines = &outcome.lines[..outcome.lines.len().min(options.lines_max)];
+        self.lines(lines);
+    }
+
+    fn metrics(&mut self, summaries: &[Summary]) {
+        let head = |id, align| Column::new(by_id(METRIC_FIELDS, id).title, align);
+        let has_spread = summaries.iter().any(|summary| summary.run_count > 1);
+        let mut columns = vec![head("id", Align::Left), head("mean", Align::Right)];
+        if has_spread {
+            columns.extend(["confidence", "min", "max"].map(|id| head(id, Align::Right)));
+        }
+        columns.push(head("unit", Align::Left));
+        let mut table = Table::new(columns);
+        for summary in summaries {
+            let mut cells = vec![summary.id.clone(), number(summary.mean)];
+            if has_spread {
+                cells.push(summary.confidence.map_or("-".to_owned(), number));
+                cells.extend([number(summary.min), number(summary.max)]);
+            }
+            cells.push(summary.unit.to_owned());
+            table.push(cells);
+        }
+        self.table(&table);
+    }
+
+    fn run(&mut self, outcome: &Outcome) {
+        let field = |id| by_id(RUN_FIELDS, id).text(outcome);
+        let text = format!(
+            "  seed {}: {} ns, {} accesses, {} events, event hash {}",
+            field("seed"),
+            field("virtual_ns"),
+            field("access_count"),
+            field("event_count"),
+            field("event_hash"),
+        );
+        self.push(Style::Dim, &text);
+        let text = format!(
+            "  wake-up latency, ns: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
+            field("wakeup_ns_p50"),
+            field("wakeup_ns_p90"),
+            field("wakeup_ns_p99"),
+            field("wakeup_ns_p999"),
+            field("wakeup_ns_max"),
+        );
+        self.push(Style::Plain, &text);
+    }
+
+    fn workload_output(&mut self, outcome: &Outcome) {
+        for workload in &outcome.workloads {
+            let Some(text) = &workload.text else {
+                continue;
+            };
+            self.out.push('\n');
+            self.push(Style::Bold, &format!("  {}:", workload.name));
+            self.out.push_str(text);
+        }
+    }
+
+    fn functions(&mut self, outcome: &Outcome) {
+        let all: u64 = outcome.functions.iter().map(|(_, cycles)| cycles.0).sum();
+        let mut table = Table::new(vec![
+            Column::new("Kernel%", Align::Right),
+            Column::new("Function", Align::Left),
+        ]);
+        for (name, cycles) in outcome.functions.iter().take(FUNCTIONS_MAX) {
+            let share = cycles.0 as f64 * 100.0 / all as f64;
+            table.push(vec![format!("{share:.1}"), (*name).to_owned()]);
+        }
+        self.out.push('\n');
+        self.table(&table);
+    }
+
+    fn lines(&mut self, lines: &[C2cLine]) {
+        if lines.is_empty() {
+            return;
+        }
+        let mut table = FieldTable::new(LINE_FIELDS, LINE_COLUMNS);
+        lines.iter().for_each(|line| table.push(line));
+        self.out.push('\n');
+        self.table(&table.table);
+        for line in lines {
+            let offset = by_id(LINE_FIELDS, "offset_bytes").text(line);
+            self.out.push('\n');
+            self.push(Style::Bold, &format!("  {} + {offset}", line.object));
+            let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
+            RowView::of_line(line)
+                .iter()
+                .for_each(|row| table.push(row));
+            self.table(&table.table);
+        }
+    }
+
+    fn comparisons(&mut self, comparisons: &[Comparison]) {
+        if comparisons.is_empty() {
+            return;
+        }
+        self.title("Published beside simulated");
+        let head = |id, align| Column::new(by_id(COMPARISON_FIELDS, id).title, align);
+        let mut table = Table::new(vec![
+            head("id", Align::Name),
+            head("variant", Align::Name),
+            head("published_min", Align::Right),
+            head("simulated", Align::Right),
+            head("ratio", Align::Right),
+            head("unit", Align::Left),
+        ]);
+        for one in comparisons {
+            let (least, most) = one.published;
+            let published = match least == most {
+                true => number(least),
+                false => format!("{}-{}", number(least), number(most)),
+            };
+            table.push_with_note(
+                vec![
+                    one.id.clone(),
+                    one.label.clone(),
+                    published,
+                    one.simulated.map_or("-".to_owned(), number),
+                    one.ratio
+                        .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+                    one.unit.clone(),
+                ],
+                String::new(),
+            );
+        }
+        self.table(&table);
+    }
+}
+
+/// The last word of an id, and before it the line's when it is of one.
+fn column_title(id: &str) -> String {
+    let parts: Vec<&str> = id.split('.').collect();
+    match parts[..] {
+        ["root_domain", line, _] => format!("{line} cycles/load"),
+        ["time", name] => format!("{name} %"),
+        _ => parts.last().copied().unwrap_or(id).to_owned(),
+    }
+}
+
+/// A figure with about four digits.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1000.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(size.round() as u64));
+    }
+    if value == value.trunc() {
+        return format!("{value:.0}");
+    }
+    if size >= 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}

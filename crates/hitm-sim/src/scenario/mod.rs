@@ -1,0 +1,256 @@
+//! Scenarios: a machine, a kernel, what runs on it and for how long, in TOML.
+//! `docs/formats/scenario.md` describes the file.
+//!
+//! [`Scenario::parse`] reads the text, [`Scenario::check`] holds it against the machine that it
+//! names, [`run()`] makes the kernel and its tasks and runs them. Where a file gives several
+//! policies, layouts or loads, each combination is a [`Variant`], run on its own.
+//!
+//! Invariants of a [`Scenario`] that was parsed: it has a workload; names of workloads are unique;
+//! every time, rate and count lies in the range that the document states; it has at most
+//! [`VARIANTS_MAX`] variants. One that was checked asks for CPUs that its machine has.
+//!
+//! Published figures are carried along to be printed beside a result. Nothing here reads them.
+
+mod check;
+mod metric;
+mod outcome;
+mod parse;
+mod quantity;
+mod reader;
+mod run;
+mod shipped;
+mod start;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::kernel::Balancing;
+
+pub use metric::{Metric, WorkloadResult};
+pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
+pub use run::{RunRequest, run};
+pub use shipped::{ShippedFile, shipped};
+pub use workload::{
+    CpuChoice, CyclicSpec, HogsSpec, PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchedSpec,
+    Workload, WorkloadKind,
+};
+
+/// Longest file, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+/// The most combinations of policies, layouts and loads of one scenario.
+pub const VARIANTS_MAX: usize = 256;
+
+/// A scenario file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Short name.
+    pub name: String,
+    /// What it is, in one line.
+    pub description: String,
+    /// Where it is from, in one line.
+    pub source: String,
+    /// What it runs on.
+    pub machine: MachineChoice,
+    /// How the kernel is set up.
+    pub kernel: KernelSpec,
+    /// What runs, at least one.
+    pub workloads: Vec<Workload>,
+    /// For how long, and from which seed.
+    pub run: RunSpec,
+    /// Figures to print beside the results.
+    pub published: Vec<Published>,
+    /// Where each key stands, for errors that only the machine shows.
+    places: Places,
+}
+
+/// The machine of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineChoice {
+    /// A preset's name or a file's path.
+    pub model: ModelChoice,
+    /// How many of its CPUs, the first ones; all when absent.
+    pub cpus: Option<usize>,
+}
+
+/// Where a machine model comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelChoice {
+    /// A model that comes with hitm.
+    Preset(String),
+    /// A machine file; its path counts from the scenario's folder.
+    File(String),
+}
+
+/// The kernel of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelSpec {
+    /// Who moves real-time tasks: one variant each.
+    pub balancing: Vec<Balancing>,
+    /// Layouts by name or path: one variant each.
+    pub layouts: Vec<String>,
+    /// Ticks a second.
+    pub tick_hz: u32,
+    /// CPU numbers of each cpuset.
+    pub cpusets: Vec<Vec<u16>>,
+    /// Whether cpusets may overlap, as in 2007; otherwise each is a root domain.
+    pub overlapping: bool,
+    /// Time that RT tasks may take of each period; absent for no limit.
+    pub rt_runtime: Option<Duration>,
+    /// The period.
+    pub rt_period: Duration,
+    /// Passive balancing: how often a busy CPU looks at the others.
+    pub balance_interval: Duration,
+}
+
+/// The run of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunSpec {
+    /// The seed, unless the caller has another.
+    pub seed: u64,
+    /// Virtual time after which the run ends; absent when a workload ends it.
+    pub duration: Option<Duration>,
+    /// Virtual time at the start that rates and sums leave out.
+    pub warm_up: Duration,
+    /// The run fails beyond so many accesses and suspensions.
+    pub events_max: u64,
+}
+
+/// A figure from elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// The metric that it is of.
+    pub id: String,
+    /// The least and largest value; equal for a single one.
+    pub value: (f64, f64),
+    /// Its unit, in words.
+    pub unit: String,
+    /// Where it is from.
+    pub source: String,
+    /// The variants that it is about: this layout only.
+    pub layout: Option<String>,
+    /// As above: this policy only.
+    pub balancing: Option<Balancing>,
+    /// The figure is the change from this layout to the other, in per cent.
+    pub change_from: Option<String>,
+}
+
+/// One way to run a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    /// Who moves real-time tasks.
+    pub balancing: Balancing,
+    /// The layout, by name or path.
+    pub layout: String,
+    /// The load of the workload that has several, in wake-ups a second and CPU.
+    pub wakeups_per_second: Option<u64>,
+}
+
+impl Scenario {
+    /// Reads a scenario; `origin` is its name in errors.
+    ///
+    /// # Errors
+    /// Text that is no TOML, unknown or missing keys, values without their unit or out of range: with
+    /// line and column.
+    pub fn parse(text: &str, origin: &str) -> Result<Scenario, ScenarioError> {
+        parse::parse(text, origin)
+    }
+
+    /// Every combination of policy, layout and load, in the order of the file.
+    pub fn variants(&self) -> Vec<Variant> {
+        let loads = self.loads();
+        let mut variants = Vec::new();
+        for balancing in &self.kernel.balancing {
+            for wakeups_per_second in &loads {
+                for layout in &self.kernel.layouts {
+                    variants.push(Variant {
+                        balancing: *balancing,
+                        layout: layout.clone(),
+                        wakeups_per_second: *wakeups_per_second,
+                    });
+                }
+            }
+        }
+        variants
+    }
+
+    /// A tenth of the duration and of the iterations, for a quick look.
+    pub fn shorten(&mut self) {
+        let tenth = |time: Duration| time / 10;
+        self.run.duration = self.run.duration.map(tenth);
+        self.run.warm_up = tenth(self.run.warm_up);
+        for workload in &mut self.workloads {
+            if let WorkloadKind::RtMigrateTest(spec) = &mut workload.kind {
+                spec.loops = spec.loops.div_ceil(10);
+            }
+        }
+    }
+
+    /// The loads of the workload that has several.
+    fn loads(&self) -> Vec<Option<u64>> {
+        let pools = self.workloads.iter().filter_map(|workload| {
+            let WorkloadKind::Pool(pool) = &workload.kind else {
+                return None;
+            };
+            Some(pool.wakeups_per_second.iter().copied().map(Some).collect())
+        });
+        pools.into_iter().next().unwrap_or_else(|| vec![None])
+    }
+
+    /// An error at the place of `key`, for what only becomes known later.
+    pub fn error(&self, key: &str, found: String, expected: String) -> ScenarioError {
+        ScenarioError {
+            origin: self.places.origin.clone(),
+            place: self.places.keys.get(key).copied(),
+            key: key.to_owned(),
+            found,
+            expected,
+        }
+    }
+}
+
+/// The word that a file gives a policy.
+pub const fn balancing_name(balancing: Balancing) -> &'static str {
+    match balancing {
+        Balancing::Passive => "passive",
+        Balancing::PushPull => "push-pull",
+        Balancing::PushIpi => "push-ipi",
+    }
+}
+
+/// Where the keys of a file stand.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Places {
+    origin: String,
+    keys: BTreeMap<String, TextPlace>,
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TextPlace {
+    /// Line, from 1.
+    pub line: usize,
+    /// Character in the line, from 1.
+    pub column: usize,
+}
+
+/// What is wrong with a scenario, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{origin}{}: {key}: found {found}, expected {expected}",
+    place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default())]
+pub struct ScenarioError {
+    /// Name of the file.
+    pub origin: String,
+    /// Where in the file.
+    pub place: Option<TextPlace>,
+    /// The key, with its tables: `workload[0].run_time`.
+    pub key: String,
+    /// What stands there.
+    pub found: String,
+    /// What should stand there.
+    pub expected: String,
+}

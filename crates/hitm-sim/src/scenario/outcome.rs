@@ -1,0 +1,472 @@
+//! What a run says: where its time went, which lines of the kernel were fought over, and how long
+//! tasks waited.
+//!
+//! The tables of lines are in the form of `perf c2c`: a line, and in it a row for each member and
+//! function. Objects of one type are counted together: line 3 of `rq` is that of all run queues.
+//! A locked operation is a load and a store, as for the hardware's counters.
+
+use std::collections::BTreeMap;
+
+use hitm_base::{AccessOp, Clock, Cycles, DataSource, LINE_SIZE};
+use hitm_coherence::stats::{LatencyHistogram, SourceCounts};
+
+use super::metric::{Metric, WorkloadResult};
+use super::{RunSpec, Variant};
+use crate::engine::{MemberKey, Profile, ProfileRow, RunHeader, RunTotals};
+use crate::kernel::KernelCounts;
+
+/// The result of one run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How to repeat it.
+    pub header: RunHeader,
+    /// What of the scenario was run.
+    pub variant: Variant,
+    /// Virtual time that was simulated, and the part of it before counting began, in nanoseconds.
+    pub virtual_ns: u64,
+    /// The warm-up, in nanoseconds.
+    pub warm_up_ns: u64,
+    /// Where the CPUs' time went, warm-up included.
+    pub modes: ModeShares,
+    /// What the kernel counted after the warm-up.
+    pub counts: KernelCounts,
+    /// All single figures: of the workloads, the time, the scheduler and the lines.
+    pub metrics: Vec<Metric>,
+    /// The workloads.
+    pub workloads: Vec<WorkloadResult>,
+    /// Wake-up latencies after the warm-up.
+    pub latencies: Latencies,
+    /// Cycles of each function of the whole run, most first.
+    pub functions: Vec<(&'static str, Cycles)>,
+    /// Lines after the warm-up, by cycles that loads of them took.
+    pub lines: Vec<C2cLine>,
+    /// Accesses that were priced in the whole run.
+    pub accesses: u64,
+    /// Accesses and suspensions in the whole run.
+    pub events: u64,
+    /// Hash over every access: equal runs have equal hashes.
+    pub event_hash: u64,
+}
+
+/// Parts of the time of all CPUs, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ModeShares {
+    /// User code.
+    pub user: f64,
+    /// Kernel code of tasks, lock waits apart.
+    pub kernel: f64,
+    /// Kernel code that waits for a lock.
+    pub spin: f64,
+    /// Interrupt handlers.
+    pub irq: f64,
+    /// Nothing to do.
+    pub idle: f64,
+}
+
+impl ModeShares {
+    /// The kernel's part of the time in which CPUs were not idle.
+    pub fn kernel_of_busy(&self) -> f64 {
+        let kernel = self.kernel + self.spin + self.irq;
+        let busy = kernel + self.user;
+        if busy > 0.0 { kernel / busy } else { 0.0 }
+    }
+}
+
+/// Times from wake-up to CPU, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Latencies {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// The largest.
+    pub max_ns: u64,
+    /// All of them, to a sixteenth of their value.
+    pub histogram: LatencyHistogram,
+}
+
+/// A line of the kernel's memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct C2cLine {
+    /// Type of its object, and the member behind whose pointer it lies: `root_domain.rto_mask->`.
+    pub object: String,
+    /// Offset of its first byte in the object.
+    pub offset_bytes: u64,
+    /// Loads of a line that another package had modified.
+    pub remote_hitm: u64,
+    /// Loads of a line that another core of the package had modified.
+    pub local_hitm: u64,
+    /// Loads, locked operations included.
+    pub loads: u64,
+    /// Stores, locked operations included.
+    pub stores: u64,
+    /// Cycles that its loads took.
+    pub load_cycles: Cycles,
+    /// By member and function, in order of offset.
+    pub rows: Vec<C2cRow>,
+}
+
+/// What one function did to one member.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct C2cRow {
+    /// Offset in the line.
+    pub offset_bytes: u64,
+    /// The member.
+    pub member: String,
+    /// The function.
+    pub function: &'static str,
+    /// As for the line.
+    pub remote_hitm: u64,
+    /// As for the line.
+    pub local_hitm: u64,
+    /// As for the line.
+    pub loads: u64,
+    /// As for the line.
+    pub stores: u64,
+    /// As for the line.
+    pub load_cycles: Cycles,
+    /// The longest load, warm-up included.
+    pub load_cycles_max: Cycles,
+}
+
+impl C2cRow {
+    /// Mean cycles of a load.
+    pub fn load_cycles_mean(&self) -> f64 {
+        mean(self.load_cycles, self.loads)
+    }
+}
+
+impl C2cLine {
+    /// Mean cycles of a load.
+    pub fn load_cycles_mean(&self) -> f64 {
+        mean(self.load_cycles, self.loads)
+    }
+
+    /// The least and the largest mean of the rows that make at least a hundredth of the loads.
+    pub fn load_cycles_range(&self) -> Option<(f64, f64)> {
+        let rows = self.rows.iter().filter(|row| row.loads * 100 >= self.loads);
+        let means = rows
+            .filter(|row| row.loads > 0)
+            .map(C2cRow::load_cycles_mean);
+        means.fold(None, |range, mean| {
+            let (least, most) = range.unwrap_or((mean, mean));
+            Some((mean.min(least), mean.max(most)))
+        })
+    }
+}
+
+fn mean(sum: Cycles, count: u64) -> f64 {
+    if count == 0 {
+        0.0
+    } else {
+        sum.0 as f64 / count as f64
+    }
+}
+
+/// Where things stood when the warm-up ended.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshot {
+    pub(super) profile: Option<Profile>,
+    pub(super) counts: KernelCounts,
+    pub(super) latency_count: usize,
+}
+
+/// What is left when a run has ended.
+pub(super) struct Ended<'a> {
+    pub(super) totals: RunTotals,
+    pub(super) clock: Clock,
+    pub(super) variant: &'a Variant,
+    pub(super) run: RunSpec,
+    pub(super) snapshot: Snapshot,
+    pub(super) counts: KernelCounts,
+    pub(super) wake_latencies: Vec<Cycles>,
+    pub(super) workloads: Vec<WorkloadResult>,
+}
+
+impl Ended<'_> {
+    pub(super) fn outcome(self) -> Outcome {
+        let virtual_ns = self.clock.nanos(self.totals.end).0 as u64;
+        let warm_up_ns = self.run.warm_up.as_nanos() as u64;
+        let seconds = virtual_ns.saturating_sub(warm_up_ns).max(1) as f64 / 1e9;
+        let lines = lines(&self.totals.profile, self.snapshot.profile.as_ref());
+        let counts = minus(self.counts, self.snapshot.counts);
+        let modes = modes(&self.totals);
+        let latencies = self.latencies();
+        let mut metrics: Vec<Metric> = Vec::new();
+        for workload in &self.workloads {
+            metrics.extend(workload.metrics.iter().cloned());
+        }
+        time_metrics(&modes, &mut metrics);
+        let cpus = self.totals.cpus.len() as f64;
+        count_metrics(&counts, seconds * cpus, &mut metrics);
+        latency_metrics(&latencies, &mut metrics);
+        line_metrics(&lines, &mut metrics);
+        Outcome {
+            functions: self.totals.profile.functions(),
+            header: self.totals.header,
+            variant: self.variant.clone(),
+            virtual_ns,
+            warm_up_ns,
+            modes,
+            counts,
+            metrics,
+            workloads: self.workloads,
+            latencies,
+            lines,
+            accesses: self.totals.accesses,
+            events: self.totals.events,
+            event_hash: self.totals.event_hash,
+        }
+    }
+
+    fn latencies(&self) -> Latencies {
+        let mut latencies = Latencies::default();
+        let mut sum = 0.0;
+        for latency in self.wake_latencies.iter().skip(self.snapshot.latency_count) {
+            let nanos = self.clock.nanos(*latency).0;
+            latencies.histogram.record(nanos as u64);
+            latencies.max_ns = latencies.max_ns.max(nanos as u64);
+            latencies.count += 1;
+            sum += nanos;
+        }
+        latencies.mean_ns = sum / latencies.count.max(1) as f64;
+        latencies
+    }
+}
+
+fn minus(end: KernelCounts, start: KernelCounts) -> KernelCounts {
+    KernelCounts {
+        wakeups: end.wakeups - start.wakeups,
+        switches: end.switches - start.switches,
+        migrations: end.migrations - start.migrations,
+        pushes: end.pushes - start.pushes,
+        pulls: end.pulls - start.pulls,
+        ipis: end.ipis - start.ipis,
+    }
+}
+
+fn modes(totals: &RunTotals) -> ModeShares {
+    let mut sums = [0u64; 5];
+    for cpu in &totals.cpus {
+        let parts = [cpu.user, cpu.kernel, cpu.spin, cpu.irq, cpu.idle];
+        for (sum, part) in sums.iter_mut().zip(parts) {
+            *sum += part.0;
+        }
+    }
+    let all = sums.iter().sum::<u64>().max(1) as f64;
+    let [user, kernel, spin, irq, idle] = sums.map(|sum| sum as f64 / all);
+    ModeShares {
+        user,
+        kernel,
+        spin,
+        irq,
+        idle,
+    }
+}
+
+/// By offset, member and function.
+type RowsByPlace<'a> = BTreeMap<(u64, &'a str, &'static str), C2cRow>;
+type RowKey<'a> = (&'a MemberKey, &'static str, AccessOp);
+
+fn lines(profile: &Profile, before: Option<&Profile>) -> Vec<C2cLine> {
+    let before: BTreeMap<RowKey<'_>, ProfileRow> = before
+        .map(Profile::rows)
+        .unwrap_or_default()
+        .iter()
+        .map(|entry| ((entry.member, entry.function, entry.op), entry.row.clone()))
+        .collect();
+    let mut lines: BTreeMap<(String, u64), RowsByPlace<'_>> = BTreeMap::new();
+    for entry in profile.rows() {
+        let key = (entry.member, entry.function, entry.op);
+        let row = since(entry.row, before.get(&key));
+        if row.count == 0 {
+            continue;
+        }
+        let member = entry.member;
+        let rows = lines.entry(line_of(member)).or_default();
+        let offset_bytes = member.offset_bytes % LINE_SIZE;
+        let merged = rows.entry((offset_bytes, member.path.as_str(), entry.function));
+        let merged = merged.or_insert_with(|| C2cRow {
+            offset_bytes,
+            member: member.path.clone(),
+            function: entry.function,
+            ..C2cRow::default()
+        });
+        merged.add(entry.op, &row);
+    }
+    let rows = lines.into_iter();
+    let mut lines: Vec<C2cLine> = rows
+        .map(|(key, rows)| line(key, rows.into_values()))
+        .collect();
+    // A stable sort: lines of equal cost stay in order of type and offset.
+    lines.sort_by_key(|line| std::cmp::Reverse(line.load_cycles));
+    lines
+}
+
+/// The object and the offset in it at which a member's line begins.
+fn line_of(member: &MemberKey) -> (String, u64) {
+    let behind = member.path.rfind("->").map(|at| &member.path[..at + 2]);
+    let object = match behind {
+        Some(pointer) => format!("{}.{pointer}", member.type_name),
+        None => member.type_name.clone(),
+    };
+    (object, member.offset_bytes / LINE_SIZE * LINE_SIZE)
+}
+
+fn since(row: &ProfileRow, before: Option<&ProfileRow>) -> ProfileRow {
+    let mut row = row.clone();
+    if let Some(before) = before {
+        for (count, old) in row.sources.0.iter_mut().zip(before.sources.0) {
+            *count -= old;
+        }
+        row.count -= before.count;
+        row.latency_sum = row.latency_sum - before.latency_sum;
+        row.queued = row.queued - before.queued;
+    }
+    row
+}
+
+fn line((object, offset_bytes): (String, u64), rows: impl Iterator<Item = C2cRow>) -> C2cLine {
+    let mut line = C2cLine {
+        object,
+        offset_bytes,
+        remote_hitm: 0,
+        local_hitm: 0,
+        loads: 0,
+        stores: 0,
+        load_cycles: Cycles::ZERO,
+        rows: rows.collect(),
+    };
+    for row in &line.rows {
+        line.remote_hitm += row.remote_hitm;
+        line.local_hitm += row.local_hitm;
+        line.loads += row.loads;
+        line.stores += row.stores;
+        line.load_cycles += row.load_cycles;
+    }
+    line
+}
+
+impl C2cRow {
+    fn add(&mut self, op: AccessOp, row: &ProfileRow) {
+        let sources: &SourceCounts = &row.sources;
+        if op != AccessOp::Load {
+            self.stores += row.count;
+        }
+        if op == AccessOp::Store {
+            return;
+        }
+        self.loads += row.count;
+        self.remote_hitm += sources.get(DataSource::RemoteHitm);
+        self.local_hitm += sources.get(DataSource::LocalHitm);
+        self.load_cycles += row.latency_sum;
+        self.load_cycles_max = self.load_cycles_max.max(row.latency_max);
+    }
+}
+
+fn time_metrics(modes: &ModeShares, metrics: &mut Vec<Metric>) {
+    let mut add = |id, share: f64, text| {
+        metrics.push(Metric::new("time", (id, "%"), share * 100.0, text));
+    };
+    let text = "The kernel's part of the time in which CPUs were not idle, lock waits included";
+    add("kernel_of_busy", modes.kernel_of_busy(), text);
+    add("user", modes.user, "User code's part of all CPU time");
+    add(
+        "kernel",
+        modes.kernel,
+        "The part of kernel code of tasks, lock waits apart",
+    );
+    add("spin", modes.spin, "The part of lock waits");
+    add("irq", modes.irq, "The part of interrupt handlers");
+    add("idle", modes.idle, "The part without anything to do");
+}
+
+fn count_metrics(counts: &KernelCounts, cpu_seconds: f64, metrics: &mut Vec<Metric>) {
+    let mut add = |id, count: u64, text| {
+        let rate = count as f64 / cpu_seconds;
+        metrics.push(Metric::new("sched", (id, "1/s"), rate, text));
+    };
+    add(
+        "wakeups_per_cpu_second",
+        counts.wakeups,
+        "Tasks woken a second and CPU",
+    );
+    add(
+        "switches_per_cpu_second",
+        counts.switches,
+        "Context switches a second and CPU",
+    );
+    add(
+        "migrations_per_cpu_second",
+        counts.migrations,
+        "Tasks that changed CPU",
+    );
+    add(
+        "pushes_per_cpu_second",
+        counts.pushes,
+        "RT tasks pushed away",
+    );
+    add("pulls_per_cpu_second", counts.pulls, "RT tasks pulled");
+    add(
+        "ipis_per_cpu_second",
+        counts.ipis,
+        "Interrupts sent to other CPUs",
+    );
+}
+
+fn latency_metrics(latencies: &Latencies, metrics: &mut Vec<Metric>) {
+    if latencies.count == 0 {
+        return;
+    }
+    let mut add = |id, nanos: f64, text| {
+        metrics.push(Metric::new("wakeup", (id, "us"), nanos / 1e3, text));
+    };
+    let quantile = |q| latencies.histogram.value_at_quantile(q).unwrap_or(0);
+    let capped = |q| quantile(q).min(latencies.max_ns) as f64;
+    add(
+        "latency_us_mean",
+        latencies.mean_ns,
+        "Mean time from wake-up to CPU",
+    );
+    add(
+        "latency_us_p50",
+        capped(0.5),
+        "Half of all wake-ups took at most this long",
+    );
+    add(
+        "latency_us_p99",
+        capped(0.99),
+        "99 % of all wake-ups took at most this long",
+    );
+    add(
+        "latency_us_max",
+        latencies.max_ns as f64,
+        "The longest time from wake-up to CPU",
+    );
+}
+
+/// Figures of the lines of `root_domain`, whose lines are numbered from 1 where they were published.
+fn line_metrics(lines: &[C2cLine], metrics: &mut Vec<Metric>) {
+    let mut of_domain: Vec<&C2cLine> = lines
+        .iter()
+        .filter(|line| line.object == "root_domain" && line.loads > 0)
+        .collect();
+    of_domain.sort_by_key(|line| line.offset_bytes);
+    for line in of_domain {
+        let owner = format!("root_domain.line_{}", line.offset_bytes / LINE_SIZE + 1);
+        let mut add = |id, value, text| {
+            metrics.push(Metric::new(&owner, (id, "cycles"), value, text));
+        };
+        add(
+            "load_cycles_mean",
+            line.load_cycles_mean(),
+            "Mean cycles of a load of the line",
+        );
+        if let Some((least, most)) = line.load_cycles_range() {
+            let text = "The least mean of a member and function with 1 % of the line's loads";
+            add("load_cycles_row_min", least, text);
+            let text = "The largest mean of a member and function with 1 % of the line's loads";
+            add("load_cycles_row_max", most, text);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! TOML text -> [`Scenario`].
+
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+use super::reader::{Reader, Table, integer};
+use super::workload::{Workload, WorkloadKind, workload};
+use super::{
+    KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, Scenario, ScenarioError,
+    TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name,
+};
+use crate::kernel::Balancing;
+
+/// The longest run: an hour of virtual time.
+const RUN_MAX: Duration = Duration::from_secs(3_600);
+/// Accesses and suspensions of a run that states no cap.
+const EVENTS_MAX: u64 = 20_000_000_000;
+/// The kernel's own layout, when a scenario names none.
+const LAYOUT: &str = "linux-6.12";
+
+const BALANCING: [(&str, Balancing); 3] = [
+    (balancing_name(Balancing::Passive), Balancing::Passive),
+    (balancing_name(Balancing::PushPull), Balancing::PushPull),
+    (balancing_name(Balancing::PushIpi), Balancing::PushIpi),
+];
+
+pub(super) fn parse(text: &str, origin: &str) -> Result<Scenario, ScenarioError> {
+    let reader = Reader::new(text, origin);
+    if text.len() > TEXT_BYTES_MAX {
+        let expected = format!("at most {TEXT_BYTES_MAX} bytes");
+        let found = format!("{} bytes", text.len());
+        return Err(reader.error(0..0, "the file", found, expected));
+    }
+    let document = DeTable::parse(text).map_err(|error| {
+        let found = format!("no TOML ({})", error.message());
+        let expected = "a scenario as docs/formats/scenario.md describes it";
+        reader.error(error.span().unwrap_or(0..0), "the file", found, expected)
+    })?;
+    let mut scenario = scenario(&reader, document.get_ref())?;
+    scenario.places = reader.into_places();
+    Ok(scenario)
+}
+
+fn scenario(reader: &Reader<'_>, root: &DeTable<'_>) -> Result<Scenario, ScenarioError> {
+    let root = reader.root(root, String::new(), 0..0);
+    let schema = root.required("schema", "schema = 1")?;
+    if integer(schema) != Some(1) {
+        let found = super::reader::describe(schema);
+        return Err(root.error("schema", found, "1"));
+    }
+    let scenario = Scenario {
+        name: root.required_words("name")?,
+        description: root.required_words("description")?,
+        source: root.required_words("source")?,
+        machine: machine(reader, &root)?,
+        kernel: kernel(reader, &root)?,
+        workloads: workloads(reader, &root)?,
+        run: run(reader, &root)?,
+        published: published(reader, &root)?,
+        places: Places::default(),
+    };
+    root.finish()?;
+    check_duration(&root, &scenario)?;
+    check_variants(&root, &scenario)?;
+    Ok(scenario)
+}
+
+fn machine(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<MachineChoice, ScenarioError> {
+    const EXPECTED: &str = "a table [machine] with `preset` or `file`";
+    let value = root.required("machine", EXPECTED)?;
+    let table = reader.table(value, "machine".into())?;
+    let model = match (table.words("preset")?, table.words("file")?) {
+        (Some(preset), None) => ModelChoice::Preset(preset),
+        (None, Some(file)) => ModelChoice::File(file),
+        (Some(_), Some(_)) => {
+            return Err(table.error("file", "`preset` and `file`", "one of them"));
+        }
+        (None, None) => return Err(table.error("preset", "no such key", EXPECTED)),
+    };
+    let most = hitm_base::Topology::CPUS_MAX as u64;
+    let cpus = table.number("cpus", 1, most)?.map(|count| count as usize);
+    table.finish()?;
+    Ok(MachineChoice { model, cpus })
+}
+
+fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, ScenarioError> {
+    let mut kernel = KernelSpec {
+        balancing: vec![Balancing::PushIpi],
+        layouts: vec![LAYOUT.to_owned()],
+        tick_hz: 250,
+        cpusets: Vec::new(),
+        overlapping: false,
+        rt_runtime: None,
+        rt_period: Duration::from_secs(1),
+        balance_interval: Duration::from_millis(64),
+    };
+    let Some(value) = root.get("kernel") else {
+        return Ok(kernel);
+    };
+    let table = reader.table(value, "kernel".into())?;
+    if let Some(balancing) = table.some_of("balancing", &BALANCING)? {
+        kernel.balancing = balancing;
+    }
+    if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
+        kernel.layouts = layouts;
+    }
+    if let Some(rates) = table.rates("tick", 10_000)? {
+        let [rate] = rates[..] else {
+            return Err(table.error("tick", "several rates", "one, such as \"250/s\""));
+        };
+        kernel.tick_hz = rate as u32;
+    }
+    kernel.cpusets = table.lists_of_cpus("cpusets")?.unwrap_or_default();
+    kernel.overlapping = table.flag("overlapping_cpusets")?;
+    let least = Duration::from_micros(1);
+    kernel.rt_runtime = table.time("rt_runtime", least, RUN_MAX)?;
+    kernel.rt_period = table
+        .time("rt_period", least, RUN_MAX)?
+        .unwrap_or(kernel.rt_period);
+    let interval = table.time("balance_interval", least, RUN_MAX)?;
+    kernel.balance_interval = interval.unwrap_or(kernel.balance_interval);
+    table.finish()?;
+    if kernel
+        .rt_runtime
+        .is_some_and(|runtime| runtime > kernel.rt_period)
+    {
+        let found = "more than the period";
+        return Err(table.error("rt_runtime", found, "at most `rt_period`"));
+    }
+    Ok(kernel)
+}
+
+fn workloads(
+    reader: &Reader<'_>,
+    root: &Table<'_, '_, '_>,
+) -> Result<Vec<Workload>, ScenarioError> {
+    let mut workloads: Vec<Workload> = Vec::new();
+    for (index, value) in root.tables("workload")?.iter().enumerate() {
+        let table = reader.table(value, format!("workload[{index}]"))?;
+        let read = workload(&table)?;
+        if workloads.iter().any(|other| other.name == read.name) {
+            let found = format!("a second workload {:?}", read.name);
+            return Err(table.error("name", found, "a name of its own"));
+        }
+        workloads.push(read);
+    }
+    if workloads.is_empty() {
+        return Err(root.error("workload", "none", "at least one table [[workload]]"));
+    }
+    Ok(workloads)
+}
+
+fn run(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<RunSpec, ScenarioError> {
+    let mut run = RunSpec {
+        seed: 1,
+        duration: None,
+        warm_up: Duration::ZERO,
+        events_max: EVENTS_MAX,
+    };
+    let Some(value) = root.get("run") else {
+        return Ok(run);
+    };
+    let table = reader.table(value, "run".into())?;
+    run.seed = table.number("seed", 0, u64::MAX)?.unwrap_or(run.seed);
+    run.duration = table.time("duration", Duration::from_micros(1), RUN_MAX)?;
+    run.warm_up = table
+        .time("warm_up", Duration::ZERO, RUN_MAX)?
+        .unwrap_or_default();
+    run.events_max = table
+        .number("events_max", 1, u64::MAX)?
+        .unwrap_or(EVENTS_MAX);
+    table.finish()?;
+    if run.duration.is_some_and(|duration| run.warm_up >= duration) {
+        return Err(table.error("warm_up", "no time after it", "less than `duration`"));
+    }
+    Ok(run)
+}
+
+fn published(
+    reader: &Reader<'_>,
+    root: &Table<'_, '_, '_>,
+) -> Result<Vec<Published>, ScenarioError> {
+    let read = |(index, value)| {
+        let table = reader.table(value, format!("published[{index}]"))?;
+        let published = Published {
+            id: table.required_words("id")?,
+            value: table.range("value")?,
+            unit: table.required_words("unit")?,
+            source: table.required_words("source")?,
+            layout: table.words("layout")?,
+            balancing: table.one_of("balancing", &BALANCING)?,
+            change_from: table.words("change_from")?,
+        };
+        table.finish()?;
+        if published.change_from.is_some() && published.layout.is_none() {
+            let expected = "`layout` beside it: from which layout to which";
+            return Err(table.error("change_from", "no `layout`", expected));
+        }
+        Ok(published)
+    };
+    root.tables("published")?
+        .iter()
+        .enumerate()
+        .map(read)
+        .collect()
+}
+
+/// A run ends by its duration or by a workload that ends it.
+fn check_duration(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), ScenarioError> {
+    let ends = |workload: &Workload| {
+        matches!(
+            workload.kind,
+            WorkloadKind::RtMigrateTest(_) | WorkloadKind::RtApp(_)
+        )
+    };
+    if scenario.run.duration.is_none() && !scenario.workloads.iter().any(ends) {
+        let expected = "`duration`: none of these workloads ends by itself";
+        return Err(root.error("run", "no `duration`", expected));
+    }
+    Ok(())
+}
+
+fn check_variants(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), ScenarioError> {
+    let mut with_loads = 0;
+    let mut count = scenario.kernel.balancing.len() * scenario.kernel.layouts.len();
+    for workload in &scenario.workloads {
+        if let WorkloadKind::Pool(pool) = &workload.kind {
+            with_loads += 1;
+            count *= pool.wakeups_per_second.len();
+        }
+    }
+    if with_loads > 1 {
+        return Err(root.error("workload", "several of kind \"ffmpeg\"", "one at most"));
+    }
+    if count > VARIANTS_MAX {
+        let found = format!("{count} combinations of policies, layouts and loads");
+        return Err(root.error("kernel", found, format!("at most {VARIANTS_MAX}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Runs one variant of a scenario.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hitm_base::{Cycles, Machine, Nanos};
+use hitm_coherence::directory::Capacity;
+
+use super::outcome::{Ended, Outcome, Snapshot};
+use super::start::{Running, Window, nanos, start};
+use super::{Scenario, Variant};
+use crate::engine::{Engine, EngineConfig, Executor, SimError};
+use crate::kernel::{Kernel, KernelConfig, functions};
+use crate::layout::Layouts;
+use crate::workload::rt_app::RtApp;
+
+/// A run that no duration ends is ended by its workload, or after this much virtual time.
+const END_NS: f64 = 3.6e12;
+/// How often progress is told in a run.
+const PROGRESS_STEPS: u64 = 200;
+
+/// What to run.
+#[derive(Debug)]
+pub struct RunRequest<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The machine that [`Scenario::check`] answered.
+    pub machine: &'a Machine,
+    /// Where members lie; that of the variant.
+    pub layouts: Layouts,
+    /// What of the scenario.
+    pub variant: &'a Variant,
+    /// The seed.
+    pub seed: u64,
+    /// Hash of everything that was read, for the header.
+    pub scenario_hash: u64,
+    /// The rt-app files, by workload.
+    pub rt_apps: &'a BTreeMap<String, RtApp>,
+}
+
+impl RunRequest<'_> {
+    /// The scenario's duration, or that of its rt-app files: the longest of them.
+    pub(super) fn duration(&self) -> Option<Duration> {
+        let of_apps = self.rt_apps.values().map(|app| app.global.duration);
+        self.scenario.run.duration.or(of_apps.max().flatten())
+    }
+}
+
+/// Runs to the end; `progress` is told the virtual time done and to do, in nanoseconds.
+///
+/// # Errors
+/// Layouts that lack what the model needs, tasks that cannot be, more events than allowed.
+pub fn run(
+    request: &RunRequest<'_>,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<Outcome, SimError> {
+    let scenario = request.scenario;
+    let clock = request.machine.clock;
+    let end = request.duration().map_or(Nanos(END_NS), nanos);
+    let engine = Engine::new(&EngineConfig {
+        machine: request.machine.clone(),
+        capacity: Capacity::Infinite,
+        seed: request.seed,
+        scenario_hash: request.scenario_hash,
+        end: clock.cycles(end),
+        events_max: scenario.run.events_max,
+        sites: functions::NAMES,
+    });
+    let kernel = Kernel::new(&engine, request.layouts.clone(), kernel_config(request))?;
+    let mut workloads = Vec::new();
+    for workload in &scenario.workloads {
+        workloads.push(start(&kernel, request, workload)?);
+    }
+    let mut executor = Executor::new(engine);
+    let mut snapshot = Snapshot {
+        profile: None,
+        counts: kernel.counts(),
+        latency_count: 0,
+    };
+    let warm_up = clock.cycles(nanos(scenario.run.warm_up));
+    if warm_up > Cycles::ZERO {
+        executor.run_until(warm_up)?;
+        snapshot = Snapshot {
+            profile: Some(executor.totals().profile),
+            counts: kernel.counts(),
+            latency_count: kernel.wake_latencies().len(),
+        };
+        workloads.iter_mut().for_each(Running::warmed_up);
+    }
+    run_in_steps(&mut executor, &kernel, request, progress)?;
+    let totals = executor.totals();
+    let counted = totals.end.saturating_sub(warm_up);
+    let window = Window {
+        seconds: clock.nanos(counted).0.max(1.0) / 1e9,
+        clock,
+    };
+    let ended = Ended {
+        clock,
+        variant: request.variant,
+        run: scenario.run,
+        snapshot,
+        counts: kernel.counts(),
+        wake_latencies: kernel.wake_latencies(),
+        workloads: workloads
+            .iter()
+            .map(|running| running.result(window))
+            .collect(),
+        totals,
+    };
+    Ok(ended.outcome())
+}
+
+fn run_in_steps(
+    executor: &mut Executor,
+    kernel: &Kernel,
+    request: &RunRequest<'_>,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<(), SimError> {
+    let clock = kernel.engine().machine().clock;
+    let all_ns = request.duration().map(|time| time.as_nanos() as u64);
+    // Without a known end, progress is told each 100 ms of virtual time.
+    let step_ns = all_ns.map_or(100_000_000, |all| all / PROGRESS_STEPS + 1);
+    let mut done_ns = request.scenario.run.warm_up.as_nanos() as u64;
+    loop {
+        done_ns += step_ns;
+        let until = clock.cycles(Nanos(done_ns as f64));
+        if executor.run_until(until)? < until || kernel.engine().end() <= until {
+            return Ok(());
+        }
+        progress(done_ns, all_ns);
+    }
+}
+
+fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
+    let spec = &request.scenario.kernel;
+    let cpus = request.machine.topology.cpu_count();
+    KernelConfig {
+        balancing: request.variant.balancing,
+        partition: request.scenario.partition(cpus),
+        hz: spec.tick_hz,
+        rt_runtime: spec.rt_runtime.map(nanos),
+        rt_period: nanos(spec.rt_period),
+        balance_interval: nanos(spec.balance_interval),
+    }
+}

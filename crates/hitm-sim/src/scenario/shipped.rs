@@ -1,0 +1,37 @@
+//! The scenarios that come with hitm, embedded from `scenarios/`.
+
+/// One file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShippedFile {
+    /// Its folder in `scenarios/`.
+    pub folder: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+macro_rules! shipped_files {
+    ($($folder:literal / $name:literal),* $(,)?) => {
+        [$(ShippedFile {
+            folder: $folder,
+            name: $name,
+            text: include_str!(concat!("../../../../scenarios/", $folder, "/", $name)),
+        }),*]
+    };
+}
+
+const SHIPPED: &[ShippedFile] = &shipped_files![
+    "000-root-domain" / "ffmpeg.toml",
+    "000-root-domain" / "cyclic.toml",
+    "000-root-domain" / "pi-stress.toml",
+    "001-rt-balancing" / "cpus-004.toml",
+    "001-rt-balancing" / "cpus-008.toml",
+    "001-rt-balancing" / "cpus-096.toml",
+    "001-rt-balancing" / "cpus-480.toml",
+];
+
+/// All of them, those of a folder together.
+pub fn shipped() -> impl Iterator<Item = &'static ShippedFile> {
+    SHIPPED.iter()
+}

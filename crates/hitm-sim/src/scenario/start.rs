@@ -1,0 +1,316 @@
+//! From what a scenario says of a workload to tasks on a kernel, and from these to figures.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use hitm_base::{Cycles, Nanos};
+
+use super::metric::{Metric, WorkloadResult};
+use super::workload::{CyclicSpec, PoolSpec, RtMigrateSpec, Workload, WorkloadKind};
+use super::{RunRequest, Scenario};
+use crate::engine::SimError;
+use crate::kernel::Kernel;
+use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
+use crate::workload::pi_stress::{PiStress, PiStressConfig};
+use crate::workload::pool::{PoolConfig, Pools};
+use crate::workload::rt_app;
+use crate::workload::rt_migrate::{self, RtMigrate, RtMigrateConfig};
+
+/// A workload that runs.
+pub(super) struct Running {
+    name: String,
+    kind: RunningKind,
+    /// Its counter when the warm-up ended.
+    warm: u64,
+}
+
+enum RunningKind {
+    RtMigrateTest(Rc<rt_migrate::Running>),
+    Pools(Rc<Pools>, u64),
+    Cyclictest(Rc<Cyclic>),
+    Cyclic(Rc<Cyclic>),
+    Hogs,
+    PiStress(Rc<PiStress>),
+    RtApp(Rc<rt_app::Running>),
+}
+
+/// The part of a run that figures are of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) seconds: f64,
+    pub(super) clock: hitm_base::Clock,
+}
+
+pub(super) fn start(
+    kernel: &Rc<Kernel>,
+    request: &RunRequest<'_>,
+    workload: &Workload,
+) -> Result<Running, SimError> {
+    let scenario = request.scenario;
+    let cpus = kernel.cpu_count();
+    let kind = match &workload.kind {
+        WorkloadKind::RtMigrateTest(spec) => {
+            let config = rt_migrate_config(spec, cpus);
+            RunningKind::RtMigrateTest(rt_migrate::Running::spawn(kernel, config)?)
+        }
+        WorkloadKind::Pool(spec) => {
+            let config = pool_config(spec, kernel, request.variant.wakeups_per_second);
+            let frame_bursts = config.frame_bursts;
+            RunningKind::Pools(Pools::spawn(kernel, config)?, frame_bursts)
+        }
+        WorkloadKind::Cyclictest(spec) => {
+            let sleep = Sleep::Absolute(nanos(spec.interval));
+            RunningKind::Cyclictest(cyclic(kernel, scenario, spec, sleep)?)
+        }
+        WorkloadKind::Cyclic(spec) => {
+            let sleep = Sleep::Relative(nanos(spec.interval));
+            RunningKind::Cyclic(cyclic(kernel, scenario, spec, sleep)?)
+        }
+        WorkloadKind::Hogs(spec) => {
+            spawn_hogs(kernel, &spec.cpus.masks(scenario, cpus), spec.sched.policy)?;
+            RunningKind::Hogs
+        }
+        WorkloadKind::PiStress(spec) => {
+            let config = PiStressConfig {
+                groups: vec![None; spec.groups.unwrap_or(cpus.div_ceil(2))],
+                base_prio: spec.base_prio,
+                hold: nanos(spec.hold),
+            };
+            RunningKind::PiStress(PiStress::spawn(kernel, &config)?)
+        }
+        WorkloadKind::RtApp(_) => {
+            let app = &request.rt_apps[&workload.name];
+            let has_end = request.duration().is_some();
+            RunningKind::RtApp(rt_app::Running::spawn(kernel, app, has_end)?)
+        }
+    };
+    Ok(Running {
+        name: workload.name.clone(),
+        kind,
+        warm: 0,
+    })
+}
+
+fn rt_migrate_config(spec: &RtMigrateSpec, cpu_count: usize) -> RtMigrateConfig {
+    RtMigrateConfig {
+        tasks: spec.tasks.unwrap_or(cpu_count + 1),
+        base_prio: spec.base_prio,
+        run_time: nanos(spec.run_time),
+        sleep: nanos(spec.sleep),
+        max_err: nanos(spec.max_error),
+        loops: spec.loops,
+        equal: spec.equal,
+        check: spec.check,
+    }
+}
+
+/// Bursts between `least` and `burst_ratio` times that, of the mean that gives the load: as many of
+/// an instance's CPUs as have a runnable worker finish a burst in each mean.
+fn pool_config(spec: &PoolSpec, kernel: &Kernel, wakeups_per_second: Option<u64>) -> PoolConfig {
+    let mut instances = PoolConfig::per_cores(kernel, spec.cores_per_instance);
+    instances.truncate(spec.instances.unwrap_or(instances.len()));
+    let cpus = instances[0].count();
+    let busy = spec.runnable.min(cpus) as f64 / cpus as f64;
+    let rate = wakeups_per_second.unwrap_or(spec.wakeups_per_second[0]) as f64;
+    let mean_ns = busy * 1e9 / rate;
+    let least_ns = 2.0 * mean_ns / (1.0 + spec.burst_ratio as f64);
+    let frame_bursts = (spec.frame_time.as_nanos() as f64 / mean_ns).round();
+    PoolConfig {
+        instances,
+        workers: spec.workers,
+        tokens: spec.runnable,
+        policy: spec.sched.policy,
+        burst_least: Nanos(least_ns),
+        burst_most: Nanos(least_ns * spec.burst_ratio as f64),
+        frame_bursts: (frame_bursts as u64).max(1),
+    }
+}
+
+fn cyclic(
+    kernel: &Rc<Kernel>,
+    scenario: &Scenario,
+    spec: &CyclicSpec,
+    sleep: Sleep,
+) -> Result<Rc<Cyclic>, SimError> {
+    let config = CyclicConfig {
+        threads: spec.cpus.masks(scenario, kernel.cpu_count()),
+        policy: spec.sched.policy,
+        sleep,
+        work: nanos(spec.work),
+    };
+    Cyclic::spawn(kernel, config)
+}
+
+pub(super) fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos() as f64)
+}
+
+impl Running {
+    /// The warm-up is over: counts from here on are reported.
+    pub(super) fn warmed_up(&mut self) {
+        self.warm = self.counter();
+    }
+
+    fn counter(&self) -> u64 {
+        match &self.kind {
+            RunningKind::Pools(pools, _) => pools.bursts(),
+            RunningKind::Cyclic(cyclic) => cyclic.operations(),
+            RunningKind::PiStress(stress) => stress.inversions(),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn result(&self, window: Window) -> WorkloadResult {
+        let per_second = (self.counter() - self.warm) as f64 / window.seconds;
+        let mut result = WorkloadResult {
+            name: self.name.clone(),
+            metrics: Vec::new(),
+            text: None,
+            passed: None,
+        };
+        let mut add = |id, value, description| {
+            result
+                .metrics
+                .push(Metric::new(&self.name, id, value, description));
+        };
+        match &self.kind {
+            RunningKind::RtMigrateTest(running) => {
+                let results = running.results();
+                rt_migrate_metrics(&results, &mut add);
+                result.passed = Some(results.failures().is_empty());
+                result.text = Some(results.text());
+            }
+            RunningKind::Pools(_, frame_bursts) => {
+                let frames = per_second / *frame_bursts as f64;
+                add(
+                    ("frames_per_second", "1/s"),
+                    frames,
+                    "Frames of all instances a second",
+                );
+                add(
+                    ("bursts_per_second", "1/s"),
+                    per_second,
+                    "Bursts of all workers a second",
+                );
+            }
+            RunningKind::Cyclictest(cyclic) => lateness(cyclic, window, &mut add),
+            RunningKind::Cyclic(cyclic) => {
+                let text = "Wake-ups of all threads a second: the stressor's bogo operations";
+                add(("operations_per_second", "1/s"), per_second, text);
+                lateness(cyclic, window, &mut add);
+            }
+            RunningKind::Hogs => {}
+            RunningKind::PiStress(_) => {
+                let text = "Priority inversions of all groups a second";
+                add(("inversions_per_second", "1/s"), per_second, text);
+            }
+            RunningKind::RtApp(running) => rt_app_metrics(&running.results(), window, &mut add),
+        }
+        result
+    }
+}
+
+type Add<'a> = &'a mut dyn FnMut((&'static str, &'static str), f64, &'static str);
+
+fn rt_migrate_metrics(results: &RtMigrate, add: Add<'_>) {
+    let failures = results.failures();
+    let count = |count: usize| count as f64;
+    add(
+        ("iterations", "count"),
+        count(results.iterations.len()),
+        "Iterations done",
+    );
+    let text = "Iterations in which a thread had to wait for one of lower priority";
+    add(("failed_iterations", "count"), count(failures.len()), text);
+    let late = |iteration: &usize| {
+        let task = results.failure(*iteration)?;
+        Some(results.iterations[*iteration][task].start_us as f64)
+    };
+    if let Some(late) = failures.first().and_then(late) {
+        let text = "How late the waiting thread of the first failed iteration started";
+        add(("failed_start_us", "us"), late, text);
+    }
+    let starts = results.max_start_us();
+    let text = "The latest start of any thread but the lowest";
+    let most = starts.iter().skip(1).max().copied().unwrap_or(0);
+    add(("start_us_max", "us"), most as f64, text);
+    let lowest = starts.first().copied().unwrap_or(0);
+    add(
+        ("lowest_start_us_max", "us"),
+        lowest as f64,
+        "The latest start of the lowest thread",
+    );
+}
+
+fn lateness(cyclic: &Cyclic, window: Window, add: Add<'_>) {
+    let results = cyclic.results();
+    let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
+    let awake = results.iter().filter(|thread| thread.cycles > 0);
+    let cycles: u64 = results.iter().map(|thread| thread.cycles).sum();
+    let Some(least) = awake.map(|thread| thread.least).min() else {
+        return;
+    };
+    let sum = Cycles(results.iter().map(|thread| thread.sum.0).sum());
+    let most = results
+        .iter()
+        .map(|thread| thread.most)
+        .max()
+        .unwrap_or_default();
+    add(
+        ("wakeups", "count"),
+        cycles as f64,
+        "Wake-ups of all threads in the whole run",
+    );
+    add(
+        ("late_us_min", "us"),
+        micros(least),
+        "The least lateness of a wake-up",
+    );
+    add(
+        ("late_us_mean", "us"),
+        micros(sum) / cycles as f64,
+        "The mean lateness",
+    );
+    add(("late_us_max", "us"), micros(most), "The largest lateness");
+}
+
+fn rt_app_metrics(tasks: &[rt_app::TaskResult], window: Window, add: Add<'_>) {
+    let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
+    let sum = |value: fn(&rt_app::TaskResult) -> u64| tasks.iter().map(value).sum::<u64>();
+    let (timers, missed) = (sum(|task| task.timers), sum(|task| task.missed));
+    add(
+        ("threads", "count"),
+        sum(|task| task.threads) as f64,
+        "Threads that began",
+    );
+    add(
+        ("phases", "count"),
+        sum(|task| task.phases) as f64,
+        "Phases that threads finished",
+    );
+    add(
+        ("timers", "count"),
+        timers as f64,
+        "Timers that threads came to",
+    );
+    add(
+        ("missed", "count"),
+        missed as f64,
+        "Of these, those whose time had passed already",
+    );
+    if timers > missed {
+        let waited = (timers - missed) as f64;
+        let late = micros(Cycles(sum(|task| task.late_sum.0))) / waited;
+        add(
+            ("late_us_mean", "us"),
+            late,
+            "Mean time from when a timer was due to the thread's next instruction",
+        );
+        let most = tasks
+            .iter()
+            .map(|task| task.late_max)
+            .max()
+            .unwrap_or_default();
+        add(("late_us_max", "us"), micros(most), "The longest such time");
+    }
+}

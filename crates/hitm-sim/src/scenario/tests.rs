@@ -1,0 +1,156 @@
+use expect_test::{Expect, expect};
+use hitm_base::Machine;
+use hitm_base::machine::preset;
+
+use super::*;
+
+const HEAD: &str = "schema = 1\nname = \"x\"\ndescription = \"x\"\nsource = \"x\"\n";
+const REST: &str =
+    "[machine]\npreset = \"xeon-480\"\ncpus = 8\n[[workload]]\nkind = \"rt-migrate-test\"\n";
+
+/// What is wrong with a scenario, or its variants.
+fn check(text: &str, expected: Expect) {
+    let machine = Machine::from_toml(preset("xeon-480").unwrap(), "xeon-480").unwrap();
+    let read = Scenario::parse(text, "x.toml");
+    let actual = match read.and_then(|read| read.check(&machine).map(|_| read)) {
+        Ok(scenario) => format!("{:?}", scenario.variants()),
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&actual);
+}
+
+#[test]
+fn the_least_scenario_has_one_variant() {
+    check(
+        &format!("{HEAD}{REST}"),
+        expect![[
+            r#"[Variant { balancing: PushIpi, layout: "linux-6.12", wakeups_per_second: None }]"#
+        ]],
+    );
+}
+
+#[test]
+fn an_unknown_key_is_an_error_at_its_place() {
+    check(
+        &format!("{HEAD}{REST}loop = 3\n"),
+        expect![
+            "x.toml:10:1: workload[0].loop: found an unknown key, expected one of kind, name, tasks, base_prio, run_time, sleep, max_error, loops, equal, check"
+        ],
+    );
+    check(
+        &format!("{HEAD}{REST}[kernl]\n"),
+        expect![
+            "x.toml:10:2: kernl: found an unknown key, expected one of schema, name, description, source, machine, kernel, workload, run, published"
+        ],
+    );
+}
+
+#[test]
+fn a_unit_is_needed() {
+    check(
+        &format!("{HEAD}{REST}run_time = 20\n"),
+        expect![[
+            r#"x.toml:10:12: workload[0].run_time: found 20, expected a time with its unit, such as "20ms", 1µs to 1000s"#
+        ]],
+    );
+    check(
+        &format!("{HEAD}{REST}run_time = \"20\"\n"),
+        expect![[
+            r#"x.toml:10:12: workload[0].run_time: found "20", expected a time with its unit, such as "20ms", 1µs to 1000s"#
+        ]],
+    );
+}
+
+#[test]
+fn more_cpus_than_the_machine_are_refused() {
+    let text = format!("{HEAD}{REST}").replace("cpus = 8", "cpus = 481");
+    check(
+        &text,
+        expect![
+            "x.toml:7:8: machine.cpus: found 481 CPUs, expected at most 480, which is what xeon-480 has"
+        ],
+    );
+}
+
+#[test]
+fn impossible_affinity_is_refused() {
+    let hogs = |keys: &str| {
+        let run = "[run]\nduration = \"1s\"\n";
+        format!("{HEAD}{REST}[[workload]]\nkind = \"hogs\"\n{keys}\n{run}")
+    };
+    check(
+        &hogs("cpus = \"0-8\""),
+        expect!["x.toml:12:8: workload[1].cpus: found CPU 8, expected CPUs from 0 to 7"],
+    );
+    check(
+        &hogs("cpus = \"0-3\"\npinned = true\nthreads = 5"),
+        expect![
+            "x.toml:14:11: workload[1].threads: found 5 threads, each with a CPU to itself, expected at most 4"
+        ],
+    );
+    let two = format!(
+        "{}[kernel]\ncpusets = [\"0-3\", \"4-7\"]\n",
+        hogs("cpus = \"3-4\"")
+    );
+    check(
+        &two,
+        expect![
+            "x.toml:12:8: workload[1].cpus: found CPUs 3 and 4 of two cpusets, expected CPUs of one cpuset: no task may run in two"
+        ],
+    );
+    let overlapping = two.replace("\"4-7\"", "\"3-7\"");
+    check(
+        &overlapping,
+        expect![
+            "x.toml:16:11: kernel.cpusets: found CPU 3 in cpuset 1 and in an earlier one, expected cpusets without common CPUs, or `overlapping_cpusets = true`"
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_nothing_ends_is_refused() {
+    let text = format!("{HEAD}{REST}").replace("rt-migrate-test", "hogs");
+    check(
+        &text,
+        expect![
+            "x.toml:1:1: run: found no `duration`, expected `duration`: none of these workloads ends by itself"
+        ],
+    );
+}
+
+#[test]
+fn policies_layouts_and_loads_multiply() {
+    let text = format!(
+        "{HEAD}[machine]\npreset = \"xeon-480\"\n[kernel]\nbalancing = [\"push-pull\", \
+         \"push-ipi\"]\n[[workload]]\nkind = \"ffmpeg\"\ncores_per_instance = 4\nworkers = 12\n\
+         runnable = 8\nwakeups = [\"500/s\", \"1000/s\"]\n[run]\nduration = \"1ms\"\n"
+    );
+    let scenario = Scenario::parse(&text, "x.toml").unwrap();
+    let loads = scenario.variants().into_iter();
+    let loads: Vec<Option<u64>> = loads.map(|variant| variant.wakeups_per_second).collect();
+    assert_eq!(loads, [Some(500), Some(1000), Some(500), Some(1000)]);
+    let many = text.replace(
+        "cores_per_instance = 4",
+        "cores_per_instance = 4\ninstances = 61",
+    );
+    check(
+        &many,
+        expect![
+            "x.toml:12:13: workload[0].instances: found 61 of 4 cores, expected at most 60: the machine has 240 cores"
+        ],
+    );
+}
+
+#[test]
+fn every_shipped_scenario_fits_its_machine() {
+    for file in shipped() {
+        let scenario = Scenario::parse(file.text, file.name).unwrap();
+        let ModelChoice::Preset(name) = &scenario.machine.model else {
+            panic!("{}: a shipped scenario runs on a preset", file.name);
+        };
+        let machine = Machine::from_toml(preset(name).unwrap(), name).unwrap();
+        scenario.check(&machine).unwrap();
+        let stem = file.name.trim_end_matches(".toml");
+        assert_eq!(scenario.name, format!("{}/{stem}", file.folder));
+    }
+}

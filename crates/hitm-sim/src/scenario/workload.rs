@@ -1,0 +1,353 @@
+//! What a scenario says about its workloads, before it is known on which machine they run.
+
+use std::time::Duration;
+
+use super::ScenarioError;
+use super::reader::Table;
+use crate::kernel::Policy;
+
+/// Longest time of a workload's key.
+const TIME_MAX: Duration = Duration::from_secs(1_000);
+/// Most threads of one workload.
+const THREADS_MAX: u64 = 16_384;
+/// Most wake-ups a second and CPU.
+const WAKEUPS_MAX: u64 = 1_000_000;
+
+/// One workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Its name: what its metrics begin with.
+    pub name: String,
+    /// What it does.
+    pub kind: WorkloadKind,
+}
+
+/// What a workload does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkloadKind {
+    /// `rt-migrate-test` of rt-tests.
+    RtMigrateTest(RtMigrateSpec),
+    /// Thread pools as FFmpeg runs them.
+    Pool(PoolSpec),
+    /// `cyclictest` of rt-tests: absolute sleeps, lateness of each.
+    Cyclictest(CyclicSpec),
+    /// `stress-ng --cyclic`: relative sleeps, counted.
+    Cyclic(CyclicSpec),
+    /// Threads that burn their CPU.
+    Hogs(HogsSpec),
+    /// `pi_stress` of rt-tests: groups of three threads that provoke priority inversions.
+    PiStress(PiStressSpec),
+    /// An rt-app file.
+    RtApp(RtAppSpec),
+}
+
+/// How threads are scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedSpec {
+    /// The policy with its priority or nice value.
+    pub policy: Policy,
+}
+
+/// Where threads may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuChoice {
+    /// The CPUs; absent for all.
+    pub cpus: Option<Vec<u16>>,
+    /// Whether each thread has one of them to itself.
+    pub pinned: bool,
+    /// How many threads; absent for one for each of the CPUs.
+    pub threads: Option<usize>,
+}
+
+/// Options of `rt-migrate-test`; what is absent is the test's own default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtMigrateSpec {
+    /// Threads (`nr_tasks`); absent for one more than CPUs.
+    pub tasks: Option<usize>,
+    /// Priority of the first (`-p`).
+    pub base_prio: u8,
+    /// Busy time (`-r`).
+    pub run_time: Duration,
+    /// Pause between iterations (`-s`).
+    pub sleep: Duration,
+    /// Allowed lateness (`-m`).
+    pub max_error: Duration,
+    /// Iterations (`-l`).
+    pub loops: usize,
+    /// Equal priorities (`-e`).
+    pub equal: bool,
+    /// Stop at the first failure (`-c`).
+    pub check: bool,
+}
+
+/// Thread pools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Instances; absent for as many as the machine's cores make.
+    pub instances: Option<usize>,
+    /// Cores of each instance, with all their threads.
+    pub cores_per_instance: usize,
+    /// Worker threads of an instance.
+    pub workers: usize,
+    /// How many of them want a CPU at any time.
+    pub runnable: usize,
+    /// How they are scheduled.
+    pub sched: SchedSpec,
+    /// Wake-ups a second and CPU that the pool would make if the kernel cost nothing: one variant
+    /// each.
+    pub wakeups_per_second: Vec<u64>,
+    /// The longest burst over the shortest.
+    pub burst_ratio: u64,
+    /// Time of a CPU that a frame takes.
+    pub frame_time: Duration,
+}
+
+/// Threads that sleep and wake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CyclicSpec {
+    /// Where they may run, and how many.
+    pub cpus: CpuChoice,
+    /// How they are scheduled.
+    pub sched: SchedSpec,
+    /// The interval or the sleep.
+    pub interval: Duration,
+    /// User code after each wake-up.
+    pub work: Duration,
+}
+
+/// Threads that burn their CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HogsSpec {
+    /// Where they may run, and how many.
+    pub cpus: CpuChoice,
+    /// How they are scheduled.
+    pub sched: SchedSpec,
+}
+
+/// Options of `pi_stress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PiStressSpec {
+    /// Groups (`-g`); absent for half as many as CPUs.
+    pub groups: Option<usize>,
+    /// Priority of the low threads; medium and high are the next two.
+    pub base_prio: u8,
+    /// What the low thread does with the mutex.
+    pub hold: Duration,
+}
+
+/// An rt-app file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RtAppSpec {
+    /// Its path, from the scenario's folder.
+    pub file: String,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    RtMigrateTest,
+    Ffmpeg,
+    Cyclictest,
+    Cyclic,
+    Hogs,
+    Pinned,
+    PiStress,
+    RtApp,
+}
+
+const KINDS: [(&str, Kind); 8] = [
+    ("rt-migrate-test", Kind::RtMigrateTest),
+    ("ffmpeg", Kind::Ffmpeg),
+    ("cyclictest", Kind::Cyclictest),
+    ("cyclic", Kind::Cyclic),
+    ("hogs", Kind::Hogs),
+    ("pinned", Kind::Pinned),
+    ("pi-stress", Kind::PiStress),
+    ("rt-app", Kind::RtApp),
+];
+
+pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioError> {
+    let kind = table.one_of("kind", &KINDS)?;
+    let kind = kind.ok_or_else(|| table.error("kind", "no such key", "the kind of workload"))?;
+    let stated = table.words("name")?;
+    let (default_name, kind) = match kind {
+        Kind::RtMigrateTest => (
+            "rt_migrate",
+            WorkloadKind::RtMigrateTest(rt_migrate(table)?),
+        ),
+        Kind::Ffmpeg => ("ffmpeg", WorkloadKind::Pool(pool(table)?)),
+        Kind::Cyclictest => {
+            let interval = Duration::from_millis(1);
+            (
+                "cyclictest",
+                WorkloadKind::Cyclictest(cyclic(table, "interval", interval)?),
+            )
+        }
+        Kind::Cyclic => {
+            let sleep = Duration::from_micros(10);
+            (
+                "cyclic",
+                WorkloadKind::Cyclic(cyclic(table, "sleep", sleep)?),
+            )
+        }
+        Kind::Hogs => {
+            let (cpus, sched) = (cpu_choice(table)?, sched(table, Policy::Normal(0))?);
+            ("hogs", WorkloadKind::Hogs(HogsSpec { cpus, sched }))
+        }
+        Kind::Pinned => ("pinned", WorkloadKind::Hogs(pinned(table)?)),
+        Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
+        Kind::RtApp => {
+            let file = table.required_words("file")?;
+            ("rt_app", WorkloadKind::RtApp(RtAppSpec { file }))
+        }
+    };
+    table.finish()?;
+    let name = stated.unwrap_or_else(|| default_name.to_owned());
+    let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if !name.chars().all(is_id) {
+        let expected = "lower-case letters, digits and _: metrics begin with it";
+        return Err(table.error("name", format!("{name:?}"), expected));
+    }
+    Ok(Workload { name, kind })
+}
+
+fn rt_migrate(table: &Table<'_, '_, '_>) -> Result<RtMigrateSpec, ScenarioError> {
+    let time = |key, default| {
+        let stated = table.time(key, Duration::from_micros(1), TIME_MAX)?;
+        Ok(stated.unwrap_or(default))
+    };
+    Ok(RtMigrateSpec {
+        tasks: count(table, "tasks", 4096)?,
+        base_prio: table.number("base_prio", 1, 90)?.unwrap_or(2) as u8,
+        run_time: time("run_time", Duration::from_millis(20))?,
+        sleep: time("sleep", Duration::from_millis(100))?,
+        max_error: time("max_error", Duration::from_millis(1))?,
+        loops: count(table, "loops", 100_000)?.unwrap_or(50),
+        equal: table.flag("equal")?,
+        check: table.flag("check")?,
+    })
+}
+
+fn pool(table: &Table<'_, '_, '_>) -> Result<PoolSpec, ScenarioError> {
+    let workers = required(table, "workers", 1, 256)? as usize;
+    let runnable = required(table, "runnable", 1, workers as u64)? as usize;
+    let wakeups = table.rates("wakeups", WAKEUPS_MAX)?;
+    let missing = || table.error("wakeups", "no such key", "a rate a CPU, such as \"2500/s\"");
+    let frame_time = table.time("frame_time", Duration::from_micros(1), TIME_MAX)?;
+    Ok(PoolSpec {
+        instances: count(table, "instances", 4096)?,
+        cores_per_instance: required(table, "cores_per_instance", 1, 256)? as usize,
+        workers,
+        runnable,
+        sched: sched(table, Policy::Fifo(99))?,
+        wakeups_per_second: wakeups.ok_or_else(missing)?,
+        burst_ratio: table.number("burst_ratio", 1, 1_000)?.unwrap_or(10),
+        frame_time: frame_time.unwrap_or(Duration::from_millis(10)),
+    })
+}
+
+fn cyclic(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    interval: Duration,
+) -> Result<CyclicSpec, ScenarioError> {
+    let stated = table.time(key, Duration::from_micros(1), TIME_MAX)?;
+    let work = table.time("work", Duration::from_nanos(1), TIME_MAX)?;
+    Ok(CyclicSpec {
+        cpus: cpu_choice(table)?,
+        sched: sched(table, Policy::Fifo(99))?,
+        interval: stated.unwrap_or(interval),
+        work: work.unwrap_or(Duration::from_nanos(200)),
+    })
+}
+
+fn pi_stress(table: &Table<'_, '_, '_>) -> Result<PiStressSpec, ScenarioError> {
+    let hold = table.time("hold", Duration::from_nanos(1), TIME_MAX)?;
+    Ok(PiStressSpec {
+        groups: count(table, "groups", 4096)?,
+        base_prio: table.number("base_prio", 1, 97)?.unwrap_or(1) as u8,
+        hold: hold.unwrap_or(Duration::from_micros(1)),
+    })
+}
+
+fn pinned(table: &Table<'_, '_, '_>) -> Result<HogsSpec, ScenarioError> {
+    table.required("cpus", "the CPUs that get a thread each")?;
+    let cpus = CpuChoice {
+        cpus: table.cpus("cpus")?,
+        pinned: true,
+        threads: None,
+    };
+    let sched = sched(table, Policy::Fifo(99))?;
+    Ok(HogsSpec { cpus, sched })
+}
+
+fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
+    let cpus = table.cpus("cpus")?;
+    let pinned = table.flag("pinned")?;
+    let threads = count(table, "threads", THREADS_MAX)?;
+    Ok(CpuChoice {
+        cpus,
+        pinned,
+        threads,
+    })
+}
+
+fn sched(table: &Table<'_, '_, '_>, default: Policy) -> Result<SchedSpec, ScenarioError> {
+    let (real_time, nice) = (table.number("priority", 1, 99)?, nice(table)?);
+    let priority = |default: u8| real_time.map_or(default, |priority| priority as u8);
+    let default_priority = match default {
+        Policy::Fifo(priority) | Policy::Rr(priority) => priority,
+        Policy::Normal(_) => 1,
+    };
+    let choices = [("fifo", 0), ("rr", 1), ("normal", 2)];
+    let default_choice = usize::from(matches!(default, Policy::Normal(_))) * 2;
+    let policy = match table.one_of("policy", &choices)?.unwrap_or(default_choice) {
+        0 => Policy::Fifo(priority(default_priority)),
+        1 => Policy::Rr(priority(default_priority)),
+        _ => Policy::Normal(nice.unwrap_or(0)),
+    };
+    let misplaced = match policy {
+        Policy::Normal(_) if real_time.is_some() => Some(("priority", "`nice` for policy normal")),
+        Policy::Fifo(_) | Policy::Rr(_) if nice.is_some() => {
+            Some(("nice", "`priority` for a real-time policy"))
+        }
+        _ => None,
+    };
+    match misplaced {
+        Some((key, expected)) => Err(table.error(key, format!("the key {key}"), expected)),
+        None => Ok(SchedSpec { policy }),
+    }
+}
+
+fn nice(table: &Table<'_, '_, '_>) -> Result<Option<i8>, ScenarioError> {
+    const EXPECTED: &str = "a nice value from -20 to 19";
+    let Some(value) = table.get("nice") else {
+        return Ok(None);
+    };
+    let number = match value.get_ref() {
+        toml::de::DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse().ok(),
+        _ => None,
+    };
+    match number.filter(|nice| (-20..=19).contains(nice)) {
+        Some(nice) => Ok(Some(nice)),
+        None => Err(table.error("nice", super::reader::describe(value), EXPECTED)),
+    }
+}
+
+fn count(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    most: u64,
+) -> Result<Option<usize>, ScenarioError> {
+    Ok(table.number(key, 1, most)?.map(|count| count as usize))
+}
+
+fn required(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    least: u64,
+    most: u64,
+) -> Result<u64, ScenarioError> {
+    let expected = format!("a whole number from {least} to {most}");
+    let missing = || table.error(key, "no such key", expected);
+    table.number(key, least, most)?.ok_or_else(missing)
+}

@@ -1,0 +1,362 @@
+//! An rt-app file as tasks on the simulated kernel.
+//!
+//! Source: doc/tutorial.txt of rt-app for what each event does; its src/rt-app.c for timers, whose
+//! first period begins with the thread.
+//!
+//! Not modelled, and therefore an error: task groups other than the root, `SCHED_IDLE`, a phase that
+//! changes policy, priority or CPUs, forks without end.
+//! A test could notice: a thread that is forked exists from the start and waits to begin; `run` and
+//! `runtime` are the same, because no CPU is slower than another.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use super::sync::Resources;
+use super::{Event, Loops, Phase, RtApp, SchedParams, Task, Timer, TimerMode};
+use crate::engine::SimError;
+use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec, Thread};
+use crate::workload::cyclic::any_of;
+
+/// Bytes that `mem` writes a cycle.
+/// Assumed 8 (2 to 32: from memory bound to a vector store a cycle). Scales the time of `mem`.
+const MEM_BYTES_PER_CYCLE: u64 = 8;
+/// rt-app's own default for the real-time policies.
+const RT_PRIORITY: i32 = 10;
+/// Most threads of one file that run here, forked ones included.
+const THREADS_MAX: u64 = 16_384;
+
+/// What the threads of one task did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskResult {
+    /// The task.
+    pub name: String,
+    /// Threads that began.
+    pub threads: u64,
+    /// Phases done.
+    pub phases: u64,
+    /// Timers that were waited for.
+    pub timers: u64,
+    /// Of these, those whose time had passed already.
+    pub missed: u64,
+    /// Time from when a timer was due to the thread's next instruction, over all that were not
+    /// missed.
+    pub late_sum: Cycles,
+    /// The largest such time.
+    pub late_max: Cycles,
+}
+
+/// A file that runs.
+#[derive(Debug)]
+pub struct Running {
+    app: RtApp,
+    resources: Resources,
+    results: RefCell<Vec<TaskResult>>,
+    /// Threads that have begun and not ended.
+    live: RefCell<u64>,
+}
+
+impl Running {
+    /// What the tasks did so far, in the order of the file.
+    pub fn results(&self) -> Vec<TaskResult> {
+        self.results.borrow().clone()
+    }
+
+    /// Makes the threads on a kernel. The run ends with the last of them; `has_end` says that it
+    /// ends without that.
+    ///
+    /// # Errors
+    /// What is not modelled, CPUs that do not exist, threads without end in a run without one.
+    pub fn spawn(kernel: &Rc<Kernel>, app: &RtApp, has_end: bool) -> Result<Rc<Running>, SimError> {
+        check(app, has_end)?;
+        let counts = thread_counts(app)?;
+        let result = |task: &Task| TaskResult {
+            name: task.name.clone(),
+            ..TaskResult::default()
+        };
+        let running = Rc::new(Running {
+            resources: Resources::new(kernel, app, &counts)?,
+            results: RefCell::new(app.tasks.iter().map(result).collect()),
+            live: RefCell::new(0),
+            app: app.clone(),
+        });
+        let mut number = 0;
+        for (index, task) in app.tasks.iter().enumerate() {
+            let allowed = allowed(kernel, task)?;
+            for thread in 0..counts[task.name.as_str()] {
+                let spec = TaskSpec {
+                    name: format!("{}-{thread}", task.name),
+                    policy: policy(app, &task.sched)?,
+                    cpu: match &allowed {
+                        Some(allowed) => any_of(allowed, number)?,
+                        None => CpuId((number % kernel.cpu_count()) as u16),
+                    },
+                    allowed: allowed.clone(),
+                    start: Cycles(number as u64),
+                };
+                let is_forked = thread >= u64::from(task.instances);
+                let shared = Rc::clone(&running);
+                kernel.spawn(&spec, |thread| async move {
+                    shared.begin(&thread, index, is_forked).await;
+                })?;
+                number += 1;
+            }
+            *running.live.borrow_mut() += u64::from(task.instances);
+        }
+        Ok(running)
+    }
+
+    async fn begin(&self, thread: &Thread, index: usize, is_forked: bool) {
+        let task = &self.app.tasks[index];
+        if is_forked {
+            self.resources.be_forked(thread, &task.name).await;
+        }
+        self.results.borrow_mut()[index].threads += 1;
+        if !task.delay.is_zero() {
+            thread.sleep(cycles(thread, task.delay)).await;
+        }
+        let mut timers = BTreeMap::new();
+        let start = thread.now();
+        let mut left = Counter::new(task.loops);
+        while left.next() {
+            for phase in &task.phases {
+                let mut left = Counter::new(phase.loops);
+                while left.next() {
+                    for event in &phase.events {
+                        let own = OwnTimers {
+                            next: &mut timers,
+                            start,
+                        };
+                        self.event(thread, index, event, own).await;
+                    }
+                    self.results.borrow_mut()[index].phases += 1;
+                }
+            }
+        }
+        let last = {
+            let mut live = self.live.borrow_mut();
+            *live -= 1;
+            *live == 0
+        };
+        if last {
+            thread.engine().stop();
+        }
+    }
+
+    async fn event(&self, thread: &Thread, index: usize, event: &Event, own: OwnTimers<'_>) {
+        let resources = &self.resources;
+        match event {
+            Event::Run(time) | Event::Runtime(time) => thread.run(cycles(thread, *time)).await,
+            Event::Mem(bytes) => thread.run(Cycles(bytes / MEM_BYTES_PER_CYCLE + 1)).await,
+            Event::Sleep(time) => thread.sleep(cycles(thread, *time)).await,
+            Event::Timer(timer) => self.timer(thread, index, timer, own).await,
+            Event::Lock(mutex) => resources.lock(thread, mutex).await,
+            Event::Unlock(mutex) => resources.unlock(thread, mutex).await,
+            Event::Wait(condition) => {
+                resources
+                    .wait(thread, &condition.name, &condition.mutex)
+                    .await;
+            }
+            Event::Signal(condition) => resources.signal(thread, condition, 1).await,
+            Event::Broadcast(condition) => resources.signal(thread, condition, usize::MAX).await,
+            Event::Sync(condition) => {
+                resources.lock(thread, &condition.mutex).await;
+                resources.signal(thread, &condition.name, 1).await;
+                resources
+                    .wait(thread, &condition.name, &condition.mutex)
+                    .await;
+                resources.unlock(thread, &condition.mutex).await;
+            }
+            Event::Barrier(barrier) => resources.barrier(thread, barrier).await,
+            Event::Suspend => resources.suspend(thread, &self.app.tasks[index].name).await,
+            Event::Resume(task) => resources.resume(thread, task).await,
+            Event::Yield => thread.sched_yield().await,
+            Event::Fork(task) => {
+                *self.live.borrow_mut() += 1;
+                resources.fork(thread, task).await;
+            }
+        }
+    }
+
+    async fn timer(&self, thread: &Thread, index: usize, timer: &Timer, own: OwnTimers<'_>) {
+        let period = cycles(thread, timer.period);
+        let due = {
+            let mut shared = self.resources.timers.borrow_mut();
+            let next = if timer.is_unique() {
+                own.next
+            } else {
+                &mut *shared
+            };
+            let now = thread.now();
+            let next = next.entry(timer.name.clone()).or_insert(own.start);
+            *next += period;
+            let due = *next;
+            if due <= now && timer.mode == TimerMode::Relative {
+                *next = now;
+            }
+            due
+        };
+        let is_missed = due <= thread.now();
+        if !is_missed {
+            thread.sleep_until(due).await;
+        }
+        let late = thread.now().saturating_sub(due);
+        let result = &mut self.results.borrow_mut()[index];
+        result.timers += 1;
+        if is_missed {
+            result.missed += 1;
+        } else {
+            result.late_sum += late;
+            result.late_max = result.late_max.max(late);
+        }
+    }
+}
+
+/// The timers of one thread.
+struct OwnTimers<'a> {
+    next: &'a mut BTreeMap<String, Cycles>,
+    start: Cycles,
+}
+
+/// Counts loops down.
+struct Counter(Option<u64>);
+
+impl Counter {
+    fn new(loops: Loops) -> Counter {
+        match loops {
+            Loops::Forever => Counter(None),
+            Loops::Times(times) => Counter(Some(times)),
+        }
+    }
+
+    fn next(&mut self) -> bool {
+        match &mut self.0 {
+            None => true,
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+}
+
+fn cycles(thread: &Thread, time: Duration) -> Cycles {
+    thread.kernel().cycles(Nanos(time.as_nanos() as f64))
+}
+
+fn error(task: &Task, problem: &str) -> SimError {
+    SimError::Workload(format!("rt-app task {:?}: {problem}", task.name))
+}
+
+fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
+    for task in &app.tasks {
+        let groups = std::iter::once(&task.sched).chain(task.phases.iter().map(|p| &p.sched));
+        for sched in groups {
+            if sched
+                .taskgroup
+                .as_ref()
+                .is_some_and(|group| !group.is_empty())
+            {
+                return Err(error(task, "task groups are not modelled"));
+            }
+        }
+        let changes = |phase: &&Phase| !keeps(&task.sched, &phase.sched);
+        if let Some(phase) = task.phases.iter().find(changes) {
+            let problem = format!(
+                "phase {:?} changes policy, priority or CPUs, which is not modelled",
+                phase.name
+            );
+            return Err(error(task, &problem));
+        }
+        let mut phases = task.phases.iter();
+        let endless = task.loops == Loops::Forever || phases.any(|p| p.loops == Loops::Forever);
+        if endless && !has_end {
+            let problem = "it never ends: \"duration\" in global, or the scenario's, is needed";
+            return Err(error(task, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a phase leaves the task as it was.
+fn keeps(task: &SchedParams, phase: &SchedParams) -> bool {
+    (phase.policy.is_none() || phase.policy == task.policy)
+        && (phase.priority.is_none() || phase.priority == task.priority)
+        && (phase.cpus.is_none() || phase.cpus == task.cpus)
+}
+
+fn policy(app: &RtApp, sched: &SchedParams) -> Result<Policy, SimError> {
+    let priority = |default| sched.priority.unwrap_or(default);
+    match sched.policy.unwrap_or(app.global.default_policy) {
+        super::Policy::Fifo => Ok(Policy::Fifo(priority(RT_PRIORITY) as u8)),
+        super::Policy::Rr => Ok(Policy::Rr(priority(RT_PRIORITY) as u8)),
+        super::Policy::Other => Ok(Policy::Normal(priority(0) as i8)),
+        super::Policy::Idle => Err(SimError::Workload("SCHED_IDLE is not modelled".to_owned())),
+    }
+}
+
+fn allowed(kernel: &Kernel, task: &Task) -> Result<Option<CpuMask>, SimError> {
+    let Some(cpus) = &task.sched.cpus else {
+        return Ok(None);
+    };
+    let has = kernel.cpu_count();
+    if let Some(cpu) = cpus.iter().find(|cpu| **cpu as usize >= has) {
+        let problem = format!("CPU {cpu} does not exist: there are 0 to {}", has - 1);
+        return Err(error(task, &problem));
+    }
+    let cpus = cpus.iter().map(|cpu| CpuId(*cpu as u16));
+    Ok(Some(CpuMask::of(has, cpus)))
+}
+
+/// Threads that each task will ever have: its instances and those that others fork.
+fn thread_counts(app: &RtApp) -> Result<BTreeMap<&str, u64>, SimError> {
+    let instances = |task: &Task| u64::from(task.instances);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    // Each pass follows one more generation; tasks that fork each other in a circle never settle.
+    for _ in 0..=app.tasks.len() {
+        let mut next: BTreeMap<&str, u64> = BTreeMap::new();
+        for task in &app.tasks {
+            *next.entry(&task.name).or_default() += instances(task);
+            let parents = counts.get(task.name.as_str()).copied().unwrap_or(0);
+            for (child, forks) in forks(task)? {
+                let all = forks.saturating_mul(parents);
+                let count = next.entry(child).or_default();
+                *count = count.saturating_add(all);
+            }
+        }
+        if next.values().sum::<u64>() > THREADS_MAX {
+            let problem = format!("more than {THREADS_MAX} threads, forked ones included");
+            return Err(SimError::Workload(problem));
+        }
+        if next == counts {
+            return Ok(counts);
+        }
+        counts = next;
+    }
+    let problem = "rt-app tasks that fork each other for ever are not modelled";
+    Err(SimError::Workload(problem.to_owned()))
+}
+
+/// How often one thread of a task forks each other task.
+fn forks(task: &Task) -> Result<BTreeMap<&str, u64>, SimError> {
+    let mut forks: BTreeMap<&str, u64> = BTreeMap::new();
+    for phase in &task.phases {
+        let loops = match (task.loops, phase.loops) {
+            (Loops::Times(outer), Loops::Times(inner)) => Some(outer.saturating_mul(inner)),
+            _ => None,
+        };
+        for event in &phase.events {
+            let Event::Fork(child) = event else {
+                continue;
+            };
+            let loops = loops.ok_or_else(|| error(task, "forks without end are not modelled"))?;
+            let count = forks.entry(child).or_default();
+            *count = count.saturating_add(loops);
+        }
+    }
+    Ok(forks)
+}

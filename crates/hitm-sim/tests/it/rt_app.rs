@@ -1,0 +1,197 @@
+//! rt-app files on the simulated kernel: every event type, with exact results.
+
+use expect_test::{Expect, expect};
+use hitm_base::Nanos;
+use hitm_sim::kernel::{Balancing, KernelConfig};
+use hitm_sim::workload::rt_app::{RtApp, Running};
+
+use crate::rt::{boot, machine};
+
+/// Runs a file on two cores for at most a second; says what each task did and when the run ended.
+fn check(text: &str, expected: Expect) {
+    let app = RtApp::parse(text, "x.json").unwrap();
+    let config = KernelConfig::new(Balancing::PushIpi);
+    let machine = machine("broadwell-4s", 2);
+    let clock = machine.clock;
+    let (kernel, mut executor) = boot(machine, 1, Nanos(1e9), config);
+    let running = match Running::spawn(&kernel, &app, true) {
+        Ok(running) => running,
+        Err(error) => return expected.assert_eq(&error.to_string()),
+    };
+    executor.run().unwrap();
+    let micros = |span| (clock.nanos(span).0 / 1e3).round();
+    let mut text = format!("ends at {} us\n", micros(executor.totals().end));
+    for task in running.results() {
+        let (name, threads, phases) = (task.name, task.threads, task.phases);
+        text += &format!("{name}: {threads} threads, {phases} phases");
+        if task.timers > 0 {
+            let (timers, missed) = (task.timers, task.missed);
+            text += &format!(", {timers} timers, {missed} missed, ");
+            text += &format!("late at most {} us", micros(task.late_max));
+        }
+        text.push('\n');
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn a_periodic_thread_keeps_its_period() {
+    check(
+        r#"{"tasks": {"t": {"loop": 20, "run": 1000, "timer": {"ref": "unique", "period": 10000}}}}"#,
+        expect![[r#"
+            ends at 200008 us
+            t: 1 threads, 20 phases, 20 timers, 0 missed, late at most 3 us
+        "#]],
+    );
+}
+
+#[test]
+fn a_timer_that_is_too_short_is_missed() {
+    check(
+        r#"{"tasks": {"t": {"loop": 5, "run": 3000, "timer": {"ref": "unique", "period": 1000}}}}"#,
+        expect![[r#"
+            ends at 15006 us
+            t: 1 threads, 5 phases, 5 timers, 5 missed, late at most 0 us
+        "#]],
+    );
+}
+
+#[test]
+fn a_mutex_serialises_its_holders() {
+    check(
+        r#"{"tasks": {"t": {"instance": 2, "loop": 10, "lock": "m", "run": 2000, "unlock": "m"}}}"#,
+        expect![[r#"
+            ends at 40019 us
+            t: 2 threads, 20 phases
+        "#]],
+    );
+}
+
+#[test]
+fn a_barrier_holds_the_fast_until_the_slow_come() {
+    check(
+        r#"{"tasks": {
+            "fast": {"loop": 4, "run": 1000, "barrier": "b"},
+            "slow": {"loop": 4, "run": 5000, "barrier": "b"}
+        }}"#,
+        expect![[r#"
+            ends at 20012 us
+            fast: 1 threads, 4 phases
+            slow: 1 threads, 4 phases
+        "#]],
+    );
+}
+
+#[test]
+fn conditions_pass_work_to_and_fro() {
+    check(
+        r#"{"tasks": {
+            "ping": {"loop": 5, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m", "run": 1000},
+            "pong": {"loop": 5, "sleep": 2000, "lock": "m", "signal": "c", "unlock": "m"}
+        }}"#,
+        expect![[r#"
+            ends at 11027 us
+            ping: 1 threads, 5 phases
+            pong: 1 threads, 5 phases
+        "#]],
+    );
+}
+
+#[test]
+fn sync_hands_over() {
+    check(
+        r#"{"tasks": {
+            "a": {"loop": 3, "run": 1000, "sync": {"ref": "c", "mutex": "m"}},
+            "b": {"loop": 3, "sleep": 3000, "sync": {"ref": "c", "mutex": "m"}, "broad": "c"}
+        }}"#,
+        expect![[r#"
+            ends at 1000000 us
+            a: 1 threads, 3 phases
+            b: 1 threads, 1 phases
+        "#]],
+    );
+}
+
+#[test]
+fn suspended_threads_are_resumed_and_forked_ones_begin() {
+    check(
+        r#"{"tasks": {
+            "sleeper": {"loop": 3, "suspend": "sleeper", "run": 1000},
+            "waker": {"loop": 3, "sleep": 5000, "resume": "sleeper", "yield": ""},
+            "parent": {"loop": 2, "run": 1000, "fork": "child"},
+            "child": {"instance": 0, "loop": 1, "mem": 8000000}
+        }}"#,
+        expect![[r#"
+            ends at 16021 us
+            sleeper: 1 threads, 3 phases
+            waker: 1 threads, 3 phases
+            parent: 1 threads, 2 phases
+            child: 2 threads, 2 phases
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_not_modelled_is_named() {
+    let task = |keys: &str| format!(r#"{{"tasks": {{"t": {{{keys}, "run": 10}}}}}}"#);
+    check(
+        &task(r#""taskgroup": "/a""#),
+        expect![[r#"rt-app task "t": task groups are not modelled"#]],
+    );
+    check(
+        &task(r#""cpus": [2]"#),
+        expect![[r#"rt-app task "t": CPU 2 does not exist: there are 0 to 1"#]],
+    );
+    check(
+        &task(r#""policy": "SCHED_IDLE""#),
+        expect!["SCHED_IDLE is not modelled"],
+    );
+    check(
+        &task(r#""loop": -1, "fork": "t""#),
+        expect![[r#"rt-app task "t": forks without end are not modelled"#]],
+    );
+    check(
+        &task(r#""loop": 1, "fork": "t""#),
+        expect!["rt-app tasks that fork each other for ever are not modelled"],
+    );
+    check(
+        r#"{"tasks": {"t": {"phases": {"p": {"cpus": [1], "run": 10}}}}}"#,
+        expect![[
+            r#"rt-app task "t": phase "p" changes policy, priority or CPUs, which is not modelled"#
+        ]],
+    );
+}
+
+#[test]
+fn a_mutex_with_inheritance_lends_its_holder_the_priority_of_who_waits() {
+    // Both cores are taken by the middle ones when the high thread comes for the mutex: without
+    // inheritance it would wait for them to finish.
+    let text = |inherits: bool| {
+        format!(
+            r#"{{"global": {{"pi_enabled": {inherits}, "default_policy": "SCHED_FIFO"}}, "tasks": {{
+                "low": {{"priority": 1, "cpus": [0], "loop": 1, "lock": "m", "run": 5000, "unlock": "m"}},
+                "middle": {{"priority": 2, "cpus": [0], "loop": 1, "delay": 1000, "run": 50000}},
+                "high": {{"priority": 3, "cpus": [0], "loop": 2, "sleep": 2000, "lock": "m", "unlock": "m",
+                          "timer": {{"ref": "unique", "period": 10000}}}}
+            }}}}"#
+        )
+    };
+    check(
+        &text(true),
+        expect![[r#"
+        ends at 55031 us
+        low: 1 threads, 1 phases
+        middle: 1 threads, 1 phases
+        high: 1 threads, 2 phases, 2 timers, 0 missed, late at most 1 us
+    "#]],
+    );
+    check(
+        &text(false),
+        expect![[r#"
+        ends at 65025 us
+        low: 1 threads, 1 phases
+        middle: 1 threads, 1 phases
+        high: 1 threads, 2 phases, 2 timers, 1 missed, late at most 3 us
+    "#]],
+    );
+}

@@ -1,0 +1,100 @@
+//! Layout files to the simulator's plain tables.
+
+use hitm_layout::layout_file::{self, FileMember, FileStruct, LayoutFile, LayoutTable};
+use hitm_sim::layout::{Layouts, Member, Per, Storage, StructLayout};
+
+use super::Error;
+
+/// The base that shipped and other variants are laid over.
+const BASE: &str = "linux-6.12";
+/// What an element behind a pointer is aligned to where the file does not say: `kmalloc`'s least.
+const ELEMENT_ALIGN_BYTES: u64 = layout_file::DEFAULT_ALIGN_BYTES;
+
+/// The simulator's own table with the structures of a layout file, given as text, in place of those
+/// of the same names.
+///
+/// # Errors
+/// A file that is wrong, or whose structures do not fit the table's.
+pub fn layouts_of(text: &str, origin: &str) -> Result<Layouts, Error> {
+    let file = LayoutFile::parse(text, origin)?;
+    let base = layout_file::shipped(BASE).expect("the base is shipped");
+    LayoutTable::new(&LayoutFile::parse(base, BASE)?)?.overlay(&file)?;
+    let mut layouts = Layouts::linux_6_12();
+    layouts.overlay(file.structs.iter().map(struct_layout));
+    Ok(layouts)
+}
+
+fn struct_layout(read: &FileStruct) -> StructLayout {
+    StructLayout {
+        name: read.name.clone(),
+        size_bytes: read.size_bytes,
+        align_bytes: read.align(),
+        members: read.members.iter().map(member).collect(),
+    }
+}
+
+fn member(read: &FileMember) -> Member {
+    let (storage, stride_bytes) = match read.storage {
+        layout_file::Storage::Inline { stride_bytes } => (Storage::Inline, stride_bytes),
+        layout_file::Storage::Pointer {
+            element_bytes,
+            element_align_bytes,
+        } => {
+            let storage = Storage::Pointer {
+                element_bytes: element_bytes.unwrap_or(0),
+                element_align_bytes: element_align_bytes.unwrap_or(ELEMENT_ALIGN_BYTES),
+            };
+            (storage, None)
+        }
+    };
+    // The byte that a bit-field's first bit lies in stands for the field.
+    let first_byte = read.bits.map_or(0, |bits| bits.offset / 8);
+    Member {
+        name: read.name.clone(),
+        offset_bytes: read.offset_bytes + first_byte,
+        size_bytes: read.size_bytes,
+        type_name: read.type_name.clone(),
+        count: read.array.map_or(1, |array| array.count),
+        stride_bytes: read
+            .array
+            .map_or(stride_bytes.unwrap_or(0), |array| array.stride_bytes),
+        per: read.per.map(|per| match per {
+            layout_file::Per::Cpu => Per::Cpu,
+            layout_file::Per::Node => Per::Node,
+        }),
+        storage,
+        is_cpu_bits: read.cpu_bitmap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The members that the model uses are where the simulator's own table has them.
+    #[test]
+    fn the_shipped_base_says_what_the_built_in_table_says() {
+        let read = layouts_of(layout_file::shipped(BASE).unwrap(), BASE).unwrap();
+        for built_in in Layouts::linux_6_12().iter() {
+            let read = read.get(&built_in.name).unwrap();
+            for member in &built_in.members {
+                let place = |member: &Member| {
+                    let (offset, size) = (member.offset_bytes, member.size_bytes);
+                    (offset, size, member.count, member.is_cpu_bits)
+                };
+                let found = read.member(&member.name).map(place);
+                let name = format!("{}.{}", built_in.name, member.name);
+                assert_eq!(found, Some(place(member)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_shipped_layout_is_taken() {
+        for name in layout_file::shipped_names() {
+            let text = layout_file::shipped(name).unwrap();
+            let layouts = layouts_of(text, name).unwrap();
+            assert!(layouts.get("root_domain").is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Simulation: a scenario file, the machine and the layouts that it names, and what they give.
+//!
+//! [`Simulation::load`] opens what a scenario names, [`Simulation::run`] runs every variant with
+//! every seed on all cores and sums up. Each run is one thread, so results do not depend on how
+//! many there are.
+
+mod layouts;
+mod load;
+mod reproduce;
+mod summary;
+mod types;
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hitm_base::Machine;
+use hitm_layout::layout_file::LayoutFileError;
+use hitm_sim::engine::{MODEL_VERSION, SimError};
+use hitm_sim::layout::Layouts;
+use hitm_sim::scenario::{self, RunRequest, Scenario, ScenarioError};
+use hitm_sim::workload::rt_app::{RtApp, RtAppError};
+use rayon::prelude::*;
+use thiserror::Error;
+
+pub use hitm_sim::scenario::{
+    C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, Variant, WorkloadResult,
+};
+pub use layouts::layouts_of;
+pub use reproduce::{Reproduction, folders, reproduce};
+pub use summary::{Comparison, Summary, VariantReport, variant_label};
+
+/// Why there is no simulation, or no result.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// A file is longer than any of its kind needs to be.
+    #[error("{}: found more than {max} bytes, expected {what}", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The longest that is read.
+        max: u64,
+        /// What it should be.
+        what: &'static str,
+    },
+    /// The scenario is wrong.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The machine model is wrong.
+    #[error(transparent)]
+    Machine(#[from] crate::machine::Error),
+    /// Neither a shipped layout nor a file.
+    #[error("no layout named {name:?}: there is no such file, and the shipped ones are {shipped}")]
+    UnknownLayout {
+        /// What was asked for.
+        name: String,
+        /// The names of all shipped layouts.
+        shipped: String,
+    },
+    /// A layout file is wrong.
+    #[error(transparent)]
+    Layout(#[from] LayoutFileError),
+    /// A kernel's types cannot be read.
+    #[error(transparent)]
+    Types(#[from] crate::layout::LayoutError),
+    /// A file of types has nothing that the model uses.
+    #[error("{file}: found none of the structures of the scheduler, expected a kernel's types")]
+    NoStructs {
+        /// The file.
+        file: String,
+    },
+    /// An rt-app file is wrong.
+    #[error(transparent)]
+    RtApp(#[from] RtAppError),
+    /// A scenario cannot be run, or not to its end.
+    #[error("{scenario} ({variant}): {source}")]
+    Run {
+        /// The scenario.
+        scenario: String,
+        /// Which variant of it.
+        variant: String,
+        /// Why.
+        source: SimError,
+    },
+    /// No such folder of scenarios.
+    #[error("no scenarios for {name:?}: there are {known}")]
+    UnknownFolder {
+        /// What was asked for.
+        name: String,
+        /// All folders.
+        known: String,
+    },
+}
+
+/// What a caller may put in place of what the scenario says.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// A machine's name or file.
+    pub machine: Option<String>,
+    /// Layouts by name or file; empty for the scenario's own.
+    pub layouts: Vec<String>,
+    /// A tenth of the duration and of the iterations.
+    pub quick: bool,
+}
+
+/// A scenario with everything that it names.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    scenario: Scenario,
+    machine: Machine,
+    /// By layout of the scenario, in its order.
+    layouts: Vec<(String, Layouts)>,
+    /// By workload.
+    rt_apps: std::collections::BTreeMap<String, RtApp>,
+    hash: u64,
+}
+
+/// What is told while runs are under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time done, of all runs together, in nanoseconds.
+    pub done_ns: u64,
+    /// Virtual time to do, when it is known.
+    pub all_ns: Option<u64>,
+}
+
+/// The results of a scenario.
+#[derive(Debug, Clone)]
+pub struct SimReport {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What it is.
+    pub description: String,
+    /// Where it is from.
+    pub source: String,
+    /// The machine.
+    pub machine: String,
+    /// CPUs that were simulated.
+    pub cpu_count: usize,
+    /// Version of the model.
+    pub model_version: u32,
+    /// Hash of everything that was read.
+    pub scenario_hash: u64,
+    /// The seeds, one run of each variant for each.
+    pub seeds: Vec<u64>,
+    /// Results by variant.
+    pub variants: Vec<VariantReport>,
+    /// Published figures beside simulated ones.
+    pub comparisons: Vec<Comparison>,
+}
+
+impl SimReport {
+    /// Whether every workload that checks itself passed, in every run.
+    pub fn passed(&self) -> bool {
+        let outcomes = self.variants.iter().flat_map(|variant| &variant.outcomes);
+        let mut workloads = outcomes.flat_map(|outcome| &outcome.workloads);
+        workloads.all(|workload| workload.passed != Some(false))
+    }
+}
+
+impl Simulation {
+    /// The seed that the scenario states.
+    pub fn seed(&self) -> u64 {
+        self.scenario.run.seed
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Runs every variant with `seed_count` seeds from `first_seed` on; `progress` may be called
+    /// from any thread.
+    ///
+    /// # Errors
+    /// The first run, in the order of variants and seeds, that cannot be made or go on.
+    pub fn run(
+        &self,
+        first_seed: u64,
+        seed_count: u64,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<SimReport, Error> {
+        let seeds: Vec<u64> = (0..seed_count)
+            .map(|n| first_seed.wrapping_add(n))
+            .collect();
+        let variants = self.scenario.variants();
+        let tasks = variants
+            .iter()
+            .flat_map(|variant| seeds.iter().map(move |seed| (variant, *seed)));
+        let tasks: Vec<(&Variant, u64)> = tasks.collect();
+        let per_run = self
+            .scenario
+            .run
+            .duration
+            .map(|time| time.as_nanos() as u64);
+        let all_ns = per_run.map(|nanos| nanos * tasks.len() as u64);
+        let done = AtomicU64::new(0);
+        let one = |(variant, seed): &(&Variant, u64)| {
+            let told = Cell::new(0);
+            let tell = |now: u64| {
+                let added = now - told.replace(now);
+                let done_ns = done.fetch_add(added, Ordering::Relaxed) + added;
+                progress(Progress { done_ns, all_ns });
+            };
+            let outcome = self.run_one(variant, *seed, &mut |now, _| tell(now));
+            tell(per_run.unwrap_or(0).max(told.get()));
+            outcome
+        };
+        let outcomes: Vec<Result<Outcome, Error>> = tasks.par_iter().map(one).collect();
+        let mut outcomes = outcomes.into_iter();
+        let mut reports = Vec::new();
+        for variant in variants {
+            let of_variant: Result<Vec<Outcome>, Error> =
+                outcomes.by_ref().take(seeds.len()).collect();
+            reports.push(VariantReport::new(&self.scenario, variant, of_variant?));
+        }
+        let comparisons = summary::comparisons(&self.scenario, &reports);
+        Ok(SimReport {
+            scenario: self.scenario.name.clone(),
+            description: self.scenario.description.clone(),
+            source: self.scenario.source.clone(),
+            machine: self.machine.name.clone(),
+            cpu_count: self.machine.topology.cpu_count(),
+            model_version: MODEL_VERSION,
+            scenario_hash: self.hash,
+            seeds,
+            variants: reports,
+            comparisons,
+        })
+    }
+
+    fn run_one(
+        &self,
+        variant: &Variant,
+        seed: u64,
+        progress: &mut dyn FnMut(u64, Option<u64>),
+    ) -> Result<Outcome, Error> {
+        let mut layouts = self.layouts.iter();
+        let layouts = layouts.find(|(name, _)| *name == variant.layout);
+        let (_, layouts) = layouts.expect("a layout is loaded for each variant");
+        let request = RunRequest {
+            scenario: &self.scenario,
+            machine: &self.machine,
+            layouts: layouts.clone(),
+            variant,
+            seed,
+            scenario_hash: self.hash,
+            rt_apps: &self.rt_apps,
+        };
+        scenario::run(&request, progress).map_err(|source| Error::Run {
+            scenario: self.scenario.name.clone(),
+            variant: variant_label(&self.scenario, variant),
+            source,
+        })
+    }
+}

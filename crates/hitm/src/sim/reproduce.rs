@@ -1,0 +1,72 @@
+//! The scenarios that come with hitm: published figures, simulated again.
+
+use std::path::Path;
+
+use hitm_sim::scenario::shipped;
+
+use super::{Error, LoadOptions, Progress, SimReport, Simulation};
+
+/// What to reproduce.
+#[derive(Debug, Clone, Default)]
+pub struct Reproduction {
+    /// Folders by the number that they begin with, or by name; empty for all.
+    pub folders: Vec<String>,
+    /// Less of each: see [`LoadOptions::quick`].
+    pub quick: bool,
+    /// Seeds of each variant.
+    pub seed_count: u64,
+}
+
+/// The names of the folders.
+pub fn folders() -> Vec<&'static str> {
+    let mut names: Vec<&str> = shipped().map(|file| file.folder).collect();
+    names.dedup();
+    names
+}
+
+/// Runs the scenarios of the folders in order; `progress` is told each scenario's name with it.
+///
+/// # Errors
+/// An unknown folder, or a run that fails.
+pub fn reproduce(
+    wanted: &Reproduction,
+    progress: &(dyn Fn(&str, Progress) + Sync),
+) -> Result<Vec<SimReport>, Error> {
+    for name in &wanted.folders {
+        if !folders().iter().any(|folder| is_folder(folder, name)) {
+            return Err(Error::UnknownFolder {
+                name: name.clone(),
+                known: folders().join(", "),
+            });
+        }
+    }
+    let options = LoadOptions {
+        quick: wanted.quick,
+        ..LoadOptions::default()
+    };
+    let mut reports = Vec::new();
+    for file in shipped() {
+        let all = wanted.folders.is_empty();
+        if !all
+            && !wanted
+                .folders
+                .iter()
+                .any(|name| is_folder(file.folder, name))
+        {
+            continue;
+        }
+        let origin = format!("scenarios/{}/{}", file.folder, file.name);
+        let simulation = Simulation::of_text(file.text, &origin, Path::new(""), &options)?;
+        let tell = |now| progress(file.name, now);
+        reports.push(simulation.run(simulation.seed(), wanted.seed_count, &tell)?);
+    }
+    Ok(reports)
+}
+
+/// `000-root-domain` by its name or its number.
+fn is_folder(folder: &str, name: &str) -> bool {
+    folder == name
+        || folder
+            .split_once('-')
+            .is_some_and(|(number, _)| number == name)
+}

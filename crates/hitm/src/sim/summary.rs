@@ -1,0 +1,230 @@
+//! Several runs of a variant as one set of figures, and published figures beside them.
+
+use std::fmt::Write as _;
+
+use hitm_sim::scenario::{Outcome, Published, Scenario, Variant, balancing_name};
+
+/// One figure over all seeds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it counts.
+    pub description: &'static str,
+    /// The mean over the runs that have it.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// Half of the 95 % confidence interval of the mean (Student's t), from two runs on.
+    pub confidence: Option<f64>,
+    /// Runs that have it.
+    pub run_count: usize,
+}
+
+/// All runs of a variant.
+#[derive(Debug, Clone)]
+pub struct VariantReport {
+    /// Which one.
+    pub variant: Variant,
+    /// What to call it.
+    pub label: String,
+    /// Figures, in the order of the first run that has each.
+    pub summaries: Vec<Summary>,
+    /// The runs, by seed.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// A published figure beside a simulated one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The metric.
+    pub id: String,
+    /// The variant that was simulated, and what it is compared with.
+    pub label: String,
+    /// The least and the largest published value.
+    pub published: (f64, f64),
+    /// Its unit.
+    pub unit: String,
+    /// The simulated value; none when no run has it.
+    pub simulated: Option<f64>,
+    /// Simulated over published: for a range over its nearer end, and 1 within it. None when that
+    /// says nothing: a published 0, or a change in the other direction.
+    pub ratio: Option<f64>,
+    /// Where the published figure is from.
+    pub source: String,
+}
+
+impl VariantReport {
+    pub(super) fn new(
+        scenario: &Scenario,
+        variant: Variant,
+        outcomes: Vec<Outcome>,
+    ) -> VariantReport {
+        let mut summaries: Vec<Summary> = Vec::new();
+        for metric in outcomes.iter().flat_map(|outcome| &outcome.metrics) {
+            if summaries.iter().any(|summary| summary.id == metric.id) {
+                continue;
+            }
+            let all = outcomes.iter().flat_map(|outcome| &outcome.metrics);
+            let values = all.filter(|other| other.id == metric.id);
+            let values: Vec<f64> = values.map(|other| other.value).collect();
+            let (mean, confidence) = mean(&values);
+            summaries.push(Summary {
+                id: metric.id.clone(),
+                unit: metric.unit,
+                description: metric.description,
+                mean,
+                min: values.iter().copied().fold(f64::INFINITY, f64::min),
+                max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                confidence,
+                run_count: values.len(),
+            });
+        }
+        VariantReport {
+            label: variant_label(scenario, &variant),
+            variant,
+            summaries,
+            outcomes,
+        }
+    }
+
+    /// The word that a scenario gives its policy.
+    pub fn balancing_name(&self) -> &'static str {
+        balancing_name(self.variant.balancing)
+    }
+
+    /// The figure of this id.
+    pub fn get(&self, id: &str) -> Option<&Summary> {
+        self.summaries.iter().find(|summary| summary.id == id)
+    }
+}
+
+/// What tells a variant from the others of its scenario; the layout when there is only one.
+pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
+    let mut label = String::new();
+    if scenario.kernel.balancing.len() > 1 || scenario.kernel.layouts.len() == 1 {
+        label.push_str(balancing_name(variant.balancing));
+        label.push(' ');
+    }
+    if scenario.kernel.layouts.len() > 1 {
+        label.push_str(&variant.layout);
+        label.push(' ');
+    }
+    if let Some(rate) = variant.wakeups_per_second {
+        let _ = write!(label, "{rate}/s ");
+    }
+    label.trim_end().to_owned()
+}
+
+/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+/// That of the normal distribution, for more.
+const NORMAL: f64 = 1.960;
+
+fn mean(values: &[f64]) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let freedom = values.len() - 1;
+    if freedom == 0 {
+        return (mean, None);
+    }
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let quantile = STUDENT.get(freedom - 1).copied().unwrap_or(NORMAL);
+    (
+        mean,
+        Some(quantile * (squares / freedom as f64 / count).sqrt()),
+    )
+}
+
+pub(super) fn comparisons(scenario: &Scenario, reports: &[VariantReport]) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for published in &scenario.published {
+        for report in reports
+            .iter()
+            .filter(|report| concerns(published, &report.variant))
+        {
+            comparisons.push(comparison(published, report, reports));
+        }
+    }
+    comparisons
+}
+
+fn concerns(published: &Published, variant: &Variant) -> bool {
+    let layout = published.layout.as_ref();
+    let balancing = published.balancing;
+    layout.is_none_or(|layout| *layout == variant.layout)
+        && balancing.is_none_or(|balancing| balancing == variant.balancing)
+}
+
+fn comparison(
+    published: &Published,
+    report: &VariantReport,
+    reports: &[VariantReport],
+) -> Comparison {
+    let value = |report: &VariantReport| report.get(&published.id).map(|summary| summary.mean);
+    let (label, simulated) = match &published.change_from {
+        None => (report.label.clone(), value(report)),
+        Some(base) => {
+            let wanted = Variant {
+                layout: base.clone(),
+                ..report.variant.clone()
+            };
+            let base = reports.iter().find(|other| other.variant == wanted);
+            let change = base.and_then(|base| {
+                let (before, after) = (value(base)?, value(report)?);
+                (before != 0.0).then(|| (after / before - 1.0) * 100.0)
+            });
+            (
+                format!("{}, change from {}", report.label, wanted.layout),
+                change,
+            )
+        }
+    };
+    Comparison {
+        id: published.id.clone(),
+        label,
+        published: published.value,
+        unit: published.unit.clone(),
+        simulated,
+        ratio: simulated.and_then(|simulated| ratio(simulated, published.value)),
+        source: published.source.clone(),
+    }
+}
+
+fn ratio(simulated: f64, (least, most): (f64, f64)) -> Option<f64> {
+    if least < most && (least..=most).contains(&simulated) {
+        return Some(1.0);
+    }
+    let nearer = if simulated < least { least } else { most };
+    (nearer != 0.0 && simulated / nearer > 0.0).then(|| simulated / nearer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_students() {
+        // 1, 2, 3: standard deviation 1, 2 degrees of freedom, 4.303 / sqrt(3) = 2.484.
+        let (mean, confidence) = mean(&[1.0, 2.0, 3.0]);
+        assert_eq!((mean, (confidence.unwrap() * 1e3).round()), (2.0, 2484.0));
+        assert_eq!(super::mean(&[5.0]), (5.0, None));
+    }
+
+    #[test]
+    fn a_ratio_is_to_the_nearer_end_of_a_range() {
+        assert_eq!(ratio(5.0, (10.0, 20.0)), Some(0.5));
+        assert_eq!(ratio(40.0, (10.0, 20.0)), Some(2.0));
+        assert_eq!(ratio(15.0, (10.0, 20.0)), Some(1.0));
+        assert_eq!(ratio(3.0, (0.0, 0.0)), None);
+        assert_eq!(ratio(-3.0, (5.0, 5.0)), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! A kernel's own types to the simulator's tables: BTF, or DWARF.
+//!
+//! The simulator's built-in table says which members of which structures the model uses; where these
+//! lie is taken from the file. A structure that the file lacks (the file may be one of a few
+//! structures) stays as it is built in. A member that the file's structure lacks is left out, so
+//! that the engine says by name what the model misses.
+
+use hitm_layout::StructLayout as TypeLayout;
+use hitm_sim::layout::{Layouts, Member, Storage, StructLayout};
+
+use super::Error;
+use crate::layout::{LayoutError, LayoutFile};
+
+/// Bytes of a pointer on every machine that is modelled.
+const POINTER_BYTES: u64 = 8;
+
+/// The built-in table with everything that `file` has in place of its own.
+///
+/// # Errors
+/// Types that cannot be read; a file with none of the structures.
+pub(super) fn layouts_of_types(file: &mut LayoutFile) -> Result<Layouts, Error> {
+    let built_in = Layouts::linux_6_12();
+    let mut found = Vec::new();
+    for known in built_in.iter() {
+        match file.struct_layout(&known.name) {
+            Ok(types) => found.push(merge(known, &types)),
+            Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::NoStructs {
+            file: file.name().to_owned(),
+        });
+    }
+    let mut layouts = built_in;
+    layouts.overlay(found);
+    Ok(layouts)
+}
+
+fn merge(known: &StructLayout, types: &TypeLayout) -> StructLayout {
+    let members = known.members.iter().filter_map(|member| {
+        let mut all = types.members.iter();
+        let found = all.find(|other| other.name.as_deref() == Some(member.name.as_str()))?;
+        let size_bytes = found.byte_end() - found.byte_offset();
+        let mut member = Member {
+            offset_bytes: found.byte_offset(),
+            size_bytes,
+            ..member.clone()
+        };
+        // Without CONFIG_CPUMASK_OFFSTACK a cpumask_var_t is the mask itself.
+        if member.is_cpu_bits && size_bytes != POINTER_BYTES {
+            member.storage = Storage::Inline;
+        }
+        Some(member)
+    });
+    StructLayout {
+        name: known.name.clone(),
+        size_bytes: types.size,
+        // BTF does not say what the source demands; the kernel's own table does.
+        align_bytes: types.alignment.unwrap_or(known.align_bytes),
+        members: members.collect(),
+    }
+}
