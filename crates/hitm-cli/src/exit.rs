@@ -47,7 +47,9 @@ impl Exit {
             return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {
-            Some(VmError::NoEmulator | VmError::NoLibrary { .. }) => Exit::Missing,
+            Some(VmError::NoEmulator | VmError::OldEmulator { .. } | VmError::NoLibrary { .. }) => {
+                Exit::Missing
+            }
             _ => Exit::Usage,
         }
     }

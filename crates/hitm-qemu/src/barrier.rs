@@ -377,10 +377,18 @@ impl Barrier {
         inner.weave_all();
     }
 
+    /// Nothing more is recorded; the recording's end is still to come.
+    pub(crate) fn stop(&self, vcpu: &mut Vcpu) {
+        let mut inner = self.lock();
+        inner.take_in(vcpu, self.heap);
+        inner.weave_all();
+        self.release_all(&inner);
+    }
+
     /// The end of the recording.
     pub(crate) fn finish(&self, vcpu: Option<&mut Vcpu>, reason: EndReason) {
         let mut inner = self.lock();
-        if self.is_over() {
+        if inner.finished {
             return;
         }
         if let Some(vcpu) = vcpu {
@@ -392,6 +400,11 @@ impl Barrier {
     /// Writes the recording's end and lets every thread go.
     fn end(&self, inner: &mut Inner, reason: EndReason) {
         inner.finish(reason);
+        self.release_all(inner);
+    }
+
+    /// Lets every thread go, for good.
+    fn release_all(&self, inner: &Inner) {
         self.over.store(true, Ordering::Relaxed);
         for member in &inner.members {
             member.parker.unpark();

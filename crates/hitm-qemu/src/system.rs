@@ -250,7 +250,7 @@ impl System {
         }
     }
 
-    fn finish(&self, vcpu: Option<&mut Vcpu>, reason: EndReason) {
+    fn finish(&self, reason: EndReason) {
         let count = |name: &str, counter: &AtomicU64| Counter {
             name: name.into(),
             value: counter.load(MemoryOrdering::Relaxed),
@@ -259,7 +259,7 @@ impl System {
             count("device_accesses_left_out", &self.device_accesses),
             count("user_accesses", &self.user_accesses),
         ]);
-        self.barrier.finish(vcpu, reason);
+        self.barrier.finish(None, reason);
     }
 }
 
@@ -336,8 +336,8 @@ unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
 
 unsafe extern "C" fn stop_runs(index: c_uint, _: *mut c_void) {
     let Some(system) = recording() else { return };
-    let vcpu = system.vcpu(index);
-    system.finish(Some(vcpu), EndReason::Stopped);
+    // The end is written when QEMU ends: until then the kernel's objects may be looked at.
+    system.barrier.stop(system.vcpu(index));
 }
 
 unsafe extern "C" fn cpu_idles(_: PluginId, index: c_uint) {
@@ -355,8 +355,9 @@ unsafe extern "C" fn cpu_resumes(_: PluginId, index: c_uint) {
 }
 
 unsafe extern "C" fn machine_exits(_: PluginId, _: *mut c_void) {
-    let Some(system) = recording() else { return };
-    system.finish(None, EndReason::Stopped);
+    if let Some(system) = SYSTEM.get() {
+        system.finish(EndReason::Stopped);
+    }
 }
 
 /// Whether this library can record the machine that `target` names.

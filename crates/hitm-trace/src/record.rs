@@ -155,6 +155,13 @@ pub enum RegionKind {
     },
     /// The program break's heap.
     Brk,
+    /// An object of a kernel, found by walking over its memory.
+    Object {
+        /// What it is called: `runqueues[3]`.
+        name: String,
+        /// Its type in the kernel's BTF: `struct rq`; empty when it has none.
+        type_name: String,
+    },
 }
 
 /// A named number about the recording itself.

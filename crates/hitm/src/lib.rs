@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod doctor;
+mod kernel;
 pub mod layout;
 pub mod machine;
 pub mod perf_data;

@@ -29,6 +29,7 @@ const KIND_TURN: u8 = 10;
 const REGION_STACK: u8 = 0;
 const REGION_ANONYMOUS_MAP: u8 = 1;
 const REGION_BRK: u8 = 2;
+const REGION_OBJECT: u8 = 3;
 
 const TURN_LEFT: u8 = 0;
 const TURN_RETURNED: u8 = 1;
@@ -132,6 +133,11 @@ fn encode_region_kind(kind: &RegionKind, out: &mut Vec<u8>) {
             push_stack(out, stack);
         }
         RegionKind::Brk => out.push(REGION_BRK),
+        RegionKind::Object { name, type_name } => {
+            out.push(REGION_OBJECT);
+            push_bytes(out, name.as_bytes());
+            push_bytes(out, type_name.as_bytes());
+        }
     }
 }
 
@@ -295,6 +301,10 @@ fn region_kind(cursor: &mut Cursor<'_>) -> Result<RegionKind, DecodeFault> {
             stack: stack(cursor)?,
         }),
         REGION_BRK => Ok(RegionKind::Brk),
+        REGION_OBJECT => Ok(RegionKind::Object {
+            name: cursor.string("object name")?,
+            type_name: cursor.string("object type")?,
+        }),
         found => Err(DecodeFault::Reserved {
             field: "region kind",
             found,

@@ -188,6 +188,7 @@ impl Scene {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
                 RegionKind::Brk => "[heap]",
+                RegionKind::Object { .. } => "[kernel]",
             };
             MmapInfo {
                 pid,

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use hitm_base::Cycles;
 use hitm_trace::ring::Consumer;
 use hitm_trace::{
-    BlockEncoder, BlockMeta, End, EndReason, Header, Record, Totals, TraceWriter, WriteError,
+    BLOCK_LEN_MAX, BlockEncoder, BlockMeta, End, EndReason, Header, Record, Totals, TraceWriter,
+    WriteError,
 };
 
 use super::RecordError;
@@ -90,6 +91,21 @@ impl Sink {
         encoder
             .push(&Record::End(end))
             .expect("an end record is smaller than the buffer");
+        self.write(encoder.meta(), encoder.bytes());
+    }
+
+    /// Writes records of this process's own.
+    pub(crate) fn write_records(&mut self, records: &[Record]) {
+        let mut encoder = BlockEncoder::new(vec![0u8; BLOCK_LEN_MAX]);
+        for record in records {
+            if encoder.push(record).is_err() {
+                self.write(encoder.meta(), encoder.bytes());
+                encoder = BlockEncoder::new(vec![0u8; BLOCK_LEN_MAX]);
+                encoder
+                    .push(record)
+                    .expect("a record is smaller than a block");
+            }
+        }
         self.write(encoder.meta(), encoder.bytes());
     }
 

@@ -12,6 +12,7 @@ use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 use super::elements::element_size;
 use super::{RecordedThread, Recording};
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
+use crate::kernel::{KERNEL_PATH, KernelNames};
 use crate::perf_data::ExtraNames;
 
 /// What the recording says about memory.
@@ -87,6 +88,7 @@ pub struct AddressNames<'a> {
     symbolizer: RefCell<Symbolizer<'static>>,
     extra: &'a ExtraNames,
     is_sampled: bool,
+    kernel: Option<KernelNames>,
 }
 
 impl fmt::Debug for AddressNames<'_> {
@@ -106,6 +108,7 @@ impl<'a> AddressNames<'a> {
             threads: &recording.threads,
             statistics: &recording.statistics,
             symbolizer,
+            kernel: kernel_names(&objects.mappings),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
         }
@@ -122,6 +125,9 @@ impl<'a> AddressNames<'a> {
 
     /// Where the instruction at `code` is.
     pub fn code(&self, code: CodeAddr) -> CodeLabel {
+        if let Some(label) = self.kernel.as_ref().and_then(|kernel| kernel.code(code.0)) {
+            return label;
+        }
         if let Some(function) = self.extra.code(code.0) {
             return CodeLabel {
                 function,
@@ -167,7 +173,12 @@ impl<'a> AddressNames<'a> {
             return Some(self.heap_label(object, addr));
         }
         if let Some(region) = self.objects.region_at(addr) {
-            return Some(self.region_label(region, addr));
+            return Some(self.region_label(region, addr, size));
+        }
+        if let Some(kernel) = &self.kernel
+            && let Some(label) = kernel.variable(addr)
+        {
+            return Some(label);
         }
         let name = self.symbolizer.borrow_mut().data(addr, size.into());
         match name.location {
@@ -316,8 +327,16 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    fn region_label(&self, region: &Region, addr: u64) -> DataLabel {
+    fn region_label(&self, region: &Region, addr: u64, size: u8) -> DataLabel {
+        let offset = addr - region.start;
+        let mut member = format!("+{offset:#x}");
         let object = match &region.kind {
+            RegionKind::Object { name, type_name } => {
+                if let Some(kernel) = &self.kernel {
+                    member = kernel.member(type_name, offset..offset + u64::from(size));
+                }
+                name.clone()
+            }
             RegionKind::Stack { thread } => format!("stack of {}", self.thread(*thread)),
             RegionKind::AnonymousMap { stack } => {
                 format!("mapping from {}", self.allocation_site(stack))
@@ -328,10 +347,18 @@ impl<'a> AddressNames<'a> {
             object,
             object_addr: region.start,
             object_size: region.end - region.start,
-            member: format!("+{:#x}", addr - region.start),
+            member,
             element: None,
         }
     }
+}
+
+/// Names of the kernel that was recorded, if one was and its symbols are kept on this host.
+fn kernel_names(mappings: &[Mapping]) -> Option<KernelNames> {
+    let kernel = mappings
+        .iter()
+        .find(|mapping| mapping.path == KERNEL_PATH)?;
+    KernelNames::load(&kernel.build_id)
 }
 
 /// The path behind the object's name.

@@ -15,11 +15,10 @@ use crate::record::{Region, find_in_path, library_directory};
 
 /// The emulator of whole x86-64 machines.
 const EMULATOR: &str = "qemu-system-x86_64";
-/// The recorder for it: QEMU 9 and later refuse plugins of version 1 of their interface, earlier ones
-/// those of version 2.
+/// The recorder for it.
 const PLUGIN: &str = "libhitm_qemu_api2.so";
-const PLUGIN_OF_OLD: &str = "libhitm_qemu_api1.so";
-const FIRST_OF_PLUGIN: u32 = 9;
+/// Earlier versions refuse the recorder, and cannot keep a machine's state in a file.
+const MAJOR_VERSION_MIN: u32 = 9;
 const CLOCK: &str = "libhitm_clock.so";
 
 /// A CPU that has what a current kernel wants to see, without what only slows an emulation or what
@@ -80,21 +79,18 @@ pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
     let found = given
         .map(Path::to_path_buf)
         .or_else(|| find_in_path(EMULATOR));
-    found.ok_or(VmError::NoEmulator)
+    let qemu = found.ok_or(VmError::NoEmulator)?;
+    let version = version(&qemu);
+    match major_version(&version) {
+        Some(0..MAJOR_VERSION_MIN) => Err(VmError::OldEmulator { version }),
+        _ => Ok(qemu),
+    }
 }
 
-/// The recorder's library that an emulator of this version accepts.
-fn plugin(version: &str) -> &'static str {
-    // "QEMU emulator version 10.0.2 (Debian …)"
-    let numbers = version.split_once("version ").map_or("", |(_, rest)| rest);
-    let major = numbers
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok());
-    match major {
-        Some(0..FIRST_OF_PLUGIN) => PLUGIN_OF_OLD,
-        _ => PLUGIN,
-    }
+/// "QEMU emulator version 10.0.2 (Debian …)"
+fn major_version(version: &str) -> Option<u32> {
+    let (_, numbers) = version.split_once("version ")?;
+    numbers.split('.').next()?.parse().ok()
 }
 
 /// What the emulator says of its version.
@@ -174,9 +170,9 @@ impl Emulator<'_> {
                 }
             };
             command.arg("-incoming");
-            command.arg(format!("exec:cat {}", quoted(snapshot)));
+            command.arg(format!("file:{}", snapshot.display()));
             command.arg("-plugin");
-            let plugin = library(plugin(&version(&self.qemu)))?;
+            let plugin = library(PLUGIN)?;
             let start = &self.config.start;
             let arguments = region.plugin_arguments();
             command.arg(format!("{},{arguments},start={start}", plugin.display()));
@@ -194,11 +190,6 @@ impl Emulator<'_> {
         }
         Ok(command)
     }
-}
-
-/// A path as a shell takes it.
-pub(super) fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
 fn connect(
@@ -233,20 +224,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_version_gets_the_library_that_it_accepts() {
+    fn versions() {
         assert_eq!(
-            plugin("QEMU emulator version 7.2.22 (Debian 1:7.2)"),
-            PLUGIN_OF_OLD
+            major_version("QEMU emulator version 7.2.22 (Debian 1:7.2)"),
+            Some(7)
         );
-        assert_eq!(
-            plugin("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"),
-            PLUGIN
-        );
-        assert_eq!(plugin("something else"), PLUGIN);
-    }
-
-    #[test]
-    fn paths_survive_a_shell() {
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+        assert_eq!(major_version("QEMU emulator version 10.0.2"), Some(10));
+        assert_eq!(major_version("something else"), None);
     }
 }

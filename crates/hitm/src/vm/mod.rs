@@ -8,6 +8,7 @@ mod agent;
 mod emulator;
 mod initramfs;
 mod kernel;
+mod objects;
 mod qmp;
 mod run;
 mod snapshot;
@@ -103,8 +104,18 @@ impl FromStr for StartAt {
 #[non_exhaustive]
 pub enum VmError {
     /// No emulator.
-    #[error("qemu-system-x86_64 is not installed; on Debian: `apt install qemu-system-x86`")]
+    #[error(
+        "qemu-system-x86_64 is not installed; on Debian 12: `apt install -t bookworm-backports qemu-system-x86`, on Debian 13: `apt install qemu-system-x86`"
+    )]
     NoEmulator,
+    /// An emulator that is too old.
+    #[error(
+        "found {version}, expected QEMU 9 or newer; on Debian 12: `apt install -t bookworm-backports qemu-system-x86`"
+    )]
+    OldEmulator {
+        /// What it says of its version.
+        version: String,
+    },
     /// hitm's own libraries are not beside the program.
     #[error("{name} is not in {}; build it with `cargo build --release --workspace`", directory.display())]
     NoLibrary {

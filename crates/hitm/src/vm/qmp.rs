@@ -3,14 +3,14 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::emulator::quoted;
-
 /// How long an answer may take: pages of memory are written by then, also on a busy host.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long the state of a machine may take to be written or read.
+const STATE_TIME_MAX: Duration = Duration::from_secs(300);
 /// Between two questions whether something is done.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
@@ -56,11 +56,21 @@ impl Qmp {
         self.ask("pmemsave", arguments).map(drop)
     }
 
+    /// Stops the machine's CPUs.
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        self.ask("stop", json!({})).map(drop)
+    }
+
+    /// Copies guest memory at an address of the first CPU's address space into a file.
+    pub(super) fn save_virtual(&mut self, at: u64, size: u64, file: &Path) -> io::Result<()> {
+        let arguments = json!({ "val": at, "size": size, "filename": file, "cpu-index": 0 });
+        self.ask("memsave", arguments).map(drop)
+    }
+
     /// Writes the whole state of the machine into a file; the machine is stopped afterwards.
     pub(super) fn save_machine(&mut self, file: &Path) -> io::Result<()> {
-        self.ask("stop", json!({}))?;
-        // QEMU has known this form for longer than a plain file.
-        let uri = format!("exec:cat > {}", quoted(file));
+        self.stop()?;
+        let uri = format!("file:{}", file.display());
         self.ask("migrate", json!({ "uri": uri }))?;
         self.wait_for("query-migrate", &["completed"])
     }
@@ -80,7 +90,8 @@ impl Qmp {
     }
 
     fn wait_for(&mut self, query: &str, wanted: &[&str]) -> io::Result<()> {
-        loop {
+        let started = Instant::now();
+        while started.elapsed() < STATE_TIME_MAX {
             let answer = self.ask(query, json!({}))?;
             let status = answer["status"].as_str().unwrap_or("");
             if wanted.contains(&status) {
@@ -92,6 +103,10 @@ impl Qmp {
             }
             std::thread::sleep(POLL_EVERY);
         }
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("QEMU did not finish within {} s", STATE_TIME_MAX.as_secs()),
+        ))
     }
 
     fn read_line(&mut self) -> io::Result<String> {

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use super::emulator::{self, Emulator, Machine, Purpose};
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
-use super::{VmConfig, VmError, workload};
+use super::{VmConfig, VmError, objects, workload};
 use crate::record::{Progress, Region, Signals, Sink};
 
 /// How long the agent is listened to before the ring is drained again.
@@ -108,6 +108,14 @@ fn record(
         (&signals, config),
         progress,
     );
+    if outcome.is_ok() {
+        progress(VmProgress::Preparing("naming the kernel's objects"));
+        let named = objects::of_kernel(&mut machine.qmp, snapshot, emulator.cpus.order.len());
+        sink.write_records(&named.map_err(explain)?);
+        // The recorder writes its last words when QEMU ends.
+        let _ = machine.qmp.quit();
+        let _ = machine.child.wait();
+    }
     // What was recorded is kept, whatever happened.
     sink.drain(&mut region.consumer);
     if region.consumer.producer_state() != ProducerState::Finished {
@@ -116,7 +124,6 @@ fn record(
     }
     let written = sink.finish()?;
     let status = outcome.map_err(explain)?;
-    let _ = machine.qmp.quit();
     Ok(VmEnded {
         exit_code: status.unwrap_or(0),
         progress: written,

@@ -63,6 +63,11 @@ impl Snapshot {
         self.directory.join("machine")
     }
 
+    /// A file of the guest's kernel: `kallsyms`, `btf` or `notes`.
+    pub(super) fn kernel_file(&self, name: &str) -> std::io::Result<Vec<u8>> {
+        std::fs::read(self.directory.join(name))
+    }
+
     fn make(&self, emulator: &Emulator<'_>) -> Result<(), VmError> {
         let io = |what: &str| {
             let what = what.to_owned();

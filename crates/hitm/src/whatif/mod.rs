@@ -10,6 +10,8 @@ mod legacy;
 mod member_map;
 mod moves;
 mod second_run;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,153 @@
+//! Expressions that say where objects of a kernel are.
+//!
+//! ```text
+//! expression  symbol [ "(" TYPE ")" ] step*
+//! step        "[*]"            each CPU's copy of a per-CPU variable, each element of an array
+//!             "." MEMBER       a member
+//!             "{" MEMBER "}"   every object of the circular list that MEMBER (a list_head) links
+//!             "->"             what a pointer leads to, of the pointer's own type
+//!             "->(cpumask)"    a bitmap with one bit for each CPU
+//!             "->(N bytes)"    so many bytes
+//!             "->(int of cpus)", "->(pointer of cpus)"   one element for each CPU
+//! ```
+
+use std::str::FromStr;
+
+/// One expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Expression {
+    pub(super) symbol: String,
+    /// The symbol's type, where BTF does not know it.
+    pub(super) type_name: Option<String>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// From some objects to others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Each,
+    Member(String),
+    List(String),
+    Follow(Target),
+}
+
+/// What a pointer leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// What its type says.
+    OwnType,
+    /// One bit for each CPU.
+    CpuMask,
+    /// So many bytes.
+    Bytes(u64),
+    /// So many bytes for each CPU.
+    PerCpu(u64),
+}
+
+impl FromStr for Expression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Expression, String> {
+        let (symbol, mut rest) = word(text);
+        if symbol.is_empty() {
+            return Err(format!("found '{text}', expected the name of a symbol"));
+        }
+        let mut type_name = None;
+        if let Some(inner) = rest.strip_prefix('(') {
+            let (name, behind) = inner
+                .split_once(')')
+                .ok_or_else(|| format!("found '{rest}', expected a type and ')'"))?;
+            type_name = Some(name.to_owned());
+            rest = behind;
+        }
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            let (step, behind) = step(rest)?;
+            steps.push(step);
+            rest = behind;
+        }
+        Ok(Expression {
+            symbol: symbol.to_owned(),
+            type_name,
+            steps,
+        })
+    }
+}
+
+fn step(text: &str) -> Result<(Step, &str), String> {
+    let expected = || format!("found '{text}', expected '[*]', '.member', '{{member}}' or '->'");
+    if let Some(rest) = text.strip_prefix("[*]") {
+        return Ok((Step::Each, rest));
+    }
+    if let Some(rest) = text.strip_prefix("->") {
+        let Some(inner) = rest.strip_prefix('(') else {
+            return Ok((Step::Follow(Target::OwnType), rest));
+        };
+        let (target, behind) = inner.split_once(')').ok_or_else(expected)?;
+        return Ok((Step::Follow(follow(target)?), behind));
+    }
+    if let Some(rest) = text.strip_prefix('.') {
+        let (member, behind) = word(rest);
+        let step = Step::Member(member.to_owned());
+        return (!member.is_empty())
+            .then_some((step, behind))
+            .ok_or_else(expected);
+    }
+    let inner = text.strip_prefix('{').ok_or_else(expected)?;
+    let (member, behind) = inner.split_once('}').ok_or_else(expected)?;
+    Ok((Step::List(member.to_owned()), behind))
+}
+
+fn follow(target: &str) -> Result<Target, String> {
+    match target {
+        "cpumask" => return Ok(Target::CpuMask),
+        "int of cpus" => return Ok(Target::PerCpu(4)),
+        "pointer of cpus" => return Ok(Target::PerCpu(8)),
+        _ => {}
+    }
+    let bytes = target
+        .strip_suffix(" bytes")
+        .and_then(|count| count.parse().ok());
+    bytes.map(Target::Bytes).ok_or_else(|| {
+        format!("found '({target})', expected cpumask, N bytes, int of cpus or pointer of cpus")
+    })
+}
+
+/// An identifier, and what follows it.
+fn word(text: &str) -> (&str, &str) {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_understood() {
+        let text = "init_task(task_struct){tasks}.a[*]->->(cpumask)->(16 bytes)->(int of cpus)";
+        let expression: Expression = text.parse().unwrap();
+        assert_eq!(expression.symbol, "init_task");
+        assert_eq!(expression.type_name.as_deref(), Some("task_struct"));
+        let steps = [
+            Step::List("tasks".into()),
+            Step::Member("a".into()),
+            Step::Each,
+            Step::Follow(Target::OwnType),
+            Step::Follow(Target::CpuMask),
+            Step::Follow(Target::Bytes(16)),
+            Step::Follow(Target::PerCpu(4)),
+        ];
+        assert_eq!(expression.steps, steps);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text: &str| text.parse::<Expression>().unwrap_err();
+        assert_eq!(error(".x"), "found '.x', expected the name of a symbol");
+        assert!(error("a.").contains("expected '[*]'"));
+        assert!(error("a->(fish)").contains("expected cpumask"));
+        assert!(error("a[3]").contains("found '[3]'"));
+    }
+}

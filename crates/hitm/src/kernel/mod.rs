@@ -1,0 +1,16 @@
+//! Names in a recorded kernel: functions and variables from its list of symbols, objects from walks
+//! over its memory, members from its BTF.
+//!
+//! A recording of a machine carries the objects that were found when it ended; symbols and BTF are
+//! kept once for each kernel, by its build id, as perf keeps build ids.
+
+mod expression;
+mod names;
+mod store;
+mod symbols;
+mod walk;
+
+pub(crate) use names::KernelNames;
+pub(crate) use store::{KERNEL_PATH, KernelFiles, build_id};
+pub(crate) use symbols::KernelSymbols;
+pub(crate) use walk::{GuestMemory, KernelObject, Walker};

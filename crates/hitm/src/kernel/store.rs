@@ -1,0 +1,84 @@
+//! Where symbols and BTF of recorded kernels are kept: by build id, in the user's cache.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What a recording calls the mapping of a kernel's image.
+pub(crate) const KERNEL_PATH: &str = "[kernel]";
+
+/// The kept files of one kernel.
+#[derive(Debug)]
+pub(crate) struct KernelFiles {
+    directory: PathBuf,
+}
+
+impl KernelFiles {
+    /// Of the kernel with this build id.
+    pub(crate) fn of(build_id: &[u8]) -> KernelFiles {
+        let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        KernelFiles {
+            directory: crate::vm::default_cache().join("kernel-names").join(name),
+        }
+    }
+
+    /// Keeps both, if they are not kept already.
+    pub(crate) fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
+        if self.directory.join("btf").exists() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.directory)?;
+        std::fs::write(self.directory.join("kallsyms"), kallsyms)?;
+        std::fs::write(self.directory.join("btf"), btf)
+    }
+
+    /// The list of symbols.
+    pub(crate) fn kallsyms(&self) -> io::Result<Vec<u8>> {
+        std::fs::read(self.directory.join("kallsyms"))
+    }
+
+    /// The types.
+    pub(crate) fn btf(&self) -> io::Result<Vec<u8>> {
+        std::fs::read(self.directory.join("btf"))
+    }
+}
+
+/// The build id in a kernel's notes (`/sys/kernel/notes`): the note of type 3 of "GNU".
+pub(crate) fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = notes;
+    while rest.len() >= 12 {
+        let field = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap_or_default());
+        let (name_size, size, kind) = (field(0) as usize, field(4) as usize, field(8));
+        let name_end = 12usize.checked_add(name_size.checked_next_multiple_of(4)?)?;
+        let end = name_end.checked_add(size.checked_next_multiple_of(4)?)?;
+        let name = rest.get(12..12usize.checked_add(name_size)?)?;
+        if kind == 3 && name == b"GNU\0" {
+            return rest.get(name_end..name_end + size).map(<[u8]>::to_vec);
+        }
+        rest = rest.get(end..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_build_id_is_found_behind_other_notes() {
+        let mut notes = vec![];
+        let mut note = |name: &[u8], kind: u32, text: &[u8]| {
+            notes.extend((name.len() as u32).to_le_bytes());
+            notes.extend((text.len() as u32).to_le_bytes());
+            notes.extend(kind.to_le_bytes());
+            notes.extend(name);
+            notes.resize(notes.len().next_multiple_of(4), 0);
+            notes.extend(text);
+            notes.resize(notes.len().next_multiple_of(4), 0);
+        };
+        note(b"Linux\0", 257, &[0]);
+        note(b"GNU\0", 3, &[0xab, 0xcd, 0xef]);
+        assert_eq!(build_id(&notes), Some(vec![0xab, 0xcd, 0xef]));
+        assert_eq!(build_id(&notes[..20]), None);
+        assert_eq!(build_id(&[0xff; 12]), None);
+    }
+}

@@ -1,0 +1,286 @@
+//! Walks over a stopped kernel's memory: from symbols, through members and pointers, to objects.
+//!
+//! Bounds: a list ends after [`LIST_MAX`] elements, an expression after [`OBJECTS_MAX`] objects;
+//! memory that cannot be read ends only the path that led to it.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use hitm_layout::{BtfFile, TypeId, TypeKind};
+use serde::Deserialize;
+
+use super::expression::{Expression, Step, Target};
+use super::symbols::KernelSymbols;
+
+/// Elements of one list.
+const LIST_MAX: usize = 100_000;
+/// Objects that one expression finds.
+const OBJECTS_MAX: usize = 1_000_000;
+
+/// The walks that hitm knows.
+const WALKS: &str = include_str!("../../../../walks/linux.toml");
+
+/// The memory of a guest that stands still.
+pub(crate) trait GuestMemory {
+    /// The bytes at a virtual address of the kernel.
+    fn read(&mut self, address: u64, size: u64) -> io::Result<Vec<u8>>;
+}
+
+/// An object of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KernelObject {
+    pub(crate) start: u64,
+    pub(crate) size: u64,
+    /// `runqueues[3]`, `root_domain`.
+    pub(crate) name: String,
+    /// Its type in the kernel's BTF; empty when it has none.
+    pub(crate) type_name: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WalkFile {
+    #[allow(dead_code, reason = "read so that the file must state it")]
+    schema: u32,
+    walk: Vec<Walk>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Walk {
+    name: String,
+    objects: String,
+}
+
+/// Something on the way to an object.
+#[derive(Debug, Clone)]
+struct Place {
+    address: u64,
+    /// Its type; none for memory that only has a size.
+    type_id: Option<TypeId>,
+    size: u64,
+    /// The last index that was passed: of a CPU or an element.
+    index: Option<usize>,
+}
+
+/// A kernel that can be walked over.
+pub(crate) struct Walker<'k> {
+    pub(crate) symbols: &'k KernelSymbols,
+    pub(crate) btf: &'k mut BtfFile,
+    pub(crate) memory: &'k mut dyn GuestMemory,
+    pub(crate) cpu_count: usize,
+}
+
+impl Walker<'_> {
+    /// All objects that the known walks find, each address once, by address.
+    pub(crate) fn objects(&mut self) -> Vec<KernelObject> {
+        let file: WalkFile = toml::from_str(WALKS).expect("the walks are checked by a test");
+        let mut found: BTreeMap<u64, KernelObject> = BTreeMap::new();
+        for walk in file.walk {
+            let expression: Expression = walk.objects.parse().expect("checked by a test");
+            for object in self.walk(&walk.name, &expression) {
+                found.entry(object.start).or_insert(object);
+            }
+        }
+        found.into_values().collect()
+    }
+
+    fn walk(&mut self, name: &str, expression: &Expression) -> Vec<KernelObject> {
+        let places = self.places(expression).unwrap_or_default();
+        let mut distinct: BTreeMap<u64, Place> = BTreeMap::new();
+        for place in places {
+            distinct.entry(place.address).or_insert(place);
+        }
+        let is_alone = distinct.len() == 1;
+        let objects = distinct.into_values().enumerate().map(|(ordinal, place)| {
+            let index = place.index.unwrap_or(ordinal);
+            let name = match is_alone {
+                true => name.to_owned(),
+                false => format!("{name}[{index}]"),
+            };
+            let type_name = place
+                .type_id
+                .map(|id| self.btf.types().get(id).name.to_string());
+            KernelObject {
+                start: place.address,
+                size: place.size,
+                name,
+                type_name: type_name.unwrap_or_default(),
+            }
+        });
+        objects.filter(|object| object.size > 0).collect()
+    }
+
+    fn places(&mut self, expression: &Expression) -> Option<Vec<Place>> {
+        let address = self.symbols.address(&expression.symbol)?;
+        let type_id = match &expression.type_name {
+            Some(name) => self.btf.type_by_name(name)?,
+            None => {
+                let variables = self.btf.variables();
+                let variable = variables.iter().find(|v| v.name == expression.symbol)?;
+                self.btf.variable_type(variable)
+            }
+        };
+        let is_per_cpu = address >> 63 == 0;
+        let mut steps = expression.steps.as_slice();
+        let mut places = vec![self.typed(address, type_id, None)];
+        if is_per_cpu {
+            steps = steps.strip_prefix(&[Step::Each])?;
+            let offsets = self.per_cpu_offsets()?;
+            let copies = offsets.iter().enumerate();
+            places = copies
+                .map(|(cpu, offset)| self.typed(address.wrapping_add(*offset), type_id, Some(cpu)))
+                .collect();
+        }
+        for step in steps {
+            let mut next = Vec::new();
+            for place in &places {
+                self.step(place, step, &mut next);
+                if next.len() > OBJECTS_MAX {
+                    return None;
+                }
+            }
+            places = next;
+        }
+        Some(places)
+    }
+
+    /// Where each CPU's area is, relative to the symbols of per-CPU variables.
+    fn per_cpu_offsets(&mut self) -> Option<Vec<u64>> {
+        let table = self.symbols.address("__per_cpu_offset")?;
+        let bytes = self.memory.read(table, self.cpu_count as u64 * 8).ok()?;
+        Some(bytes.chunks_exact(8).map(word).collect())
+    }
+
+    fn step(&mut self, place: &Place, step: &Step, next: &mut Vec<Place>) {
+        match step {
+            Step::Each => self.each(place, next),
+            Step::Member(name) => next.extend(self.member(place, name)),
+            Step::List(member) => self.list(place, member, next),
+            Step::Follow(target) => next.extend(self.follow(place, *target)),
+        }
+    }
+
+    fn each(&mut self, place: &Place, next: &mut Vec<Place>) {
+        let store = self.btf.types();
+        let Some(id) = place.type_id.map(|id| store.resolve(id)) else {
+            return;
+        };
+        let TypeKind::Array { element, count } = store.get(id).kind else {
+            return;
+        };
+        let size = store.get(element).size.unwrap_or(0);
+        for index in 0..count.unwrap_or(0).min(OBJECTS_MAX as u64) {
+            next.push(self.typed(place.address + index * size, element, Some(index as usize)));
+        }
+    }
+
+    /// A member, also one of an anonymous structure inside.
+    fn member(&mut self, place: &Place, name: &str) -> Option<Place> {
+        let (offset, type_id) = self.find_member(place.type_id?, name)?;
+        Some(self.typed(place.address + offset, type_id, place.index))
+    }
+
+    fn find_member(&self, type_id: TypeId, name: &str) -> Option<(u64, TypeId)> {
+        let layout = self.btf.types().layout(type_id)?.clone();
+        for member in &layout.members {
+            match member.name.as_deref() {
+                Some(own) if own == name => return Some((member.byte_offset(), member.type_id)),
+                None => {
+                    if let Some((offset, id)) = self.find_member(member.type_id, name) {
+                        return Some((member.byte_offset() + offset, id));
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn list(&mut self, head: &Place, member: &str, next: &mut Vec<Place>) {
+        let Some((offset, _)) = head.type_id.and_then(|id| self.find_member(id, member)) else {
+            return;
+        };
+        let mut address = head.address;
+        for _ in 0..LIST_MAX {
+            next.push(Place {
+                address,
+                index: None,
+                ..head.clone()
+            });
+            let Some(link) = self.pointer(address + offset) else {
+                return;
+            };
+            address = link.wrapping_sub(offset);
+            if address == head.address {
+                return;
+            }
+        }
+    }
+
+    fn follow(&mut self, place: &Place, target: Target) -> Option<Place> {
+        let address = self
+            .pointer(place.address)
+            .filter(|address| address >> 63 == 1)?;
+        let cpu_count = self.cpu_count as u64;
+        let size = match target {
+            Target::OwnType => {
+                let store = self.btf.types();
+                let pointer = store.get(store.resolve(place.type_id?));
+                let name = pointer.name.strip_suffix('*')?.trim_end();
+                let name = name.strip_prefix("struct ").unwrap_or(name).to_owned();
+                let type_id = self.btf.type_by_name(&name)?;
+                return Some(self.typed(address, type_id, place.index));
+            }
+            Target::CpuMask => cpu_count.div_ceil(64) * 8,
+            Target::Bytes(bytes) => bytes,
+            Target::PerCpu(bytes) => cpu_count * bytes,
+        };
+        Some(Place {
+            address,
+            type_id: None,
+            size,
+            index: place.index,
+        })
+    }
+
+    fn pointer(&mut self, address: u64) -> Option<u64> {
+        self.memory.read(address, 8).ok().map(|bytes| word(&bytes))
+    }
+
+    fn typed(&self, address: u64, type_id: TypeId, index: Option<usize>) -> Place {
+        Place {
+            address,
+            type_id: Some(type_id),
+            size: self
+                .btf
+                .types()
+                .get(self.btf.types().resolve(type_id))
+                .size
+                .unwrap_or(0),
+            index,
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let len = bytes.len().min(8);
+    word[..len].copy_from_slice(&bytes[..len]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_walks_can_be_read() {
+        let file: WalkFile = toml::from_str(WALKS).unwrap();
+        assert_eq!(file.schema, 1);
+        for walk in &file.walk {
+            let parsed = walk.objects.parse::<Expression>();
+            assert!(parsed.is_ok(), "{}: {parsed:?}", walk.name);
+        }
+    }
+}
