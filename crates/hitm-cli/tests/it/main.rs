@@ -57,7 +57,7 @@ fn help_is_a_result() {
               sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
               reproduce  Simulate published cases again, and show published and simulated figures side by side
               machine    Show, import and measure machine models
-              layout     Show, list, compare and check how structures lie in cache lines
+              layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
               doctor     Say what hitm can do on this host, and what to install for the rest
               help       Print this message or the help of the given subcommand(s)
 
@@ -120,7 +120,7 @@ fn no_command_is_wrong_usage() {
               sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
               reproduce  Simulate published cases again, and show published and simulated figures side by side
               machine    Show, import and measure machine models
-              layout     Show, list, compare and check how structures lie in cache lines
+              layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
               doctor     Say what hitm can do on this host, and what to install for the rest
               help       Print this message or the help of the given subcommand(s)
 
