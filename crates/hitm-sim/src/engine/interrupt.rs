@@ -17,6 +17,8 @@ impl State {
             self.unpark(index, line);
         }
         let cpu = &mut self.cpus[index];
+        // A CPU may have run ahead of the interrupt: its clock does not go back.
+        let now = now.max(cpu.clock);
         let (wait, left) = match cpu.wait {
             // Whoever spins looks again afterwards.
             Wait::Parked(_) => (Wait::Sync, Cycles::ZERO),

@@ -26,6 +26,9 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "000-root-domain" / "cyclic.toml",
     "000-root-domain" / "pi-stress.toml",
     "001-rt-balancing" / "cpus-004.toml",
+    "001-rt-balancing" / "cpus-008.toml",
+    "001-rt-balancing" / "cpus-096.toml",
+    "001-rt-balancing" / "cpus-480.toml",
 ];
 
 /// All of them, those of a folder together.

@@ -61,7 +61,7 @@ fn a_mutex_serialises_its_holders() {
     check(
         r#"{"tasks": {"t": {"instance": 2, "loop": 10, "lock": "m", "run": 2000, "unlock": "m"}}}"#,
         expect![[r#"
-            ends at 40019 us
+            ends at 40018 us
             t: 2 threads, 20 phases
         "#]],
     );
