@@ -94,6 +94,7 @@ fn write(path: &Path, machine: &Machine, text: &str, records: &[Record]) {
         qemu_version: "none".to_owned(),
         clock: machine.clock,
         page_size_bytes: 4096,
+        sampled: None,
     };
     let file = std::fs::File::create(path).expect("a temporary file");
     let mut writer = TraceWriter::new(file, &header).expect("the file takes it");
