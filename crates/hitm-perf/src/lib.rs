@@ -2,7 +2,7 @@
 //!
 //! - [`DataSrc`] is what a sample says about the memory behind an access, and its translation to
 //!   and from our own [`DataSource`](hitm_base::DataSource).
-//! - [`write`] makes a perf.data file that stock perf opens; [`export`] makes its samples from the
+//! - [`mod@write`] makes a perf.data file that stock perf opens; [`export`] makes its samples from the
 //!   accesses of a recording.
 //! - [`read`] and [`script`] read samples out of perf.data and out of perf's text; [`import`] makes
 //!   accesses of a recording of them.

@@ -89,7 +89,7 @@ fn an_unknown_command_is_wrong_usage() {
             -- stderr
             hitm: error: unrecognized subcommand 'recrod'
 
-              tip: a similar subcommand exists: 'record'
+              tip: some similar subcommands exist: 'reproduce', 'record'
 
             Usage: hitm <COMMAND>
 

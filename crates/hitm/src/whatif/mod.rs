@@ -10,8 +10,6 @@ mod legacy;
 mod member_map;
 mod moves;
 mod second_run;
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 
