@@ -112,18 +112,26 @@ fn c_says_which_members_begin_lines() {
     );
 }
 
+/// A patch with the blank of an empty context line shown, which an expectation cannot hold.
+fn visible(patch: &str) -> String {
+    let lines = patch
+        .lines()
+        .map(|line| if line == " " { "·" } else { line });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 #[test]
 fn a_patch_moves_declarations_with_their_comments() {
     let lines = [Some(4), Some(6), Some(7)];
     check(
         Style::C,
-        |e| patch_struct(e, ("a.c", SOURCE), &lines).unwrap(),
+        |e| visible(&patch_struct(e, ("a.c", SOURCE), &lines).unwrap()),
         expect![[r#"
             --- a.c
             +++ a.c
             @@ -1,10 +1,10 @@
              #include <stdint.h>
- 
+            ·
              struct control {
             -	volatile int enabled;
             -	/* kept for later */
@@ -134,7 +142,7 @@ fn a_patch_moves_declarations_with_their_comments() {
             +	/* kept for later */
             +	volatile int reserved;
              };
- 
+            ·
              static struct control control;
         "#]],
     );
@@ -207,7 +215,7 @@ fn elements_of_an_array_get_lines_of_their_own() {
         @@ -1,7 +1,7 @@
         -static volatile uint64_t counters[8] __attribute__((aligned(64)));
         +static struct { _Alignas(64) volatile uint64_t value; } counters[8] __attribute__((aligned(64)));
- 
+        ·
          void f(long id)
          {
         -	counters[id % 8]++;
@@ -215,7 +223,7 @@ fn elements_of_an_array_get_lines_of_their_own() {
         -	other_counters[1] = counters[a[2]] + counters[1];
         +	other_counters[1] = counters[a[2]].value + counters[1].value;
          }
-    "#]].assert_eq(&patch_array("counters", ("a.c", text), Style::C).unwrap());
+    "#]].assert_eq(&visible(&patch_array("counters", ("a.c", text), Style::C).unwrap()));
     let error = patch_array("missing", ("a.c", text), Style::C).unwrap_err();
     expect!["a.c:1: found no missing[...], expected the declaration of the array"]
         .assert_eq(&error.to_string());
