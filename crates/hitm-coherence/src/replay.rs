@@ -7,7 +7,7 @@
 //!
 //! Lines that can meet in a cache set form a group: those whose addresses are equal modulo the
 //! greatest common divisor of the set counts, at most [`GROUPS_MAX`] groups. Each group has a
-//! [`Directory`] of its own and sees its accesses in the order of the stream, so that groups may be
+//! [`Directory`](crate::directory::Directory) of its own and sees its accesses in the order of the stream, so that groups may be
 //! served in any order and on any number of threads: the result is the same, bit for bit. Batches
 //! are dealt out to the groups before they are priced, which also keeps the lines at work in the
 //! host's caches.
