@@ -12,5 +12,5 @@ mod walk;
 
 pub(crate) use names::KernelNames;
 pub(crate) use store::{KERNEL_PATH, KernelFiles, build_id};
-pub(crate) use symbols::KernelSymbols;
+pub(crate) use symbols::{KernelSymbols, SYMBOLS_MAX};
 pub(crate) use walk::{GuestMemory, KernelObject, Walker};

@@ -1,61 +1,68 @@
 //! The kernel's own list of symbols, `/proc/kallsyms`.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Symbols that a kernel with all its modules can have; today's have 200,000.
-const SYMBOLS_MAX: usize = 4_000_000;
+pub(crate) const SYMBOLS_MAX: usize = 4_000_000;
 
 /// Functions and variables of a kernel.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KernelSymbols {
-    /// By address, without what lies in the per-CPU area.
-    by_address: Vec<(u64, String)>,
-    /// Offsets in each CPU's area, and addresses, by name.
-    by_name: BTreeMap<String, u64>,
+    /// Addresses, and offsets in each CPU's area, in ascending order.
+    symbols: Vec<(u64, String)>,
+    /// Where the kernel's image is.
+    image: Option<Range<u64>>,
 }
 
 impl KernelSymbols {
     /// Reads lines of address, type and name. Lines that are none are left out; a kernel that hides
     /// its addresses gives an empty list.
     pub(crate) fn parse(text: &str) -> KernelSymbols {
-        let mut symbols = KernelSymbols::default();
-        for line in text.lines().take(SYMBOLS_MAX) {
-            let mut words = line.split_ascii_whitespace();
-            let address = words
-                .next()
-                .and_then(|word| u64::from_str_radix(word, 16).ok());
-            let (Some(address), Some(_type), Some(name)) = (address, words.next(), words.next())
-            else {
-                continue;
-            };
-            symbols.by_name.entry(name.to_owned()).or_insert(address);
-            if address >> 63 == 1 {
-                symbols.by_address.push((address, name.to_owned()));
-            }
-        }
-        symbols.by_address.sort();
-        symbols
+        let lines = text.lines().take(SYMBOLS_MAX);
+        KernelSymbols::of(lines.filter_map(KernelSymbols::entry).collect())
     }
 
-    /// The address of a symbol, or its offset when it is a per-CPU variable.
+    /// The address and name in one line; none when it is no line of such a list.
+    pub(crate) fn entry(line: &str) -> Option<(u64, String)> {
+        let mut words = line.split_ascii_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        let (_type, name) = (words.next()?, words.next()?);
+        Some((address, name.to_owned()))
+    }
+
+    /// The list of these addresses and names.
+    pub(crate) fn of(mut symbols: Vec<(u64, String)>) -> KernelSymbols {
+        symbols.sort();
+        let mut list = KernelSymbols {
+            symbols,
+            image: None,
+        };
+        let start = list.address("_text").or(list.address("_stext"));
+        list.image = start
+            .zip(list.address("_end"))
+            .map(|(start, end)| start..end);
+        list
+    }
+
+    /// The address of a symbol, or its offset when it is a per-CPU variable. Looks at all symbols.
     pub(crate) fn address(&self, name: &str) -> Option<u64> {
-        self.by_name.get(name).copied()
+        let symbol = self.symbols.iter().find(|(_, own)| own == name);
+        symbol.map(|(address, _)| *address)
     }
 
     /// The symbol at or before an address, and how far behind it the address is.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
-        let next = self
-            .by_address
-            .partition_point(|(start, _)| *start <= address);
-        let (start, name) = self.by_address.get(next.checked_sub(1)?)?;
+        let next = self.symbols.partition_point(|(start, _)| *start <= address);
+        let (start, name) = self.symbols.get(next.checked_sub(1)?)?;
         Some((name, address - start))
     }
 
     /// The symbol of the kernel's image at or before an address inside it.
     pub(crate) fn in_image(&self, address: u64) -> Option<(&str, u64)> {
-        let start = self.address("_text").or(self.address("_stext"))?;
-        let end = self.address("_end")?;
-        (start..end).contains(&address).then(|| self.at(address))?
+        self.image
+            .as_ref()?
+            .contains(&address)
+            .then(|| self.at(address))?
     }
 }
 

@@ -17,6 +17,8 @@ const LIST_MAX: usize = 100_000;
 /// Objects that one expression finds.
 const OBJECTS_MAX: usize = 1_000_000;
 
+/// The version of the walks' format.
+const SCHEMA: u32 = 1;
 /// The walks that hitm knows.
 const WALKS: &str = include_str!("../../../../walks/linux.toml");
 
@@ -40,7 +42,6 @@ pub(crate) struct KernelObject {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WalkFile {
-    #[allow(dead_code, reason = "read so that the file must state it")]
     schema: u32,
     walk: Vec<Walk>,
 }
@@ -75,6 +76,7 @@ impl Walker<'_> {
     /// All objects that the known walks find, each address once, by address.
     pub(crate) fn objects(&mut self) -> Vec<KernelObject> {
         let file: WalkFile = toml::from_str(WALKS).expect("the walks are checked by a test");
+        assert_eq!(file.schema, SCHEMA, "the walks are checked by a test");
         let mut found: BTreeMap<u64, KernelObject> = BTreeMap::new();
         for walk in file.walk {
             let expression: Expression = walk.objects.parse().expect("checked by a test");
@@ -86,13 +88,9 @@ impl Walker<'_> {
     }
 
     fn walk(&mut self, name: &str, expression: &Expression) -> Vec<KernelObject> {
-        let places = self.places(expression).unwrap_or_default();
-        let mut distinct: BTreeMap<u64, Place> = BTreeMap::new();
-        for place in places {
-            distinct.entry(place.address).or_insert(place);
-        }
-        let is_alone = distinct.len() == 1;
-        let objects = distinct.into_values().enumerate().map(|(ordinal, place)| {
+        let places = distinct(self.places(expression).unwrap_or_default());
+        let is_alone = places.len() == 1;
+        let objects = places.into_iter().enumerate().map(|(ordinal, place)| {
             let index = place.index.unwrap_or(ordinal);
             let name = match is_alone {
                 true => name.to_owned(),
@@ -140,7 +138,8 @@ impl Walker<'_> {
                     return None;
                 }
             }
-            places = next;
+            // All run queues lead to one root domain: it is walked over once.
+            places = distinct(next);
         }
         Some(places)
     }
@@ -261,6 +260,15 @@ impl Walker<'_> {
             index,
         }
     }
+}
+
+/// The first of the places at each address, by address.
+fn distinct(places: Vec<Place>) -> Vec<Place> {
+    let mut by_address: BTreeMap<u64, Place> = BTreeMap::new();
+    for place in places {
+        by_address.entry(place.address).or_insert(place);
+    }
+    by_address.into_values().collect()
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -17,8 +17,9 @@ use hitm_trace::{
 };
 
 use super::PerfDataError;
-use super::kernel::{ExtraNames, KernelSymbols};
+use super::kernel::{ExtraNames, kernel_symbols};
 use super::tables::{C2cReport, Naming};
+use crate::kernel::KernelSymbols;
 use crate::machine;
 use crate::recording::Recording;
 
@@ -96,7 +97,7 @@ pub fn load(
     kernel: Option<&Path>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Recording, PerfDataError> {
-    let kernel = kernel.map(KernelSymbols::load).transpose()?;
+    let kernel = kernel.map(kernel_symbols).transpose()?;
     let mut collector = Collector::default();
     let mut sink = |access: &Access, outcome: &Outcome| collector.add(access, outcome);
     let pass = read_accesses(path, &mut sink, progress)?;
@@ -359,7 +360,7 @@ pub fn tables_of_samples(
     display: Option<Display>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<C2cReport, PerfDataError> {
-    let kernel = kernel.map(KernelSymbols::load).transpose()?;
+    let kernel = kernel.map(kernel_symbols).transpose()?;
     let mut c2c = C2c::default();
     let mut spaces = Spaces::default();
     let mut visit = |_: usize, sample: &Sample| {

@@ -7,71 +7,49 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use super::PerfDataError;
+use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 
-/// Symbols that a kernel with all its modules can have; today's have 200,000.
-const SYMBOLS_MAX: usize = 4_000_000;
 /// The longest line that is read: names of Rust and C++ symbols are the longest.
 const LINE_LEN_MAX: u64 = 4096;
 
-/// Functions and variables of a kernel, by address.
-#[derive(Debug, Clone, Default)]
-pub(super) struct KernelSymbols {
-    symbols: Vec<(u64, String)>,
-}
-
-impl KernelSymbols {
-    /// Reads lines of address, type and name. A file whose addresses are all hidden, as they are
-    /// from users without the right to see them, is an error.
-    pub(super) fn load(path: &Path) -> Result<KernelSymbols, PerfDataError> {
-        let failed = |source| PerfDataError::Symbols {
-            path: path.into(),
-            source,
-        };
-        let wrong = |line: usize, message: &str| {
-            failed(std::io::Error::new(
-                std::io::ErrorKind::InvalidData,
-                format!("line {line}: {message}"),
-            ))
-        };
-        let mut reader = BufReader::new(File::open(path).map_err(failed)?);
-        let mut symbols: Vec<(u64, String)> = Vec::new();
-        let mut line = Vec::new();
-        for number in 1.. {
-            line.clear();
-            let mut limited = std::io::Read::take(&mut reader, LINE_LEN_MAX);
-            if limited.read_until(b'\n', &mut line).map_err(failed)? == 0 {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line);
-            let mut words = text.split_ascii_whitespace();
-            let address = words
-                .next()
-                .and_then(|word| u64::from_str_radix(word, 16).ok());
-            let (Some(address), Some(_kind), Some(name)) = (address, words.next(), words.next())
-            else {
-                return Err(wrong(
-                    number,
-                    "expected an address, a type and a name, as in /proc/kallsyms",
-                ));
-            };
-            symbols.push((address, name.to_owned()));
-            if symbols.len() > SYMBOLS_MAX {
-                return Err(wrong(number, "more symbols than a kernel has"));
-            }
+/// Reads lines of address, type and name. A file whose addresses are all hidden, as they are from
+/// users without the right to see them, is an error.
+pub(super) fn kernel_symbols(path: &Path) -> Result<KernelSymbols, PerfDataError> {
+    let failed = |source| PerfDataError::Symbols {
+        path: path.into(),
+        source,
+    };
+    let wrong = |line: usize, message: &str| {
+        failed(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            format!("line {line}: {message}"),
+        ))
+    };
+    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let mut symbols: Vec<(u64, String)> = Vec::new();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let mut limited = std::io::Read::take(&mut reader, LINE_LEN_MAX);
+        if limited.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            break;
         }
-        if symbols.iter().all(|(address, _)| *address == 0) {
-            return Err(wrong(1, "every address is 0: read /proc/kallsyms as root"));
+        let text = String::from_utf8_lossy(&line);
+        let symbol = KernelSymbols::entry(&text).ok_or_else(|| {
+            wrong(
+                number,
+                "expected an address, a type and a name, as in /proc/kallsyms",
+            )
+        })?;
+        symbols.push(symbol);
+        if symbols.len() > SYMBOLS_MAX {
+            return Err(wrong(number, "more symbols than a kernel has"));
         }
-        symbols.sort();
-        Ok(KernelSymbols { symbols })
     }
-
-    /// The symbol at or before an address of the kernel, and how far behind it the address is.
-    fn at(&self, addr: u64) -> Option<(&str, u64)> {
-        let next = self.symbols.partition_point(|(start, _)| *start <= addr);
-        let (start, name) = self.symbols.get(next.checked_sub(1)?)?;
-        Some((name, addr - start))
+    if symbols.iter().all(|(address, _)| *address == 0) {
+        return Err(wrong(1, "every address is 0: read /proc/kallsyms as root"));
     }
+    Ok(KernelSymbols::of(symbols))
 }
 
 /// All of these names.
