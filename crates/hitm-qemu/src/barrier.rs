@@ -166,10 +166,11 @@ impl Barrier {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// A new thread, called on that thread: it gets the next CPU.
-    pub(crate) fn enter(&self, tid: u32, name: String) -> Vcpu {
+    /// A new thread, called on that thread. Its CPU follows from QEMU's `index` of it, which is
+    /// given at its creation: when threads come here, in their first blocks, is up to the host.
+    pub(crate) fn enter(&self, index: usize, tid: u32, name: String) -> Vcpu {
         let inner = self.lock();
-        let cpu = inner.cpu_order[inner.members.len() % inner.cpu_order.len()];
+        let cpu = inner.cpu_order[index % inner.cpu_order.len()];
         self.admit(inner, cpu, tid, name)
     }
 

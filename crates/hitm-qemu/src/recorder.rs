@@ -2,10 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering as MemoryOrdering};
+use std::sync::atomic::{AtomicBool, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::{AccessOp, CodeAddr, ThreadId};
+use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{EndReason, Record};
 use hitm_weave::Weave;
@@ -18,7 +18,7 @@ use crate::first_touch::FirstTouch;
 use crate::guest::{Numbers, Syscall};
 use crate::heap::{Heap, HeapNote};
 use crate::output::Output;
-use crate::vcpu::{InSyscall, MemInsn, Vcpu};
+use crate::vcpu::{InSyscall, MemInsn, Vcpu, VcpuTable};
 use crate::{guest_memory, mappings, system};
 
 /// The most guest threads that may live at one time.
@@ -45,9 +45,8 @@ struct Recorder {
     program: String,
     /// Until the first instruction is translated.
     is_new: AtomicBool,
-    /// By QEMU's index of the thread; null until the thread runs its first block. An index is used
-    /// again after a thread's end.
-    vcpus: Box<[AtomicPtr<Vcpu>]>,
+    /// An index is used again after a thread's end.
+    vcpus: VcpuTable,
 }
 
 /// Starts the recorder; 0 when QEMU may go on.
@@ -142,7 +141,7 @@ impl Recorder {
             pid: std::process::id(),
             program,
             is_new: AtomicBool::new(true),
-            vcpus: (0..VCPUS_MAX).map(|_| AtomicPtr::default()).collect(),
+            vcpus: VcpuTable::new(VCPUS_MAX),
         })
     }
 
@@ -150,29 +149,18 @@ impl Recorder {
     #[inline(always)]
     #[allow(
         clippy::mut_from_ref,
-        reason = "each pointer is used by its own thread only"
+        reason = "the table hands each thread its own state only"
     )]
     fn vcpu(&self, index: c_uint) -> &mut Vcpu {
-        let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
-        if vcpu.is_null() {
-            return self.new_vcpu(index);
-        }
-        // SAFETY: QEMU passes the index of the thread that it runs on; only that thread uses it.
-        unsafe { &mut *vcpu }
+        self.vcpus.get_or_make(index, || self.new_vcpu(index))
     }
 
     #[cold]
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "each pointer is used by its own thread only"
-    )]
-    fn new_vcpu(&self, index: c_uint) -> &mut Vcpu {
+    fn new_vcpu(&self, index: c_uint) -> Vcpu {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let is_first = tid == self.pid;
-        let vcpu = Box::leak(Box::new(self.barrier.enter(tid, self.program.clone())));
-        self.vcpus[index as usize].store(vcpu, MemoryOrdering::Relaxed);
-        if is_first {
+        let vcpu = self.barrier.enter(index as usize, tid, self.program.clone());
+        if tid == self.pid {
             for mapping in mappings::present() {
                 self.barrier.record(&Record::Mapping(mapping));
             }
@@ -305,9 +293,8 @@ fn recording() -> Option<&'static Recorder> {
 
 unsafe extern "C" fn vcpu_init(_: PluginId, index: c_uint) {
     if let Some(recorder) = RECORDER.get() {
-        // The index may have been another thread's. That thread's state is leaked: it is small, and
-        // its last callbacks may still be running.
-        recorder.vcpus[index as usize].store(std::ptr::null_mut(), MemoryOrdering::Relaxed);
+        // The index may have been another thread's.
+        recorder.vcpus.forget(index);
     }
 }
 
@@ -329,11 +316,8 @@ unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: 
     let Some(recorder) = recording() else { return };
     // SAFETY: the pointer is the one that `instrument_insn` registered, which lives for ever.
     let insn = unsafe { &*insn.cast::<MemInsn>() };
-    let op = match (recorder.api.is_store(info), insn.locked) {
-        (false, false) => AccessOp::Load,
-        (true, false) => AccessOp::Store,
-        (true, true) => AccessOp::LockedRmw,
-        (false, true) => return, // A locked operation comes as a read and a write.
+    let Some(op) = insn.op(recorder.api.is_store(info)) else {
+        return;
     };
     let size = || recorder.api.access_size(info);
     recorder.vcpu(index).access(insn, addr, op, size);

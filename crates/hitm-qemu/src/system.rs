@@ -22,10 +22,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering as MemoryOrdering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::{AccessOp, CodeAddr, CpuId};
+use hitm_base::{CodeAddr, CpuId};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{Counter, EndReason};
 use hitm_weave::Weave;
@@ -37,7 +37,7 @@ use crate::decode::{self, Ordering};
 use crate::first_touch::FirstTouch;
 use crate::heap::Heap;
 use crate::output::Output;
-use crate::vcpu::{MemInsn, Vcpu};
+use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
 
 /// How long a CPU stays parked before it runs a block. Longer than for programs: with many more
 /// CPUs than the host has, one that is merely waiting for its turn must not break the barrier.
@@ -79,8 +79,26 @@ struct System {
     /// The modelled CPU behind each virtual one.
     cpu_order: Vec<CpuId>,
     device_accesses: AtomicU64,
-    user_accesses: AtomicU64,
-    vcpus: Box<[AtomicPtr<Vcpu>]>,
+    /// By virtual CPU.
+    user_accesses: Box<[OwnCount]>,
+    vcpus: VcpuTable,
+}
+
+/// A count that one virtual CPU adds to, on a cache line of its own: it changes at every access.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct OwnCount(AtomicU64);
+
+impl OwnCount {
+    /// Called by the CPU's own thread only.
+    #[inline(always)]
+    fn add_one(&self) {
+        self.0.store(self.get() + 1, MemoryOrdering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(MemoryOrdering::Relaxed)
+    }
 }
 
 /// Starts the recorder of a machine.
@@ -127,14 +145,16 @@ pub(crate) fn install(
         ),
         cpu_order,
         device_accesses: AtomicU64::new(0),
-        user_accesses: AtomicU64::new(0),
-        vcpus: (0..VCPUS_MAX).map(|_| AtomicPtr::default()).collect(),
+        user_accesses: (0..cpu_count).map(|_| OwnCount::default()).collect(),
+        vcpus: VcpuTable::new(VCPUS_MAX),
     });
     match start {
         Start::Now => register(id),
-        Start::Marker | Start::Function(_) => system.api.on_tb_trans(id, tb_before_start),
+        Start::Marker | Start::Function(_) => {
+            system.api.on_tb_trans(id, tb_before_start);
+            system.api.on_exit(id, machine_exits);
+        }
     }
-    system.api.on_exit(id, machine_exits);
     Ok(())
 }
 
@@ -143,41 +163,13 @@ impl System {
     #[inline(always)]
     #[allow(
         clippy::mut_from_ref,
-        reason = "each pointer is used by its own CPU's thread only"
+        reason = "the table hands each CPU's thread its own state only"
     )]
     fn vcpu(&self, index: c_uint) -> &mut Vcpu {
-        let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
-        if vcpu.is_null() {
-            return self.new_vcpu(index);
-        }
-        // SAFETY: QEMU passes the index of the CPU whose thread this is; only it uses the state.
-        unsafe { &mut *vcpu }
-    }
-
-    #[cold]
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "each pointer is used by its own CPU's thread only"
-    )]
-    fn new_vcpu(&self, index: c_uint) -> &mut Vcpu {
-        let name = format!("CPU {index}");
-        let vcpu = self
-            .barrier
-            .enter_on(self.cpu_order[index as usize], index, name);
-        let vcpu = Box::leak(Box::new(vcpu));
-        self.vcpus[index as usize].store(vcpu, MemoryOrdering::Relaxed);
-        vcpu
-    }
-
-    /// The state of a CPU that has run since the start.
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "each pointer is used by its own CPU's thread only"
-    )]
-    fn known_vcpu(&self, index: c_uint) -> Option<&mut Vcpu> {
-        let vcpu = self.vcpus[index as usize].load(MemoryOrdering::Relaxed);
-        // SAFETY: as in `vcpu`.
-        unsafe { vcpu.as_mut() }
+        self.vcpus.get_or_make(index, || {
+            let cpu = self.cpu_order[index as usize];
+            self.barrier.enter_on(cpu, index, format!("CPU {index}"))
+        })
     }
 
     fn instrument(&self, tb: *mut Tb) {
@@ -220,15 +212,12 @@ impl System {
     }
 
     fn access(&self, index: c_uint, info: u32, vaddr: u64, insn: &MemInsn) {
-        let op = match (self.api.is_store(info), insn.locked) {
-            (false, false) => AccessOp::Load,
-            (true, false) => AccessOp::Store,
-            (true, true) => AccessOp::LockedRmw,
-            (false, true) => return, // A locked operation comes as a read and a write.
+        let Some(op) = insn.op(self.api.is_store(info)) else {
+            return;
         };
         let addr = vaddr & ADDRESS_MASK;
         let addr = if addr < KERNEL_HALF {
-            self.user_accesses.fetch_add(1, MemoryOrdering::Relaxed);
+            self.user_accesses[index as usize].add_one();
             match self.system_api.reached(info, vaddr) {
                 Reached::Memory(phys) => DIRECT_MAP + phys,
                 Reached::Device | Reached::Unknown => return,
@@ -251,13 +240,15 @@ impl System {
     }
 
     fn finish(&self, reason: EndReason) {
-        let count = |name: &str, counter: &AtomicU64| Counter {
+        let count = |name: &str, value: u64| Counter {
             name: name.into(),
-            value: counter.load(MemoryOrdering::Relaxed),
+            value,
         };
+        let of_devices = self.device_accesses.load(MemoryOrdering::Relaxed);
+        let of_users = self.user_accesses.iter().map(OwnCount::get).sum();
         self.barrier.add_counters([
-            count("device_accesses_left_out", &self.device_accesses),
-            count("user_accesses", &self.user_accesses),
+            count("device_accesses_left_out", of_devices),
+            count("user_accesses", of_users),
         ]);
         self.barrier.finish(None, reason);
     }
@@ -342,14 +333,14 @@ unsafe extern "C" fn stop_runs(index: c_uint, _: *mut c_void) {
 
 unsafe extern "C" fn cpu_idles(_: PluginId, index: c_uint) {
     let Some(system) = recording() else { return };
-    if let Some(vcpu) = system.known_vcpu(index) {
+    if let Some(vcpu) = system.vcpus.get(index) {
         system.barrier.leave(vcpu);
     }
 }
 
 unsafe extern "C" fn cpu_resumes(_: PluginId, index: c_uint) {
     let Some(system) = recording() else { return };
-    if let Some(vcpu) = system.known_vcpu(index) {
+    if let Some(vcpu) = system.vcpus.get(index) {
         system.barrier.rejoin_if_away(vcpu);
     }
 }

@@ -1,6 +1,9 @@
 //! What one guest thread carries: its instruction count, its budget, and what it has done since the
 //! last barrier. Touched only by the thread itself.
 
+use std::ffi::c_uint;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
 use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr};
 use hitm_weave::{Position, Slot, ThreadEvent};
 
@@ -25,6 +28,72 @@ pub(crate) struct MemInsn {
     /// Position in its translation block.
     pub(crate) index: u16,
     pub(crate) locked: bool,
+}
+
+impl MemInsn {
+    /// What one of the instruction's accesses is; none for the read of a locked operation, which
+    /// comes before its write.
+    #[inline(always)]
+    pub(crate) fn op(&self, is_store: bool) -> Option<AccessOp> {
+        match (is_store, self.locked) {
+            (false, false) => Some(AccessOp::Load),
+            (true, false) => Some(AccessOp::Store),
+            (true, true) => Some(AccessOp::LockedRmw),
+            (false, true) => None,
+        }
+    }
+}
+
+/// The states of all guest threads, by QEMU's index of them.
+///
+/// **Invariant:** a thread asks for its own index only, and holds one state at a time: that is what
+/// makes the references sound.
+#[derive(Debug)]
+pub(crate) struct VcpuTable {
+    /// Null until the thread runs its first block.
+    states: Box<[AtomicPtr<Vcpu>]>,
+}
+
+#[allow(
+    clippy::mut_from_ref,
+    reason = "each pointer is used by its own thread only"
+)]
+impl VcpuTable {
+    pub(crate) fn new(count_max: usize) -> VcpuTable {
+        VcpuTable {
+            states: (0..count_max).map(|_| AtomicPtr::default()).collect(),
+        }
+    }
+
+    /// The calling thread's state, made at its first block.
+    #[inline(always)]
+    pub(crate) fn get_or_make(&self, index: c_uint, make: impl FnOnce() -> Vcpu) -> &mut Vcpu {
+        match self.get(index) {
+            Some(vcpu) => vcpu,
+            None => self.put(index, make()),
+        }
+    }
+
+    /// The calling thread's state, if it has run.
+    #[inline(always)]
+    pub(crate) fn get(&self, index: c_uint) -> Option<&mut Vcpu> {
+        let vcpu = self.states[index as usize].load(Ordering::Relaxed);
+        // SAFETY: QEMU passes the index of the thread that it runs on; only that thread uses it.
+        unsafe { vcpu.as_mut() }
+    }
+
+    /// Another thread gets the index. The old state is leaked: it is small, and its thread's last
+    /// callbacks may still be running.
+    pub(crate) fn forget(&self, index: c_uint) {
+        self.states[index as usize].store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn put(&self, index: c_uint, vcpu: Vcpu) -> &mut Vcpu {
+        let vcpu = Box::leak(Box::new(vcpu));
+        self.states[index as usize].store(vcpu, Ordering::Relaxed);
+        vcpu
+    }
 }
 
 /// A guest thread.
