@@ -12,6 +12,7 @@ use hitm_base::CpuId;
 
 use super::config::SimError;
 use super::memory::Place;
+use super::pool::ObjectPool;
 use super::profile::MemberKey;
 use super::run::Engine;
 use crate::layout::{Layouts, Member, Per, Storage, StructLayout};
@@ -67,6 +68,7 @@ pub struct Arena {
     /// By (size class, node).
     slabs: BTreeMap<(u64, u16), Slab>,
     fields: BTreeMap<(u64, String), Field>,
+    pool_count: u64,
 }
 
 /// One resolved step of a path.
@@ -86,6 +88,7 @@ impl Arena {
             next_page: BASE,
             slabs: BTreeMap::new(),
             fields: BTreeMap::new(),
+            pool_count: 0,
         }
     }
 
@@ -123,6 +126,25 @@ impl Arena {
     /// The place of a member that has one word.
     pub fn place(&mut self, object: &Object, path: &str) -> Result<Place, SimError> {
         Ok(self.field(object, path)?.only())
+    }
+
+    /// A pool of objects of a type, of which `paths` are used. Its objects take as many bytes each
+    /// as the allocator's size class has.
+    pub fn pool(&mut self, type_name: &str, paths: &[&str]) -> Result<ObjectPool, SimError> {
+        let object = Object {
+            type_name: type_name.to_owned(),
+            addr: 0,
+            home: CpuId(0),
+        };
+        let size = self.layout(type_name)?.size_bytes;
+        let mut keys = Vec::new();
+        for path in paths {
+            let target = resolve(&self.layouts, &object, path)?;
+            keys.push(self.key(&object, path, target.offset_bytes));
+        }
+        self.pool_count += 1;
+        let (engine, number) = (Rc::clone(&self.engine), self.pool_count);
+        Ok(ObjectPool::new(engine, number, size_class(size), keys))
     }
 
     /// One place for each CPU in the array that the pointer at `path` leads to. A layout that says

@@ -49,6 +49,7 @@ mod cpu;
 mod futures;
 mod interrupt;
 mod memory;
+mod pool;
 mod profile;
 mod random;
 mod run;
@@ -63,6 +64,7 @@ pub use futures::{
     SwitchFuture,
 };
 pub use memory::{Place, Rmw, Site};
+pub use pool::ObjectPool;
 pub use profile::{MemberKey, Profile, ProfileEntry, ProfileRow};
 pub use random::Random;
 pub use run::{Engine, Executor, RunTotals};

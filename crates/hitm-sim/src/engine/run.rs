@@ -92,6 +92,29 @@ impl Engine {
         }
     }
 
+    /// The number under which a member is counted.
+    pub(super) fn member(&self, member: MemberKey) -> u16 {
+        self.state.borrow_mut().profile.member(member)
+    }
+
+    /// A line of memory, without a word or a member of its own.
+    pub(super) fn line_place(&self, addr: u64, cpu: CpuId) -> Place {
+        Place {
+            line: self.state.borrow_mut().line(LineAddr::of(addr), cpu),
+            word: 0,
+            member: 0,
+            offset: 0,
+        }
+    }
+
+    /// New words of memory, all 0; returns the first.
+    pub(super) fn add_words(&self, count: usize) -> u32 {
+        let words = &mut self.state.borrow_mut().words;
+        let first = words.len();
+        words.resize(first + count, 0);
+        first as u32
+    }
+
     /// Sets a value without an access, before the run.
     pub fn set(&self, place: Place, value: u64) {
         self.state.borrow_mut().words[place.word as usize] = value;

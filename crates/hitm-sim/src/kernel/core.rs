@@ -16,6 +16,7 @@ use std::rc::Rc;
 use hitm_base::CpuId;
 
 use super::Kernel;
+use super::fair::Dequeue;
 use super::functions as f;
 use super::rq::Rq;
 use super::rt::Balancing;
@@ -50,9 +51,7 @@ impl Kernel {
             return true;
         }
         engine.store(site, p.p.state, TASK_WAKING).await;
-        self.count(|counts| counts.wakeups += 1);
-        p.count(|totals| totals.wakeups += 1);
-        p.woken_at.set(Some(engine.now()));
+        self.note_wakeup(p);
         let cpu = p.cpu.get();
         if engine.load(site, p.p.on_cpu).await != 0 {
             // It is still switching away on its CPU, which may as well wake it itself.
@@ -69,12 +68,23 @@ impl Kernel {
         true
     }
 
+    fn note_wakeup(&self, p: &Task) {
+        self.count(|counts| counts.wakeups += 1);
+        p.count(|totals| totals.wakeups += 1);
+        p.woken_at.set(Some(self.engine.now()));
+    }
+
     /// The task has not left its run queue yet: it just goes on.
     async fn ttwu_runnable(&self, p: &Rc<Task>) -> bool {
         let site = f::TRY_TO_WAKE_UP;
         let rq = self.task_rq_lock(p).await;
         let is_queued = p.on_rq.get();
         if is_queued {
+            let was_delayed = self.is_delayed(p.se);
+            if was_delayed {
+                self.enqueue_task_fair(rq, p).await;
+                self.note_wakeup(p);
+            }
             if self.engine.load(site, p.p.on_cpu).await == 0 {
                 self.update_rq_clock(rq).await;
                 self.wakeup_preempt(rq, p).await;
@@ -183,16 +193,24 @@ impl Kernel {
         self.engine.store(f::TTWU_DO_ACTIVATE, p.p.on_rq, 1).await;
     }
 
-    /// A task leaves a run queue, which is locked, to sleep or to move.
+    /// A task leaves a run queue, which is locked, to sleep or to move. A fair one that sleeps may
+    /// have to stay on it until it owes no time.
     pub(super) async fn deactivate_task(&self, rq: &Rq, p: &Task, sleeps: bool) {
-        p.on_rq.set(false);
-        let value = if sleeps { 0 } else { 2 };
-        self.engine.store(f::SCHEDULE, p.p.on_rq, value).await;
         if p.is_rt() {
             self.dequeue_task_rt(rq, p).await;
         } else {
-            self.dequeue_task_fair(rq, p).await;
+            let how = Dequeue {
+                sleeps,
+                is_special: self.engine.value(p.p.state) == TASK_DEAD,
+                is_delayed: false,
+            };
+            if !self.dequeue_task_fair(rq, p, how).await {
+                return;
+            }
         }
+        p.on_rq.set(false);
+        let value = if sleeps { 0 } else { 2 };
+        self.engine.store(f::SCHEDULE, p.p.on_rq, value).await;
     }
 
     /// Moves a task, which is on no run queue, to a CPU.
@@ -203,6 +221,7 @@ impl Kernel {
             self.count(|counts| counts.migrations += 1);
         }
         p.cpu.set(cpu);
+        self.fair.set_task_rq(p.se, p.group, cpu.index());
         self.engine.store(site, p.p.cpu, u64::from(cpu.0)).await;
     }
 

@@ -38,6 +38,8 @@ pub use self::costs::Costs;
 pub use self::cpumask::CpuMask;
 use self::cpumask::MaskPool;
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
+use self::fair::FairClass;
+pub use self::fair::{GroupId, GroupSpec};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
 pub use self::mask::{SharedCounter, SharedMask};
@@ -138,6 +140,7 @@ pub struct Kernel {
     user_lines: Cell<u64>,
     mutex_count: Cell<u64>,
     masks: MaskPool,
+    fair: FairClass,
 }
 
 /// User memory begins here.
@@ -167,7 +170,10 @@ impl Kernel {
             call_queues.push(CallQueue::new(&mut arena, cpu)?);
             timers.push(TimerBase::new(&mut arena, cpu)?);
         }
+        let cycles = |span: Nanos| machine.clock.cycles(span).0;
+        let fair = FairClass::new(&mut arena, rqs.len(), config.hz, cycles)?;
         let kernel = Rc::new(Kernel {
+            fair,
             costs: Costs::new(machine.clock),
             tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
             engine: Rc::clone(engine),
@@ -206,7 +212,7 @@ impl Kernel {
                 cpu,
                 start: Cycles::ZERO,
             };
-            let idle = self.new_task(&spec, true)?;
+            let idle = self.new_task(&spec, GroupId::ROOT, true)?;
             engine.set(rq.p.curr, u64::from(idle.id.0));
             engine.set(idle.p.on_cpu, 1);
             let kernel = Rc::clone(self);
@@ -219,13 +225,27 @@ impl Kernel {
         Ok(())
     }
 
-    /// Makes a task that runs `program`.
+    /// Makes a task that runs `program`, in the root group.
     pub fn spawn<F, P>(self: &Rc<Self>, spec: &TaskSpec, program: P) -> Result<Rc<Task>, SimError>
     where
         F: Future<Output = ()> + 'static,
         P: FnOnce(Thread) -> F,
     {
-        let task = self.new_task(spec, false)?;
+        self.spawn_in(GroupId::ROOT, spec, program)
+    }
+
+    /// Makes a task that runs `program`, in a group.
+    pub fn spawn_in<F, P>(
+        self: &Rc<Self>,
+        group: GroupId,
+        spec: &TaskSpec,
+        program: P,
+    ) -> Result<Rc<Task>, SimError>
+    where
+        F: Future<Output = ()> + 'static,
+        P: FnOnce(Thread) -> F,
+    {
+        let task = self.new_task(spec, group, false)?;
         let thread = Thread {
             kernel: Rc::clone(self),
             task: Rc::clone(&task),
@@ -236,7 +256,12 @@ impl Kernel {
         Ok(task)
     }
 
-    fn new_task(&self, spec: &TaskSpec, is_idle: bool) -> Result<Rc<Task>, SimError> {
+    fn new_task(
+        &self,
+        spec: &TaskSpec,
+        group: GroupId,
+        is_idle: bool,
+    ) -> Result<Rc<Task>, SimError> {
         let span = &self.root_domains[self.rq(spec.cpu).root_domain].span;
         let allowed = spec.allowed.as_ref().unwrap_or(span).clone();
         if !allowed.contains(spec.cpu) {
@@ -282,7 +307,11 @@ impl Kernel {
             allowed: RefCell::new(Rc::new(allowed)),
             time_slice: Cell::new(self.rr_timeslice()),
             exec_start: Cell::new(Cycles::ZERO),
-            vruntime: Cell::new(0),
+            se: self
+                .fair
+                .add_task(id, (group, spec.cpu.index()), spec.policy),
+            group,
+            is_placed: Cell::new(false),
             woken_at: Cell::new(None),
             totals: Cell::new(TaskTotals::default()),
             pi: RefCell::new(rtmutex::PiState::default()),

@@ -151,7 +151,7 @@ impl Kernel {
         if task.is_rt() {
             self.yield_task_rt(rq, task).await;
         } else {
-            self.task_tick_fair(rq, task).await;
+            self.yield_task_fair(rq, task).await;
         }
         self.rq_unlock(rq).await;
         self.engine.set_irqs(true);

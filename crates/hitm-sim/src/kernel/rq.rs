@@ -7,7 +7,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
-use super::fair::CfsRq;
+use super::fair::{CfsMember, places_in};
 use super::functions as f;
 use super::task::{MAX_RT_PRIO, TaskId};
 use crate::engine::{Arena, Place, SimError};
@@ -31,9 +31,8 @@ pub(super) struct RqPlaces {
     pub(super) rt_pushable: Place,
     pub(super) rt_bitmap: Place,
     pub(super) rt_queue: Vec<Place>,
-    pub(super) cfs_nr_queued: Place,
-    pub(super) cfs_timeline: Place,
-    pub(super) cfs_curr: Place,
+    /// Of the root group's queue, by [`CfsMember`].
+    pub(super) cfs: Vec<Place>,
     pub(super) avg_idle: Place,
 }
 
@@ -44,6 +43,7 @@ impl RqPlaces {
         for prio in 0..MAX_RT_PRIO {
             rt_queue.push(arena.place(&rq, &format!("rt.active.queue[{prio}]"))?);
         }
+        let cfs = places_in(arena, &rq, "cfs", CfsMember::PATHS)?;
         let mut place = |path| arena.place(&rq, path);
         Ok(RqPlaces {
             lock: place("__lock")?,
@@ -62,9 +62,7 @@ impl RqPlaces {
             rt_pushable: place("rt.pushable_tasks")?,
             rt_bitmap: place("rt.active.bitmap")?,
             rt_queue,
-            cfs_nr_queued: place("cfs.h_nr_queued")?,
-            cfs_timeline: place("cfs.tasks_timeline")?,
-            cfs_curr: place("cfs.curr")?,
+            cfs,
             avg_idle: place("avg_idle")?,
         })
     }
@@ -94,7 +92,6 @@ pub(super) struct RqInner {
     pub(super) nr_running: u64,
     pub(super) nr_switches: u64,
     pub(super) rt: RtRq,
-    pub(super) cfs: CfsRq,
     /// `balance_callback`: push, pull.
     pub(super) push_wanted: bool,
     pub(super) pull_wanted: bool,
@@ -147,7 +144,6 @@ impl Rq {
                     time: Cycles::ZERO,
                     throttled: false,
                 },
-                cfs: CfsRq::default(),
                 push_wanted: false,
                 pull_wanted: false,
             }),

@@ -237,6 +237,8 @@ impl Kernel {
         let rq = self.task_rq_lock(task).await;
         self.update_rq_clock(rq).await;
         let before = task.prio.get();
+        // One that sleeps does not take what it owes into another class.
+        self.finish_delayed(rq, task).await;
         let is_queued = task.on_rq.get();
         let is_running = rq.curr.get() == task.id;
         if is_queued {
@@ -265,7 +267,8 @@ impl Kernel {
         if task.is_rt() {
             self.dequeue_task_rt(rq, task).await;
         } else {
-            self.dequeue_task_fair(rq, task).await;
+            let how = super::fair::Dequeue::default();
+            self.dequeue_task_fair(rq, task, how).await;
         }
     }
 

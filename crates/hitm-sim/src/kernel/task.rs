@@ -6,6 +6,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::cpumask::CpuMask;
+use super::fair::{EntityId, GroupId, SeMember, places_in};
 use super::rtmutex::PiState;
 use crate::engine::{Arena, Place, SimError, StackId};
 
@@ -70,7 +71,8 @@ pub(super) struct TaskPlaces {
     pub(super) prio: Place,
     pub(super) wake_entry: Place,
     pub(super) run_list: Place,
-    pub(super) run_node: Place,
+    /// By [`SeMember`].
+    pub(super) se: Vec<Place>,
     pub(super) exec_start: Place,
     pub(super) cpus_mask: Place,
     pub(super) nr_cpus_allowed: Place,
@@ -82,6 +84,7 @@ impl TaskPlaces {
     /// A task whose memory lies on the node of `home`.
     pub(super) fn new(arena: &mut Arena, home: CpuId) -> Result<TaskPlaces, SimError> {
         let object = arena.allocate("task_struct", home)?;
+        let se = places_in(arena, &object, "se", SeMember::PATHS)?;
         let mut place = |path| arena.place(&object, path);
         Ok(TaskPlaces {
             flags: place("thread_info.flags")?,
@@ -92,7 +95,7 @@ impl TaskPlaces {
             prio: place("prio")?,
             wake_entry: place("wake_entry")?,
             run_list: place("rt.run_list")?,
-            run_node: place("se.run_node")?,
+            se,
             exec_start: place("se.exec_start")?,
             cpus_mask: place("cpus_mask")?,
             nr_cpus_allowed: place("nr_cpus_allowed")?,
@@ -140,7 +143,12 @@ pub struct Task {
     /// `SCHED_RR`: ticks left.
     pub(super) time_slice: Cell<u32>,
     pub(super) exec_start: Cell<Cycles>,
-    pub(super) vruntime: Cell<u64>,
+    /// The fair class's entity of it.
+    pub(super) se: EntityId,
+    /// Its task group.
+    pub(super) group: GroupId,
+    /// Whether it has been on a fair queue.
+    pub(super) is_placed: Cell<bool>,
     pub(super) woken_at: Cell<Option<Cycles>>,
     pub(super) totals: Cell<TaskTotals>,
     pub(super) pi: RefCell<PiState>,

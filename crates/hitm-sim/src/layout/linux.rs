@@ -9,7 +9,14 @@ impl Layouts {
     /// The structs of Linux 6.12 as Debian builds it.
     pub fn linux_6_12() -> Layouts {
         let mut layouts = Layouts::new([root_domain(), cpupri(), cpupri_vec()]);
-        layouts.overlay([rq(), rt_rq(), highest_prio(), rt_prio_array(), cfs_rq()]);
+        layouts.overlay([
+            rq(),
+            rt_rq(),
+            highest_prio(),
+            rt_prio_array(),
+            cfs_rq(),
+            task_group(),
+        ]);
         layouts.overlay([
             task_struct(),
             thread_info(),
@@ -131,13 +138,29 @@ fn rt_prio_array() -> StructLayout {
 
 fn cfs_rq() -> StructLayout {
     let members = plain(&[
+        ("load", 0, 16),
         ("nr_running", 16, 4),
         ("h_nr_queued", 20, 4),
         ("avg_vruntime", 40, 8),
         ("tasks_timeline", 64, 16),
         ("curr", 80, 8),
+        ("avg", 128, 64),
+        ("tg_load_avg_contrib", 264, 8),
+        ("on_list", 320, 4),
+        ("leaf_cfs_rq_list", 328, 16),
+        ("runtime_remaining", 360, 8),
+        ("throttled_clock_pelt", 384, 8),
+        ("throttled", 416, 4),
+        ("throttle_count", 420, 4),
+        ("throttled_list", 424, 16),
+        ("throttled_csd_list", 440, 16),
     ]);
     StructLayout::new("cfs_rq", 512, 64, members)
+}
+
+fn task_group() -> StructLayout {
+    let members = plain(&[("load_avg", 256, 8)]);
+    StructLayout::new("task_group", 640, 64, members)
 }
 
 fn task_struct() -> StructLayout {
@@ -175,10 +198,15 @@ fn thread_info() -> StructLayout {
 
 fn sched_entity() -> StructLayout {
     let members = plain(&[
+        ("load", 0, 16),
         ("run_node", 16, 24),
+        ("deadline", 40, 8),
+        ("on_rq", 80, 1),
         ("exec_start", 88, 8),
         ("sum_exec_runtime", 96, 8),
         ("vruntime", 112, 8),
+        ("parent", 152, 8),
+        ("avg", 192, 64),
     ]);
     StructLayout::new("sched_entity", 256, 64, members)
 }

@@ -1,6 +1,7 @@
 //! Integration tests of the simulator, in one binary.
 
 mod engine;
+mod fair;
 mod rt;
 mod rt_app;
 mod swarm;

@@ -61,7 +61,7 @@ fn a_mutex_serialises_its_holders() {
     check(
         r#"{"tasks": {"t": {"instance": 2, "loop": 10, "lock": "m", "run": 2000, "unlock": "m"}}}"#,
         expect![[r#"
-            ends at 40018 us
+            ends at 40019 us
             t: 2 threads, 20 phases
         "#]],
     );
@@ -90,7 +90,7 @@ fn conditions_pass_work_to_and_fro() {
             "pong": {"loop": 5, "sleep": 2000, "lock": "m", "signal": "c", "unlock": "m"}
         }}"#,
         expect![[r#"
-            ends at 11027 us
+            ends at 11028 us
             ping: 1 threads, 5 phases
             pong: 1 threads, 5 phases
         "#]],

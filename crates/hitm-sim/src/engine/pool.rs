@@ -1,0 +1,155 @@
+//! Very many objects of one type, whose places are computed instead of stored.
+//!
+//! A machine with hundreds of CPUs and a thousand groups has hundreds of thousands of queues. An
+//! object gets its lines and words when it is used first, so that those which nobody touches cost
+//! four bytes. Each pool has addresses of its own: objects lie one behind the other, as in a slab
+//! of their size class on the node of their CPU.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, LINE_SIZE};
+
+use super::memory::Place;
+use super::profile::MemberKey;
+use super::run::Engine;
+
+/// Where pools begin, and how far they are apart.
+const POOL_BASE: u64 = 0x2000_0000_0000;
+const POOL_STRIDE: u64 = 1 << 40;
+/// An object that has no places yet.
+const UNUSED: u32 = u32::MAX;
+
+/// One member of the objects of a pool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PoolMember {
+    pub(super) offset_bytes: u64,
+    /// Index into the profile's members.
+    pub(super) member: u16,
+}
+
+/// Objects of one type, numbered from 0.
+#[derive(Debug)]
+pub struct ObjectPool {
+    engine: Rc<Engine>,
+    base: u64,
+    stride_bytes: u64,
+    members: Vec<PoolMember>,
+    /// Offsets of the lines that members lie in, and for each member which of them.
+    lines: Vec<u64>,
+    line_of: Vec<u16>,
+    /// By object: the first of its lines and words in `used`, or [`UNUSED`].
+    first: RefCell<Vec<u32>>,
+    /// The places of the first member of each line, object after object.
+    used: RefCell<Vec<Place>>,
+    words: RefCell<Vec<u32>>,
+}
+
+impl ObjectPool {
+    pub(super) fn new(
+        engine: Rc<Engine>,
+        number: u64,
+        stride_bytes: u64,
+        keys: Vec<MemberKey>,
+    ) -> ObjectPool {
+        let mut lines: Vec<u64> = Vec::new();
+        let mut line_of = Vec::new();
+        let mut members = Vec::new();
+        for key in keys {
+            let line = key.offset_bytes / LINE_SIZE;
+            let at = lines.iter().position(|known| *known == line);
+            let at = at.unwrap_or_else(|| {
+                lines.push(line);
+                lines.len() - 1
+            });
+            line_of.push(at as u16);
+            members.push(PoolMember {
+                offset_bytes: key.offset_bytes,
+                member: engine.member(key),
+            });
+        }
+        ObjectPool {
+            engine,
+            base: POOL_BASE + number * POOL_STRIDE,
+            stride_bytes: stride_bytes.next_multiple_of(LINE_SIZE),
+            members,
+            lines,
+            line_of,
+            first: RefCell::new(Vec::new()),
+            used: RefCell::new(Vec::new()),
+            words: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// The place of the member with this index of an object, whose memory lies on the node of
+    /// `home`.
+    pub fn place(&self, object: usize, member: usize, home: CpuId) -> Place {
+        let first = self.first(object, home);
+        let slot = first * self.lines.len() + usize::from(self.line_of[member]);
+        let of_line = self.used.borrow()[slot];
+        let of_member = self.members[member];
+        Place {
+            line: of_line.line,
+            word: self.words.borrow()[first] + member as u32,
+            member: of_member.member,
+            offset: (of_member.offset_bytes % LINE_SIZE) as u8,
+        }
+    }
+
+    fn first(&self, object: usize, home: CpuId) -> usize {
+        let mut first = self.first.borrow_mut();
+        if first.len() <= object {
+            first.resize(object + 1, UNUSED);
+        }
+        if first[object] == UNUSED {
+            let mut words = self.words.borrow_mut();
+            first[object] = words.len() as u32;
+            let addr = self.base + object as u64 * self.stride_bytes;
+            let mut used = self.used.borrow_mut();
+            for line in &self.lines {
+                used.push(self.engine.line_place(addr + line * LINE_SIZE, home));
+            }
+            words.push(self.engine.add_words(self.members.len()));
+        }
+        first[object] as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::Cycles;
+    use hitm_coherence::directory::Capacity;
+
+    use super::*;
+    use crate::engine::EngineConfig;
+
+    #[test]
+    fn objects_have_lines_and_words_of_their_own() {
+        let text = hitm_base::machine::preset("broadwell-4s").unwrap();
+        let machine = hitm_base::Machine::from_toml(text, "broadwell-4s").unwrap();
+        let engine = Engine::new(&EngineConfig {
+            machine,
+            capacity: Capacity::Infinite,
+            seed: 1,
+            scenario_hash: 0,
+            end: Cycles(1),
+            events_max: 1,
+            sites: &["test"],
+        });
+        let key = |path: &str, offset_bytes| MemberKey {
+            type_name: "thing".to_owned(),
+            path: path.to_owned(),
+            offset_bytes,
+        };
+        let keys = vec![key("a", 0), key("b", 8), key("c", 400)];
+        let pool = ObjectPool::new(engine, 0, 512, keys);
+        let place = |object, member| pool.place(object, member, CpuId(0));
+        assert_eq!(place(7, 0).line(), place(7, 1).line());
+        assert_ne!(place(7, 0).line(), place(7, 2).line());
+        assert_ne!(place(7, 0).line(), place(8, 0).line());
+        assert_eq!(place(7, 2).offset(), (400 % 64) as u8);
+        assert_eq!(place(7, 2), place(7, 2));
+        let words = [place(7, 0), place(7, 1), place(7, 2), place(8, 0)].map(|place| place.word);
+        assert_eq!(words, [0, 1, 2, 3]);
+    }
+}

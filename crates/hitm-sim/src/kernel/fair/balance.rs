@@ -1,0 +1,140 @@
+//! Which CPU a woken fair task takes, and what a CPU without tasks takes from others:
+//! kernel/sched/fair.c, v6.12.
+//!
+//! **What Linux does:** load balancing by domains, periodic and newly idle, and a search for idle
+//! CPUs by cache.
+//!
+//! **What we do:** wake-up on an idle CPU near the old one, and newly idle CPUs that take a task from
+//! a near CPU, after they have looked at `root_domain.overloaded` as Linux does.
+//!
+//! **What a test could notice:** fairness between CPUs comes from newly idle CPUs alone.
+
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use super::places::CfsMember;
+use crate::kernel::Kernel;
+use crate::kernel::functions as f;
+use crate::kernel::rq::Rq;
+use crate::kernel::rt::Balancing;
+use crate::kernel::task::{Task, TaskId};
+
+/// Cost of looking at one CPU's load beside its accesses, to judge whether newly idle balancing
+/// fits into the expected idle time. Assumed 50 ns (20 to 150): decides how often a newly idle CPU
+/// looks at others.
+const SCAN_COST: Nanos = Nanos(50.0);
+
+impl Kernel {
+    pub(in crate::kernel) async fn select_task_rq_fair(&self, p: &Task, cpu: CpuId) -> CpuId {
+        let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
+        engine.work(site, self.costs.function);
+        if engine.load(site, self.rq(cpu).p.nr_running).await == 0 {
+            return cpu;
+        }
+        let topology = &engine.machine().topology;
+        let near = |other: &CpuId| topology.llc_of(*other) == topology.llc_of(cpu);
+        let allowed = Rc::clone(&p.allowed.borrow());
+        // `nr_idle_scan` bounds the search on large domains.
+        for other in allowed.iter().filter(near).take(8) {
+            if engine.load(site, self.rq(other).p.nr_running).await == 0 {
+                return other;
+            }
+        }
+        cpu
+    }
+
+    /// The CPU has nothing to run: takes a task from another. True when there may be one now.
+    pub(in crate::kernel) async fn sched_balance_newidle(&self, rq: &Rq) -> bool {
+        let (engine, site) = (&self.engine, f::SCHED_BALANCE_NEWIDLE);
+        engine.work(site, self.costs.function);
+        if self.config.balancing == Balancing::Passive {
+            let found = self.load_balance_rt(rq).await || self.pull_fair(rq).await;
+            // Others may have put something here while the lock was dropped.
+            return found || rq.inner.borrow().nr_running > 0;
+        }
+        engine.load(site, rq.p.rd).await;
+        let overloaded = self.root_domains[rq.root_domain].overloaded;
+        if engine.load(site, overloaded).await == 0 {
+            return false;
+        }
+        engine.load(site, rq.p.avg_idle).await;
+        let near_count = rq.llc.get().map_or(0, |(cpus, _)| cpus.len());
+        let cost = Cycles(self.cycles(SCAN_COST).0 * near_count as u64);
+        if rq.avg_idle.get() < cost {
+            return false;
+        }
+        self.pull_fair(rq).await
+    }
+
+    /// Before the run: which CPUs a newly idle one looks at.
+    pub(in crate::kernel) fn note_llc_domain(&self, rq: &Rq) {
+        let topology = &self.engine.machine().topology;
+        let is_within = |domain: &&Rc<crate::kernel::CpuMask>| {
+            let mut cpus = domain.iter();
+            cpus.all(|cpu| topology.llc_of(cpu) == topology.llc_of(rq.cpu))
+        };
+        let domain = rq.domains.iter().rev().find(is_within);
+        let cpus = domain.into_iter().flat_map(|domain| domain.iter());
+        let cpus: Vec<CpuId> = cpus.filter(|cpu| *cpu != rq.cpu).collect();
+        let places = cpus
+            .iter()
+            .map(|cpu| self.rq(*cpu).p.cfs[CfsMember::NrQueued as usize]);
+        let places = places.collect();
+        // Set once, when the kernel is made.
+        let _ = rq.llc.set((cpus, places));
+    }
+
+    async fn pull_fair(&self, rq: &Rq) -> bool {
+        let (engine, site) = (&self.engine, f::SCHED_BALANCE_RQ);
+        let Some((cpus, places)) = rq.llc.get() else {
+            return false;
+        };
+        let mut busiest = (1, None);
+        engine
+            .load_all(site, places, |index, count| {
+                if count > busiest.0 {
+                    busiest = (count, Some(cpus[index]));
+                }
+            })
+            .await;
+        let Some(cpu) = busiest.1 else {
+            return false;
+        };
+        let source = self.rq(cpu);
+        self.double_lock_balance(rq, source).await;
+        let queued: Vec<TaskId> = self.fair.cpu_tasks.borrow()[cpu.index()].clone();
+        let mut queued = queued.into_iter().map(|id| self.task(id));
+        let is_movable = |task: &Rc<Task>| {
+            task.may_run_on(rq.cpu) && task.id != source.curr.get() && !self.is_delayed(task.se)
+        };
+        let found = queued.find(is_movable);
+        if let Some(p) = &found {
+            self.deactivate_task(source, p, false).await;
+            self.set_task_cpu(p, rq.cpu).await;
+            self.activate_task(rq, p).await;
+        }
+        self.rq_unlock(source).await;
+        found.is_some() || rq.inner.borrow().nr_running > 0
+    }
+
+    /// What the tick does for the load balancer.
+    pub(in crate::kernel) async fn periodic_balance(&self, rq: &Rq) {
+        let interval = self.cycles(self.config.balance_interval);
+        let now = self.engine.now();
+        let due = now.0 / interval.0 > now.saturating_sub(self.tick_period).0 / interval.0;
+        if due && self.config.balancing == Balancing::Passive && self.load_balance_rt(rq).await {
+            self.resched_curr(rq).await;
+        }
+    }
+
+    /// The CPU was idle for this long: `update_avg`, an eighth of the difference.
+    pub(in crate::kernel) async fn update_avg_idle(&self, rq: &Rq, idle: Cycles) {
+        let before = rq.avg_idle.get().0;
+        // Twice the cost of a migration bounds it, as in ttwu_do_activate.
+        let idle = idle.0.min(self.cycles(Nanos(1_000_000.0)).0);
+        let after = (before * 7 + idle) / 8;
+        rq.avg_idle.set(Cycles(after));
+        self.engine.store(f::DO_IDLE, rq.p.avg_idle, after).await;
+    }
+}

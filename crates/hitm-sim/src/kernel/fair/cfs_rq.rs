@@ -1,0 +1,39 @@
+//! A queue of entities of one group on one CPU: `struct cfs_rq`, kernel/sched/sched.h, v6.12.
+//!
+//! The waiting entities are in no order: to pick, all are looked at. Linux keeps a tree by deadline;
+//! what is picked is the same, and what the tree's lines cost is priced by the class.
+
+use super::entity::EntityId;
+
+/// A queue: (group, CPU).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CfsId(pub(super) u32);
+
+impl CfsId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One queue. The running entity is not among `waiting`, but counted in `load` and `nr_queued`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CfsRq {
+    /// The entity that stands for it in its parent; `None` at the root.
+    pub(crate) se: Option<EntityId>,
+    pub(crate) waiting: Vec<EntityId>,
+    pub(crate) curr: Option<EntityId>,
+    /// Sum of the weights of all queued ones.
+    pub(crate) load: u64,
+    pub(crate) nr_queued: u32,
+    /// Tasks queued here and below.
+    pub(crate) h_nr_queued: u32,
+    /// Sum over `waiting` of (virtual run time - `zero_vruntime`) x weight.
+    pub(crate) sum_w_vruntime: i128,
+    /// Sum of their weights.
+    pub(crate) sum_weight: u64,
+    /// Where virtual run times are counted from; moves with the average.
+    pub(crate) zero_vruntime: i64,
+    /// What its group's sum has of its load, and since when.
+    pub(crate) tg_contrib: u64,
+    pub(crate) tg_contrib_at: u64,
+}

@@ -1,0 +1,106 @@
+//! Which members of queues, entities and groups the class touches, and where they lie.
+
+use hitm_base::CpuId;
+
+use super::cfs_rq::CfsId;
+use crate::engine::{Arena, ObjectPool, Place, SimError};
+
+macro_rules! members {
+    ($(#[$doc:meta])* $name:ident { $($member:ident = $path:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(in crate::kernel) enum $name { $($member),* }
+
+        impl $name {
+            /// Their paths, in order.
+            pub(in crate::kernel) const PATHS: &'static [&'static str] = &[$($path),*];
+        }
+    };
+}
+
+members! {
+    /// Members of `struct cfs_rq`.
+    CfsMember {
+        Load = "load",
+        NrQueued = "h_nr_queued",
+        Timeline = "tasks_timeline",
+        Curr = "curr",
+        Avg = "avg",
+        TgLoadAvgContrib = "tg_load_avg_contrib",
+    }
+}
+
+members! {
+    /// Members of `struct sched_entity`.
+    SeMember {
+        Load = "load",
+        RunNode = "run_node",
+        Deadline = "deadline",
+        OnRq = "on_rq",
+        ExecStart = "exec_start",
+        Vruntime = "vruntime",
+        Avg = "avg",
+    }
+}
+
+/// Where the members of one task's entity or one CPU's root queue lie, by member.
+pub(in crate::kernel) fn places_in(
+    arena: &mut Arena,
+    object: &crate::engine::Object,
+    prefix: &str,
+    paths: &[&str],
+) -> Result<Vec<Place>, SimError> {
+    let place = |path: &&str| arena.place(object, &format!("{prefix}.{path}"));
+    paths.iter().map(place).collect()
+}
+
+/// The shared members of a task group.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::kernel) struct GroupPlaces {
+    pub(in crate::kernel) load_avg: Place,
+}
+
+impl GroupPlaces {
+    pub(in crate::kernel) fn new(arena: &mut Arena) -> Result<GroupPlaces, SimError> {
+        // Whoever makes the group runs on the boot CPU.
+        let object = arena.allocate("task_group", CpuId(0))?;
+        Ok(GroupPlaces {
+            load_avg: arena.place(&object, "load_avg")?,
+        })
+    }
+}
+
+/// Places of the queues and entities of groups; those of the root and of tasks are the run queue's
+/// and the task's.
+#[derive(Debug)]
+pub(in crate::kernel) struct GroupPools {
+    cpus: usize,
+    queues: ObjectPool,
+    entities: ObjectPool,
+}
+
+impl GroupPools {
+    pub(in crate::kernel) fn new(arena: &mut Arena, cpus: usize) -> Result<GroupPools, SimError> {
+        Ok(GroupPools {
+            cpus,
+            queues: arena.pool("cfs_rq", CfsMember::PATHS)?,
+            entities: arena.pool("sched_entity", SeMember::PATHS)?,
+        })
+    }
+
+    /// A member of the queue of a group that is not the root.
+    pub(in crate::kernel) fn queue(&self, cfs: CfsId, member: CfsMember) -> Place {
+        let object = cfs.index() - self.cpus;
+        self.queues.place(object, member as usize, self.home(cfs))
+    }
+
+    /// A member of the entity that stands for such a queue.
+    pub(in crate::kernel) fn entity(&self, cfs: CfsId, member: SeMember) -> Place {
+        let object = cfs.index() - self.cpus;
+        self.entities.place(object, member as usize, self.home(cfs))
+    }
+
+    fn home(&self, cfs: CfsId) -> CpuId {
+        CpuId((cfs.index() % self.cpus) as u16)
+    }
+}
