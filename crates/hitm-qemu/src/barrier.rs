@@ -55,6 +55,7 @@ const TOTALS_EVERY_ROUNDS: u64 = 1000;
 struct Member {
     parker: Arc<Parker>,
     tid: u32,
+    seat: u32,
     state: State,
     /// What the thread's own counts were when it was here last.
     accesses: u64,
@@ -168,24 +169,16 @@ impl Barrier {
 
     /// A new thread, called on that thread. Its CPU follows from QEMU's `index` of it, which is
     /// given at its creation: when threads come here, in their first blocks, is up to the host.
-    pub(crate) fn enter(&self, index: usize, tid: u32, name: String) -> Vcpu {
-        let inner = self.lock();
-        let cpu = inner.cpu_order[index % inner.cpu_order.len()];
-        self.admit(inner, cpu, tid, name)
-    }
-
-    /// A new thread on a certain CPU, called on that thread.
-    pub(crate) fn enter_on(&self, cpu: CpuId, tid: u32, name: String) -> Vcpu {
-        self.admit(self.lock(), cpu, tid, name)
-    }
-
-    fn admit(&self, mut inner: MutexGuard<'_, Inner>, cpu: CpuId, tid: u32, name: String) -> Vcpu {
+    pub(crate) fn enter(&self, index: u32, tid: u32, name: String) -> Vcpu {
+        let mut inner = self.lock();
+        let cpu = inner.cpu_order[index as usize % inner.cpu_order.len()];
         self.end_idle_time(&mut inner);
         let thread = ThreadId(inner.members.len() as u32);
         let slot = inner.weave.add_thread(thread, cpu);
         inner.members.push(Member {
             parker: Arc::default(),
             tid,
+            seat: index,
             state: State::Running,
             accesses: 0,
             log: WorkLog::default(),
@@ -482,6 +475,7 @@ impl Inner {
             cpu: self.weave.cpu(slot),
             time: self.weave.now(),
             name,
+            seat: self.members[slot.0].seat,
         };
         self.output.record(&Record::ThreadStart(start));
     }

@@ -159,7 +159,7 @@ impl Recorder {
     fn new_vcpu(&self, index: c_uint) -> Vcpu {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let vcpu = self.barrier.enter(index as usize, tid, self.program.clone());
+        let vcpu = self.barrier.enter(index, tid, self.program.clone());
         if tid == self.pid {
             for mapping in mappings::present() {
                 self.barrier.record(&Record::Mapping(mapping));

@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::{CodeAddr, CpuId};
+use hitm_base::CodeAddr;
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{Counter, EndReason};
 use hitm_weave::Weave;
@@ -76,8 +76,6 @@ struct System {
     start: Start,
     started: AtomicBool,
     barrier: Barrier,
-    /// The modelled CPU behind each virtual one.
-    cpu_order: Vec<CpuId>,
     device_accesses: AtomicU64,
     /// By virtual CPU.
     user_accesses: Box<[OwnCount]>,
@@ -127,7 +125,7 @@ pub(crate) fn install(
     let weave = Weave::new(machine, Capacity::Finite);
     let barrier = BarrierConfig {
         window: header.window,
-        cpu_order: cpu_order.clone(),
+        cpu_order,
         park_time_max: PARK_TIME_MAX,
         idle_time_passes: true,
     };
@@ -143,7 +141,6 @@ pub(crate) fn install(
             (heap, first_touch),
             barrier,
         ),
-        cpu_order,
         device_accesses: AtomicU64::new(0),
         user_accesses: (0..cpu_count).map(|_| OwnCount::default()).collect(),
         vcpus: VcpuTable::new(VCPUS_MAX),
@@ -167,8 +164,7 @@ impl System {
     )]
     fn vcpu(&self, index: c_uint) -> &mut Vcpu {
         self.vcpus.get_or_make(index, || {
-            let cpu = self.cpu_order[index as usize];
-            self.barrier.enter_on(cpu, index, format!("CPU {index}"))
+            self.barrier.enter(index, index, format!("CPU {index}"))
         })
     }
 

@@ -66,6 +66,9 @@ pub struct ThreadStart {
     pub time: Cycles,
     /// Its name as the operating system knows it.
     pub name: String,
+    /// Which of the placement's CPUs it was given, counted from 0 and again from the front. Before
+    /// version 1.2 files do not say, and threads got theirs by their numbers.
+    pub seat: u32,
 }
 
 /// A thread moved to another modelled CPU.

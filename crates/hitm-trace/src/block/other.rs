@@ -58,6 +58,7 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
                 ],
             );
             push_bytes(out, start.name.as_bytes());
+            push_varint(out, start.seat.into());
             KIND_THREAD_START
         }
         Record::ThreadPlaced(placed) => {
@@ -223,13 +224,7 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
                 found: kind,
             });
         }
-        KIND_THREAD_START => Record::ThreadStart(ThreadStart {
-            thread: thread(cursor)?,
-            tid: cursor.narrow("tid")?,
-            cpu: cpu(cursor)?,
-            time: cycles(cursor)?,
-            name: cursor.string("thread name")?,
-        }),
+        KIND_THREAD_START => Record::ThreadStart(thread_start(cursor)?),
         KIND_THREAD_PLACED => Record::ThreadPlaced(ThreadPlaced {
             thread: thread(cursor)?,
             cpu: cpu(cursor)?,
@@ -273,6 +268,21 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
         _ => return Ok(None),
     };
     Ok(Some(record))
+}
+
+fn thread_start(cursor: &mut Cursor<'_>) -> Result<ThreadStart, DecodeFault> {
+    let thread = thread(cursor)?;
+    Ok(ThreadStart {
+        thread,
+        tid: cursor.narrow("tid")?,
+        cpu: cpu(cursor)?,
+        time: cycles(cursor)?,
+        name: cursor.string("thread name")?,
+        seat: match cursor.is_at_end() {
+            true => thread.0,
+            false => cursor.narrow("seat")?,
+        },
+    })
 }
 
 fn thread(cursor: &mut Cursor<'_>) -> Result<ThreadId, DecodeFault> {

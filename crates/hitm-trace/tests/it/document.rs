@@ -39,6 +39,7 @@ fn records() -> Vec<Record> {
             cpu: CpuId(8),
             time: Cycles(990),
             name: "packed".to_owned(),
+            seat: 1,
         }),
         Record::Work(work()),
         Record::Turn(Turn::Priced),

@@ -96,15 +96,24 @@ fn region_kind() -> impl Strategy<Value = RegionKind> {
 
 fn thread_record() -> impl Strategy<Value = Record> {
     prop_oneof![
-        (thread(), any::<u32>(), cpu(), cycles(), ".{0,20}").prop_map(
-            |(thread, tid, cpu, time, name)| Record::ThreadStart(ThreadStart {
-                thread,
-                tid,
-                cpu,
-                time,
-                name
-            })
-        ),
+        (
+            thread(),
+            any::<u32>(),
+            cpu(),
+            cycles(),
+            ".{0,20}",
+            any::<u32>()
+        )
+            .prop_map(|(thread, tid, cpu, time, name, seat)| Record::ThreadStart(
+                ThreadStart {
+                    thread,
+                    tid,
+                    cpu,
+                    time,
+                    name,
+                    seat
+                }
+            )),
         (thread(), cpu(), cycles()).prop_map(|(thread, cpu, time)| Record::ThreadPlaced(
             ThreadPlaced { thread, cpu, time }
         )),

@@ -41,6 +41,7 @@ impl Recorder {
             cpu,
             time: self.weave.now(),
             name: String::new(),
+            seat: thread,
         }));
     }
 

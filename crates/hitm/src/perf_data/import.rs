@@ -300,6 +300,7 @@ impl Pass {
                 cpu: CpuId(cpu.0),
                 time: Cycles(time),
                 name: self.thread_name(pid, tid),
+                seat: thread.0,
             }));
         }
         let threads = records.len() as u64;

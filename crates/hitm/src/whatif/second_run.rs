@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hitm_base::{Access, CpuId, Cycles, Machine, Outcome, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
-use hitm_trace::{ChunkDecoder, ReadError, Record, TraceReader, Visitor};
+use hitm_trace::{ChunkDecoder, ReadError, Record, ThreadStart, TraceReader, Visitor};
 use hitm_weave::replay::{Replay, ReplayCounts, ReplayError};
 use hitm_weave::{Placement, ThreadTotals};
 
@@ -33,10 +33,10 @@ struct Seats {
 }
 
 impl Seats {
-    fn of_thread(&self, thread: ThreadId, recorded: CpuId) -> CpuId {
+    fn of_thread(&self, start: &ThreadStart) -> CpuId {
         match &self.order {
-            Some(order) => order[thread.index() % order.len()],
-            None => recorded,
+            Some(order) => order[start.seat as usize % order.len()],
+            None => start.cpu,
         }
     }
 
@@ -80,7 +80,7 @@ impl Visitor for Feed {
         let collector = &mut self.collector;
         let result = match record {
             Record::ThreadStart(start) => {
-                let cpu = self.seats.of_thread(start.thread, start.cpu);
+                let cpu = self.seats.of_thread(&start);
                 self.replay.start(&start, cpu)
             }
             Record::ThreadPlaced(placed) if self.seats.admits(placed.cpu) => {
