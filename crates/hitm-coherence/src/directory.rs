@@ -559,6 +559,11 @@ impl Directory {
 
     #[inline]
     fn is_sharer(&self, line: LineId, core: usize) -> bool {
+        let entry = &self.lines[line.0 as usize];
+        if entry.state >= State::Exclusive {
+            // The set says the same, but lies in another cache line of the host.
+            return core == self.core(entry.owner);
+        }
         self.sharers[line.0 as usize * self.words + core / 64] >> (core % 64) & 1 == 1
     }
 

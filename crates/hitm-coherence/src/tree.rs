@@ -4,24 +4,29 @@
 
 use hitm_base::Cycles;
 
-/// One key per leaf and the index of the least.
+/// One key per leaf, and the leaf with the least.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// A power of two of them; those of leaves not in use are `Cycles::MAX`.
-    keys: Vec<Cycles>,
     leaf_count: usize,
-    /// `winners[1]` is the root; the children of node i are 2i and 2i + 1, and node
-    /// `keys.len() + leaf` stands for the leaf itself.
-    winners: Vec<u32>,
+    /// The first half stands for inner nodes: 1 is the root, the children of node i are 2i and
+    /// 2i + 1. The second half are the leaves. Each node has the key itself, so that a step up reads
+    /// one cache line of the host.
+    nodes: Vec<Winner>,
+}
+
+/// The leaf that won a node, and its key; `Cycles::MAX` where there is no leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Winner {
+    key: Cycles,
+    leaf: u32,
 }
 
 impl WinnerTree {
     /// A tree without leaves.
     pub fn new() -> WinnerTree {
         let mut tree = WinnerTree {
-            keys: Vec::new(),
             leaf_count: 0,
-            winners: Vec::new(),
+            nodes: Vec::new(),
         };
         tree.grow(2);
         tree
@@ -29,7 +34,7 @@ impl WinnerTree {
 
     /// Adds a leaf; returns its index.
     pub fn push(&mut self, key: Cycles) -> usize {
-        if self.leaf_count == self.keys.len() {
+        if self.leaf_count == self.slots() {
             self.grow(2 * self.leaf_count);
         }
         self.leaf_count += 1;
@@ -37,64 +42,64 @@ impl WinnerTree {
         self.leaf_count - 1
     }
 
-    /// The key of a leaf.
-    pub fn key(&self, leaf: usize) -> Cycles {
-        self.keys[leaf]
-    }
-
     /// Changes the key of a leaf.
     #[inline]
     pub fn set(&mut self, leaf: usize, key: Cycles) {
-        self.keys[leaf] = key;
-        let mut node = (self.keys.len() + leaf) / 2;
-        while node >= 1 {
-            let before = self.winners[node];
-            let winner = self.winner_below(node);
-            if winner == before && winner as usize != leaf {
-                return; // The leaf lost here before and loses now: nothing changes above.
-            }
-            self.winners[node] = winner;
+        let mut node = self.slots() + leaf;
+        self.nodes[node].key = key;
+        while node > 1 {
             node /= 2;
+            let winner = self.winner_below(node);
+            if self.nodes[node] == winner {
+                return; // Nothing changes above either.
+            }
+            self.nodes[node] = winner;
         }
     }
 
     /// The leaf with the least key, and the key. The key is `Cycles::MAX` in an empty tree.
     #[inline]
     pub fn min(&self) -> (usize, Cycles) {
-        let leaf = self.winners[1] as usize;
-        (leaf, self.keys[leaf])
+        let Winner { key, leaf } = self.nodes[1];
+        (leaf as usize, key)
     }
 
     /// The least key of all leaves but `leaf`; `Cycles::MAX` when there is no other.
     #[inline]
     pub fn min_except(&self, leaf: usize) -> Cycles {
-        let mut node = self.keys.len() + leaf;
+        let mut node = self.slots() + leaf;
         let mut least = Cycles::MAX;
         while node > 1 {
-            least = least.min(self.keys[self.winners[node ^ 1] as usize]);
+            least = least.min(self.nodes[node ^ 1].key);
             node /= 2;
         }
         least
     }
 
+    fn slots(&self) -> usize {
+        self.nodes.len() / 2
+    }
+
     fn grow(&mut self, slots: usize) {
-        self.keys.resize(slots, Cycles::MAX);
-        self.winners = (0..2 * slots)
-            .map(|node| node.saturating_sub(slots) as u32)
-            .collect();
+        let keys: Vec<Cycles> = self.nodes[self.slots()..].iter().map(|n| n.key).collect();
+        let keys = keys.into_iter().chain(std::iter::repeat(Cycles::MAX));
+        let leaves = (0..slots as u32).zip(keys);
+        let empty = Winner {
+            key: Cycles::MAX,
+            leaf: 0,
+        };
+        self.nodes = vec![empty; slots];
+        self.nodes
+            .extend(leaves.map(|(leaf, key)| Winner { key, leaf }));
         for node in (1..slots).rev() {
-            self.winners[node] = self.winner_below(node);
+            self.nodes[node] = self.winner_below(node);
         }
     }
 
     #[inline]
-    fn winner_below(&self, node: usize) -> u32 {
-        let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
-        if self.keys[right as usize] < self.keys[left as usize] {
-            right
-        } else {
-            left
-        }
+    fn winner_below(&self, node: usize) -> Winner {
+        let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
+        if right.key < left.key { right } else { left }
     }
 }
 

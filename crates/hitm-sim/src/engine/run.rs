@@ -410,7 +410,7 @@ impl Executor {
             events: state.events,
             event_hash: state.hash,
             cpus: cpus.collect(),
-            profile: state.profile.clone(),
+            profile: state.profile.settled(),
         }
     }
 

@@ -11,7 +11,7 @@ use hitm_coherence::tree::WinnerTree;
 use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, JoinGroup, NO_CPU, Request, Wait};
 use super::memory::{Op, Place, Site};
-use super::profile::{Profile, Sample};
+use super::profile::{Profile, STORE_HIT_LATENCY, Sample};
 use super::store_buffer::{Head, Posted};
 
 /// What became of an access.
@@ -76,7 +76,7 @@ impl State {
             cpus,
             words: Vec::new(),
             parked: Vec::new(),
-            profile: Profile::new(config.sites),
+            profile: Profile::new(config.sites, &config.machine),
             current: 0,
             limit: Cycles::ZERO,
             end: config.end,
@@ -286,7 +286,7 @@ impl State {
             self.commit(
                 index,
                 posted,
-                hit(AccessOp::Store, DataSource::L1, Cycles(1)),
+                hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
                 done,
             );
             self.cpus[index].commit_free_at = done;
@@ -357,7 +357,7 @@ impl State {
                     .hit(CpuId(index as u16), line, true)
                     .is_some()
                 {
-                    let sample = hit(AccessOp::Store, DataSource::L1, Cycles(1));
+                    let sample = hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY);
                     self.commit(index, posted, sample, now);
                     self.commit_run(index, now, line);
                 } else {
@@ -385,7 +385,7 @@ impl State {
             self.commit(
                 index,
                 posted,
-                hit(AccessOp::Store, DataSource::L1, Cycles(1)),
+                hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
                 done,
             );
             self.cpus[index].buffer.entries.pop_front();
