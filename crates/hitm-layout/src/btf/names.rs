@@ -1,7 +1,5 @@
 //! Finds types by name. Made when the first name is asked for.
 
-use hitm_base::Fnv1a;
-
 use super::blob::Blob;
 use super::record::Kind;
 
@@ -57,7 +55,9 @@ impl NameIndex {
     }
 }
 
-/// The low half is enough: equal ones are compared.
+/// FNV-1a: small, and the same on every machine.
 fn hash(name: &[u8]) -> u32 {
-    Fnv1a::EMPTY.with(name).value() as u32
+    name.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }

@@ -147,6 +147,22 @@ impl Arena {
         Ok(ObjectPool::new(engine, number, size_class(size), keys))
     }
 
+    /// A pool of arrays with one pointer for each CPU; member N is the line of the pointers of
+    /// CPUs 8 N to 8 N + 7.
+    pub fn pointer_arrays(&mut self, name: &str) -> ObjectPool {
+        let cpus = self.engine.machine().topology.cpu_count() as u64;
+        let lines = (cpus * 8).div_ceil(hitm_base::LINE_SIZE);
+        let keys = (0..lines).map(|line| MemberKey {
+            type_name: name.to_owned(),
+            path: name.to_owned(),
+            offset_bytes: line * hitm_base::LINE_SIZE,
+        });
+        let keys = keys.collect();
+        self.pool_count += 1;
+        let (engine, number) = (Rc::clone(&self.engine), self.pool_count);
+        ObjectPool::new(engine, number, cpus * 8, keys)
+    }
+
     /// One place for each CPU in the array that the pointer at `path` leads to. A layout that says
     /// nothing of the array, as debug information does, gets one of `element_bytes` a CPU.
     pub fn cpu_array(

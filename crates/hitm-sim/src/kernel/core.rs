@@ -373,7 +373,7 @@ impl Kernel {
         if next.is_rt() {
             self.set_next_task_rt(rq, &next).await;
         } else if !next.is_idle {
-            self.set_next_task_fair(rq, &next).await;
+            self.set_next_task_fair(&next).await;
         } else {
             rq.idle_since.set(self.engine.now());
         }
@@ -389,6 +389,8 @@ impl Kernel {
         let (kernel, task) = (Rc::clone(self), Rc::clone(task));
         self.engine.spawn(async move {
             kernel.finish_task_switch().await;
+            // A new task returns to user mode like any other (ret_from_fork).
+            kernel.exit_to_user(&task).await;
             body.await;
             kernel.do_exit(&task).await;
         })

@@ -4,35 +4,46 @@
 //! - [`group`]: task groups, each with a queue and an entity per CPU.
 //! - [`places`]: which members of them have places in simulated memory.
 //! - [`class`]: what core.rs calls; walks the hierarchy and prices its lines.
+//! - [`bandwidth`], [`throttle`], [`limbo`], [`distribute`]: quotas of CPU time and what happens without
+//!   any left; [`profile`]: what that took.
 //! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls.
 //!
 //! Queues and entities are kept by value, indexed by (group, CPU); the lock of a CPU's run queue
 //! protects those of this CPU. Their lines exist once something touches them.
 
 mod balance;
+mod bandwidth;
 mod cfs_rq;
 mod class;
+mod distribute;
 mod entity;
 mod group;
+mod limbo;
 mod places;
+mod profile;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod tree;
 mod weight;
 
 use std::cell::RefCell;
 
-use hitm_base::Nanos;
+use hitm_base::{CpuId, Cycles, Nanos};
 
+use self::bandwidth::Bandwidth;
+pub use self::bandwidth::BandwidthCounts;
+use self::cfs_rq::CfsId;
 pub(super) use self::entity::EntityId;
 use self::entity::{Entity, Owner};
 pub use self::group::GroupId;
 use self::group::Groups;
 pub(super) use self::places::{CfsMember, SeMember, places_in};
 use self::places::{GroupPlaces, GroupPools};
+pub use self::profile::{DistributeCall, Histogram};
 pub(super) use self::tree::Dequeue;
 use self::tree::FairTree;
-use super::{Kernel, Policy, TaskId};
+use super::{Kernel, KernelConfig, Policy, TaskId};
 use crate::engine::{Arena, SimError};
 
 /// Time that a task may run on while others wait, for each of 1 + log2(CPUs, at most 8):
@@ -40,6 +51,33 @@ use crate::engine::{Arena, SimError};
 const BASE_SLICE: Nanos = Nanos(750_000.0);
 /// Least time between two reports of a queue's load to its group: `update_tg_load_avg`.
 const LOAD_INTERVAL: Nanos = Nanos(1_000_000.0);
+
+/// What happens to a group that has used its quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Throttling {
+    /// The group is stopped; the period timer starts it again on all CPUs itself (before v6.3).
+    Sync,
+    /// The group is stopped; each CPU starts its own part (v6.3 to v6.17).
+    Async,
+    /// Each task is stopped when it returns to user mode; each CPU starts its own (since v6.18).
+    Task,
+    /// Each task is stopped when it returns to user mode; the period timer starts all of them
+    /// itself: the patch on a kernel before v6.3.
+    TaskSync,
+}
+
+/// Times of bandwidth control, in cycles.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    /// What a queue takes at once: `sched_cfs_bandwidth_slice_us`, 5 ms.
+    slice: u64,
+    /// What an idle queue keeps: `min_cfs_rq_runtime`, 1 ms.
+    least_left: u64,
+    /// How long what came back is collected: `cfs_bandwidth_slack_period`, 5 ms.
+    slack_delay: u64,
+    /// Not so near to a new period: `min_bandwidth_expiration`, 2 ms.
+    slack_least: u64,
+}
 
 /// The state of the class.
 #[derive(Debug)]
@@ -49,8 +87,15 @@ pub(super) struct FairClass {
     group_places: RefCell<Vec<GroupPlaces>>,
     /// By CPU: its queued tasks, in the order in which they came (`rq.cfs_tasks`).
     cpu_tasks: RefCell<Vec<Vec<TaskId>>>,
+    /// By CPU: queues that it shall let run (`rq.cfsb_csd_list`).
+    csd_lists: RefCell<Vec<Vec<CfsId>>>,
     /// Cycles.
     load_interval: u64,
+    times: Times,
+    throttling: Throttling,
+    calls: RefCell<Vec<DistributeCall>>,
+    csd_calls: RefCell<Vec<DistributeCall>>,
+    throttle_calls: RefCell<Vec<DistributeCall>>,
 }
 
 impl FairClass {
@@ -58,19 +103,46 @@ impl FairClass {
     pub(super) fn new(
         arena: &mut Arena,
         cpus: usize,
-        hz: u32,
+        config: &KernelConfig,
         cycles: impl Fn(Nanos) -> u64,
     ) -> Result<FairClass, SimError> {
         let factor = 1 + cpus.min(8).ilog2();
         let slice = cycles(Nanos(BASE_SLICE.0 * f64::from(factor)));
-        let tick = cycles(Nanos(1e9 / f64::from(hz)));
+        let tick = cycles(Nanos(1e9 / f64::from(config.hz)));
         Ok(FairClass {
             groups: RefCell::new(Groups::new(FairTree::new(slice, tick), cpus)),
             pools: GroupPools::new(arena, cpus)?,
             group_places: RefCell::new(vec![GroupPlaces::new(arena)?]),
             cpu_tasks: RefCell::new(vec![Vec::new(); cpus]),
+            csd_lists: RefCell::new(vec![Vec::new(); cpus]),
             load_interval: cycles(LOAD_INTERVAL),
+            times: Times {
+                slice: cycles(Nanos(5e6)),
+                least_left: cycles(Nanos(1e6)),
+                slack_delay: cycles(Nanos(5e6)),
+                slack_least: cycles(Nanos(2e6)),
+            },
+            throttling: config.throttling,
+            calls: RefCell::new(Vec::new()),
+            csd_calls: RefCell::new(Vec::new()),
+            throttle_calls: RefCell::new(Vec::new()),
         })
+    }
+
+    fn set_csd_queued(&self, cfs: CfsId, is_queued: bool) {
+        let mut groups = self.groups.borrow_mut();
+        groups.tree.q_mut(cfs).runtime.is_csd_queued = is_queued;
+    }
+
+    fn note_throttle(&self, cpu: CpuId, (begin, end): (Cycles, Cycles), cfs_rqs: u64) {
+        self.throttle_calls.borrow_mut().push(DistributeCall {
+            cpu,
+            begin,
+            end,
+            rqs: 1,
+            cfs_rqs,
+            ..DistributeCall::default()
+        });
     }
 
     fn group_places(&self, group: GroupId) -> GroupPlaces {
@@ -102,38 +174,97 @@ impl FairClass {
     }
 }
 
+/// What a group may use of all CPUs: `cpu.max` and `cpu.max.burst`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quota {
+    /// CPU time in each period.
+    pub quota: Nanos,
+    /// The period, at least 1 ms.
+    pub period: Nanos,
+    /// What may be saved up beside it.
+    pub burst: Nanos,
+}
+
 /// A task group to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GroupSpec {
     /// The group that it lies in.
     pub parent: GroupId,
     /// Its weight among its siblings: 1024 is `cpu.weight` 100.
     pub shares: u64,
+    /// What it may use; `None` for all.
+    pub quota: Option<Quota>,
 }
 
 impl GroupSpec {
-    /// A group of usual weight.
+    /// A group of usual weight without a quota.
     pub fn within(parent: GroupId) -> GroupSpec {
         GroupSpec {
             parent,
             shares: weight::NICE_0_WEIGHT,
+            quota: None,
         }
     }
 }
 
 impl Kernel {
     /// Makes a task group, before the run.
+    ///
+    /// # Errors
+    /// A parent that is not there, a quota or period below 1 ms.
     pub fn create_group(&self, spec: &GroupSpec) -> Result<GroupId, SimError> {
         let mut groups = self.fair.groups.borrow_mut();
-        if spec.parent.index() >= groups.groups.len() {
+        let number = groups.groups.len();
+        if spec.parent.index() >= number {
             return Err(SimError::Workload(format!(
-                "a group within group {}, of which there are {}",
+                "a group within group {}, of which there are {number}",
                 spec.parent.0,
-                groups.groups.len()
             )));
         }
+        let bandwidth = match spec.quota {
+            Some(Quota { quota, period, .. }) if quota.0 < 1e6 || period.0 < 1e6 => {
+                return Err(SimError::Workload(format!(
+                    "a quota of {} ns in {} ns, both of which must be at least 1 ms",
+                    quota.0, period.0
+                )));
+            }
+            Some(quota) => Some(self.bandwidth(&quota, number)),
+            None => None,
+        };
         let places = GroupPlaces::new(&mut self.arena.borrow_mut())?;
         self.fair.group_places.borrow_mut().push(places);
-        Ok(groups.add(spec.parent, spec.shares.max(weight::MIN_SHARES)))
+        let shares = spec.shares.max(weight::MIN_SHARES);
+        Ok(groups.add(spec.parent, shares, bandwidth))
+    }
+
+    fn bandwidth(&self, quota: &Quota, number: usize) -> Bandwidth {
+        let cycles = |span| self.cycles(span).0;
+        let period = cycles(quota.period);
+        // As init_cfs_bandwidth has it since v6.5, so that timers do not all fire at once.
+        let name = format!("cfs_bandwidth {number}");
+        let phase = self.engine.random(&name).below(period);
+        Bandwidth::new((period, phase), cycles(quota.quota), cycles(quota.burst))
+    }
+
+    /// Every call that distributed a quota so far.
+    pub fn distribute_calls(&self) -> Vec<DistributeCall> {
+        self.fair.calls.borrow().clone()
+    }
+
+    /// Every time that a CPU let its own queues run when asked to.
+    pub fn csd_unthrottle_calls(&self) -> Vec<DistributeCall> {
+        self.fair.csd_calls.borrow().clone()
+    }
+
+    /// Every walk that throttled queues.
+    pub fn throttle_calls(&self) -> Vec<DistributeCall> {
+        self.fair.throttle_calls.borrow().clone()
+    }
+
+    /// What happened to the quota of a group so far.
+    pub fn bandwidth_counts(&self, group: GroupId) -> Option<BandwidthCounts> {
+        let groups = self.fair.groups.borrow();
+        let bandwidth = groups.groups.get(group.index())?.bandwidth.as_ref()?;
+        Some(bandwidth.counts)
     }
 }

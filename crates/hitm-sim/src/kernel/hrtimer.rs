@@ -15,11 +15,23 @@ use std::collections::BinaryHeap;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
+use super::fair::GroupId;
 use super::functions as f;
 use super::rq::Rq;
 use super::smp::TIMER_VECTOR;
 use super::task::{Task, TaskId};
 use crate::engine::{Arena, Place, SimError};
+
+/// What a timer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Expiry {
+    /// Wakes a task.
+    Wake(TaskId),
+    /// A new period of a group's quota.
+    CfsPeriod(GroupId),
+    /// Gives out what came back of a group's quota.
+    CfsSlack(GroupId),
+}
 
 /// `struct hrtimer_cpu_base`.
 #[derive(Debug)]
@@ -27,8 +39,8 @@ pub(super) struct TimerBase {
     lock: Place,
     expires_next: Place,
     clock_base: Place,
-    /// Sleepers by time, then in order of starting.
-    timers: RefCell<BinaryHeap<Reverse<(Cycles, u64, TaskId)>>>,
+    /// By time, then in order of starting.
+    timers: RefCell<BinaryHeap<Reverse<(Cycles, u64, Expiry)>>>,
     started: Cell<u64>,
     tick_at: Cell<Cycles>,
 }
@@ -50,7 +62,9 @@ impl TimerBase {
     pub(super) fn add_first(&self, at: Cycles, task: TaskId) {
         let number = self.started.get();
         self.started.set(number + 1);
-        self.timers.borrow_mut().push(Reverse((at, number, task)));
+        self.timers
+            .borrow_mut()
+            .push(Reverse((at, number, Expiry::Wake(task))));
     }
 
     fn earliest(&self) -> Cycles {
@@ -62,6 +76,11 @@ impl TimerBase {
 impl Kernel {
     /// Wakes `task` at `at` by a timer of this CPU.
     pub(super) async fn hrtimer_start(&self, task: &Task, at: Cycles) {
+        self.hrtimer_start_for(Expiry::Wake(task.id), at).await;
+    }
+
+    /// Does something at `at` by a timer of this CPU.
+    pub(super) async fn hrtimer_start_for(&self, expiry: Expiry, at: Cycles) {
         let (engine, site) = (&self.engine, f::HRTIMER_START);
         let irqs = engine.set_irqs(false);
         engine.work(site, self.costs.function);
@@ -70,9 +89,7 @@ impl Kernel {
         engine.load(site, base.clock_base).await;
         let number = base.started.get();
         base.started.set(number + 1);
-        base.timers
-            .borrow_mut()
-            .push(Reverse((at, number, task.id)));
+        base.timers.borrow_mut().push(Reverse((at, number, expiry)));
         engine.store(site, base.clock_base, at.0).await;
         engine.store(site, base.expires_next, at.0).await;
         engine.set_timer(TIMER_VECTOR, base.earliest());
@@ -105,12 +122,18 @@ impl Kernel {
                     _ => None,
                 }
             };
-            let Some(Reverse((_, _, task))) = due else {
+            let Some(Reverse((_, _, expiry))) = due else {
                 break;
             };
             engine.store(site, base.clock_base, 0).await;
             self.spin_unlock(base.lock).await;
-            self.try_to_wake_up(&self.task(task)).await;
+            match expiry {
+                Expiry::Wake(task) => {
+                    self.try_to_wake_up(&self.task(task)).await;
+                }
+                Expiry::CfsPeriod(group) => self.sched_cfs_period_timer(group).await,
+                Expiry::CfsSlack(group) => self.sched_cfs_slack_timer(group).await,
+            }
             self.spin_lock(base.lock).await;
         }
         engine.store(site, base.expires_next, 0).await;

@@ -39,7 +39,9 @@ pub use self::cpumask::CpuMask;
 use self::cpumask::MaskPool;
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
 use self::fair::FairClass;
-pub use self::fair::{GroupId, GroupSpec};
+pub use self::fair::{
+    BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, Quota, Throttling,
+};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
 pub use self::mask::{SharedCounter, SharedMask};
@@ -73,6 +75,8 @@ pub struct KernelConfig {
     /// 256 ms: 2.6.23 starts at the number of CPUs in milliseconds, times a busy factor of 32, and
     /// doubles it up to a limit); bounds how long a queued task stays where it is.
     pub balance_interval: Nanos,
+    /// What happens to a group that has used its quota.
+    pub throttling: Throttling,
 }
 
 impl KernelConfig {
@@ -85,6 +89,7 @@ impl KernelConfig {
             rt_runtime: None,
             rt_period: Nanos(1e9),
             balance_interval: Nanos(64e6),
+            throttling: Throttling::Async,
         }
     }
 }
@@ -171,7 +176,7 @@ impl Kernel {
             timers.push(TimerBase::new(&mut arena, cpu)?);
         }
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
-        let fair = FairClass::new(&mut arena, rqs.len(), config.hz, cycles)?;
+        let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let kernel = Rc::new(Kernel {
             fair,
             costs: Costs::new(machine.clock),
@@ -312,6 +317,8 @@ impl Kernel {
                 .add_task(id, (group, spec.cpu.index()), spec.policy),
             group,
             is_placed: Cell::new(false),
+            is_throttled: Cell::new(false),
+            has_throttle_work: Cell::new(false),
             woken_at: Cell::new(None),
             totals: Cell::new(TaskTotals::default()),
             pi: RefCell::new(rtmutex::PiState::default()),

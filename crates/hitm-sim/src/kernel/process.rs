@@ -11,7 +11,7 @@ use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
 use super::functions as f;
-use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TIF_NEED_RESCHED, Task};
+use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TIF_NEED_RESCHED, TIF_NOTIFY_RESUME, Task};
 use crate::engine::{Engine, Mode, Rmw};
 
 /// A running thread, as its own program sees it.
@@ -137,10 +137,18 @@ impl Kernel {
         self.engine.rmw(f::SCHEDULE, task.p.state, swap).await;
     }
 
-    /// Passes through the scheduler as long as it is asked to.
-    pub(super) async fn exit_to_user(&self, task: &Task) {
-        while self.engine.load(f::EXIT_TO_USER, task.p.flags).await & TIF_NEED_RESCHED != 0 {
-            self.schedule().await;
+    /// Passes through the scheduler as long as it is asked to, and does what is to be done before
+    /// user mode.
+    pub(super) async fn exit_to_user(&self, task: &Rc<Task>) {
+        loop {
+            let flags = self.engine.load(f::EXIT_TO_USER, task.p.flags).await;
+            if flags & TIF_NEED_RESCHED != 0 {
+                self.schedule().await;
+            } else if flags & TIF_NOTIFY_RESUME != 0 {
+                self.throttle_cfs_rq_work(task).await;
+            } else {
+                return;
+            }
         }
     }
 

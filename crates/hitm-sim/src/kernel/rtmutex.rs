@@ -252,7 +252,7 @@ impl Kernel {
         if is_queued {
             self.enqueue_for_setprio(rq, task, before < prio).await;
             if is_running && !task.is_rt() {
-                self.set_next_task_fair(rq, task).await;
+                self.set_next_task_fair(task).await;
             }
             self.prio_changed(rq, task, (before, is_running)).await;
         }

@@ -33,6 +33,8 @@ pub(super) enum Call {
     Wake(TaskId),
     /// `rto_push_work`.
     RtoPush,
+    /// Let its throttled queues run again.
+    Unthrottle,
 }
 
 #[derive(Debug)]
@@ -124,9 +126,12 @@ impl Kernel {
                 self.rto_push_irq_work_func().await;
             }
         }
+        if calls.contains(&Call::Unthrottle) {
+            self.cfsb_csd_unthrottle(cpu).await;
+        }
         let wakes = calls.iter().filter_map(|call| match call {
             Call::Wake(task) => Some(*task),
-            Call::RtoPush => None,
+            Call::RtoPush | Call::Unthrottle => None,
         });
         let wakes: Vec<TaskId> = wakes.collect();
         if !wakes.is_empty() {

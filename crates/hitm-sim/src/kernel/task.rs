@@ -55,6 +55,8 @@ pub(super) const TASK_WAKING: u64 = 0x200;
 /// `__state`: gone.
 pub(super) const TASK_DEAD: u64 = 0x80;
 
+/// `thread_info.flags`: the task has work to do before it returns to user mode.
+pub(super) const TIF_NOTIFY_RESUME: u64 = 1 << 1;
 /// `thread_info.flags`: the task must call the scheduler.
 pub(super) const TIF_NEED_RESCHED: u64 = 1 << 3;
 /// `thread_info.flags`: an idle task that watches its flags.
@@ -149,6 +151,10 @@ pub struct Task {
     pub(super) group: GroupId,
     /// Whether it has been on a fair queue.
     pub(super) is_placed: Cell<bool>,
+    /// Whether it waits in the limbo of its throttled queue.
+    pub(super) is_throttled: Cell<bool>,
+    /// Whether it has to look at that before it returns to user mode.
+    pub(super) has_throttle_work: Cell<bool>,
     pub(super) woken_at: Cell<Option<Cycles>>,
     pub(super) totals: Cell<TaskTotals>,
     pub(super) pi: RefCell<PiState>,

@@ -24,7 +24,7 @@ impl Layouts {
             sched_rt_entity(),
         ]);
         layouts.overlay([qnode(), mcs_spinlock(), rt_mutex_base(), hrtimer_cpu_base()]);
-        layouts.overlay([futex_hash_bucket(), llist_head()]);
+        layouts.overlay([futex_hash_bucket(), llist_head(), cfs_bandwidth()]);
         layouts
     }
 }
@@ -154,13 +154,32 @@ fn cfs_rq() -> StructLayout {
         ("throttle_count", 420, 4),
         ("throttled_list", 424, 16),
         ("throttled_csd_list", 440, 16),
+        // Since v6.18, where it lies here (BTF of a 6.18 kernel); a hole in 6.12.
+        ("throttled_limbo_list", 456, 16),
     ]);
     StructLayout::new("cfs_rq", 512, 64, members)
 }
 
 fn task_group() -> StructLayout {
-    let members = plain(&[("load_avg", 256, 8)]);
+    let mut members = plain(&[
+        ("cfs_rq", 224, 8),
+        ("shares", 232, 8),
+        ("load_avg", 256, 8),
+        ("siblings", 304, 16),
+        ("children", 320, 16),
+    ]);
+    members.push(Member::nested("cfs_bandwidth", 344, 240, "cfs_bandwidth"));
     StructLayout::new("task_group", 640, 64, members)
+}
+
+fn cfs_bandwidth() -> StructLayout {
+    let members = plain(&[
+        ("lock", 0, 4),
+        ("runtime", 24, 8),
+        ("idle", 56, 1),
+        ("throttled_cfs_rq", 192, 16),
+    ]);
+    StructLayout::new("cfs_bandwidth", 240, 8, members)
 }
 
 fn task_struct() -> StructLayout {

@@ -39,7 +39,8 @@ impl Scenario {
                     self.check_choice(&spec.cpus, topology, &key)?;
                 }
                 WorkloadKind::Hogs(spec) => self.check_choice(&spec.cpus, topology, &key)?,
-                WorkloadKind::RtMigrateTest(_)
+                WorkloadKind::CgroupHogs(_)
+                | WorkloadKind::RtMigrateTest(_)
                 | WorkloadKind::PiStress(_)
                 | WorkloadKind::RtApp(_) => {}
             }

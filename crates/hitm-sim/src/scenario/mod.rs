@@ -12,6 +12,7 @@
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
 mod check;
+mod distribute;
 mod metric;
 mod outcome;
 mod parse;
@@ -29,15 +30,15 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::kernel::Balancing;
+use crate::kernel::{Balancing, Throttling};
 
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
-    CpuChoice, CyclicSpec, HogsSpec, PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchedSpec,
-    Workload, WorkloadKind,
+    CgroupHogsSpec, CpuChoice, CyclicSpec, HogsSpec, PiStressSpec, PoolSpec, RtAppSpec,
+    RtMigrateSpec, SchedSpec, Workload, WorkloadKind,
 };
 
 /// Longest file, in bytes.
@@ -75,6 +76,8 @@ pub struct MachineChoice {
     pub model: ModelChoice,
     /// How many of its CPUs, the first ones; all when absent.
     pub cpus: Option<usize>,
+    /// Whether caches have their real sizes; otherwise nothing is evicted.
+    pub finite_caches: bool,
 }
 
 /// Where a machine model comes from.
@@ -91,6 +94,8 @@ pub enum ModelChoice {
 pub struct KernelSpec {
     /// Who moves real-time tasks: one variant each.
     pub balancing: Vec<Balancing>,
+    /// What happens to groups without quota left: one variant each.
+    pub throttling: Vec<Throttling>,
     /// Layouts by name or path: one variant each.
     pub layouts: Vec<String>,
     /// Ticks a second.
@@ -135,6 +140,8 @@ pub struct Published {
     pub layout: Option<String>,
     /// As above: this policy only.
     pub balancing: Option<Balancing>,
+    /// As above: this form of throttling only.
+    pub throttling: Option<Throttling>,
     /// The figure is the change from this layout to the other, in per cent.
     pub change_from: Option<String>,
 }
@@ -144,6 +151,8 @@ pub struct Published {
 pub struct Variant {
     /// Who moves real-time tasks.
     pub balancing: Balancing,
+    /// What happens to groups without quota left.
+    pub throttling: Throttling,
     /// The layout, by name or path.
     pub layout: String,
     /// The load of the workload that has several, in wake-ups a second and CPU.
@@ -165,13 +174,15 @@ impl Scenario {
         let loads = self.loads();
         let mut variants = Vec::new();
         for balancing in &self.kernel.balancing {
-            for wakeups_per_second in &loads {
-                for layout in &self.kernel.layouts {
-                    variants.push(Variant {
+            for throttling in &self.kernel.throttling {
+                for wakeups_per_second in &loads {
+                    let of_layout = |layout: &String| Variant {
                         balancing: *balancing,
+                        throttling: *throttling,
                         layout: layout.clone(),
                         wakeups_per_second: *wakeups_per_second,
-                    });
+                    };
+                    variants.extend(self.kernel.layouts.iter().map(of_layout));
                 }
             }
         }
@@ -219,6 +230,16 @@ pub const fn balancing_name(balancing: Balancing) -> &'static str {
         Balancing::Passive => "passive",
         Balancing::PushPull => "push-pull",
         Balancing::PushIpi => "push-ipi",
+    }
+}
+
+/// The word that a file gives a form of throttling.
+pub const fn throttling_name(throttling: Throttling) -> &'static str {
+    match throttling {
+        Throttling::Sync => "sync",
+        Throttling::Async => "async",
+        Throttling::Task => "task",
+        Throttling::TaskSync => "task-sync",
     }
 }
 

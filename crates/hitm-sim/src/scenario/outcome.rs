@@ -197,6 +197,7 @@ impl Ended<'_> {
             metrics.extend(workload.metrics.iter().cloned());
         }
         time_metrics(&modes, &mut metrics);
+        self.irqs_off_metric(&mut metrics);
         let cpus = self.totals.cpus.len() as f64;
         count_metrics(&counts, seconds * cpus, &mut metrics);
         latency_metrics(&latencies, &mut metrics);
@@ -217,6 +218,14 @@ impl Ended<'_> {
             events: self.totals.events,
             event_hash: self.totals.event_hash,
         }
+    }
+
+    fn irqs_off_metric(&self, metrics: &mut Vec<Metric>) {
+        let longest = self.totals.cpus.iter().map(|cpu| cpu.irqs_off_max).max();
+        let micros = self.clock.nanos(longest.unwrap_or_default()).0 / 1e3;
+        let text = "The longest time with interrupts off on any CPU, of the whole run";
+        let id = ("irqs_off_us_max", "us");
+        metrics.push(Metric::new("time", id, micros, text));
     }
 
     fn latencies(&self) -> Latencies {

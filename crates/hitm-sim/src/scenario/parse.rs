@@ -8,9 +8,9 @@ use super::reader::{Reader, Table, integer};
 use super::workload::{Workload, WorkloadKind, workload};
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, Scenario, ScenarioError,
-    TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name,
+    TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, throttling_name,
 };
-use crate::kernel::Balancing;
+use crate::kernel::{Balancing, Throttling};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
@@ -24,6 +24,14 @@ const BALANCING: [(&str, Balancing); 3] = [
     (balancing_name(Balancing::PushPull), Balancing::PushPull),
     (balancing_name(Balancing::PushIpi), Balancing::PushIpi),
 ];
+
+const THROTTLING: [(&str, Throttling); 4] = [
+    (throttling_name(Throttling::Sync), Throttling::Sync),
+    (throttling_name(Throttling::Async), Throttling::Async),
+    (throttling_name(Throttling::Task), Throttling::Task),
+    (throttling_name(Throttling::TaskSync), Throttling::TaskSync),
+];
+const CACHES: [(&str, bool); 2] = [("infinite", false), ("finite", true)];
 
 pub(super) fn parse(text: &str, origin: &str) -> Result<Scenario, ScenarioError> {
     let reader = Reader::new(text, origin);
@@ -80,13 +88,19 @@ fn machine(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<MachineChoic
     };
     let most = hitm_base::Topology::CPUS_MAX as u64;
     let cpus = table.number("cpus", 1, most)?.map(|count| count as usize);
+    let finite_caches = table.one_of("caches", &CACHES)?.unwrap_or(false);
     table.finish()?;
-    Ok(MachineChoice { model, cpus })
+    Ok(MachineChoice {
+        model,
+        cpus,
+        finite_caches,
+    })
 }
 
 fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, ScenarioError> {
     let mut kernel = KernelSpec {
         balancing: vec![Balancing::PushIpi],
+        throttling: vec![Throttling::Async],
         layouts: vec![LAYOUT.to_owned()],
         tick_hz: 250,
         cpusets: Vec::new(),
@@ -101,6 +115,9 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let table = reader.table(value, "kernel".into())?;
     if let Some(balancing) = table.some_of("balancing", &BALANCING)? {
         kernel.balancing = balancing;
+    }
+    if let Some(throttling) = table.some_of("throttling", &THROTTLING)? {
+        kernel.throttling = throttling;
     }
     if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
         kernel.layouts = layouts;
@@ -190,6 +207,7 @@ fn published(
             source: table.required_words("source")?,
             layout: table.words("layout")?,
             balancing: table.one_of("balancing", &BALANCING)?,
+            throttling: table.one_of("throttling", &THROTTLING)?,
             change_from: table.words("change_from")?,
         };
         table.finish()?;
@@ -223,7 +241,8 @@ fn check_duration(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
 
 fn check_variants(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), ScenarioError> {
     let mut with_loads = 0;
-    let mut count = scenario.kernel.balancing.len() * scenario.kernel.layouts.len();
+    let kernel = &scenario.kernel;
+    let mut count = kernel.balancing.len() * kernel.throttling.len() * kernel.layouts.len();
     for workload in &scenario.workloads {
         if let WorkloadKind::Pool(pool) = &workload.kind {
             with_loads += 1;

@@ -59,7 +59,11 @@ pub fn run(
     let end = request.duration().map_or(Nanos(END_NS), nanos);
     let engine = Engine::new(&EngineConfig {
         machine: request.machine.clone(),
-        capacity: Capacity::Infinite,
+        capacity: if scenario.machine.finite_caches {
+            Capacity::Finite
+        } else {
+            Capacity::Infinite
+        },
         seed: request.seed,
         scenario_hash: request.scenario_hash,
         end: clock.cycles(end),
@@ -141,5 +145,6 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         rt_runtime: spec.rt_runtime.map(nanos),
         rt_period: nanos(spec.rt_period),
         balance_interval: nanos(spec.balance_interval),
+        throttling: request.variant.throttling,
     }
 }

@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use hitm_base::{Cycles, Nanos};
 
+use super::distribute::distribute_metrics;
 use super::metric::{Metric, WorkloadResult};
-use super::workload::{CyclicSpec, PoolSpec, RtMigrateSpec, Workload, WorkloadKind};
+use super::workload::{
+    CgroupHogsSpec, CyclicSpec, PoolSpec, RtMigrateSpec, Workload, WorkloadKind,
+};
 use super::{RunRequest, Scenario};
 use crate::engine::SimError;
 use crate::kernel::Kernel;
+use crate::kernel::Quota;
+use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
 use crate::workload::pi_stress::{PiStress, PiStressConfig};
 use crate::workload::pool::{PoolConfig, Pools};
@@ -30,6 +35,7 @@ enum RunningKind {
     Cyclictest(Rc<Cyclic>),
     Cyclic(Rc<Cyclic>),
     Hogs,
+    CgroupHogs(CgroupHogs),
     PiStress(Rc<PiStress>),
     RtApp(Rc<rt_app::Running>),
 }
@@ -70,6 +76,9 @@ pub(super) fn start(
             spawn_hogs(kernel, &spec.cpus.masks(scenario, cpus), spec.sched.policy)?;
             RunningKind::Hogs
         }
+        WorkloadKind::CgroupHogs(spec) => {
+            RunningKind::CgroupHogs(CgroupHogs::spawn(kernel, cgroup_hogs_config(spec))?)
+        }
         WorkloadKind::PiStress(spec) => {
             let config = PiStressConfig {
                 groups: vec![None; spec.groups.unwrap_or(cpus.div_ceil(2))],
@@ -89,6 +98,20 @@ pub(super) fn start(
         kind,
         warm: 0,
     })
+}
+
+fn cgroup_hogs_config(spec: &CgroupHogsSpec) -> CgroupHogsConfig {
+    CgroupHogsConfig {
+        subtrees: spec.subtrees,
+        children: spec.children,
+        leaves: spec.leaves,
+        hogs: spec.hogs,
+        quota: Quota {
+            quota: nanos(spec.quota),
+            period: nanos(spec.period),
+            burst: nanos(spec.burst),
+        },
+    }
 }
 
 fn rt_migrate_config(spec: &RtMigrateSpec, cpu_count: usize) -> RtMigrateConfig {
@@ -200,6 +223,9 @@ impl Running {
                 lateness(cyclic, window, &mut add);
             }
             RunningKind::Hogs => {}
+            RunningKind::CgroupHogs(hogs) => {
+                result.text = Some(distribute_metrics(hogs, window, &mut add));
+            }
             RunningKind::PiStress(_) => {
                 let text = "Priority inversions of all groups a second";
                 add(("inversions_per_second", "1/s"), per_second, text);
@@ -210,7 +236,7 @@ impl Running {
     }
 }
 
-type Add<'a> = &'a mut dyn FnMut((&'static str, &'static str), f64, &'static str);
+pub(super) type Add<'a> = &'a mut dyn FnMut((&'static str, &'static str), f64, &'static str);
 
 fn rt_migrate_metrics(results: &RtMigrate, add: Add<'_>) {
     let failures = results.failures();

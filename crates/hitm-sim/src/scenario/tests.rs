@@ -24,7 +24,7 @@ fn the_least_scenario_has_one_variant() {
     check(
         &format!("{HEAD}{REST}"),
         expect![[
-            r#"[Variant { balancing: PushIpi, layout: "linux-6.12", wakeups_per_second: None }]"#
+            r#"[Variant { balancing: PushIpi, throttling: Async, layout: "linux-6.12", wakeups_per_second: None }]"#
         ]],
     );
 }

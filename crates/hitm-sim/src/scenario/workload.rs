@@ -10,6 +10,10 @@ use crate::kernel::Policy;
 const TIME_MAX: Duration = Duration::from_secs(1_000);
 /// Most threads of one workload.
 const THREADS_MAX: u64 = 16_384;
+/// Most groups of one workload.
+const GROUPS_MAX: u64 = 4_096;
+/// Most hogs in groups.
+const HOGS_MAX: u64 = 65_536;
 /// Most wake-ups a second and CPU.
 const WAKEUPS_MAX: u64 = 1_000_000;
 
@@ -35,6 +39,8 @@ pub enum WorkloadKind {
     Cyclic(CyclicSpec),
     /// Threads that burn their CPU.
     Hogs(HogsSpec),
+    /// Threads that burn their CPU in a tree of groups with quotas.
+    CgroupHogs(CgroupHogsSpec),
     /// `pi_stress` of rt-tests: groups of three threads that provoke priority inversions.
     PiStress(PiStressSpec),
     /// An rt-app file.
@@ -124,6 +130,25 @@ pub struct HogsSpec {
     pub sched: SchedSpec,
 }
 
+/// A tree of groups with quotas and hogs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CgroupHogsSpec {
+    /// Groups of the first level.
+    pub subtrees: usize,
+    /// Groups in each of them.
+    pub children: usize,
+    /// Groups in each of these.
+    pub leaves: usize,
+    /// Hogs in each of those.
+    pub hogs: usize,
+    /// CPU time that a first-level group may use in each period.
+    pub quota: Duration,
+    /// The period.
+    pub period: Duration,
+    /// What may be saved up beside it.
+    pub burst: Duration,
+}
+
 /// Options of `pi_stress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PiStressSpec {
@@ -150,17 +175,19 @@ enum Kind {
     Cyclic,
     Hogs,
     Pinned,
+    CgroupHogs,
     PiStress,
     RtApp,
 }
 
-const KINDS: [(&str, Kind); 8] = [
+const KINDS: [(&str, Kind); 9] = [
     ("rt-migrate-test", Kind::RtMigrateTest),
     ("ffmpeg", Kind::Ffmpeg),
     ("cyclictest", Kind::Cyclictest),
     ("cyclic", Kind::Cyclic),
     ("hogs", Kind::Hogs),
     ("pinned", Kind::Pinned),
+    ("cgroup-hogs", Kind::CgroupHogs),
     ("pi-stress", Kind::PiStress),
     ("rt-app", Kind::RtApp),
 ];
@@ -194,6 +221,7 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
             ("hogs", WorkloadKind::Hogs(HogsSpec { cpus, sched }))
         }
         Kind::Pinned => ("pinned", WorkloadKind::Hogs(pinned(table)?)),
+        Kind::CgroupHogs => ("cgroup_hogs", WorkloadKind::CgroupHogs(cgroup_hogs(table)?)),
         Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
         Kind::RtApp => {
             let file = table.required_words("file")?;
@@ -258,6 +286,36 @@ fn cyclic(
         interval: stated.unwrap_or(interval),
         work: work.unwrap_or(Duration::from_nanos(200)),
     })
+}
+
+fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<CgroupHogsSpec, ScenarioError> {
+    let least = Duration::from_millis(1);
+    let quota = table.time("quota", least, TIME_MAX)?;
+    let missing = || table.error("quota", "no such key", "a time, such as \"1s\"");
+    let period = table.time("period", least, Duration::from_secs(1))?;
+    let burst = table.time("burst", Duration::ZERO, TIME_MAX)?;
+    let spec = CgroupHogsSpec {
+        subtrees: count(table, "subtrees", 64)?.unwrap_or(1),
+        children: required(table, "children", 1, GROUPS_MAX)? as usize,
+        leaves: required(table, "leaves", 0, GROUPS_MAX)? as usize,
+        hogs: required(table, "hogs", 1, THREADS_MAX)? as usize,
+        quota: quota.ok_or_else(missing)?,
+        period: period.unwrap_or(Duration::from_millis(100)),
+        burst: burst.unwrap_or_default(),
+    };
+    let leaves = spec.subtrees * spec.children * spec.leaves;
+    if leaves as u64 > GROUPS_MAX {
+        let expected = format!("at most {GROUPS_MAX} groups together");
+        return Err(table.error("leaves", format!("{leaves} groups"), expected));
+    }
+    if (leaves * spec.hogs) as u64 > HOGS_MAX {
+        let found = format!("{} hogs", leaves * spec.hogs);
+        return Err(table.error("hogs", found, format!("at most {HOGS_MAX} together")));
+    }
+    if spec.burst > spec.quota {
+        return Err(table.error("burst", "more than the quota", "at most `quota`"));
+    }
+    Ok(spec)
 }
 
 fn pi_stress(table: &Table<'_, '_, '_>) -> Result<PiStressSpec, ScenarioError> {

@@ -1,5 +1,6 @@
 //! What the simulated tasks do.
 
+pub mod cgroup_hogs;
 pub mod cyclic;
 pub mod pi_stress;
 pub mod pool;

@@ -1,5 +1,6 @@
 //! Integration tests of the simulator, in one binary.
 
+mod bandwidth;
 mod engine;
 mod fair;
 mod rt;

@@ -11,6 +11,7 @@ mod summary;
 mod types;
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::Machine;
@@ -21,8 +22,6 @@ use hitm_sim::scenario::{self, RunRequest, Scenario, ScenarioError};
 use hitm_sim::workload::rt_app::{RtApp, RtAppError};
 use rayon::prelude::*;
 use thiserror::Error;
-
-use crate::text_file::TextFileError;
 
 pub use hitm_sim::scenario::{
     C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, Variant, WorkloadResult,
@@ -36,8 +35,23 @@ pub use summary::{Comparison, Summary, VariantReport, variant_label};
 #[non_exhaustive]
 pub enum Error {
     /// A file cannot be read.
-    #[error(transparent)]
-    File(#[from] TextFileError),
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// A file is longer than any of its kind needs to be.
+    #[error("{}: found more than {max} bytes, expected {what}", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The longest that is read.
+        max: u64,
+        /// What it should be.
+        what: &'static str,
+    },
     /// The scenario is wrong.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hitm_sim::scenario::{Outcome, Published, Scenario, Variant, balancing_name};
+use hitm_sim::scenario::{Outcome, Published, Scenario, Variant, balancing_name, throttling_name};
 
 /// One figure over all seeds.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,8 +106,14 @@ impl VariantReport {
 /// What tells a variant from the others of its scenario; the layout when there is only one.
 pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
     let mut label = String::new();
-    if scenario.kernel.balancing.len() > 1 || scenario.kernel.layouts.len() == 1 {
+    let kernel = &scenario.kernel;
+    let is_alone = kernel.layouts.len() == 1 && kernel.throttling.len() == 1;
+    if kernel.balancing.len() > 1 || is_alone {
         label.push_str(balancing_name(variant.balancing));
+        label.push(' ');
+    }
+    if scenario.kernel.throttling.len() > 1 {
+        label.push_str(throttling_name(variant.throttling));
         label.push(' ');
     }
     if scenario.kernel.layouts.len() > 1 {
@@ -159,9 +165,10 @@ pub(super) fn comparisons(scenario: &Scenario, reports: &[VariantReport]) -> Vec
 
 fn concerns(published: &Published, variant: &Variant) -> bool {
     let layout = published.layout.as_ref();
-    let balancing = published.balancing;
+    let (balancing, throttling) = (published.balancing, published.throttling);
     layout.is_none_or(|layout| *layout == variant.layout)
         && balancing.is_none_or(|balancing| balancing == variant.balancing)
+        && throttling.is_none_or(|throttling| throttling == variant.throttling)
 }
 
 fn comparison(

@@ -106,7 +106,10 @@ impl Kernel {
         let queued: Vec<TaskId> = self.fair.cpu_tasks.borrow()[cpu.index()].clone();
         let mut queued = queued.into_iter().map(|id| self.task(id));
         let is_movable = |task: &Rc<Task>| {
-            task.may_run_on(rq.cpu) && task.id != source.curr.get() && !self.is_delayed(task.se)
+            task.may_run_on(rq.cpu)
+                && task.id != source.curr.get()
+                && !self.is_delayed(task.se)
+                && !self.is_hierarchy_stopped(self.queue_of(task.se))
         };
         let found = queued.find(is_movable);
         if let Some(p) = &found {

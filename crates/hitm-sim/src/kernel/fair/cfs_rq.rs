@@ -4,6 +4,7 @@
 //! what is picked is the same, and what the tree's lines cost is priced by the class.
 
 use super::entity::EntityId;
+use crate::kernel::TaskId;
 
 /// A queue: (group, CPU).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +14,22 @@ impl CfsId {
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// What bandwidth control keeps in a queue. Times are cycles.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CfsRuntime {
+    /// Whether its group has a quota.
+    pub(crate) is_enabled: bool,
+    /// What is left of the last slice; negative when it ran over.
+    pub(crate) remaining: i64,
+    pub(crate) is_throttled: bool,
+    /// How many throttled queues are above it, itself included.
+    pub(crate) throttle_count: u32,
+    /// Whether it waits on its CPU's list to be unthrottled there.
+    pub(crate) is_csd_queued: bool,
+    /// Tasks that were taken off on their way to user mode.
+    pub(crate) limbo: Vec<TaskId>,
 }
 
 /// One queue. The running entity is not among `waiting`, but counted in `load` and `nr_queued`.
@@ -36,4 +53,7 @@ pub(crate) struct CfsRq {
     /// What its group's sum has of its load, and since when.
     pub(crate) tg_contrib: u64,
     pub(crate) tg_contrib_at: u64,
+    /// Whether it is on its CPU's list of leaves.
+    pub(crate) is_on_list: bool,
+    pub(crate) runtime: CfsRuntime,
 }

@@ -51,6 +51,14 @@ impl Kernel {
     pub(in crate::kernel) async fn enqueue_task_fair(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::ENQUEUE_TASK_FAIR);
         engine.work(site, self.costs.function);
+        if p.is_throttled.get() {
+            let cfs = self.queue_of(p.se);
+            p.is_throttled.set(false);
+            if self.fair.groups.borrow().is_throttled_hierarchy(cfs) {
+                self.enter_limbo(cfs, p).await;
+                return;
+            }
+        }
         if self.is_delayed(p.se) {
             self.requeue_delayed_entity(rq, p.se).await;
             return;
@@ -75,6 +83,9 @@ impl Kernel {
                 self.update_cfs_group(rq, se).await;
             }
             self.change_h_nr(cfs, 1, site).await;
+            if self.is_queue_stopped(cfs) {
+                return;
+            }
         }
         self.add_nr_running(site, rq, 1).await;
     }
@@ -86,6 +97,11 @@ impl Kernel {
         p: &Task,
         how: Dequeue,
     ) -> bool {
+        if p.is_throttled.get() {
+            self.dequeue_throttled_task(p);
+            p.is_throttled.set(true);
+            return true;
+        }
         let is_off = self.dequeue_entities(rq, p.se, how).await;
         if is_off {
             self.fair.cpu_tasks.borrow_mut()[rq.cpu.index()].retain(|id| *id != p.id);
@@ -124,6 +140,9 @@ impl Kernel {
             }
             // A group's entity that left late took its tasks along when they left.
             self.change_h_nr(cfs, -tasks, site).await;
+            if self.is_queue_stopped(cfs) {
+                return true;
+            }
             is_emptied &= self.fair.groups.borrow().tree.q(cfs).load == 0;
         }
         if tasks > 0 {
@@ -178,6 +197,10 @@ impl Kernel {
         engine
             .store(site, self.se_place(se, SeMember::OnRq), 1)
             .await;
+        if self.fair.groups.borrow().tree.q(cfs).nr_queued == 1 {
+            self.check_enqueue_throttle(rq, cfs).await;
+            self.list_add_leaf(cfs).await;
+        }
     }
 
     /// One level of [`Kernel::dequeue_entities`]; false when the entity stays.
@@ -213,10 +236,13 @@ impl Kernel {
             .store(site, self.cfs_place(cfs, CfsMember::Load), load)
             .await;
         self.update_cfs_group(rq, se).await;
+        if self.fair.groups.borrow().tree.q(cfs).nr_queued == 0 {
+            self.return_cfs_rq_runtime(cfs).await;
+        }
         true
     }
 
-    async fn requeue_delayed_entity(&self, rq: &Rq, se: EntityId) {
+    pub(in crate::kernel) async fn requeue_delayed_entity(&self, rq: &Rq, se: EntityId) {
         let (engine, site) = (&self.engine, f::ENQUEUE_TASK_FAIR);
         let cfs = self.queue_of(se);
         self.update_curr_fair(rq, cfs).await;
@@ -275,7 +301,7 @@ impl Kernel {
             let Some(cfs) = groups.tree.se(se).my_q() else {
                 return;
             };
-            if groups.tree.q(cfs).load == 0 {
+            if groups.tree.q(cfs).load == 0 || groups.is_throttled_hierarchy(cfs) {
                 return;
             }
             cfs
@@ -328,6 +354,7 @@ impl Kernel {
             engine.load(site, place).await;
             engine.store(site, place, engine.now().0).await;
         }
+        self.account_cfs_rq_runtime(rq, cfs, ran.delta).await;
         if ran.wants_resched {
             self.resched_curr(rq).await;
         }
@@ -347,6 +374,9 @@ impl Kernel {
             let mut cfs = root;
             loop {
                 self.update_curr_fair(rq, cfs).await;
+                if self.check_cfs_rq_runtime(rq, cfs).await {
+                    continue 'again;
+                }
                 let se = self.fair.groups.borrow().tree.pick_eevdf(cfs);
                 let Some(se) = se else {
                     continue 'again;
@@ -363,7 +393,11 @@ impl Kernel {
                 }
                 let owner = self.fair.groups.borrow().tree.se(se).owner;
                 match owner {
-                    Owner::Task(task) => return Some(self.task(task)),
+                    Owner::Task(task) => {
+                        let task = self.task(task);
+                        self.setup_throttle_work(&task).await;
+                        return Some(task);
+                    }
                     Owner::Group(below) => cfs = below,
                 }
             }
@@ -400,9 +434,8 @@ impl Kernel {
         self.engine.store(f::SCHEDULE, task.p.on_rq, 0).await;
     }
 
-    pub(in crate::kernel) async fn set_next_task_fair(&self, rq: &Rq, p: &Task) {
+    pub(in crate::kernel) async fn set_next_task_fair(&self, p: &Task) {
         let (engine, site) = (&self.engine, f::PICK_NEXT_TASK_FAIR);
-        let _ = rq;
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
             engine
@@ -476,6 +509,9 @@ impl Kernel {
         let Some((se, cfs)) = self.matching_se(p.se, curr.se) else {
             return;
         };
+        if self.is_hierarchy_stopped(cfs) {
+            return;
+        }
         self.update_curr_fair(rq, cfs).await;
         engine
             .load(site, self.cfs_place(cfs, CfsMember::Timeline))

@@ -10,6 +10,7 @@
 //! **What a test could notice:** a group's weight on a CPU follows its load at once, not within some
 //! 30 ms; groups neither come nor go during a run.
 
+use super::bandwidth::Bandwidth;
 use super::cfs_rq::{CfsId, CfsRq};
 use super::entity::{Entity, EntityId, Owner};
 use super::tree::FairTree;
@@ -36,6 +37,7 @@ pub(in crate::kernel) struct TaskGroup {
     pub(in crate::kernel) shares: u64,
     /// `load_avg`: what the queues of all CPUs have reported.
     pub(in crate::kernel) load_sum: u64,
+    pub(in crate::kernel) bandwidth: Option<Bandwidth>,
 }
 
 /// All groups with their queues.
@@ -59,12 +61,18 @@ impl Groups {
             children: Vec::new(),
             shares: NICE_0_WEIGHT,
             load_sum: 0,
+            bandwidth: None,
         });
         groups
     }
 
     /// A new group within `parent`.
-    pub(in crate::kernel) fn add(&mut self, parent: GroupId, shares: u64) -> GroupId {
+    pub(in crate::kernel) fn add(
+        &mut self,
+        parent: GroupId,
+        shares: u64,
+        bandwidth: Option<Bandwidth>,
+    ) -> GroupId {
         let group = GroupId(self.groups.len() as u32);
         for cpu in 0..self.cpus {
             let cfs = CfsId(self.tree.queues.len() as u32);
@@ -72,16 +80,20 @@ impl Groups {
             let parent_se = self.tree.q(above).se;
             let entity = Entity::new(Owner::Group(cfs), above, parent_se, shares);
             let se = self.tree.add(entity);
-            self.tree.queues.push(CfsRq {
+            let mut queue = CfsRq {
                 se: Some(se),
                 ..CfsRq::default()
-            });
+            };
+            queue.runtime.is_enabled = bandwidth.is_some();
+            queue.runtime.throttle_count = self.tree.q(above).runtime.throttle_count;
+            self.tree.queues.push(queue);
         }
         self.groups[parent.index()].children.push(group);
         self.groups.push(TaskGroup {
             children: Vec::new(),
             shares,
             load_sum: 0,
+            bandwidth,
         });
         group
     }
@@ -103,6 +115,11 @@ impl Groups {
         let entity = self.tree.se_mut(se);
         entity.cfs = cfs;
         entity.parent = parent;
+    }
+
+    /// Whether a queue or one above it is throttled.
+    pub(in crate::kernel) fn is_throttled_hierarchy(&self, cfs: CfsId) -> bool {
+        self.tree.q(cfs).runtime.throttle_count > 0
     }
 
     /// Reports the load of a queue to its group, unless it did so less than `interval` ago or has
@@ -139,5 +156,29 @@ impl Groups {
         }
         let share = u128::from(group.shares) * u128::from(load) / u128::from(all);
         (share as u64).clamp(MIN_SHARES, group.shares.max(MIN_SHARES))
+    }
+
+    /// A group and all below it, each before its children (`walk_tg_tree_from`, down).
+    pub(in crate::kernel) fn subtree(&self, from: GroupId) -> Vec<GroupId> {
+        let mut found = Vec::new();
+        let mut open = vec![from];
+        while let Some(group) = open.pop() {
+            found.push(group);
+            open.extend(self.groups[group.index()].children.iter().rev());
+        }
+        found
+    }
+
+    /// As above, each after its children (up).
+    pub(in crate::kernel) fn subtree_up(&self, from: GroupId) -> Vec<GroupId> {
+        fn visit(groups: &[TaskGroup], group: GroupId, found: &mut Vec<GroupId>) {
+            for child in &groups[group.index()].children {
+                visit(groups, *child, found);
+            }
+            found.push(group);
+        }
+        let mut found = Vec::new();
+        visit(&self.groups, from, &mut found);
+        found
     }
 }

@@ -3,6 +3,7 @@
 use hitm_base::CpuId;
 
 use super::cfs_rq::CfsId;
+use super::group::GroupId;
 use crate::engine::{Arena, ObjectPool, Place, SimError};
 
 macro_rules! members {
@@ -27,6 +28,14 @@ members! {
         Curr = "curr",
         Avg = "avg",
         TgLoadAvgContrib = "tg_load_avg_contrib",
+        OnList = "on_list",
+        LeafList = "leaf_cfs_rq_list",
+        RuntimeRemaining = "runtime_remaining",
+        ThrottledClockPelt = "throttled_clock_pelt",
+        ThrottleCount = "throttle_count",
+        ThrottledList = "throttled_list",
+        ThrottledCsdList = "throttled_csd_list",
+        Limbo = "throttled_limbo_list",
     }
 }
 
@@ -57,15 +66,30 @@ pub(in crate::kernel) fn places_in(
 /// The shared members of a task group.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::kernel) struct GroupPlaces {
+    pub(in crate::kernel) cfs_rq: Place,
     pub(in crate::kernel) load_avg: Place,
+    pub(in crate::kernel) siblings: Place,
+    pub(in crate::kernel) children: Place,
+    pub(in crate::kernel) bandwidth_lock: Place,
+    pub(in crate::kernel) bandwidth_runtime: Place,
+    pub(in crate::kernel) bandwidth_flags: Place,
+    pub(in crate::kernel) throttled_cfs_rq: Place,
 }
 
 impl GroupPlaces {
     pub(in crate::kernel) fn new(arena: &mut Arena) -> Result<GroupPlaces, SimError> {
         // Whoever makes the group runs on the boot CPU.
         let object = arena.allocate("task_group", CpuId(0))?;
+        let mut place = |path| arena.place(&object, path);
         Ok(GroupPlaces {
-            load_avg: arena.place(&object, "load_avg")?,
+            cfs_rq: place("cfs_rq")?,
+            load_avg: place("load_avg")?,
+            siblings: place("siblings")?,
+            children: place("children")?,
+            bandwidth_lock: place("cfs_bandwidth.lock")?,
+            bandwidth_runtime: place("cfs_bandwidth.runtime")?,
+            bandwidth_flags: place("cfs_bandwidth.idle")?,
+            throttled_cfs_rq: place("cfs_bandwidth.throttled_cfs_rq")?,
         })
     }
 }
@@ -77,6 +101,7 @@ pub(in crate::kernel) struct GroupPools {
     cpus: usize,
     queues: ObjectPool,
     entities: ObjectPool,
+    queue_pointers: ObjectPool,
 }
 
 impl GroupPools {
@@ -85,6 +110,7 @@ impl GroupPools {
             cpus,
             queues: arena.pool("cfs_rq", CfsMember::PATHS)?,
             entities: arena.pool("sched_entity", SeMember::PATHS)?,
+            queue_pointers: arena.pointer_arrays("task_group.cfs_rq->"),
         })
     }
 
@@ -98,6 +124,12 @@ impl GroupPools {
     pub(in crate::kernel) fn entity(&self, cfs: CfsId, member: SeMember) -> Place {
         let object = cfs.index() - self.cpus;
         self.entities.place(object, member as usize, self.home(cfs))
+    }
+
+    /// The element of a group's `cfs_rq` array for a CPU.
+    pub(in crate::kernel) fn queue_pointer(&self, group: GroupId, cpu: CpuId) -> Place {
+        let line = cpu.index() / 8;
+        self.queue_pointers.place(group.index(), line, CpuId(0))
     }
 
     fn home(&self, cfs: CfsId) -> CpuId {

@@ -230,7 +230,7 @@ fn time_is_shared_by_weight() {
 #[test]
 fn a_group_has_its_share_however_many_tasks_it_has() {
     let mut cpu = OneCpu::new();
-    let crowd = cpu.groups.add(GroupId::ROOT, NICE_0_WEIGHT);
+    let crowd = cpu.groups.add(GroupId::ROOT, NICE_0_WEIGHT, None);
     let alone = cpu.task(GroupId::ROOT, NICE_0_WEIGHT);
     cpu.wake(alone);
     for _ in 0..9 {
@@ -295,7 +295,7 @@ proptest! {
     ) {
         let mut cpu = OneCpu::new();
         for (number, parent) in parents.iter().enumerate() {
-            cpu.groups.add(GroupId((*parent).min(number) as u32), NICE_0_WEIGHT);
+            cpu.groups.add(GroupId((*parent).min(number) as u32), NICE_0_WEIGHT, None);
         }
         for (group, weight) in places {
             cpu.task(GroupId(group as u32), weight);

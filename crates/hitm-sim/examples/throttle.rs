@@ -1,0 +1,134 @@
+//! What unthrottling a tree of groups takes: one row for each number of CPUs and groups, tab-separated,
+//! ready to plot.
+//!
+//! `cargo run --release -p hitm-sim --example throttle -- FORM CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS]`
+//! with FORM one of sync, async, task, task-sync; HOGS a leaf is 10 when absent. A tree of N groups
+//! has a root with a quota of half the machine, children of 10
+//! leaves, and as many leaves as make N.
+
+use std::error::Error;
+
+use hitm_base::{CpuId, Cycles, Machine, Nanos, Topology};
+use hitm_coherence::directory::Capacity;
+use hitm_sim::engine::{Engine, EngineConfig, Executor, RunTotals};
+use hitm_sim::kernel::{
+    Balancing, DistributeCall, Histogram, Kernel, KernelConfig, Quota, Throttling, functions,
+};
+use hitm_sim::layout::Layouts;
+use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
+
+/// Virtual time of a row: four periods.
+const SPAN: Nanos = Nanos(420e6);
+
+fn machine(cpus: usize) -> Result<Machine, Box<dyn Error>> {
+    let name = if cpus > 384 { "xeon-480" } else { "genoa-384" };
+    let text = hitm_base::machine::preset(name).ok_or("no such preset")?;
+    let mut machine = Machine::from_toml(text, name)?;
+    let places = (0..cpus as u16).map(|cpu| machine.topology.place(CpuId(cpu)));
+    machine.topology = Topology::from_places(places.collect())?;
+    Ok(machine)
+}
+
+fn row(form: Throttling, cpus: usize, groups: usize, hogs: usize) -> Result<(), Box<dyn Error>> {
+    let machine = machine(cpus)?;
+    let clock = machine.clock;
+    let engine = Engine::new(&EngineConfig {
+        end: clock.cycles(SPAN),
+        machine,
+        capacity: Capacity::Finite,
+        seed: 1,
+        scenario_hash: 0,
+        events_max: u64::MAX,
+        sites: functions::NAMES,
+    });
+    let config = KernelConfig {
+        throttling: form,
+        hz: 1000,
+        ..KernelConfig::new(Balancing::PushIpi)
+    };
+    let kernel = Kernel::new(&engine, Layouts::linux_6_12(), config)?;
+    let children = ((groups - 1) / 11).max(1);
+    let tree = CgroupHogs::spawn(
+        &kernel,
+        CgroupHogsConfig {
+            subtrees: 1,
+            children,
+            leaves: ((groups - 1 - children.min(groups - 1)) / children).max(1),
+            hogs,
+            quota: Quota {
+                quota: Nanos(1e8 * cpus as f64 / 2.0),
+                period: Nanos(1e8),
+                burst: Nanos(0.0),
+            },
+        },
+    )?;
+    let mut executor = Executor::new(engine);
+    executor.run()?;
+    print_row(&tree, &executor.totals(), form);
+    Ok(())
+}
+
+fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
+    let kernel = tree.kernel();
+    let (clock, cpus) = (kernel.engine().machine().clock, kernel.cpu_count());
+    let ms = |span: Cycles| clock.nanos(span).0 / 1e6;
+    let most = |calls: &[DistributeCall]| {
+        let durations = calls.iter().map(DistributeCall::duration).max();
+        ms(durations.unwrap_or_default())
+    };
+    let calls = tree.distribute_calls();
+    let full: Vec<&DistributeCall> = calls
+        .iter()
+        .filter(|call| call.cfs_rqs == tree.cfs_rqs())
+        .collect();
+    let sum: f64 = full.iter().map(|call| ms(call.duration())).sum();
+    let irqs_off = totals.cpus.iter().map(|cpu| cpu.irqs_off_max).max();
+    println!(
+        "{form:?}\t{cpus}\t{}\t{}\t{}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}",
+        tree.cfs_rqs() / cpus as u64,
+        tree.cfs_rqs(),
+        full.len(),
+        sum / full.len().max(1) as f64,
+        most(&calls),
+        most(&kernel.csd_unthrottle_calls()),
+        most(&kernel.throttle_calls()),
+        ms(irqs_off.unwrap_or_default()),
+    );
+    let mut histogram = Histogram::default();
+    for call in &calls {
+        histogram.record(clock.nanos(call.duration()));
+        eprintln!(
+            "cpu{}: {:.3} ms: rqs={} cfs_rqs={} tasks={}",
+            call.cpu.0,
+            ms(call.duration()),
+            call.rqs,
+            call.cfs_rqs,
+            call.tasks
+        );
+    }
+    eprint!("{}", histogram.text());
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [form, cpus, groups, rest @ ..] = &arguments[..] else {
+        return Err("FORM CPUS GROUPS [HOGS]".into());
+    };
+    let form = match form.as_str() {
+        "sync" => Throttling::Sync,
+        "async" => Throttling::Async,
+        "task" => Throttling::Task,
+        "task-sync" => Throttling::TaskSync,
+        other => return Err(format!("no form {other}").into()),
+    };
+    let hogs = rest.first().map_or(Ok(10), |text| text.parse())?;
+    println!(
+        "form\tcpus\tgroups\tcfs_rqs\tfull_walks\twalk_ms_mean\tdistribute_ms_max\town_ms_max\tthrottle_ms_max\tirqs_off_ms_max"
+    );
+    for cpus in cpus.split(',') {
+        for groups in groups.split(',') {
+            row(form, cpus.parse()?, groups.parse()?, hogs)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,486 @@
+//! Queues that have used their share of a quota: kernel/sched/fair.c, v6.12, and v6.18 for tasks.
+//!
+//! **What Linux does:** a queue of a group with a quota takes slices of 5 ms from it and pays for
+//! what runs. When it has nothing left and the quota is empty, it is throttled: each queue of the
+//! group and below on this CPU counts one throttled queue above it. Until v6.17 the group's entity
+//! leaves its parent, so that whatever its tasks hold stays held ([`Throttling::Sync`], `Async`).
+//! Since v6.18 nothing leaves; each task is taken off when it returns to user mode
+//! ([`Throttling::Task`]; limbo.rs). Unthrottling takes all of that back.
+//!
+//! **What we do:** the same. A walk over the groups reads, on each, the pointer to the queue and the
+//! lines of the queue that Linux reads. The walk's loads do not depend on each other but through
+//! pointers that stay cached, so a core overlaps as many visits as its load window has room for.
+//!
+//! **What a test could notice:** a queue without load is off the list of leaves at once
+//! ([`Kernel::list_add_leaf`]), not when its averages have decayed; slices do not expire (none do
+//! since v5.4).
+
+use super::Throttling;
+use super::cfs_rq::CfsId;
+use super::group::GroupId;
+use super::places::CfsMember;
+use super::tree::{Dequeue, Enqueue};
+use crate::engine::Site;
+use crate::kernel::Kernel;
+use crate::kernel::functions as f;
+use crate::kernel::rq::Rq;
+
+/// Instructions of `walk_tg_tree_from` and its callback for one group: what decides how many visits
+/// a core overlaps. Assumed 60 (40 to 120).
+const INSTRUCTIONS_PER_VISIT: u64 = 60;
+
+/// What an unthrottling walk did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::kernel) struct Walked {
+    pub(in crate::kernel) cfs_rqs: u64,
+    pub(in crate::kernel) tasks: u64,
+}
+
+impl Kernel {
+    /// A queue's tasks ran for `delta`. Its run queue is locked.
+    pub(in crate::kernel) async fn account_cfs_rq_runtime(&self, rq: &Rq, cfs: CfsId, delta: u64) {
+        let (site, is_short) = (f::ACCOUNT_CFS_RQ_RUNTIME, {
+            let mut groups = self.fair.groups.borrow_mut();
+            let runtime = &mut groups.tree.q_mut(cfs).runtime;
+            if !runtime.is_enabled {
+                return;
+            }
+            runtime.remaining -= delta as i64;
+            runtime.remaining <= 0 && !runtime.is_throttled
+        });
+        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
+        self.engine.load(site, place).await;
+        self.engine.store(site, place, delta).await;
+        if !is_short || self.assign_cfs_rq_runtime(cfs, self.fair.times.slice).await {
+            return;
+        }
+        if self.fair.groups.borrow().tree.q(cfs).curr.is_some() {
+            self.resched_curr(rq).await;
+        }
+    }
+
+    /// Fills a queue up to `target` from its group's quota; false when it still has nothing.
+    async fn assign_cfs_rq_runtime(&self, cfs: CfsId, target: u64) -> bool {
+        let group = self.fair.groups.borrow().group_of(cfs);
+        let lock = self.fair.group_places(group).bandwidth_lock;
+        self.spin_lock(lock).await;
+        let has_some = self.assign_locked(cfs, group, target).await;
+        self.spin_unlock(lock).await;
+        has_some
+    }
+
+    /// `__assign_cfs_rq_runtime`.
+    async fn assign_locked(&self, cfs: CfsId, group: GroupId, target: u64) -> bool {
+        let (engine, site) = (&self.engine, f::ASSIGN_CFS_RQ_RUNTIME);
+        let places = self.fair.group_places(group);
+        self.start_cfs_bandwidth(group).await;
+        engine.load(site, places.bandwidth_runtime).await;
+        let (left, remaining) = {
+            let mut groups = self.fair.groups.borrow_mut();
+            let remaining = groups.tree.q(cfs).runtime.remaining;
+            let wanted = (target as i64 - remaining).max(0) as u64;
+            let Some(bandwidth) = &mut groups.groups[group.index()].bandwidth else {
+                return true;
+            };
+            let amount = bandwidth.take(wanted);
+            bandwidth.is_idle &= amount == 0;
+            let left = bandwidth.runtime;
+            let runtime = &mut groups.tree.q_mut(cfs).runtime;
+            runtime.remaining += amount as i64;
+            (left, runtime.remaining)
+        };
+        engine.store(site, places.bandwidth_runtime, left).await;
+        engine.store(site, places.bandwidth_flags, 0).await;
+        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
+        engine.store(site, place, remaining as u64).await;
+        remaining > 0
+    }
+
+    /// Throttles a queue that has nothing left; true when it did.
+    pub(in crate::kernel) async fn check_cfs_rq_runtime(&self, rq: &Rq, cfs: CfsId) -> bool {
+        {
+            let groups = self.fair.groups.borrow();
+            let runtime = &groups.tree.q(cfs).runtime;
+            if !runtime.is_enabled || runtime.remaining > 0 {
+                return false;
+            }
+            if runtime.is_throttled {
+                return !self.fair.throttling.is_by_task();
+            }
+        }
+        self.throttle_cfs_rq(rq, cfs).await && !self.fair.throttling.is_by_task()
+    }
+
+    /// The first entity came to a queue: it may have no right to run.
+    pub(in crate::kernel) async fn check_enqueue_throttle(&self, rq: &Rq, cfs: CfsId) {
+        {
+            let groups = self.fair.groups.borrow();
+            let queue = groups.tree.q(cfs);
+            if !queue.runtime.is_enabled || queue.curr.is_some() || queue.runtime.is_throttled {
+                return;
+            }
+        }
+        self.account_cfs_rq_runtime(rq, cfs, 0).await;
+        if self.fair.groups.borrow().tree.q(cfs).runtime.remaining <= 0 {
+            self.throttle_cfs_rq(rq, cfs).await;
+        }
+    }
+
+    /// The last entity left a queue: what it has beyond 1 ms goes back.
+    pub(in crate::kernel) async fn return_cfs_rq_runtime(&self, cfs: CfsId) {
+        let (group, slack) = {
+            let groups = self.fair.groups.borrow();
+            let runtime = &groups.tree.q(cfs).runtime;
+            if !runtime.is_enabled {
+                return;
+            }
+            let slack = runtime.remaining - self.fair.times.least_left as i64;
+            (groups.group_of(cfs), slack)
+        };
+        if slack <= 0 {
+            return;
+        }
+        let (engine, site) = (&self.engine, f::RETURN_CFS_RQ_RUNTIME);
+        let places = self.fair.group_places(group);
+        self.spin_lock(places.bandwidth_lock).await;
+        engine.load(site, places.bandwidth_runtime).await;
+        let wants_timer = {
+            let mut groups = self.fair.groups.borrow_mut();
+            groups.tree.q_mut(cfs).runtime.remaining -= slack;
+            let bandwidth = groups.groups[group.index()].bandwidth.as_mut();
+            bandwidth.is_some_and(|bandwidth| {
+                bandwidth.runtime += slack as u64;
+                bandwidth.counts.handed_out -= slack;
+                bandwidth.runtime > self.fair.times.slice && !bandwidth.throttled.is_empty()
+            })
+        };
+        engine
+            .store(site, places.bandwidth_runtime, slack as u64)
+            .await;
+        if wants_timer {
+            self.start_cfs_slack_bandwidth(group).await;
+        }
+        self.spin_unlock(places.bandwidth_lock).await;
+        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
+        engine.store(site, place, self.fair.times.least_left).await;
+    }
+
+    /// Stops a queue; false when its group has got something in the meantime.
+    async fn throttle_cfs_rq(&self, rq: &Rq, cfs: CfsId) -> bool {
+        let (engine, site) = (&self.engine, f::THROTTLE_CFS_RQ);
+        engine.work(site, self.costs.function);
+        let group = self.fair.groups.borrow().group_of(cfs);
+        let places = self.fair.group_places(group);
+        self.spin_lock(places.bandwidth_lock).await;
+        let has_some = self.assign_locked(cfs, group, 1).await;
+        if !has_some {
+            let list = self.cfs_place(cfs, CfsMember::ThrottledList);
+            engine.store(site, list, 1).await;
+            engine.store(site, places.throttled_cfs_rq, 1).await;
+            let mut groups = self.fair.groups.borrow_mut();
+            if let Some(bandwidth) = &mut groups.groups[group.index()].bandwidth {
+                bandwidth.throttled.push(cfs);
+            }
+        }
+        self.spin_unlock(places.bandwidth_lock).await;
+        if has_some {
+            return false;
+        }
+        self.tg_throttle_down(rq, group).await;
+        if !self.fair.throttling.is_by_task() {
+            self.freeze(rq, cfs).await;
+        }
+        self.fair
+            .groups
+            .borrow_mut()
+            .tree
+            .q_mut(cfs)
+            .runtime
+            .is_throttled = true;
+        let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
+        engine.store(site, place, 1).await;
+        true
+    }
+
+    /// Takes the entity of a throttled queue off its parent, and those above that become empty.
+    async fn freeze(&self, rq: &Rq, cfs: CfsId) {
+        let site = f::THROTTLE_CFS_RQ;
+        let (first, tasks) = self.entity_and_tasks(cfs);
+        let mut is_emptied = true;
+        for se in self.entities_up(first) {
+            let (above, on_rq, is_delayed) = {
+                let groups = self.fair.groups.borrow();
+                let entity = groups.tree.se(se);
+                (entity.cfs, entity.on_rq, entity.delayed)
+            };
+            // A queue above is throttled already, or the entity has just been put there.
+            if !on_rq {
+                return;
+            }
+            if is_emptied {
+                let how = Dequeue {
+                    sleeps: true,
+                    is_delayed,
+                    is_special: true,
+                };
+                self.dequeue_entity(rq, se, how).await;
+            } else {
+                self.update_load(above, se, site).await;
+            }
+            self.change_h_nr(above, -tasks, site).await;
+            is_emptied &= self.fair.groups.borrow().tree.q(above).load == 0;
+        }
+        if tasks > 0 {
+            self.sub_nr_running(site, rq, tasks as u64).await;
+        }
+    }
+
+    fn entity_and_tasks(&self, cfs: CfsId) -> (super::EntityId, i64) {
+        let groups = self.fair.groups.borrow();
+        let queue = groups.tree.q(cfs);
+        let se = queue.se.expect("the root has no quota");
+        (se, i64::from(queue.h_nr_queued))
+    }
+
+    /// Lets a queue run again. Its run queue is locked.
+    pub(in crate::kernel) async fn unthrottle_cfs_rq(&self, rq: &Rq, cfs: CfsId) -> Walked {
+        let (engine, site) = (&self.engine, f::UNTHROTTLE_CFS_RQ);
+        engine.work(site, self.costs.function);
+        let group = {
+            let mut groups = self.fair.groups.borrow_mut();
+            groups.tree.q_mut(cfs).runtime.is_throttled = false;
+            groups.group_of(cfs)
+        };
+        self.update_rq_clock(rq).await;
+        let places = self.fair.group_places(group);
+        self.spin_lock(places.bandwidth_lock).await;
+        if let Some(bandwidth) = &mut self.fair.groups.borrow_mut().groups[group.index()].bandwidth
+        {
+            bandwidth.throttled.retain(|other| *other != cfs);
+        }
+        let list = self.cfs_place(cfs, CfsMember::ThrottledList);
+        engine.store(site, list, 0).await;
+        engine.store(site, places.throttled_cfs_rq, 0).await;
+        self.spin_unlock(places.bandwidth_lock).await;
+        let mut walked = self.tg_unthrottle_up(rq, group).await;
+        if !self.fair.throttling.is_by_task() {
+            walked.tasks += self.thaw(rq, cfs).await;
+        }
+        let has_tasks = {
+            let root = CfsId(u32::from(rq.cpu.0));
+            self.fair.groups.borrow().tree.q(root).nr_queued > 0
+        };
+        if rq.curr.get() == rq.idle && has_tasks {
+            self.resched_curr(rq).await;
+        }
+        walked
+    }
+
+    /// Puts the entity of a queue back to its parent, and those above; returns how many tasks came
+    /// back.
+    async fn thaw(&self, rq: &Rq, cfs: CfsId) -> u64 {
+        let site = f::UNTHROTTLE_CFS_RQ;
+        let (first, tasks) = self.entity_and_tasks(cfs);
+        if self.fair.groups.borrow().tree.q(cfs).load == 0 {
+            return 0;
+        }
+        let mut is_new = true;
+        for se in self.entities_up(first) {
+            let (above, on_rq) = {
+                let groups = self.fair.groups.borrow();
+                let entity = groups.tree.se(se);
+                (entity.cfs, entity.on_rq)
+            };
+            if is_new && on_rq {
+                if self.is_delayed(se) {
+                    self.requeue_delayed_entity(rq, se).await;
+                }
+                is_new = false;
+            }
+            if is_new {
+                self.enqueue_entity(rq, se, Enqueue::default()).await;
+            } else {
+                self.update_load(above, se, site).await;
+            }
+            self.change_h_nr(above, tasks, site).await;
+            if self.is_queue_stopped(above) {
+                return tasks as u64;
+            }
+        }
+        self.add_nr_running(site, rq, tasks as u64).await;
+        tasks as u64
+    }
+
+    /// Whether nothing of a queue reaches its parent.
+    pub(in crate::kernel) fn is_queue_stopped(&self, cfs: CfsId) -> bool {
+        let is_throttled = self.fair.groups.borrow().tree.q(cfs).runtime.is_throttled;
+        is_throttled && !self.fair.throttling.is_by_task()
+    }
+
+    /// Whether a queue or one above it is stopped.
+    pub(in crate::kernel) fn is_hierarchy_stopped(&self, cfs: CfsId) -> bool {
+        let is_throttled = self.fair.groups.borrow().is_throttled_hierarchy(cfs);
+        is_throttled && !self.fair.throttling.is_by_task()
+    }
+
+    /// Counts one more throttled queue above each queue of a group and below on this CPU.
+    async fn tg_throttle_down(&self, rq: &Rq, group: GroupId) {
+        let (engine, site) = (&self.engine, f::TG_THROTTLE_DOWN);
+        let begin = engine.now();
+        let below = self.fair.groups.borrow().subtree(group);
+        let members = [
+            CfsMember::ThrottleCount,
+            CfsMember::OnList,
+            CfsMember::NrQueued,
+        ];
+        for visited in below.chunks(self.visits_at_once()) {
+            self.load_visited(rq, visited, &members, site).await;
+            for group in visited {
+                let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
+                let (count, is_listed) = {
+                    let mut groups = self.fair.groups.borrow_mut();
+                    let queue = groups.tree.q_mut(cfs);
+                    queue.runtime.throttle_count += 1;
+                    let is_first = queue.runtime.throttle_count == 1;
+                    let is_listed = is_first && std::mem::take(&mut queue.is_on_list);
+                    (queue.runtime.throttle_count, is_listed)
+                };
+                engine.work(site, self.visit_work());
+                let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
+                engine.store(site, place, u64::from(count)).await;
+                if count == 1 {
+                    let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
+                    engine.store(site, clock, begin.0).await;
+                }
+                if is_listed {
+                    self.list_write(cfs, site).await;
+                }
+            }
+        }
+        let cfs_rqs = below.len() as u64;
+        self.fair
+            .note_throttle(rq.cpu, (begin, engine.now()), cfs_rqs);
+    }
+
+    /// Takes that back, children first, and with it what waits in limbo.
+    async fn tg_unthrottle_up(&self, rq: &Rq, group: GroupId) -> Walked {
+        let (engine, site) = (&self.engine, f::TG_UNTHROTTLE_UP);
+        let below = self.fair.groups.borrow().subtree_up(group);
+        let mut walked = Walked {
+            cfs_rqs: below.len() as u64,
+            tasks: 0,
+        };
+        let mut members = vec![
+            CfsMember::ThrottleCount,
+            CfsMember::Load,
+            CfsMember::Avg,
+            CfsMember::OnList,
+        ];
+        if self.fair.throttling.is_by_task() {
+            members.push(CfsMember::Limbo);
+        }
+        for visited in below.chunks(self.visits_at_once()) {
+            self.load_visited(rq, visited, &members, site).await;
+            for group in visited {
+                let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
+                let (count, has_load, limbo) = {
+                    let mut groups = self.fair.groups.borrow_mut();
+                    let queue = groups.tree.q_mut(cfs);
+                    let runtime = &mut queue.runtime;
+                    runtime.throttle_count -= 1;
+                    let is_free = runtime.throttle_count == 0;
+                    let limbo = if is_free {
+                        std::mem::take(&mut runtime.limbo)
+                    } else {
+                        Vec::new()
+                    };
+                    (runtime.throttle_count, queue.load > 0, limbo)
+                };
+                engine.work(site, self.visit_work());
+                let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
+                engine.store(site, place, u64::from(count)).await;
+                if count > 0 {
+                    continue;
+                }
+                let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
+                engine.store(site, clock, 0).await;
+                walked.tasks += limbo.len() as u64;
+                self.leave_limbo(rq, cfs, &limbo).await;
+                if has_load {
+                    self.list_add_leaf(cfs).await;
+                }
+            }
+        }
+        walked
+    }
+
+    /// Loads what the visits to some groups read, overlapped: the pointers, then the queues.
+    async fn load_visited(&self, rq: &Rq, visited: &[GroupId], members: &[CfsMember], site: Site) {
+        let mut places = Vec::new();
+        for group in visited {
+            let of_group = self.fair.group_places(*group);
+            places.push(of_group.children);
+            places.push(of_group.siblings);
+            places.push(of_group.cfs_rq);
+            places.push(self.fair.pools.queue_pointer(*group, rq.cpu));
+        }
+        self.engine.load_all(site, &places, |_, _| {}).await;
+        places.clear();
+        for group in visited {
+            let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
+            places.extend(members.iter().map(|member| self.cfs_place(cfs, *member)));
+        }
+        self.engine.load_all(site, &places, |_, _| {}).await;
+    }
+
+    /// How many visits a core has under way at once.
+    fn visits_at_once(&self) -> usize {
+        let window = u64::from(self.engine.machine().core.load_window_insns);
+        (window / INSTRUCTIONS_PER_VISIT).max(1) as usize
+    }
+
+    fn visit_work(&self) -> hitm_base::Cycles {
+        hitm_base::Cycles(INSTRUCTIONS_PER_VISIT)
+    }
+
+    /// Puts a queue on its CPU's list of leaves, which load balancing goes through.
+    pub(in crate::kernel) async fn list_add_leaf(&self, cfs: CfsId) {
+        let (is_listed, parent) = {
+            let mut groups = self.fair.groups.borrow_mut();
+            let queue = groups.tree.q_mut(cfs);
+            let is_listed = std::mem::replace(&mut queue.is_on_list, true);
+            let se = queue.se;
+            (is_listed, se.map(|se| groups.tree.se(se).cfs))
+        };
+        let site = f::LIST_ADD_LEAF_CFS_RQ;
+        let on_list = self.cfs_place(cfs, CfsMember::OnList);
+        self.engine.load(site, on_list).await;
+        if is_listed {
+            return;
+        }
+        if let Some(parent) = parent {
+            let on_list = self.cfs_place(parent, CfsMember::OnList);
+            self.engine.load(site, on_list).await;
+        }
+        self.list_write(cfs, site).await;
+    }
+
+    async fn list_write(&self, cfs: CfsId, site: Site) {
+        for member in [CfsMember::LeafList, CfsMember::OnList] {
+            let place = self.cfs_place(cfs, member);
+            self.engine.store(site, place, 1).await;
+        }
+    }
+}
+
+impl Throttling {
+    /// Whether tasks are taken off one by one, instead of their group.
+    pub(in crate::kernel) fn is_by_task(self) -> bool {
+        matches!(self, Throttling::Task | Throttling::TaskSync)
+    }
+
+    /// Whether each CPU unthrottles its own queues.
+    pub(in crate::kernel) fn is_async(self) -> bool {
+        matches!(self, Throttling::Async | Throttling::Task)
+    }
+}

@@ -1,0 +1,88 @@
+//! Figures of quotas: what distributing them took, and whether they held.
+
+use std::fmt::Write;
+
+use hitm_base::Cycles;
+
+use super::start::{Add, Window};
+use crate::kernel::{DistributeCall, Histogram};
+use crate::workload::cgroup_hogs::CgroupHogs;
+
+/// Adds the figures; returns the histogram of all calls and the trace of the longest.
+pub(super) fn distribute_metrics(hogs: &CgroupHogs, window: Window, add: Add<'_>) -> String {
+    let calls = hogs.distribute_calls();
+    let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
+    add(
+        ("distribute_calls", "count"),
+        calls.len() as f64,
+        "Calls of distribute_cfs_runtime",
+    );
+    let of_all = |call: &&DistributeCall| call.cfs_rqs == hogs.cfs_rqs();
+    let full: Vec<f64> = calls
+        .iter()
+        .filter(of_all)
+        .map(|call| micros(call.duration()) / 1e3)
+        .collect();
+    if !full.is_empty() {
+        let mean = full.iter().sum::<f64>() / full.len() as f64;
+        let text = "Mean of the calls that unthrottled every queue of a subtree themselves";
+        add(("full_walk_ms_mean", "ms"), mean, text);
+        let text = "Such calls";
+        add(("full_walks", "count"), full.len() as f64, text);
+    }
+    let most = calls.iter().max_by_key(|call| call.duration());
+    if let Some(call) = most {
+        let text = "The longest call of distribute_cfs_runtime, all with interrupts off";
+        add(("distribute_us_max", "us"), micros(call.duration()), text);
+        let text = "Queues that it unthrottled itself";
+        add(
+            ("distribute_cfs_rqs_max", "count"),
+            call.cfs_rqs as f64,
+            text,
+        );
+        let text = "Tasks that it made runnable itself";
+        add(("distribute_tasks_max", "count"), call.tasks as f64, text);
+    }
+    parts(hogs, window, add);
+    text(&calls, window)
+}
+
+/// What CPUs did for themselves, and what was used.
+fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
+    let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
+    let longest = |calls: &[DistributeCall]| {
+        let durations = calls.iter().map(DistributeCall::duration);
+        micros(durations.max().unwrap_or_default())
+    };
+    let own = hogs.kernel().csd_unthrottle_calls();
+    let text = "The longest time that a CPU took to unthrottle its own queues when asked to";
+    add(("csd_unthrottle_us_max", "us"), longest(&own), text);
+    let throttle = hogs.kernel().throttle_calls();
+    let text = "The longest walk that throttled the queues of a CPU";
+    add(("throttle_walk_us_max", "us"), longest(&throttle), text);
+    let used: u64 = hogs.used().iter().map(|used| used.0).sum();
+    let text = "CPU time that all subtrees used, of the whole run";
+    add(("used_ms", "ms"), micros(Cycles(used)) / 1e3, text);
+}
+
+fn text(calls: &[DistributeCall], window: Window) -> String {
+    let mut histogram = Histogram::default();
+    for call in calls {
+        histogram.record(window.clock.nanos(call.duration()));
+    }
+    let mut text = format!("@durations:\n{}", histogram.text());
+    if let Some(call) = calls.iter().max_by_key(|call| call.duration()) {
+        let seconds = |at: Cycles| window.clock.nanos(at).0 / 1e9;
+        let cpu = call.cpu.0;
+        let _ = writeln!(text, "{:.6}: cpu{cpu}: begins", seconds(call.begin));
+        let _ = writeln!(
+            text,
+            "{:.6}: cpu{cpu}: finishes: unthrottled_rqs={}, unthrottled_cfs_rq={}, unthrottled_task={}",
+            seconds(call.end),
+            call.rqs,
+            call.cfs_rqs,
+            call.tasks
+        );
+    }
+    text
+}

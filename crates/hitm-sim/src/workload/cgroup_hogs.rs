@@ -1,0 +1,135 @@
+//! CPU hogs in a tree of groups with quotas: first-level groups with a quota each, in each of them
+//! children, in each child leaves, in each leaf hogs.
+//!
+//! Hogs are spread over the CPUs one after the other and stay there: where load balancing would have
+//! put them in the long run. They begin at random times in the first tick, so that CPUs do not reach
+//! the end of their slices together.
+
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::SimError;
+use crate::kernel::{
+    CpuMask, DistributeCall, GroupId, GroupSpec, Kernel, Policy, Quota, Task, TaskSpec,
+};
+
+/// The tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CgroupHogsConfig {
+    /// First-level groups.
+    pub subtrees: usize,
+    /// Groups in each of them.
+    pub children: usize,
+    /// Groups in each of these.
+    pub leaves: usize,
+    /// Hogs in each of those.
+    pub hogs: usize,
+    /// What each first-level group may use.
+    pub quota: Quota,
+}
+
+/// A tree whose hogs run.
+#[derive(Debug)]
+pub struct CgroupHogs {
+    kernel: Rc<Kernel>,
+    config: CgroupHogsConfig,
+    /// Of each subtree.
+    tasks: Vec<Vec<Rc<Task>>>,
+    groups: Vec<GroupId>,
+}
+
+impl CgroupHogs {
+    /// Makes the groups and the hogs.
+    ///
+    /// # Errors
+    /// A quota or period that Linux would refuse.
+    pub fn spawn(kernel: &Rc<Kernel>, config: CgroupHogsConfig) -> Result<CgroupHogs, SimError> {
+        let mut random = kernel.engine().random("cgroup-hogs");
+        let tick = kernel.cycles(Nanos(1e9 / f64::from(kernel.config().hz)));
+        let cpus = kernel.cpu_count();
+        let mut started = CgroupHogs {
+            kernel: Rc::clone(kernel),
+            tasks: Vec::new(),
+            groups: Vec::new(),
+            config,
+        };
+        let config = &started.config;
+        let mut number = 0;
+        for _ in 0..config.subtrees {
+            let group = kernel.create_group(&GroupSpec {
+                quota: Some(config.quota),
+                ..GroupSpec::within(GroupId::ROOT)
+            })?;
+            let mut tasks = Vec::new();
+            for _ in 0..config.children {
+                let child = kernel.create_group(&GroupSpec::within(group))?;
+                for _ in 0..config.leaves {
+                    let leaf = kernel.create_group(&GroupSpec::within(child))?;
+                    for _ in 0..config.hogs {
+                        let cpu = CpuId((number % cpus) as u16);
+                        number += 1;
+                        let start = Cycles(random.below(tick.0));
+                        tasks.push(hog(kernel, leaf, cpu, start)?);
+                    }
+                }
+            }
+            started.groups.push(group);
+            started.tasks.push(tasks);
+        }
+        Ok(started)
+    }
+
+    /// The first-level groups.
+    pub fn groups(&self) -> &[GroupId] {
+        &self.groups
+    }
+
+    /// CPU time that the tasks of each subtree have used.
+    pub fn used(&self) -> Vec<Cycles> {
+        let sum = |tasks: &Vec<Rc<Task>>| tasks.iter().map(|task| task.totals().run_time.0).sum();
+        self.tasks.iter().map(|tasks| Cycles(sum(tasks))).collect()
+    }
+
+    /// The tasks of each subtree.
+    pub fn tasks(&self) -> &[Vec<Rc<Task>>] {
+        &self.tasks
+    }
+
+    /// Queues of one subtree on all CPUs.
+    pub fn cfs_rqs(&self) -> u64 {
+        let config = &self.config;
+        let groups = 1 + config.children + config.children * config.leaves;
+        (groups * self.kernel.cpu_count()) as u64
+    }
+
+    /// The calls that distributed a quota, those of slack timers included.
+    pub fn distribute_calls(&self) -> Vec<DistributeCall> {
+        self.kernel.distribute_calls()
+    }
+
+    /// The kernel that they run under.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+}
+
+fn hog(
+    kernel: &Rc<Kernel>,
+    group: GroupId,
+    cpu: CpuId,
+    start: Cycles,
+) -> Result<Rc<Task>, SimError> {
+    let spec = TaskSpec {
+        name: "hog".to_owned(),
+        policy: Policy::Normal(0),
+        allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
+        cpu,
+        start,
+    };
+    kernel.spawn_in(group, &spec, |thread| async move {
+        loop {
+            thread.run(Cycles(1 << 40)).await;
+        }
+    })
+}
