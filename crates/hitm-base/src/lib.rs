@@ -5,12 +5,14 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod access;
+mod hash;
 mod ids;
 pub mod machine;
 mod topology;
 mod units;
 
 pub use access::{Access, AccessOp, DataSource, Outcome};
+pub use hash::Fnv1a;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
 pub use machine::Machine;
 pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};

@@ -9,5 +9,8 @@ pub mod perf_data;
 pub mod record;
 pub mod recording;
 pub mod sim;
+mod text_file;
 pub mod vm;
 pub mod whatif;
+
+pub use text_file::TextFileError;

@@ -1,5 +1,7 @@
 //! Finds types by name. Made when the first name is asked for.
 
+use hitm_base::Fnv1a;
+
 use super::blob::Blob;
 use super::record::Kind;
 
@@ -55,9 +57,7 @@ impl NameIndex {
     }
 }
 
-/// FNV-1a: small, and the same on every machine.
+/// The low half is enough: equal ones are compared.
 fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    Fnv1a::EMPTY.with(name).value() as u32
 }

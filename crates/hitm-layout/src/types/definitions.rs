@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use hitm_base::Fnv1a;
+
 use super::TypeIndex;
 use super::dwarf_name::is_alias;
-use super::index::hash_bytes;
 use super::read::for_each_member;
 use crate::Decl;
 use crate::dwarf::{DieRef, View};
@@ -173,7 +174,7 @@ fn fingerprint(view: &View<'_>, at: DieRef) -> Option<(Option<u64>, u64)> {
         die.tag,
         die.u64(gimli::DW_AT_decl_line)
     );
-    let mut hash = hash_bytes(0, text.as_bytes());
+    let mut hash = Fnv1a::EMPTY.with(text.as_bytes());
     let read = for_each_member(&unit, at, |entry| {
         text.clear();
         for attribute in &entry.die.attributes {
@@ -191,8 +192,8 @@ fn fingerprint(view: &View<'_>, at: DieRef) -> Option<(Option<u64>, u64)> {
                 _ => {}
             }
         }
-        hash = hash_bytes(hash, text.as_bytes());
+        hash = hash.with(text.as_bytes());
         true
     });
-    read.ok().map(|()| (size, hash))
+    read.ok().map(|()| (size, hash.value()))
 }

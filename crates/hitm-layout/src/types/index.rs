@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use gimli::AttributeValue;
+use hitm_base::Fnv1a;
 
 use crate::dwarf::{Die, DieRef, View, Walker};
 
@@ -74,7 +75,7 @@ impl TypeIndex {
         view: &'s View<'_>,
         name: &str,
     ) -> impl Iterator<Item = DieRef> + 's {
-        let full = self.with_hash(hash_from(SEED, name));
+        let full = self.with_hash(hash_from(Fnv1a::EMPTY, name));
         let found = match full {
             [] => self.with_hash(hash_from(NESTED, name)),
             full => full,
@@ -130,7 +131,7 @@ impl NameHashes {
     /// `outer`: the hash of the namespaces and types around it, with `::`.
     fn new(outer: Option<u64>, name: &str) -> NameHashes {
         NameHashes {
-            qualified: hash_from(outer.unwrap_or(SEED), name),
+            qualified: hash_from(outer.map_or(Fnv1a::EMPTY, Fnv1a::from_seed), name),
             nested: outer.map(|_| hash_from(NESTED, name)),
         }
     }
@@ -183,7 +184,10 @@ fn read_unit(
                 .map(|name| NameHashes::new(open.last().map(|scope| scope.1), &name)),
         };
         let Some(hashes) = hashes else { continue };
-        open.push((step.depth, hash_from(hashes.qualified, "::")));
+        open.push((
+            step.depth,
+            hash_from(Fnv1a::from_seed(hashes.qualified), "::"),
+        ));
         if is_type && is_declaration {
             declared.insert(step.offset as usize, hashes);
         }
@@ -196,19 +200,9 @@ fn read_unit(
     Ok(())
 }
 
-/// Where hashes of full names begin.
-const SEED: u64 = 0xcbf2_9ce4_8422_2325;
-
 /// Where hashes of bare names of nested types begin: any other number.
-const NESTED: u64 = 0x9e37_79b9_7f4a_7c15;
+const NESTED: Fnv1a = Fnv1a::from_seed(0x9e37_79b9_7f4a_7c15);
 
-fn hash_from(seed: u64, text: &str) -> u64 {
-    hash_bytes(seed, text.as_bytes())
-}
-
-/// FNV-1a: small, and the same on every machine.
-pub(super) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(seed, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+fn hash_from(start: Fnv1a, text: &str) -> u64 {
+    start.with(text.as_bytes()).value()
 }

@@ -4,6 +4,8 @@
 //! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); integers only, so that results
 //! do not depend on a maths library.
 
+use hitm_base::Fnv1a;
+
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct Random {
@@ -16,13 +18,9 @@ const FRACTION_BITS: u32 = 16;
 impl Random {
     /// The stream `name` of the run with this seed.
     pub fn stream(seed: u64, name: &str) -> Random {
-        // FNV-1a over the name separates the streams.
-        let mut hash = 0xcbf2_9ce4_8422_2325u64;
-        for byte in name.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let name = Fnv1a::EMPTY.with(name.as_bytes());
         let mut random = Random { state: seed };
-        random.state = random.next().wrapping_add(hash);
+        random.state = random.next().wrapping_add(name.value());
         random
     }
 

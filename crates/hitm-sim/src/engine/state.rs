@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hitm_base::{AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine};
+use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Fnv1a, LineAddr, Machine};
 use hitm_coherence::core::STORE_FORWARD_LATENCY;
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
 use hitm_coherence::services::Services;
@@ -82,7 +82,7 @@ impl State {
             end: config.end,
             events: 0,
             accesses: 0,
-            hash: 0xcbf2_9ce4_8422_2325,
+            hash: Fnv1a::EMPTY.value(),
         }
     }
 

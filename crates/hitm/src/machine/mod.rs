@@ -10,14 +10,14 @@ mod perf_data;
 mod probe;
 mod show;
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hitm_base::machine::{
     self, CorePart, Item, Machine, MachineError, MachineFile, Quantity, Sourced,
 };
 use thiserror::Error;
+
+use crate::text_file::{TextFileError, read};
 
 pub use host::{host, read_host};
 pub use hwloc::import_hwloc;
@@ -47,21 +47,8 @@ pub enum Error {
         presets: String,
     },
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
-    /// The file is longer than any machine needs.
-    #[error("{}: found more than {max} bytes, expected a machine model", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// The longest that is read.
-        max: u64,
-    },
+    #[error(transparent)]
+    File(#[from] TextFileError),
     /// The description is wrong.
     #[error(transparent)]
     Invalid(#[from] MachineError),
@@ -108,7 +95,7 @@ pub fn load(name_or_path: &str) -> Result<MachineFile, Error> {
 /// are taken, marked as assumed, from the machine `like`, or from the preset that is nearest.
 pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
     let like = like.map(load).transpose()?;
-    let xml = read(path, XML_BYTES_MAX)?;
+    let xml = read(path, XML_BYTES_MAX, "a machine in hwloc's XML")?;
     Ok(import_hwloc(
         &xml,
         &path.display().to_string(),
@@ -133,25 +120,6 @@ fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
             presets,
         });
     }
-    let text = read(path, TOML_BYTES_MAX)?;
+    let text = read(path, TOML_BYTES_MAX, "a machine model")?;
     Ok((MachineFile::parse(&text, name_or_path)?, text))
-}
-
-/// A text file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no format here
-/// takes for anything else.
-fn read(path: &Path, max: u64) -> Result<String, Error> {
-    let failed = |source| Error::Read {
-        path: path.into(),
-        source,
-    };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > max {
-        return Err(Error::TooLong {
-            path: path.into(),
-            max,
-        });
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

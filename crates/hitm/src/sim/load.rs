@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use hitm_base::Fnv1a;
 use hitm_layout::BtfFile;
 use hitm_layout::layout_file::{shipped, shipped_names};
 use hitm_sim::layout::Layouts;
@@ -15,6 +16,7 @@ use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
 use crate::layout::LayoutFile;
 use crate::machine;
+use crate::text_file::{TextFileError, read};
 
 /// Longest layout file.
 const LAYOUT_BYTES_MAX: u64 = 16 << 20;
@@ -44,15 +46,14 @@ impl Simulation {
         if options.quick {
             scenario.shorten();
         }
-        let mut hash = Fingerprint::new();
-        hash.add(text);
-        hash.add(if options.quick { "quick" } else { "" });
+        let quick: &[u8] = if options.quick { b"quick" } else { b"" };
+        let mut hash = Fnv1a::EMPTY.with_word(text.as_bytes()).with_word(quick);
         let name = match (&options.machine, &scenario.machine.model) {
             (Some(name), _) | (None, ModelChoice::Preset(name)) => name.clone(),
             (None, ModelChoice::File(file)) => folder.join(file).display().to_string(),
         };
         let (whole, machine_text) = machine::resolve(&name)?;
-        hash.add(&machine_text);
+        hash = hash.with_word(machine_text.as_bytes());
         let machine = scenario.check(&whole)?;
         // A path that was given on the command line counts from the working directory.
         let layout_folder = if options.layouts.is_empty() {
@@ -70,14 +71,14 @@ impl Simulation {
             machine,
             layouts,
             rt_apps,
-            hash: hash.0,
+            hash: hash.value(),
         })
     }
 }
 
-fn layout(name: &str, folder: &Path, hash: &mut Fingerprint) -> Result<Layouts, Error> {
+fn layout(name: &str, folder: &Path, hash: &mut Fnv1a) -> Result<Layouts, Error> {
     if let Some(text) = shipped(name) {
-        hash.add(text);
+        *hash = hash.with_word(text.as_bytes());
         return layouts_of(text, name);
     }
     let path = folder.join(name);
@@ -90,11 +91,11 @@ fn layout(name: &str, folder: &Path, hash: &mut Fingerprint) -> Result<Layouts, 
     if has_types(&path)? {
         let layouts = layouts_of_types(&mut LayoutFile::open(Some(&path), None)?)?;
         // What the file says of these structures counts, not the rest of a kernel's types.
-        hash.add(&format!("{layouts:?}"));
+        *hash = hash.with_word(format!("{layouts:?}").as_bytes());
         return Ok(layouts);
     }
     let text = read(&path, LAYOUT_BYTES_MAX, "a layout file")?;
-    hash.add(&text);
+    *hash = hash.with_word(text.as_bytes());
     layouts_of(&text, &path.display().to_string())
 }
 
@@ -102,7 +103,7 @@ fn layout(name: &str, folder: &Path, hash: &mut Fingerprint) -> Result<Layouts, 
 fn has_types(path: &Path) -> Result<bool, Error> {
     const ELF: [u8; 4] = *b"\x7fELF";
     const MAGIC_BYTES: u64 = 4;
-    let failed = |source| Error::Read {
+    let failed = |source| TextFileError::Read {
         path: path.into(),
         source,
     };
@@ -117,7 +118,7 @@ fn has_types(path: &Path) -> Result<bool, Error> {
 fn rt_apps(
     scenario: &Scenario,
     folder: &Path,
-    hash: &mut Fingerprint,
+    hash: &mut Fnv1a,
 ) -> Result<BTreeMap<String, RtApp>, Error> {
     let mut apps = BTreeMap::new();
     for workload in &scenario.workloads {
@@ -126,45 +127,9 @@ fn rt_apps(
         };
         let path = folder.join(&spec.file);
         let text = read(&path, rt_app::TEXT_BYTES_MAX as u64, "an rt-app file")?;
-        hash.add(&text);
+        *hash = hash.with_word(text.as_bytes());
         let app = RtApp::parse(&text, &path.display().to_string())?;
         apps.insert(workload.name.clone(), app);
     }
     Ok(apps)
-}
-
-/// A text file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no format here
-/// takes for anything else.
-fn read(path: &Path, max: u64, what: &'static str) -> Result<String, Error> {
-    let failed = |source| Error::Read {
-        path: path.into(),
-        source,
-    };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > max {
-        return Err(Error::TooLong {
-            path: path.into(),
-            max,
-            what,
-        });
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// FNV-1a (Fowler, Noll, Vo) over texts: the same on every host, and no secret.
-struct Fingerprint(u64);
-
-impl Fingerprint {
-    fn new() -> Fingerprint {
-        Fingerprint(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn add(&mut self, text: &str) {
-        // The end of a text is no byte of UTF-8, so that no two lists of texts look alike.
-        for byte in text.bytes().chain([0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
 }

@@ -11,7 +11,6 @@ mod summary;
 mod types;
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::Machine;
@@ -22,6 +21,8 @@ use hitm_sim::scenario::{self, RunRequest, Scenario, ScenarioError};
 use hitm_sim::workload::rt_app::{RtApp, RtAppError};
 use rayon::prelude::*;
 use thiserror::Error;
+
+use crate::text_file::TextFileError;
 
 pub use hitm_sim::scenario::{
     C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, Variant, WorkloadResult,
@@ -35,23 +36,8 @@ pub use summary::{Comparison, Summary, VariantReport, variant_label};
 #[non_exhaustive]
 pub enum Error {
     /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
-    /// A file is longer than any of its kind needs to be.
-    #[error("{}: found more than {max} bytes, expected {what}", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// The longest that is read.
-        max: u64,
-        /// What it should be.
-        what: &'static str,
-    },
+    #[error(transparent)]
+    File(#[from] TextFileError),
     /// The scenario is wrong.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),

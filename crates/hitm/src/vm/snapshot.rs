@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hitm_base::Fnv1a;
+
 use super::VmError;
 use super::emulator::{Emulator, Purpose};
 use super::run::Console;
@@ -41,15 +43,13 @@ impl Snapshot {
                 source,
             )
         })?;
-        let mut hash = Fnv::default();
-        hash.add(&image);
-        hash.add(initramfs);
+        let mut hash = Fnv1a::EMPTY.with_word(&image).with_word(initramfs);
         for word in emulator.identity() {
-            hash.add(word.as_bytes());
+            hash = hash.with_word(word.as_bytes());
         }
         let directory = emulator.config.cache.join("snapshots");
         let snapshot = Snapshot {
-            directory: directory.join(format!("{:016x}", hash.0)),
+            directory: directory.join(format!("{:016x}", hash.value())),
         };
         if !snapshot.machine().exists() {
             say("booting");
@@ -96,39 +96,4 @@ impl Snapshot {
 
 fn rename(from: &Path, to: &Path) -> Result<(), VmError> {
     std::fs::rename(from, to).map_err(|source| VmError::system("write the snapshot", source))
-}
-
-/// The hash FNV-1a of 64 bits: the same in every build, and good enough to tell kernels apart.
-#[derive(Debug)]
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        let length = (bytes.len() as u64).to_le_bytes();
-        for &byte in length.iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_do_not_run_together() {
-        let of = |words: &[&str]| {
-            let mut hash = Fnv::default();
-            words.iter().for_each(|word| hash.add(word.as_bytes()));
-            hash.0
-        };
-        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
-        assert_eq!(of(&["ab", "c"]), of(&["ab", "c"]));
-    }
 }

@@ -20,6 +20,7 @@ use hitm_weave::replay::ReplayError;
 use thiserror::Error;
 
 use crate::recording::{Recording, RecordingError};
+use crate::text_file::{self, TextFileError};
 use compare::Compared;
 pub use instances::HeapInstances;
 pub use member_map::MapError;
@@ -52,13 +53,8 @@ pub enum WhatifError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// The layout file cannot be read.
-    #[error("cannot read {}", path.display())]
-    LayoutRead {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    LayoutRead(#[from] TextFileError),
     /// The layout file is wrong.
     #[error(transparent)]
     Layout(#[from] LayoutFileError),
@@ -256,14 +252,7 @@ pub struct WhatifReport {
 
 /// Reads a layout file.
 pub fn read_layout(path: &Path) -> Result<LayoutFile, WhatifError> {
-    let failed = |source| WhatifError::LayoutRead {
-        path: path.into(),
-        source,
-    };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut std::io::Read::take(file, LAYOUT_BYTES_MAX), &mut text)
-        .map_err(failed)?;
+    let text = text_file::read(path, LAYOUT_BYTES_MAX, "a layout file")?;
     Ok(LayoutFile::parse(&text, &path.display().to_string())?)
 }
 
