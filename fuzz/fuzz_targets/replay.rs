@@ -56,7 +56,7 @@ fn few_in(turn: Turn) -> Turn {
                 ..waker
             }),
         },
-        Turn::Priced => Turn::Priced,
+        Turn::Priced | Turn::Passed { .. } => turn,
     }
 }
 

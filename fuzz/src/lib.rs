@@ -152,6 +152,7 @@ fn record(bytes: &mut Unstructured<'_>) -> Result<Record> {
     Ok(match bytes.int_in_range(0..=15u8)? {
         0 => Record::ThreadStart(ThreadStart {
             thread: thread(bytes)?,
+            seat: u32::arbitrary(bytes)?,
             tid: u32::arbitrary(bytes)?,
             cpu: cpu(bytes)?,
             time: cycles(bytes)?,
@@ -229,7 +230,7 @@ fn work(bytes: &mut Unstructured<'_>) -> Result<Work> {
 }
 
 fn turn(bytes: &mut Unstructured<'_>) -> Result<Turn> {
-    Ok(match bytes.int_in_range(0..=3u8)? {
+    Ok(match bytes.int_in_range(0..=4u8)? {
         0 => Turn::Left {
             thread: thread(bytes)?,
         },
@@ -244,6 +245,9 @@ fn turn(bytes: &mut Unstructured<'_>) -> Result<Turn> {
                 insn: number(bytes)?,
                 delay: i64::arbitrary(bytes)?,
             }),
+        },
+        3 => Turn::Passed {
+            span: Cycles(number(bytes)?),
         },
         _ => Turn::Priced,
     })
