@@ -15,9 +15,6 @@ use crate::types::{
     TypeKind, TypeName, TypeStore,
 };
 
-/// How deep reading goes: the broken type at the end and what is around it fit in the store's depth.
-const MAX_UNDER_WAY: usize = TypeStore::MAX_DEPTH as usize - 2;
-
 /// What was read so far: the type of each id.
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -41,16 +38,7 @@ impl Reader<'_> {
         if let Some(known) = self.known.by_id.get(&id) {
             return *known;
         }
-        let fault = if self.under_way.contains(&id) {
-            Some(TypeFault::Cyclic)
-        } else if self.under_way.len() >= MAX_UNDER_WAY {
-            Some(TypeFault::TooDeep)
-        } else if self.store.is_full() {
-            Some(TypeFault::TooMany)
-        } else {
-            None
-        };
-        if let Some(fault) = fault {
+        if let Some(fault) = self.store.fault_of_entering(&self.under_way, &id) {
             return self.broken(id, fault);
         }
         self.under_way.push(id);
@@ -217,7 +205,7 @@ impl Reader<'_> {
 
     /// The record of the integer that a type is, behind other names and qualifiers.
     fn int_behind(&self, mut id: u32) -> Option<Record<'_>> {
-        for _ in 0..MAX_UNDER_WAY {
+        for _ in 0..TypeStore::MAX_UNDER_WAY {
             let record = self.blob.record(id)?;
             match record.kind {
                 Kind::Int => return Some(record),

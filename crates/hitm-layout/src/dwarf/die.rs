@@ -87,6 +87,18 @@ impl<'u, 'a> Walker<'u, 'a> {
         Ok(())
     }
 
+    /// The entry that was stepped to, in the unit with this number.
+    pub(crate) fn die(&mut self, unit: u32, step: Step) -> gimli::Result<Die<'a>> {
+        let mut attributes = Vec::new();
+        self.read(&mut attributes)?;
+        let offset = step.offset;
+        Ok(Die {
+            at: DieRef { unit, offset },
+            tag: step.tag,
+            attributes,
+        })
+    }
+
     /// Whether the entry that was stepped to can have an attribute, by its abbreviation.
     pub(crate) fn has(&self, name: DwAt) -> bool {
         self.pending.is_some_and(|abbreviation| {
@@ -159,13 +171,7 @@ impl<'a> View<'a> {
         if step.offset != at.offset {
             return Err(gimli::Error::NoEntryAtGivenOffset);
         }
-        let mut attributes = Vec::new();
-        walker.read(&mut attributes)?;
-        Ok(Die {
-            at,
-            tag: step.tag,
-            attributes,
-        })
+        walker.die(at.unit, step)
     }
 
     /// A string attribute as text, cut to a sensible length.

@@ -15,7 +15,7 @@ mod variables;
 
 pub(crate) use code::CodeIndex;
 pub use code::{CodeLocation, Frame};
-pub(crate) use die::{Die, Walker};
+pub(crate) use die::{Die, Walker, attr_u64};
 pub(crate) use sections::{DebugSections, Naming};
 pub(crate) use sources::View;
 pub(crate) use split::Skeleton;

@@ -113,6 +113,9 @@ impl TypeStore {
     /// How deep types may nest: members in members, elements, typedefs of typedefs.
     pub const MAX_DEPTH: u8 = 96;
 
+    /// How deep readers go: the broken type at the end and what is around it fit in [`Self::MAX_DEPTH`].
+    pub(crate) const MAX_UNDER_WAY: usize = TypeStore::MAX_DEPTH as usize - 2;
+
     /// Types that a store holds; what comes after is [`TypeFault::TooMany`].
     pub const MAX_TYPES: usize = 1 << 20;
 
@@ -259,6 +262,23 @@ impl TypeStore {
         self.types.len() >= TypeStore::MAX_TYPES
             || self.member_count >= TypeStore::MAX_MEMBERS
             || self.name_bytes >= TypeStore::MAX_NAME_BYTES
+    }
+
+    /// Why a reader that has `under_way` open, outermost first, cannot go into `next`; none when it can.
+    pub(crate) fn fault_of_entering<At: PartialEq>(
+        &self,
+        under_way: &[At],
+        next: &At,
+    ) -> Option<TypeFault> {
+        if under_way.contains(next) {
+            Some(TypeFault::Cyclic)
+        } else if under_way.len() >= TypeStore::MAX_UNDER_WAY {
+            Some(TypeFault::TooDeep)
+        } else if self.is_full() {
+            Some(TypeFault::TooMany)
+        } else {
+            None
+        }
     }
 
     /// An array of `element`, named as C does: `long[4][8]`.

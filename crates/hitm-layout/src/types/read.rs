@@ -11,16 +11,13 @@ use gimli::{AttributeValue, DwTag};
 use super::dwarf_name::{is_alias, name_at};
 use super::{AggregateKind, Enumerator, MAX_SIZE, TypeId, TypeIndex, TypeKind, TypeStore};
 use crate::TypeFault;
-use crate::dwarf::{Die, DieRef, Slice, Unit, View, Walker};
+use crate::dwarf::{Die, DieRef, Unit, View, Walker, attr_u64};
 
 /// Values of one enumeration that are read.
 const MAX_ENUMERATORS: usize = 1 << 16;
 
 /// Dimensions of one array.
 const MAX_DIMENSIONS: usize = 16;
-
-/// How deep reading goes: the broken type at the end and what is around it fit in the store's depth.
-const MAX_UNDER_WAY: usize = TypeStore::MAX_DEPTH as usize - 2;
 
 /// Reads types into a store.
 pub(crate) struct TypeReader<'s, 'v, 'a> {
@@ -44,16 +41,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         if let Some(known) = self.store.by_die.get(&at) {
             return *known;
         }
-        let fault = if self.under_way.contains(&at) {
-            Some(TypeFault::Cyclic)
-        } else if self.under_way.len() >= MAX_UNDER_WAY {
-            Some(TypeFault::TooDeep)
-        } else if self.store.is_full() {
-            Some(TypeFault::TooMany)
-        } else {
-            None
-        };
-        if let Some(fault) = fault {
+        if let Some(fault) = self.store.fault_of_entering(&self.under_way, &at) {
             return self.broken(at, fault);
         }
         self.under_way.push(at);
@@ -253,21 +241,7 @@ fn for_each_child<'a>(
         if step.depth != 1 {
             continue;
         }
-        let mut attributes = Vec::new();
-        walker.read(&mut attributes)?;
-        let at = DieRef {
-            unit: parent.unit,
-            offset: step.offset,
-        };
-        let tag = step.tag;
-        if !take(
-            tag,
-            &Die {
-                at,
-                tag,
-                attributes,
-            },
-        ) {
+        if !take(step.tag, &walker.die(parent.unit, step)?) {
             break;
         }
     }
@@ -284,15 +258,8 @@ fn element_count(subrange: &Die<'_>) -> Option<u64> {
         AttributeValue::Data8(u64::MAX) | AttributeValue::Udata(u64::MAX) => Some(0),
         value => {
             let lower = subrange.u64(gimli::DW_AT_lower_bound).unwrap_or(0);
-            let above = attr_number(value)?.checked_sub(lower)?;
+            let above = attr_u64(value)?.checked_sub(lower)?;
             above.checked_add(1)
         }
-    }
-}
-
-fn attr_number(value: AttributeValue<Slice<'_>>) -> Option<u64> {
-    match value {
-        AttributeValue::Sdata(number) => u64::try_from(number).ok(),
-        other => other.udata_value(),
     }
 }

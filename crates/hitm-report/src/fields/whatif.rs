@@ -180,8 +180,73 @@ pub const WHATIF_THREAD_FIELDS: &[Field<ThreadView>] = &[
     },
 ];
 
+/// Fields of `$item`: those given, and behind them its sums in both runs.
+macro_rules! with_sums {
+    ($item:ty: $($own:expr),+ $(,)?) => {
+        &[
+            $($own,)+
+            Field {
+                id: "access_count_before",
+                title: "accesses",
+                unit: Unit::Count,
+                description: "Accesses by who shared the line, as recorded",
+                value: |item: &$item| Value::Whole(item.sums.before.accesses),
+            },
+            Field {
+                id: "access_count_after",
+                title: "after",
+                unit: Unit::Count,
+                description: "The same, as replayed",
+                value: |item: &$item| Value::Whole(item.sums.after.accesses),
+            },
+            Field {
+                id: "hitm_count_before",
+                title: "HITM",
+                unit: Unit::Count,
+                description: "Local and remote HITMs, as recorded",
+                value: |item: &$item| Value::Whole(item.sums.before.local_hitm + item.sums.before.remote_hitm),
+            },
+            Field {
+                id: "hitm_count_after",
+                title: "after",
+                unit: Unit::Count,
+                description: "The same, as replayed",
+                value: |item: &$item| Value::Whole(item.sums.after.local_hitm + item.sums.after.remote_hitm),
+            },
+            Field {
+                id: "stall_cycles_before",
+                title: "stalled",
+                unit: Unit::Cycles,
+                description: "Time that threads waited here, as recorded",
+                value: |item: &$item| Value::Whole(item.sums.before.stall.0),
+            },
+            Field {
+                id: "stall_cycles_after",
+                title: "after",
+                unit: Unit::Cycles,
+                description: "The same, as replayed",
+                value: |item: &$item| Value::Whole(item.sums.after.stall.0),
+            },
+            Field {
+                id: "lost_cycles_before",
+                title: "lost",
+                unit: Unit::Cycles,
+                description: "Part of the stall whose source is another CPU's use of the line, as recorded",
+                value: |item: &$item| Value::Whole(item.sums.before.lost.0),
+            },
+            Field {
+                id: "lost_cycles_after",
+                title: "after",
+                unit: Unit::Cycles,
+                description: "The same, as replayed",
+                value: |item: &$item| Value::Whole(item.sums.after.lost.0),
+            },
+        ]
+    };
+}
+
 /// A line of one run or both.
-pub const WHATIF_LINE_FIELDS: &[Field<LineChange>] = &[
+pub const WHATIF_LINE_FIELDS: &[Field<LineChange>] = with_sums![LineChange:
     Field {
         id: "name",
         title: "costliest place",
@@ -203,66 +268,10 @@ pub const WHATIF_LINE_FIELDS: &[Field<LineChange>] = &[
         description: "Which line of the moved object, from 0; null for a line of the recording",
         value: |item| Value::whole_or_missing(item.line_of_object),
     },
-    Field {
-        id: "access_count_before",
-        title: "accesses",
-        unit: Unit::Count,
-        description: "Accesses by who shared the line, as recorded",
-        value: |item| Value::Whole(item.sums.before.accesses),
-    },
-    Field {
-        id: "access_count_after",
-        title: "after",
-        unit: Unit::Count,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.accesses),
-    },
-    Field {
-        id: "hitm_count_before",
-        title: "HITM",
-        unit: Unit::Count,
-        description: "Local and remote HITMs, as recorded",
-        value: |item| Value::Whole(item.sums.before.local_hitm + item.sums.before.remote_hitm),
-    },
-    Field {
-        id: "hitm_count_after",
-        title: "after",
-        unit: Unit::Count,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.local_hitm + item.sums.after.remote_hitm),
-    },
-    Field {
-        id: "stall_cycles_before",
-        title: "stalled",
-        unit: Unit::Cycles,
-        description: "Time that threads waited here, as recorded",
-        value: |item| Value::Whole(item.sums.before.stall.0),
-    },
-    Field {
-        id: "stall_cycles_after",
-        title: "after",
-        unit: Unit::Cycles,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.stall.0),
-    },
-    Field {
-        id: "lost_cycles_before",
-        title: "lost",
-        unit: Unit::Cycles,
-        description: "Part of the stall whose source is another CPU's use of the line, as recorded",
-        value: |item| Value::Whole(item.sums.before.lost.0),
-    },
-    Field {
-        id: "lost_cycles_after",
-        title: "after",
-        unit: Unit::Cycles,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.lost.0),
-    },
 ];
 
 /// A member of a moved structure, over all its objects.
-pub const WHATIF_MEMBER_FIELDS: &[Field<MemberChange>] = &[
+pub const WHATIF_MEMBER_FIELDS: &[Field<MemberChange>] = with_sums![MemberChange:
     Field {
         id: "struct",
         title: "struct",
@@ -290,62 +299,6 @@ pub const WHATIF_MEMBER_FIELDS: &[Field<MemberChange>] = &[
         unit: Unit::Offset,
         description: "Where the layout file has it",
         value: |item| Value::Whole(item.offset.after),
-    },
-    Field {
-        id: "access_count_before",
-        title: "accesses",
-        unit: Unit::Count,
-        description: "Accesses by who shared the line, as recorded",
-        value: |item| Value::Whole(item.sums.before.accesses),
-    },
-    Field {
-        id: "access_count_after",
-        title: "after",
-        unit: Unit::Count,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.accesses),
-    },
-    Field {
-        id: "hitm_count_before",
-        title: "HITM",
-        unit: Unit::Count,
-        description: "Local and remote HITMs, as recorded",
-        value: |item| Value::Whole(item.sums.before.local_hitm + item.sums.before.remote_hitm),
-    },
-    Field {
-        id: "hitm_count_after",
-        title: "after",
-        unit: Unit::Count,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.local_hitm + item.sums.after.remote_hitm),
-    },
-    Field {
-        id: "stall_cycles_before",
-        title: "stalled",
-        unit: Unit::Cycles,
-        description: "Time that threads waited here, as recorded",
-        value: |item| Value::Whole(item.sums.before.stall.0),
-    },
-    Field {
-        id: "stall_cycles_after",
-        title: "after",
-        unit: Unit::Cycles,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.stall.0),
-    },
-    Field {
-        id: "lost_cycles_before",
-        title: "lost",
-        unit: Unit::Cycles,
-        description: "Part of the stall whose source is another CPU's use of the line, as recorded",
-        value: |item| Value::Whole(item.sums.before.lost.0),
-    },
-    Field {
-        id: "lost_cycles_after",
-        title: "after",
-        unit: Unit::Cycles,
-        description: "The same, as replayed",
-        value: |item| Value::Whole(item.sums.after.lost.0),
     },
 ];
 

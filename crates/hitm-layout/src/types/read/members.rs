@@ -378,17 +378,7 @@ pub(in crate::types) fn for_each_member<'a>(
         if !wanted.contains(&step.tag) {
             continue;
         }
-        let mut attributes = Vec::new();
-        walker.read(&mut attributes)?;
-        let at = DieRef {
-            unit: parent.unit,
-            offset: step.offset,
-        };
-        let die = Die {
-            at,
-            tag: step.tag,
-            attributes,
-        };
+        let die = walker.die(parent.unit, step)?;
         match step.tag {
             gimli::DW_TAG_variant_part => own_depth += 1,
             gimli::DW_TAG_variant => {
