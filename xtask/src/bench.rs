@@ -19,6 +19,8 @@ mod recording;
 mod replay;
 #[cfg(feature = "bench")]
 mod statistics;
+#[cfg(feature = "bench")]
+mod whatif;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -106,6 +108,62 @@ pub const BENCHES: &[Bench] = &[
         unit: "MiB",
         run_count: 3,
         measure: Measure::Median(layout::list_memory),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-show-memory-pahole",
+        unit: "x pahole's memory",
+        run_count: 3,
+        measure: Measure::Ratio(layout::show_memory, layout::pahole_show_memory),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-list-memory-pahole",
+        unit: "x pahole's memory",
+        run_count: 3,
+        measure: Measure::Ratio(layout::list_memory, layout::pahole_list_memory),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-dwarf-show",
+        unit: "CPU ms",
+        run_count: 11,
+        measure: Measure::Median(layout::dwarf_show),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-dwarf-show-pahole",
+        unit: "x pahole",
+        run_count: 11,
+        measure: Measure::Ratio(layout::dwarf_show, layout::pahole_dwarf_show),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-dwarf-list",
+        unit: "CPU ms",
+        run_count: 11,
+        measure: Measure::Median(layout::dwarf_list),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-dwarf-list-pahole",
+        unit: "x pahole --sizes",
+        run_count: 11,
+        measure: Measure::Ratio(layout::dwarf_list, layout::pahole_dwarf_list),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "layout-dwarf-list-memory-pahole",
+        unit: "x pahole's memory",
+        run_count: 3,
+        measure: Measure::Ratio(layout::dwarf_list_memory, layout::pahole_dwarf_list_memory),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "whatif",
+        unit: "x report",
+        run_count: 3,
+        measure: Measure::Ratio(whatif::whatif_cpu, whatif::report_cpu),
     },
     #[cfg(feature = "bench")]
     Bench {

@@ -1,6 +1,6 @@
 //! What `hitm whatif` shows: the facade's answer, cut to size and divided by iterations.
 
-use hitm::whatif::{Change, LineChange, Run, ThreadChange, WhatifReport};
+use hitm::whatif::{Change, Run, ThreadChange, WhatifReport};
 
 /// Version of the JSON; docs/formats/whatif.md describes it.
 pub const WHATIF_SCHEMA: u64 = 1;
@@ -51,11 +51,6 @@ pub struct WhatifView {
 impl WhatifView {
     /// Takes what the options ask for.
     pub fn new(mut report: WhatifReport, options: &WhatifOptions) -> WhatifView {
-        let is_contended = |line: &LineChange| {
-            let Change { before, after } = line.sums;
-            before.lost.0 > 0 || after.lost.0 > 0
-        };
-        report.lines.retain(is_contended);
         let left_out = (
             cut(&mut report.lines, options.lines_max),
             cut(&mut report.objects, options.lines_max),

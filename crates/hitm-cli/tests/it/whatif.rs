@@ -26,7 +26,7 @@ fn layout(name: &str) -> String {
     path.to_str().expect("the path is UTF-8").to_owned()
 }
 
-fn whatif(recording: &Path, options: &[&str]) -> Value {
+pub(crate) fn whatif(recording: &Path, options: &[&str]) -> Value {
     let input = recording.to_str().expect("a temporary path is UTF-8");
     let args = [&["whatif", "-i", input, "--format", "json"], options].concat();
     let output = run(Path::new("/"), &args);
@@ -35,7 +35,7 @@ fn whatif(recording: &Path, options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("the answer is JSON")
 }
 
-fn per_iteration(answer: &Value, side: &str) -> f64 {
+pub(crate) fn per_iteration(answer: &Value, side: &str) -> f64 {
     let value = &answer["run"][side]["cycles_per_iteration"];
     value
         .as_f64()
@@ -208,7 +208,7 @@ fn what_does_not_fit_is_said() {
     check(
         &|text| text.replace("\"foo\"", "\"bar\""),
         &[],
-        "nothing moves: no variable of type bar has recorded accesses",
+        "nothing moves: no variable of type bar, and no array of plain values with that name, has recorded accesses",
     );
     check(
         &same,

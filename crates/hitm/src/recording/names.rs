@@ -86,9 +86,18 @@ pub struct AddressNames<'a> {
     threads: &'a [RecordedThread],
     statistics: &'a Statistics,
     symbolizer: RefCell<Symbolizer<'static>>,
+    /// What was found about heap blocks, by address: it takes a look at every line of the block.
+    heap: RefCell<BTreeMap<u64, HeapName>>,
     extra: &'a ExtraNames,
     is_sampled: bool,
     kernel: Option<KernelNames>,
+}
+
+/// What all bytes of a heap block have in common.
+#[derive(Clone)]
+struct HeapName {
+    object: String,
+    element_size: Option<u64>,
 }
 
 impl fmt::Debug for AddressNames<'_> {
@@ -108,6 +117,7 @@ impl<'a> AddressNames<'a> {
             threads: &recording.threads,
             statistics: &recording.statistics,
             symbolizer,
+            heap: RefCell::default(),
             kernel: kernel_names(&objects.mappings),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
@@ -284,7 +294,8 @@ impl<'a> AddressNames<'a> {
 
     fn heap_label(&self, object: &HeapObject, addr: u64) -> DataLabel {
         let offset = addr - object.addr;
-        let (member, element) = match element_size(object, self.statistics) {
+        let name = self.heap_name(object);
+        let (member, element) = match name.element_size {
             Some(size) => {
                 let index = offset / size;
                 let member = format!("[{index}]+{:#x}", offset % size);
@@ -293,16 +304,28 @@ impl<'a> AddressNames<'a> {
             None => (format!("+{offset:#x}"), None),
         };
         DataLabel {
-            object: format!(
-                "heap block of {} B from {}",
-                object.size,
-                self.allocation_site(&object.stack)
-            ),
+            object: name.object,
             object_addr: object.addr,
             object_size: object.size,
             member,
             element,
         }
+    }
+
+    fn heap_name(&self, object: &HeapObject) -> HeapName {
+        if let Some(known) = self.heap.borrow().get(&object.addr) {
+            return known.clone();
+        }
+        let name = HeapName {
+            object: format!(
+                "heap block of {} B from {}",
+                object.size,
+                self.allocation_site(&object.stack)
+            ),
+            element_size: element_size(object, self.statistics),
+        };
+        self.heap.borrow_mut().insert(object.addr, name.clone());
+        name
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line. Allocators and

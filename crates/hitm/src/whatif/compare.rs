@@ -65,8 +65,8 @@ impl AddAssign<&Sums> for Sums {
 pub(super) struct Compared<'a> {
     pub(super) config: &'a WhatifConfig,
     pub(super) recording: &'a Recording,
-    pub(super) before: &'a SecondRun,
-    pub(super) after: &'a SecondRun,
+    pub(super) before: &'a SecondRun<'a>,
+    pub(super) after: &'a SecondRun<'a>,
 }
 
 impl Compared<'_> {
@@ -121,26 +121,43 @@ impl Compared<'_> {
         threads
     }
 
+    /// The lines at which a thread lost time in either run.
     fn lines(&self, names: &AddressNames<'_>) -> Vec<LineChange> {
         let moves = &self.after.moves;
-        let mut lines: BTreeMap<LineAddr, LineChange> = BTreeMap::new();
+        let none = LineStats::default();
+        let mut both: BTreeMap<LineAddr, Change<&LineStats>> = BTreeMap::new();
+        let unseen = Change {
+            before: &none,
+            after: &none,
+        };
         for (line, stats) in &self.before.statistics.lines {
-            let change = entry(&mut lines, *line, || place_before(names, *line, stats));
-            change.address = Some(line.first_byte());
-            change.sums.before = Sums::of_line(stats);
+            both.entry(*line).or_insert(unseen).before = stats;
         }
         for (line, stats) in &self.after.statistics.lines {
-            let change = entry(&mut lines, *line, || place_after(moves, *line, stats));
-            match moves.object_after(line.first_byte()) {
-                Some((object, _)) => {
-                    let into = line.first_byte() - object.fresh;
-                    change.line_of_object = Some(into / LINE_SIZE);
-                }
-                None => change.address = Some(line.first_byte()),
-            }
-            change.sums.after = Sums::of_line(stats);
+            both.entry(*line).or_insert(unseen).after = stats;
         }
-        let mut lines: Vec<LineChange> = lines.into_values().collect();
+        // A name takes far longer than a sum, and most lines of a large program lose nothing.
+        both.retain(|_, stats| {
+            let Change { before, after } = stats;
+            before.contention_stall.max(after.contention_stall) > Cycles::ZERO
+        });
+        let change = |(line, stats): (LineAddr, Change<&LineStats>)| {
+            let first = line.first_byte();
+            let moved = moves.object_after(first);
+            LineChange {
+                name: match stats.before.rows.is_empty() {
+                    true => place_after(moves, names, line, stats.after),
+                    false => place_before(names, line, stats.before),
+                },
+                address: moved.is_none().then_some(first),
+                line_of_object: moved.map(|(object, _)| (first - object.fresh) / LINE_SIZE),
+                sums: Change {
+                    before: Sums::of_line(stats.before),
+                    after: Sums::of_line(stats.after),
+                },
+            }
+        };
+        let mut lines: Vec<LineChange> = both.into_iter().map(change).collect();
         lines.sort_by_key(|line| {
             let Change { before, after } = line.sums;
             std::cmp::Reverse((before.lost.max(after.lost), before.stall.max(after.stall)))
@@ -193,19 +210,6 @@ fn busy(totals: &ThreadTotals, cpi_milli: u64) -> Cycles {
     Cycles(own.saturating_add(totals.stall.0))
 }
 
-fn entry(
-    lines: &mut BTreeMap<LineAddr, LineChange>,
-    line: LineAddr,
-    name: impl FnOnce() -> String,
-) -> &mut LineChange {
-    lines.entry(line).or_insert_with(|| LineChange {
-        name: name(),
-        address: None,
-        line_of_object: None,
-        sums: Change::default(),
-    })
-}
-
 /// The costliest row of a line.
 fn costliest(stats: &LineStats) -> Option<&RowKey> {
     let rows = stats.rows.iter();
@@ -223,11 +227,16 @@ fn place_before(names: &AddressNames<'_>, line: LineAddr, stats: &LineStats) -> 
     }
 }
 
-fn place_after(moves: &Moves, line: LineAddr, stats: &LineStats) -> String {
+fn place_after(
+    moves: &Moves,
+    names: &AddressNames<'_>,
+    line: LineAddr,
+    stats: &LineStats,
+) -> String {
     let addr = costliest(stats).map(|key| line.first_byte() + u64::from(key.offset));
     match addr.and_then(|addr| Some((addr, moves.object_after(addr)?))) {
         Some((addr, (object, offset))) => member_text(moves, object, (addr - object.fresh, offset)),
-        None => format!("{:#x}", line.first_byte()),
+        None => place_before(names, line, stats),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Finds the objects of a structure in a recording.
 //!
 //! Variables are found by the addresses of recorded accesses and the types of the debug information;
-//! an array is as many structures as it has elements. Heap blocks have no type: who asks for them
+//! an array is as many structures as it has elements. An array of plain values is found by its own
+//! name: its elements become structures with one member. Heap blocks have no type: who asks for them
 //! names the function that allocates them.
 
 use std::collections::BTreeMap;
@@ -101,7 +102,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Takes a variable if it is one of the structures, or an array of one.
+    /// Takes a variable if it is one of the structures or an array of one, or an array of plain values
+    /// whose name a structure of the layouts has.
     fn variable(&mut self, path: &str, object: &DataObject) -> Result<(), WhatifError> {
         let Some(type_id) = object.type_id else {
             return Ok(());
@@ -113,11 +115,18 @@ impl Finder<'_> {
         let (element, count) = element_of(types, type_id);
         let names = names_of(types, element);
         let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
-        let wanted = structs.find(|wanted| names.contains(&wanted.name));
-        let (Some(wanted), Some(compiled)) = (wanted, types.layout(element)) else {
+        let map = match (types.layout(element), types.get(element).size) {
+            (Some(compiled), _) => structs
+                .find(|wanted| names.contains(&wanted.name))
+                .map(|wanted| MemberMap::new(types, compiled, wanted)),
+            (None, Some(size)) if element != types.resolve(type_id) => structs
+                .find(|wanted| wanted.name == object.name)
+                .map(|wanted| MemberMap::of_values(size, wanted)),
+            _ => None,
+        };
+        let Some(map) = map.transpose()? else {
             return Ok(());
         };
-        let map = MemberMap::new(types, compiled, wanted)?;
         self.add(object.name.clone(), (object.start, object.size), count, map)
     }
 

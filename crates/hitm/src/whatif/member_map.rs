@@ -48,6 +48,18 @@ pub enum MapError {
         /// The member.
         member: String,
     },
+    /// The elements of an array of plain values are given more than one place, or another size.
+    #[error(
+        "{name} is an array of values of {expected} bytes: found {found} in the layout, expected one member of that size"
+    )]
+    NotAValue {
+        /// The array.
+        name: String,
+        /// The members of the layout and their bytes.
+        found: String,
+        /// Bytes of an element.
+        expected: u64,
+    },
     /// An array with more elements of their own place than a replay wants to look through.
     #[error(
         "{type_name}.{member}: an array of {count} elements moved apart, expected at most {ELEMENTS_MAX}"
@@ -121,6 +133,44 @@ impl MemberMap {
         map.by_new.sort_by_key(|index| map.spans[*index].to);
         map.check_all_placed(types, compiled, &mut String::new(), 0)?;
         Ok(map)
+    }
+
+    /// The way of an array's elements, plain values of `size` bytes, into structures of one member.
+    pub(super) fn of_values(size: u64, layout: &FileStruct) -> Result<MemberMap, MapError> {
+        let is_plain = |member: &FileMember| {
+            let is_inline = member.per.is_none() && member.storage == Storage::INLINE;
+            is_inline && member.bits.is_none() && member.size_bytes == size
+        };
+        let member = match &layout.members[..] {
+            [member] if is_plain(member) => member,
+            members => {
+                let shown =
+                    |member: &FileMember| format!("{} ({})", member.name, member.size_bytes);
+                return Err(MapError::NotAValue {
+                    name: layout.name.clone(),
+                    found: members.iter().map(shown).collect::<Vec<_>>().join(", "),
+                    expected: size,
+                });
+            }
+        };
+        let to = member.offset_bytes;
+        Ok(MemberMap {
+            type_name: layout.name.clone(),
+            sizes: (size, layout.size_bytes),
+            align: layout.align(),
+            members: vec![MappedMember {
+                name: member.name.clone(),
+                from: 0,
+                to,
+            }],
+            spans: vec![Span {
+                from: 0,
+                to,
+                size,
+                member: 0,
+            }],
+            by_new: vec![0],
+        })
     }
 
     fn add(

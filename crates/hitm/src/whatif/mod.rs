@@ -93,7 +93,7 @@ pub enum WhatifError {
     },
     /// No object of the layouts' structures is in the recording.
     #[error(
-        "nothing moves: no variable of type {structs} has recorded accesses, with debug information that says so. Heap blocks need --instances 'heap:FUNCTION'; shared ones come from: {known}"
+        "nothing moves: no variable of type {structs}, and no array of plain values with that name, has recorded accesses, with debug information that says so. Heap blocks need --instances 'heap:FUNCTION'; shared ones come from: {known}"
     )]
     NothingMoves {
         /// The structures.
@@ -238,7 +238,7 @@ pub struct WhatifReport {
     pub layouts: Vec<String>,
     /// The threads, by number.
     pub threads: Vec<ThreadChange>,
-    /// The lines, costliest first.
+    /// The lines at which threads lost time to each other in either run, costliest first.
     pub lines: Vec<LineChange>,
     /// The members of moved structures, in the order of the layouts.
     pub members: Vec<MemberChange>,
@@ -262,28 +262,37 @@ pub fn run(
     config: &WhatifConfig,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<WhatifReport, WhatifError> {
-    let mut recording = Recording::load(&config.input, &mut |read, all| progress(read, 2 * all))?;
-    let moves = instances::find(&recording, &config.layouts, &config.instances)?;
+    let recording = Recording::load(&config.input, &mut |read, all| progress(read, 2 * all))?;
     let mut half = |read: u64, all: u64| progress(all + read, 2 * all);
+    run_loaded(&recording, config, &mut half)
+}
+
+/// As [`run`], of a recording that has been read already.
+pub(crate) fn run_loaded(
+    recording: &Recording,
+    config: &WhatifConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<WhatifReport, WhatifError> {
+    let moves = instances::find(recording, &config.layouts, &config.instances)?;
     let mut notes = recording.diagnostics();
-    let (before, after) = if legacy::is_legacy(&recording) {
+    let (before, after) = if legacy::is_legacy(recording) {
         notes.push(legacy::NOTE.to_owned());
         let unchanged = WhatifConfig {
             machine: None,
             placement: None,
             ..config.clone()
         };
-        let log = legacy::read(&recording, &config.input)?;
-        let before = SecondRun::of_log(&recording, &unchanged, &log, moves::Moves::default())?;
-        (before, SecondRun::of_log(&recording, config, &log, moves)?)
+        let log = legacy::read(recording, &config.input)?;
+        let before = SecondRun::of_log(recording, &unchanged, &log, moves::Moves::default())?;
+        (before, SecondRun::of_log(recording, config, &log, moves)?)
     } else {
-        let after = SecondRun::of_file(&recording, config, moves, &mut half)?;
-        (SecondRun::recorded(&mut recording), after)
+        let after = SecondRun::of_file(recording, config, moves, progress)?;
+        (SecondRun::recorded(recording), after)
     };
     notes.extend(after.notes(config));
     Ok(Compared {
         config,
-        recording: &recording,
+        recording,
         before: &before,
         after: &after,
     }

@@ -1,5 +1,6 @@
 //! One run of a recording: as it was recorded, or replayed.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -16,11 +17,12 @@ use crate::recording::{Recording, RecordingError};
 
 /// What came of a run.
 #[derive(Debug)]
-pub(super) struct SecondRun {
+pub(super) struct SecondRun<'r> {
     pub(super) run: Run,
     pub(super) cpi_milli: u64,
     pub(super) threads: Vec<(ThreadId, ThreadTotals)>,
-    pub(super) statistics: Statistics,
+    /// Those of the recording are not copied: they can take gigabytes.
+    pub(super) statistics: Cow<'r, Statistics>,
     pub(super) moves: Moves,
     counts: ReplayCounts,
 }
@@ -99,9 +101,9 @@ impl Visitor for Feed {
     }
 }
 
-impl SecondRun {
-    /// The recording itself; its statistics are taken out of it.
-    pub(super) fn recorded(recording: &mut Recording) -> SecondRun {
+impl<'r> SecondRun<'r> {
+    /// The recording itself.
+    pub(super) fn recorded(recording: &'r Recording) -> SecondRun<'r> {
         let exits = recording.threads.iter().filter_map(|thread| thread.exit);
         let threads = exits.map(|exit| {
             let totals = ThreadTotals {
@@ -114,17 +116,17 @@ impl SecondRun {
             (exit.thread, totals)
         });
         let threads: Vec<_> = threads.collect();
-        let statistics = recording.statistics.clone();
+        let statistics = &recording.statistics;
         SecondRun {
             run: run(
                 &recording.machine,
                 recording.header.placement.clone(),
                 &threads,
-                &statistics,
+                statistics,
             ),
             cpi_milli: recording.machine.core.cpi_milli.into(),
             threads,
-            statistics,
+            statistics: Cow::Borrowed(statistics),
             moves: Moves::default(),
             counts: ReplayCounts::default(),
         }
@@ -136,7 +138,7 @@ impl SecondRun {
         config: &WhatifConfig,
         moves: Moves,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<SecondRun, WhatifError> {
+    ) -> Result<SecondRun<'r>, WhatifError> {
         let path = &config.input;
         let open_failed = |source| RecordingError::Open {
             path: path.into(),
@@ -167,7 +169,7 @@ impl SecondRun {
         config: &WhatifConfig,
         log: &[Record],
         moves: Moves,
-    ) -> Result<SecondRun, WhatifError> {
+    ) -> Result<SecondRun<'r>, WhatifError> {
         let (mut feed, setting) = feed(recording, config, moves)?;
         for record in log {
             match record {
@@ -264,7 +266,11 @@ fn check(feed: &mut Feed, path: &Path) -> Result<(), WhatifError> {
     }
 }
 
-fn finish(mut feed: Feed, setting: Setting, path: &Path) -> Result<SecondRun, WhatifError> {
+fn finish(
+    mut feed: Feed,
+    setting: Setting,
+    path: &Path,
+) -> Result<SecondRun<'static>, WhatifError> {
     check(&mut feed, path)?;
     let collector = &mut feed.collector;
     let result = feed
@@ -278,7 +284,7 @@ fn finish(mut feed: Feed, setting: Setting, path: &Path) -> Result<SecondRun, Wh
         run: run(&setting.machine, setting.placement, &threads, &statistics),
         cpi_milli: setting.machine.core.cpi_milli.into(),
         threads,
-        statistics,
+        statistics: Cow::Owned(statistics),
         counts: feed.replay.counts(),
         moves: feed.replay.relocation().clone(),
     })
