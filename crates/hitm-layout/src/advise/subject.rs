@@ -1,8 +1,10 @@
 //! The structure that is to be laid out, from a layout file or from debug information.
 
+use std::sync::Arc;
+
 use super::AdviseError;
-use crate::layout_file::{BitRange, FileMember, FileStruct, LayoutTable};
-use crate::types::{MemberKind, StructLayout, TypeKind, TypeStore};
+use crate::layout_file::{BitRange, FileMember, FileStruct, LayoutTable, Storage};
+use crate::types::{AggregateKind, Member, MemberKind, StructLayout, TypeKind, TypeStore};
 
 /// Largest natural alignment of a scalar that is assumed where a layout file names no type.
 const NATURAL_ALIGN_MAX: u64 = 8;
@@ -30,78 +32,54 @@ pub struct SubjectMember {
 }
 
 impl Subject {
-    /// The structure `name` of a layout table. Alignments are those that sizes and offsets suggest:
-    /// the largest power of two, at most 8, that divides both, or what a nested structure demands.
-    pub fn from_table(table: &LayoutTable, name: &str) -> Result<Subject, AdviseError> {
+    /// The structure `name` of a layout table, those of the types `open` inside it as their members.
+    /// Alignments are those that sizes and offsets suggest: the largest power of two, at most 8, that
+    /// divides both, or what a nested structure demands.
+    pub fn from_table(
+        table: &LayoutTable,
+        name: &str,
+        open: &[String],
+    ) -> Result<Subject, AdviseError> {
         let read = table.get(name).ok_or_else(|| AdviseError::NoSuchType {
             name: name.to_owned(),
         })?;
-        let member = |file: &FileMember| {
-            let unit = file
-                .array
-                .map_or(file.size_bytes, |array| array.stride_bytes);
-            let natural = 1 << (unit | NATURAL_ALIGN_MAX | file.offset_bytes).trailing_zeros();
-            let nested = file.type_name.as_deref().and_then(|name| table.get(name));
-            let demanded = nested.and_then(|nested| nested.align_bytes);
-            SubjectMember {
-                align: demanded.unwrap_or(natural),
-                file: file.clone(),
-            }
-        };
+        let mut members = Vec::new();
+        let mut opened = Opened::new(open);
+        add_from_table(table, read, (0, ""), &mut members, &mut opened);
+        opened.check(name)?;
         Ok(Subject {
             name: name.to_owned(),
             size_bytes: read.size_bytes,
             align_bytes: read.align(),
-            members: read.members.iter().map(member).collect(),
+            members,
         })
     }
 
-    /// A structure of debug information. Fails for unions and enums with payload, whose members
-    /// overlap, and for structures with bases, which the compiler places.
-    pub fn from_types(layout: &StructLayout, store: &TypeStore) -> Result<Subject, AdviseError> {
+    /// A structure of debug information, those of the types `open` inside it as their members. Fails
+    /// for unions and enums with payload, whose members overlap, and for structures with bases, which
+    /// the compiler places.
+    pub fn from_types(
+        layout: &StructLayout,
+        store: &TypeStore,
+        open: &[String],
+    ) -> Result<Subject, AdviseError> {
         let name = layout.name.as_deref().unwrap_or("(anonymous)").to_owned();
-        let mut members: Vec<SubjectMember> = Vec::new();
-        for member in &layout.members {
-            let movable = matches!(member.kind, MemberKind::Field | MemberKind::BitField);
-            let (start, end) = (member.byte_offset(), member.byte_end());
-            let overlaps = members.last().is_some_and(|before| {
-                let (_, before_end) = before.file.bit_span();
-                member.bit_offset < before_end
-            });
-            if !movable || overlaps {
-                return Err(AdviseError::NotMovable {
-                    name,
-                    member: member.name.as_deref().unwrap_or("(anonymous)").to_owned(),
-                });
-            }
-            let own = member.name.as_deref().map(str::to_owned);
-            let own = own.unwrap_or_else(|| format!("(anonymous at {start})"));
-            let of_type = store.get(member.type_id);
-            let file = if member.kind == MemberKind::BitField {
-                let unit = of_type.size.unwrap_or(1).clamp(1, 16);
-                let unit_start = start / unit * unit;
-                let unit_end = (unit_start + unit).max(end);
-                let mut file = FileMember::plain(own, unit_start, unit_end - unit_start);
-                file.bits = Some(BitRange {
-                    offset: member.bit_offset - unit_start * 8,
-                    size: member.bit_size,
-                });
-                file
-            } else {
-                FileMember::plain(own, start, end - start)
-            };
-            members.push(SubjectMember {
-                file,
-                align: of_type.alignment.max(member.alignment.unwrap_or(1)),
-            });
-        }
+        let mut reading = FromTypes {
+            name: &name,
+            store,
+            opened: Opened::new(open),
+            members: Vec::new(),
+        };
+        reading.add(layout, (0, ""))?;
+        reading.opened.check(&name)?;
+        let members = reading.members;
         Ok(Subject {
-            name,
             size_bytes: layout.size,
             align_bytes: layout
                 .alignment
                 .unwrap_or_else(|| members.iter().map(|member| member.align).max().unwrap_or(1)),
             members,
+            name,
         })
     }
 
@@ -125,6 +103,154 @@ impl Subject {
             let start = member.file.offset_bytes;
             (start..start + member.file.size_bytes).contains(&offset)
         })
+    }
+}
+
+/// The types that are to be opened, and which of them were found.
+struct Opened<'o> {
+    wanted: &'o [String],
+    found: Vec<bool>,
+}
+
+impl Opened<'_> {
+    fn new(wanted: &[String]) -> Opened<'_> {
+        Opened {
+            wanted,
+            found: vec![false; wanted.len()],
+        }
+    }
+
+    /// Whether a structure of this name is to be opened.
+    fn take(&mut self, name: &str) -> bool {
+        let at = self.wanted.iter().position(|wanted| {
+            let bare = wanted.strip_prefix("struct ").unwrap_or(wanted);
+            bare == name
+        });
+        if let Some(at) = at {
+            self.found[at] = true;
+        }
+        at.is_some()
+    }
+
+    fn check(&self, subject: &str) -> Result<(), AdviseError> {
+        let mut wanted = self.wanted.iter().zip(&self.found);
+        match wanted.find(|(_, found)| !**found) {
+            None => Ok(()),
+            Some((name, _)) => Err(AdviseError::BadConstraint {
+                what: format!("--open {name}"),
+                why: format!("no member of {subject} is a structure of that type"),
+            }),
+        }
+    }
+}
+
+/// Adds the members of a structure that begins at byte `base` and whose members' names begin with
+/// `prefix`. A table's types form no cycle.
+fn add_from_table(
+    table: &LayoutTable,
+    read: &FileStruct,
+    (base, prefix): (u64, &str),
+    members: &mut Vec<SubjectMember>,
+    opened: &mut Opened<'_>,
+) {
+    for file in &read.members {
+        let mut file = file.clone();
+        file.name.insert_str(0, prefix);
+        let nested = file.type_name.as_deref().and_then(|name| table.get(name));
+        let is_plain = file.array.is_none() && file.per.is_none();
+        if let Some(nested) = nested
+            && is_plain
+            && file.storage == Storage::INLINE
+            && opened.take(&nested.name)
+        {
+            let place = (base + file.offset_bytes, &*format!("{}.", file.name));
+            add_from_table(table, nested, place, members, opened);
+            continue;
+        }
+        let unit = file
+            .array
+            .map_or(file.size_bytes, |array| array.stride_bytes);
+        let natural = 1 << (unit | NATURAL_ALIGN_MAX | file.offset_bytes).trailing_zeros();
+        let demanded = nested.and_then(|nested| nested.align_bytes);
+        file.offset_bytes += base;
+        members.push(SubjectMember {
+            align: demanded.unwrap_or(natural),
+            file,
+        });
+    }
+}
+
+/// Members as they are found in debug information.
+struct FromTypes<'t, 'o> {
+    /// The subject's name.
+    name: &'t str,
+    store: &'t TypeStore,
+    opened: Opened<'o>,
+    members: Vec<SubjectMember>,
+}
+
+impl FromTypes<'_, '_> {
+    /// Adds the members of a structure that begins at byte `base` and whose members' names begin with
+    /// `prefix`. The store's depth bounds the recursion.
+    fn add(
+        &mut self,
+        layout: &StructLayout,
+        (base, prefix): (u64, &str),
+    ) -> Result<(), AdviseError> {
+        for member in &layout.members {
+            let movable = matches!(member.kind, MemberKind::Field | MemberKind::BitField);
+            let (start, end) = (base + member.byte_offset(), base + member.byte_end());
+            let own = member.name.as_deref();
+            let own = own.map_or_else(|| format!("(anonymous at {start})"), str::to_owned);
+            let overlaps = self.members.last().is_some_and(|before| {
+                let (_, before_end) = before.file.bit_span();
+                base * 8 + member.bit_offset < before_end
+            });
+            if !movable || overlaps {
+                return Err(AdviseError::NotMovable {
+                    name: self.name.to_owned(),
+                    member: member.name.as_deref().unwrap_or("(anonymous)").to_owned(),
+                });
+            }
+            if let Some(nested) = self.opened_nested(member) {
+                // What an anonymous structure has is called as if it were the outer one's.
+                let prefix = match &member.name {
+                    Some(name) => format!("{prefix}{name}."),
+                    None => prefix.to_owned(),
+                };
+                self.add(&nested, (start, &prefix))?;
+                continue;
+            }
+            let own = format!("{prefix}{own}");
+            let of_type = self.store.get(member.type_id);
+            let file = if member.kind == MemberKind::BitField {
+                let unit = of_type.size.unwrap_or(1).clamp(1, 16);
+                let unit_start = start / unit * unit;
+                let unit_end = (unit_start + unit).max(end);
+                let mut file = FileMember::plain(own, unit_start, unit_end - unit_start);
+                file.bits = Some(BitRange {
+                    offset: base * 8 + member.bit_offset - unit_start * 8,
+                    size: member.bit_size,
+                });
+                file
+            } else {
+                FileMember::plain(own, start, end - start)
+            };
+            self.members.push(SubjectMember {
+                file,
+                align: of_type.alignment.max(member.alignment.unwrap_or(1)),
+            });
+        }
+        Ok(())
+    }
+
+    /// The structure that a member is, if it is to be opened.
+    fn opened_nested(&mut self, member: &Member) -> Option<Arc<StructLayout>> {
+        let nested = self.store.layout(member.type_id)?;
+        let is_open = nested.kind != AggregateKind::Union
+            && !nested.members.is_empty()
+            && self.opened.take(nested.name.as_deref()?);
+        is_open.then(|| nested.clone())
     }
 }
 

@@ -83,7 +83,7 @@ fn advice_for(
     options: &Options,
 ) -> Result<Advice, AdviseError> {
     let demand = Demand::new(profile, &prices("broadwell-4s"))?;
-    let subject = Subject::from_table(table, name)?;
+    let subject = Subject::from_table(table, name, &[])?;
     let locate = |path: &str| {
         table
             .place(name, path)
@@ -254,6 +254,56 @@ fn constraints_that_cannot_be_met_are_named() {
     );
 }
 
+#[test]
+fn an_opened_structure_is_laid_out_with_the_rest() {
+    let text = "schema = 1\nname = 't'\ndescription = 't'\nsource = 'made up'\n\
+        [[struct]]\nname = 'outer'\nsize_bytes = 32\nalign_bytes = 64\nmembers = [\n\
+        { name = 'enabled', offset_bytes = 0, size_bytes = 8 },\n\
+        { name = 'state', offset_bytes = 8, size_bytes = 24, type = 'state' }]\n\
+        [[struct]]\nname = 'state'\nsize_bytes = 24\nmembers = [\n\
+        { name = 'limit', offset_bytes = 0, size_bytes = 8 },\n\
+        { name = 'count', offset_bytes = 8, size_bytes = 16, count = 2, stride_bytes = 8 }]\n";
+    let table = LayoutTable::new(&LayoutFile::parse(text, "t").unwrap()).unwrap();
+    let profile = profile(
+        "enabled,run,30000,0,0,1-3\nstate.limit,run,30000,0,0,1-3\nstate.count[1],run,0,10000,0,0\n",
+    );
+    let demand = Demand::new(&profile, &prices("broadwell-4s")).unwrap();
+    let advised = |open: &[String]| {
+        let subject = Subject::from_table(&table, "outer", open).unwrap();
+        let locate = |path: &str| {
+            let place = table.place("outer", path)?;
+            Some((place.offset_bytes, place.size_bytes))
+        };
+        let located = Located {
+            locate: &locate,
+            bases: &BTreeMap::new(),
+        };
+        advise(&subject, &demand, located, &Options::default()).unwrap()
+    };
+    let layout = |advice: Advice| {
+        let members = advice.candidates.last().unwrap().layout.members.clone();
+        let members = members.into_iter();
+        let members = members.map(|member| format!("{}@{}", member.name, member.offset_bytes));
+        members.collect::<Vec<_>>().join(" ")
+    };
+    // Whole, its limit meets its count wherever it lies.
+    assert_eq!(advised(&[]).candidates, []);
+    let opened = advised(&[String::from("state")]);
+    let file = LayoutFile {
+        name: "opened".into(),
+        description: "opened".into(),
+        source: "made up".into(),
+        structs: vec![opened.candidates.last().unwrap().layout.clone()],
+    };
+    expect!["enabled@0 state.limit@8 state.count@64"].assert_eq(&layout(opened));
+    // Whoever reads the file finds the members by the path that they had.
+    let file = LayoutFile::parse(&file.to_toml(), "opened").unwrap();
+    let moved = table.clone().overlay(&file).unwrap();
+    let place = moved.place("outer", "state.count[1]").unwrap();
+    assert_eq!((place.offset_bytes, place.size_bytes), (72, 8));
+    assert_eq!(moved.place("outer", "state"), None);
+}
+
 /// All partitions of `0..count` into sets.
 fn set_partitions(count: usize) -> Vec<Vec<Vec<usize>>> {
     let mut all = vec![vec![]];
@@ -309,7 +359,7 @@ proptest! {
         let members: Vec<(&str, u64)> = members.iter().map(|(name, size)| (name.as_str(), *size)).collect();
         let table = table(&members);
         let demand = Demand::new(&random_profile(&rows), &prices("broadwell-4s")).unwrap();
-        let subject = Subject::from_table(&table, "s").unwrap();
+        let subject = Subject::from_table(&table, "s", &[]).unwrap();
         let atoms = atoms::atoms(&subject, &Options::default()).unwrap();
         let locate = |path: &str| table.place("s", path).map(|place| (place.offset_bytes, place.size_bytes));
         let places = spot_places(&demand, &subject, &atoms, &locate).unwrap();
@@ -357,7 +407,7 @@ proptest! {
         let table = table(&members);
         let options = Options { frozen_prefix: frozen, ..Options::default() };
         let advice = advice_for(&table, "s", &random_profile(&rows), &options).unwrap();
-        let subject = Subject::from_table(&table, "s").unwrap();
+        let subject = Subject::from_table(&table, "s", &[]).unwrap();
         for candidate in &advice.candidates {
             let mut covered = 0;
             prop_assert_eq!(candidate.layout.members.len(), subject.members.len());
@@ -383,7 +433,7 @@ fn root_domain_is_advised_to_what_took_months() {
     let base = LayoutTable::new(&base).unwrap();
     let text = include_str!("../../../../profiles/root-domain-c2c.csv");
     let mut profile = Profile::parse(text, "root-domain-c2c.csv").unwrap();
-    let subject = Subject::from_table(&base, "root_domain").unwrap();
+    let subject = Subject::from_table(&base, "root_domain", &[]).unwrap();
     let place = |table: &LayoutTable, path: &str| {
         let place = table.place("root_domain", path)?;
         Some((place.offset_bytes, place.size_bytes))

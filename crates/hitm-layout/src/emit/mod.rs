@@ -5,9 +5,9 @@
 //! the compiler. Members stand in the order of their offsets; one that begins a line is aligned to
 //! it, and what alignment does not reach is padded.
 //!
-//! Not done, and why: a patch to Rust source (explicit padding would have to be written into every
-//! expression that makes the structure); initialisers without names (they follow the order of
-//! members, and only the compiler finds them all).
+//! Not done, and why: initialisers without names (they follow the order of members, and only the
+//! compiler finds them all); Rust expressions that make the structure (they lack the padding then, and
+//! the compiler says so).
 
 mod array;
 mod c;
@@ -23,7 +23,7 @@ pub use array::patch_array;
 pub use c::{c_asserts, c_struct, clang_reorder_fields, kernel_asserts};
 pub use diff::{Replacement, unified_diff};
 pub use patch::patch_struct;
-pub use rust::rust_struct;
+pub use rust::{patch_rust, rust_struct};
 
 use crate::advise::Subject;
 use crate::layout_file::{FileMember, FileStruct};

@@ -84,18 +84,22 @@ impl LayoutTable {
     }
 
     /// The place of `path` (`cpupri.pri_to_cpu[3].count`) in the structure `name`. A path may end
-    /// at a whole array or structure; it does not go behind pointers.
+    /// at a whole array or structure; it does not go behind pointers. A member of an opened structure
+    /// has a name with a dot (`cpupri.pri_to_cpu`), which is as good as the path through it.
     pub fn place(&self, name: &str, path: &str) -> Option<Place<'_>> {
         let mut current = self.structs.get(name);
         let mut base = 0;
-        let mut found: Option<Place<'_>> = None;
-        for step in path.split('.') {
-            let (member_name, index) = match step.strip_suffix(']').and_then(|s| s.split_once('['))
-            {
-                Some((head, number)) => (head, Some(number.parse::<u64>().ok()?)),
-                None => (step, None),
+        let mut rest = path;
+        loop {
+            let member = member_before(current?, rest)?;
+            let behind = &rest[member.name.len()..];
+            let (index, behind) = match behind.strip_prefix('[') {
+                Some(number) => {
+                    let (number, behind) = number.split_once(']')?;
+                    (Some(number.parse::<u64>().ok()?), behind)
+                }
+                None => (None, behind),
             };
-            let member = current?.get(member_name)?;
             let (at, size) = match (index, member.array) {
                 (None, _) => (0, member.size_bytes),
                 (Some(index), Some(array)) if index < array.count => {
@@ -106,17 +110,19 @@ impl LayoutTable {
                 _ => return None,
             };
             base += member.offset_bytes + at;
-            found = Some(Place {
-                offset_bytes: base,
-                size_bytes: size,
-                member,
-            });
+            if behind.is_empty() {
+                return Some(Place {
+                    offset_bytes: base,
+                    size_bytes: size,
+                    member,
+                });
+            }
             let enters = matches!(member.storage, Storage::Inline { .. })
                 && (index.is_some() || member.array.is_none());
             let nested = member.type_name.as_deref().filter(|_| enters);
             current = nested.and_then(|name| self.structs.get(name));
+            rest = behind.strip_prefix('.')?;
         }
-        found
     }
 
     fn check(&self) -> Result<(), LayoutFileError> {
@@ -160,4 +166,14 @@ impl LayoutTable {
             expected: expected.to_owned(),
         }
     }
+}
+
+/// The member that `path` begins with, the one with the longest name if there are several.
+fn member_before<'t>(of: &'t FileStruct, path: &str) -> Option<&'t FileMember> {
+    let begins = |member: &&FileMember| {
+        let behind = path.strip_prefix(member.name.as_str());
+        behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(['.', '[']))
+    };
+    let members = of.members.iter().filter(begins);
+    members.max_by_key(|member| member.name.len())
 }

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hitm_layout::advise::Subject;
+use hitm_layout::advise::{AdviseError, Subject, SubjectMember};
 use hitm_layout::emit::{
-    Emission, Style, c_asserts, c_struct, declarations, patch_array, patch_struct, rust_struct,
+    Emission, Style, c_asserts, c_struct, declarations, patch_array, patch_rust, patch_struct,
+    rust_struct,
 };
 use hitm_layout::layout_file::{FileMember, FileStruct};
 use hitm_layout::{ObjectFile, StructLayout};
@@ -104,7 +105,7 @@ fn patched_examples_compile_to_the_layout() {
         let (directory, source) = example(name);
         let mut file = object(directory.path());
         let layout = file.struct_layout(of).unwrap();
-        let subject = Subject::from_types(&layout, file.types()).unwrap();
+        let subject = Subject::from_types(&layout, file.types(), &[]).unwrap();
         let wanted = spread(&subject);
         let declared = declarations(&layout, file.types());
         let emission = Emission {
@@ -169,7 +170,7 @@ fn emitted_rust_compiles_to_the_layout() {
     let (directory, _) = example("flag_beside_counter");
     let mut file = object(directory.path());
     let layout = file.struct_layout("control").unwrap();
-    let mut subject = Subject::from_types(&layout, file.types()).unwrap();
+    let mut subject = Subject::from_types(&layout, file.types(), &[]).unwrap();
     subject.name = String::from("Control");
     let wanted = spread(&subject);
     let types: Vec<String> = ["i32", "i32", "u64"].map(str::to_owned).to_vec();
@@ -186,4 +187,95 @@ fn emitted_rust_compiles_to_the_layout() {
         &["--edition", "2024", "--crate-type", "lib", "a.rs"],
         None,
     );
+}
+
+const GAUGE: &str = "\
+pub struct Unrelated {
+    pub sequence: u64,
+}
+
+/// Who does what.
+#[derive(Debug)]
+pub struct Gauge {
+    /// Read by all.
+    pub enabled: u32,
+    #[allow(dead_code, reason = \"kept\")]
+    pub(crate) reserved: [u8; 4], // for later
+    // One writer.
+    sequence: std::sync::atomic::AtomicU64
+}
+
+pub static KEPT: u8 = 0;
+";
+
+#[test]
+fn patched_rust_compiles_to_the_layout() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let member = |name: &str, offset: u64, size: u64| SubjectMember {
+        file: FileMember::plain(name, offset, size),
+        align: if name == "reserved" { 1 } else { size },
+    };
+    let subject = Subject {
+        name: String::from("Gauge"),
+        size_bytes: 16,
+        align_bytes: 8,
+        members: vec![
+            member("enabled", 8, 4),
+            member("reserved", 12, 4),
+            member("sequence", 0, 8),
+        ],
+    };
+    let wanted = spread(&subject);
+    let emission = Emission {
+        subject: &subject,
+        layout: &wanted,
+        declarations: &[],
+        style: Style::C,
+    };
+    let source = directory.path().join("gauge.rs");
+    std::fs::write(&source, GAUGE).unwrap();
+    let patch = directory.path().join("a.diff");
+    std::fs::write(&patch, patch_rust(&emission, ("gauge.rs", GAUGE)).unwrap()).unwrap();
+    run("patch", directory.path(), &["-s", "-p0"], Some(&patch));
+    // The assertions that the patch adds are what checks the layout.
+    let patched = std::fs::read_to_string(&source).unwrap();
+    assert!(patched.contains("assert!(core::mem::offset_of!(Gauge, sequence) == 0)"));
+    assert!(patched.contains("    // One writer.\n    sequence: std::sync::atomic::AtomicU64,\n"));
+    let options = ["--edition", "2024", "--crate-type", "lib", "gauge.rs"];
+    run("rustc", directory.path(), &options, None);
+
+    let tuple = patch_rust(&emission, ("a.rs", "struct Gauge(u32);\n")).unwrap_err();
+    assert_eq!(
+        tuple.to_string(),
+        "a.rs:1: found struct Gauge(u32);, expected each field on lines of its own"
+    );
+}
+
+#[test]
+fn members_of_an_opened_structure_are_the_subjects_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = "struct inner { int flag; unsigned low : 3, high : 5; };\n\
+                  struct outer { char c; struct inner one; struct inner two[2]; };\n\
+                  struct outer outer;\n";
+    std::fs::write(directory.path().join("a.c"), source).unwrap();
+    compile(directory.path(), "a.c");
+    let mut file = object(directory.path());
+    let layout = file.struct_layout("outer").unwrap();
+    let open = [String::from("struct inner")];
+    let subject = Subject::from_types(&layout, file.types(), &open).unwrap();
+    let members = subject.members.iter();
+    let members: Vec<_> = members
+        .map(|member| (member.file.name.as_str(), member.file.bit_span()))
+        .collect();
+    let expected = [
+        ("c", (0, 8)),
+        ("one.flag", (32, 64)),
+        ("one.low", (64, 67)),
+        ("one.high", (67, 72)),
+        // Elements of an array stay where they are in it.
+        ("two", (96, 224)),
+    ];
+    assert_eq!(members, expected);
+    let unknown = Subject::from_types(&layout, file.types(), &[String::from("other")]);
+    assert!(matches!(unknown, Err(AdviseError::BadConstraint { .. })));
 }

@@ -4,6 +4,7 @@
 mod instances;
 mod prices;
 mod profile;
+mod proof;
 mod replay;
 mod session;
 mod text;
@@ -18,9 +19,10 @@ pub(crate) use instances::instance_at;
 pub use prices::EnginePrices;
 pub(crate) use profile::InstancePlace;
 pub use profile::{ProfileOptions, RecordedProfile, RecordedProfileError, profile_of_recording};
+pub use proof::Proof;
 pub use replay::{Replayed, replay};
 pub use session::{Inputs, Language, Session, SessionError};
-pub use text::{Heading, advice_json, advice_text, comparison_json, comparison_text};
+pub use text::{Heading, Proven, advice_json, advice_text, comparison_json, comparison_text};
 
 /// A structure to be laid out and who touches it.
 #[derive(Debug)]

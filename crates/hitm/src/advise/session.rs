@@ -12,7 +12,7 @@ use hitm_layout::advise::{
 };
 use hitm_layout::emit::{
     Emission, EmitError, Style, c_asserts, c_struct, clang_reorder_fields, declarations,
-    kernel_asserts, patch_array, patch_struct, rust_struct,
+    kernel_asserts, patch_array, patch_rust, patch_struct, rust_struct,
 };
 use hitm_layout::layout_file::{
     FileMember, LayoutFile, LayoutFileError, LayoutTable, shipped, shipped_names,
@@ -20,12 +20,14 @@ use hitm_layout::layout_file::{
 use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
+use super::proof::{Proof, Proving};
 use super::{
     EnginePrices, Heading, ProfileOptions, Question, RecordedProfile, RecordedProfileError, ask,
     profile_of_recording,
 };
 use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::recording::{Recording, RecordingError};
+use crate::whatif::{HeapInstances, WhatifError};
 
 /// Longest text that is read: what the parsers take.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
@@ -41,6 +43,8 @@ pub struct Inputs {
     pub profile: PathBuf,
     /// Where on the heap instances are.
     pub at: Option<String>,
+    /// Types of members whose own members may move.
+    pub open: Vec<String>,
     /// The machine; the recording's when it is left out.
     pub machine: Option<String>,
 }
@@ -100,6 +104,17 @@ pub enum SessionError {
     /// The advisor has nothing to answer.
     #[error(transparent)]
     Advise(#[from] AdviseError),
+    /// The members of an opened structure have no place of their own in the source.
+    #[error(
+        "{type_name} has opened members: found --emit, expected --output, which hitm whatif reads; its source must be rewritten by hand"
+    )]
+    Opened {
+        /// The structure.
+        type_name: String,
+    },
+    /// The recording cannot be run again.
+    #[error(transparent)]
+    Whatif(#[from] WhatifError),
     /// There is no source text for it.
     #[error(transparent)]
     Emit(#[from] EmitError),
@@ -131,6 +146,8 @@ pub struct Session {
     profile: Profile,
     bases: BTreeMap<u32, u64>,
     machine: Machine,
+    is_opened: bool,
+    proving: Option<Proving>,
 }
 
 impl Session {
@@ -150,25 +167,39 @@ impl Session {
             };
             let (machine, _) = crate::machine::resolve(machine)?;
             return Ok(Session {
-                subject: subject_of(&inputs.type_name, &mut structure)?,
+                subject: subject_of(inputs, &mut structure)?,
                 structure,
                 profile,
                 bases: BTreeMap::new(),
                 machine,
+                is_opened: !inputs.open.is_empty(),
+                proving: None,
             });
         }
         let recording = Recording::load(&inputs.profile, progress)?;
-        let machine = match &inputs.machine {
-            Some(name) => crate::machine::resolve(name)?.0,
-            None => recording.machine.clone(),
+        let asked = match &inputs.machine {
+            Some(name) => Some(crate::machine::resolve(name)?.0),
+            None => None,
         };
         let (structure, subject, recorded) = recorded(inputs, structure, &recording)?;
+        let at = inputs.at.iter().map(|site| HeapInstances {
+            type_name: Some(subject.name.clone()),
+            site: site.clone(),
+        });
+        let proving = Proving {
+            path: inputs.profile.clone(),
+            instances: at.collect(),
+            machine: asked.clone(),
+            recording,
+        };
         Ok(Session {
             structure,
             subject,
             profile: recorded.profile,
             bases: recorded.bases,
-            machine,
+            machine: asked.unwrap_or_else(|| proving.recording.machine.clone()),
+            is_opened: !inputs.open.is_empty(),
+            proving: Some(proving),
         })
     }
 
@@ -245,6 +276,19 @@ impl Session {
         Ok(weighed)
     }
 
+    /// What the recording says of the candidate when it is run again; none when the profile is a table.
+    pub fn prove(
+        &self,
+        candidate: &Candidate,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Option<Proof>, WhatifError> {
+        let layout = self.layout_file("advised", candidate);
+        let proving = self.proving.as_ref();
+        proving
+            .map(|proving| proving.prove(layout, progress))
+            .transpose()
+    }
+
     /// The candidate as a layout file.
     pub fn layout_file(&self, name: &str, candidate: &Candidate) -> LayoutFile {
         LayoutFile {
@@ -266,6 +310,10 @@ impl Session {
         language: Language,
         source: Option<&Path>,
     ) -> Result<String, SessionError> {
+        if self.is_opened {
+            let type_name = self.subject.name.clone();
+            return Err(SessionError::Opened { type_name });
+        }
         let text = source.map(read_text).transpose()?;
         let named = source.map(|path| path.display().to_string());
         let file = named.as_deref().zip(text.as_deref());
@@ -304,7 +352,10 @@ impl Session {
             style,
         };
         if language == Language::Rust {
-            return Ok(rust_struct(&emission));
+            return Ok(match file {
+                Some(file) => patch_rust(&emission, file)?,
+                None => rust_struct(&emission),
+            });
         }
         if let Some(file) = file {
             let lines: Vec<Option<u32>> = layout
@@ -362,10 +413,11 @@ fn structure_of(inputs: &Inputs) -> Result<Structure, SessionError> {
     }
 }
 
-fn subject_of(name: &str, structure: &mut Structure) -> Result<Subject, SessionError> {
+fn subject_of(inputs: &Inputs, structure: &mut Structure) -> Result<Subject, SessionError> {
+    let (name, open) = (&inputs.type_name, &inputs.open[..]);
     Ok(match structure {
-        Structure::Table(table) => Subject::from_table(table, name)?,
-        Structure::Types(object, layout) => Subject::from_types(layout, object.types())?,
+        Structure::Table(table) => Subject::from_table(table, name, open)?,
+        Structure::Types(object, layout) => Subject::from_types(layout, object.types(), open)?,
         Structure::Scalars => {
             return Err(AdviseError::NoSuchType {
                 name: name.to_owned(),
@@ -388,7 +440,7 @@ fn recorded(
     };
     let subject = match &structure {
         Structure::Scalars => scalars(&inputs.type_name, recording)?,
-        _ => subject_of(&inputs.type_name, &mut structure)?,
+        _ => subject_of(inputs, &mut structure)?,
     };
     let size = subject.size_bytes;
     let found = match &mut structure {

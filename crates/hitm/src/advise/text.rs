@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use hitm_base::Cycles;
 use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Weighed};
 use serde_json::{Value, json};
+
+use super::Proof;
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
@@ -19,8 +22,17 @@ pub struct Heading {
     pub profile: String,
 }
 
-/// Advice for people.
-pub fn advice_text(heading: &Heading, advice: &Advice, demand: &Demand) -> String {
+/// What a replay says of a candidate: nothing when there is no recording or none was asked for, or
+/// why there is none.
+pub type Proven = Option<Result<Proof, String>>;
+
+/// Advice for people; `proofs` has what a replay says of each candidate.
+pub fn advice_text(
+    heading: &Heading,
+    advice: &Advice,
+    demand: &Demand,
+    proofs: &[Proven],
+) -> String {
     let mut out = format!(
         "{} on {} by profile {}: now {} cycles in {} lines ({} of the {} cycles of work)\n",
         heading.type_name,
@@ -48,6 +60,9 @@ pub fn advice_text(heading: &Heading, advice: &Advice, demand: &Demand) -> Strin
                 bound_text(candidate),
             ),
         );
+        if let Some(Some(proof)) = proofs.get(index) {
+            write_line(&mut out, format_args!("   {}", proof_text(proof)));
+        }
         lines_text(&mut out, &candidate.weighed);
         for moved in &candidate.moves {
             let names = if moved.lines == (0, 0) && moved.saved_cycles == 0.0 {
@@ -59,6 +74,23 @@ pub fn advice_text(heading: &Heading, advice: &Advice, demand: &Demand) -> Strin
         }
     }
     out
+}
+
+fn proof_text(proof: &Result<Proof, String>) -> String {
+    let Proof { cycles, lost } = match proof {
+        Ok(proof) => *proof,
+        Err(why) => return format!("not replayed: {why}"),
+    };
+    let count = |cycles: Cycles| number(cycles.0 as f64);
+    let saved = 1.0 - cycles.after.0 as f64 / cycles.before.0.max(1) as f64;
+    format!(
+        "replayed: threads take {} cycles instead of {} ({} less) and lose {} of them to each other instead of {}",
+        count(cycles.after),
+        count(cycles.before),
+        percent(saved),
+        count(lost.after),
+        count(lost.before),
+    )
 }
 
 fn bound_text(candidate: &Candidate) -> String {
@@ -143,8 +175,18 @@ fn each(cost: &LineCost) -> f64 {
     }
 }
 
-/// Advice for programs.
-pub fn advice_json(heading: &Heading, advice: &Advice, demand: &Demand) -> Value {
+/// Advice for programs; `proofs` has what a replay says of each candidate.
+pub fn advice_json(
+    heading: &Heading,
+    advice: &Advice,
+    demand: &Demand,
+    proofs: &[Proven],
+) -> Value {
+    let candidates = advice.candidates.iter().enumerate();
+    let candidates = candidates.map(|(index, candidate)| {
+        let proof = proofs.get(index).and_then(Option::as_ref);
+        candidate_json(candidate, proof)
+    });
     json!({
         "schema": SCHEMA,
         "type": heading.type_name,
@@ -153,11 +195,19 @@ pub fn advice_json(heading: &Heading, advice: &Advice, demand: &Demand) -> Value
         "work_cycles": whole(demand.work_cycles()),
         "accesses": whole(demand.access_count()),
         "original": weighed_json(&advice.original),
-        "candidates": advice.candidates.iter().map(candidate_json).collect::<Vec<_>>(),
+        "candidates": candidates.collect::<Vec<_>>(),
     })
 }
 
-fn candidate_json(candidate: &Candidate) -> Value {
+fn candidate_json(candidate: &Candidate, proof: Option<&Result<Proof, String>>) -> Value {
+    let replay = proof.and_then(|proof| proof.as_ref().ok()).map(|proof| {
+        json!({
+            "cycles_before": proof.cycles.before.0,
+            "cycles_after": proof.cycles.after.0,
+            "lost_cycles_before": proof.lost.before.0,
+            "lost_cycles_after": proof.lost.after.0,
+        })
+    });
     let members = candidate.layout.members.iter();
     let members: Vec<Value> = members
         .map(|member| json!({ "name": member.name, "offset_bytes": member.offset_bytes, "size_bytes": member.size_bytes }))
@@ -175,6 +225,8 @@ fn candidate_json(candidate: &Candidate) -> Value {
         "weighed": weighed_json(&candidate.weighed),
         "bound_cycles": whole(candidate.bound_cycles),
         "gap": candidate.gap(),
+        "replay": replay,
+        "not_replayed": proof.and_then(|proof| proof.as_ref().err()),
         "members": members,
         "moves": moves.collect::<Vec<_>>(),
     })

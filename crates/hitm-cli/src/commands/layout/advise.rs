@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use hitm::advise::{
-    Inputs, Language, Session, advice_json, advice_text, comparison_json, comparison_text,
+    Inputs, Language, Proven, Session, advice_json, advice_text, comparison_json, comparison_text,
 };
-use hitm_layout::advise::{Candidate, Options};
+use hitm_layout::advise::{Advice, Candidate, Options};
 use hitm_layout::emit::Style;
 
 use crate::commands::Format;
@@ -30,6 +30,9 @@ struct InputsArgs {
     /// For instances on the heap: part of the name that `hitm report` gives their block
     #[arg(long, value_name = "SITE")]
     at: Option<String>,
+    /// Lay out the members of a structure inside this one, too; may be given several times
+    #[arg(long, value_name = "TYPE")]
+    open: Vec<String>,
     /// The machine to price on: a preset, a file, or `host` [default: the recording's]
     #[arg(short, long, value_name = "NAME|FILE")]
     machine: Option<String>,
@@ -42,6 +45,7 @@ impl InputsArgs {
             input: self.input,
             profile: self.profile,
             at: self.at,
+            open: self.open,
             machine: self.machine,
         };
         let bar = Bar::start("reading");
@@ -81,6 +85,9 @@ pub(crate) struct AdviseArgs {
     /// Print the proposal as source instead of the advice
     #[arg(long, value_enum, value_name = "LANGUAGE")]
     emit: Option<Emit>,
+    /// Do not run the recording again with each proposal
+    #[arg(long)]
+    no_replay: bool,
     /// With --emit: print a unified diff of this file, which declares the structure
     #[arg(long, value_name = "FILE", requires = "emit")]
     source: Option<PathBuf>,
@@ -199,15 +206,31 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
             return Ok(Exit::Done);
         }
     }
+    let proofs = match args.no_replay {
+        true => Vec::new(),
+        false => proofs(&session, &advice),
+    };
     let (heading, demand) = (session.heading(), session.demand()?);
     let text = match args.format {
-        Format::Text => advice_text(&heading, &advice, &demand),
+        Format::Text => advice_text(&heading, &advice, &demand, &proofs),
         Format::Json => {
-            serde_json::to_string_pretty(&advice_json(&heading, &advice, &demand))? + "\n"
+            let json = advice_json(&heading, &advice, &demand, &proofs);
+            serde_json::to_string_pretty(&json)? + "\n"
         }
     };
     terminal.out(&text)?;
     Ok(Exit::Done)
+}
+
+/// What the recording, if there is one, says of each proposal.
+fn proofs(session: &Session, advice: &Advice) -> Vec<Proven> {
+    let prove = |candidate: &Candidate| {
+        let bar = Bar::start("replaying");
+        let proof = session.prove(candidate, &mut |read, all| bar.set(read, all));
+        bar.finish();
+        proof.map_err(|error| error.to_string()).transpose()
+    };
+    advice.candidates.iter().map(prove).collect()
 }
 
 pub(super) fn compare(args: CompareArgs, terminal: &mut Terminal) -> Result<Exit> {

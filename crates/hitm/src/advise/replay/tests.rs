@@ -73,7 +73,7 @@ fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
     let text = include_str!("../../../../../profiles/root-domain-c2c.csv");
     let mut profile = Profile::parse(text, "root-domain-c2c.csv").unwrap();
     let base = table("linux-6.12");
-    let subject = Subject::from_table(&base, "root_domain").unwrap();
+    let subject = Subject::from_table(&base, "root_domain", &[]).unwrap();
     let mut out = String::new();
     for (period, periods) in [(30_000, 60), (300_000, 20)] {
         profile.period = Cycles(period);

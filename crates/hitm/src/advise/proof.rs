@@ -1,0 +1,83 @@
+//! What a replay of the recording says of a proposal: the advisor's model takes accesses as
+//! independent, the replay runs the program's own.
+
+use std::path::PathBuf;
+
+use hitm_base::{Cycles, Machine};
+use hitm_layout::layout_file::LayoutFile;
+
+use crate::recording::Recording;
+use crate::whatif::{
+    Change, HeapInstances, ThreadChange, WhatifConfig, WhatifError, WhatifReport, run_loaded,
+};
+
+/// Sums over all threads, before and after the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// Cycles that threads ran or waited for memory.
+    pub cycles: Change<Cycles>,
+    /// The part that other CPUs' use of lines caused.
+    pub lost: Change<Cycles>,
+}
+
+/// A recording that proposals are tried on.
+#[derive(Debug)]
+pub(super) struct Proving {
+    pub(super) path: PathBuf,
+    pub(super) recording: Recording,
+    /// Where on the heap the structures are.
+    pub(super) instances: Vec<HeapInstances>,
+    /// A machine other than the recording's.
+    pub(super) machine: Option<Machine>,
+}
+
+impl Proving {
+    /// Runs the recording again with the layout. `progress` is told how much of the file has been read.
+    pub(super) fn prove(
+        &self,
+        layout: LayoutFile,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Proof, WhatifError> {
+        let config = WhatifConfig {
+            input: self.path.clone(),
+            layouts: vec![layout],
+            instances: self.instances.clone(),
+            machine: self.machine.clone(),
+            placement: None,
+        };
+        let moved = run_loaded(&self.recording, &config, progress)?;
+        let (cycles, lost) = match &self.machine {
+            None => (
+                sum(&moved, |t| t.cycles.before),
+                sum(&moved, |t| t.lost.before),
+            ),
+            // On another machine the recording itself says nothing.
+            Some(_) => {
+                let unmoved = WhatifConfig {
+                    layouts: Vec::new(),
+                    ..config
+                };
+                let there = run_loaded(&self.recording, &unmoved, progress)?;
+                (
+                    sum(&there, |t| t.cycles.after),
+                    sum(&there, |t| t.lost.after),
+                )
+            }
+        };
+        Ok(Proof {
+            cycles: Change {
+                before: cycles,
+                after: sum(&moved, |t| t.cycles.after),
+            },
+            lost: Change {
+                before: lost,
+                after: sum(&moved, |t| t.lost.after),
+            },
+        })
+    }
+}
+
+fn sum(report: &WhatifReport, of: fn(&ThreadChange) -> Cycles) -> Cycles {
+    let cycles = report.threads.iter().map(|thread| of(thread).0);
+    Cycles(cycles.fold(0, u64::saturating_add))
+}
