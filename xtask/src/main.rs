@@ -1,9 +1,9 @@
-//! `cargo xtask ci | lint | tidy | bench | layout-check`.
+//! `cargo xtask ci | lint | tidy | bench | determinism | swarm | layout-check`.
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use xtask::{bench, run, run_with_env, tidy};
+use anyhow::{Result, ensure};
+use xtask::{bench, output, run, run_with_env, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -12,6 +12,8 @@ usage: cargo xtask COMMAND
   lint           format, clippy, documentation, tidy
   tidy           the rules that no compiler checks
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
+  determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
+  swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
 
@@ -27,6 +29,18 @@ const LAYOUT_CHECK: [&str; 8] = [
     "layout-check-here",
 ];
 
+/// The random workloads, optimised.
+const SWARM: [&str; 8] = [
+    "test",
+    "--release",
+    "--package",
+    "hitm-sim",
+    "--test",
+    "it",
+    "--",
+    "swarm",
+];
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -37,6 +51,8 @@ fn main() -> ExitCode {
         ["bench"] => bench::start(""),
         ["bench", name] => bench::start(name),
         ["bench-here", name] => bench::run_here(name),
+        ["determinism"] => determinism(),
+        ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]
         ["layout-check-here"] => xtask::layout_check::run_here(),
@@ -52,6 +68,36 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the simulations of `examples/hashes.rs` in two processes and compares what they print.
+fn determinism() -> Result<()> {
+    let args = [
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "hitm-sim",
+        "--example",
+        "hashes",
+    ];
+    let first = output("cargo", &args)?;
+    let second = output("cargo", &args)?;
+    for (first, second) in first.lines().zip(second.lines()) {
+        ensure!(
+            first == second,
+            "the first process: {first}, the second: {second}"
+        );
+    }
+    ensure!(
+        first.lines().count() == second.lines().count(),
+        "one process made more runs than the other"
+    );
+    println!(
+        "{} runs, equal hashes in both processes",
+        first.lines().count()
+    );
+    Ok(())
 }
 
 fn lint() -> Result<()> {

@@ -34,6 +34,10 @@ pub(crate) struct SimArgs {
     /// A machine instead of the scenario's
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
+    /// A key of the scenario with another value, such as kernel.tick=1000/s or workload.0.runnable=12;
+    /// may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Run a tenth of the duration and of the iterations
     #[arg(long)]
     quick: bool,
@@ -56,6 +60,7 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
         machine: args.machine,
         layouts: args.layout,
         quick: args.quick,
+        settings: args.set,
     };
     let simulation = Simulation::load(&args.scenario, &options)?;
     let bar = VirtualTime::start();

@@ -1,6 +1,8 @@
 //! The quantities of a simulation.
 
-use hitm::sim::{C2cLine, C2cRow, Comparison, Outcome, SimReport, Summary, VariantReport};
+use hitm::sim::{
+    C2cLine, C2cRow, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport,
+};
 
 use crate::fields::{Field, Unit, Value};
 
@@ -138,6 +140,35 @@ pub const METRIC_FIELDS: &[Field<Summary>] = &[
         Unit::None,
         "What it counts",
         |m| Value::Text(m.description.to_owned()),
+    ),
+];
+
+/// Of the load at which a published figure is met.
+pub const CROSSING_FIELDS: &[Field<Crossing>] = &[
+    field("id", "Figure", Unit::None, "The figure that is met", |c| {
+        text(&c.id)
+    }),
+    field(
+        "layout",
+        "Layout",
+        Unit::None,
+        "The layout that it is of",
+        |c| text(&c.layout),
+    ),
+    field(
+        "published",
+        "Published",
+        Unit::None,
+        "Its published value",
+        |c| Value::Number(c.published),
+    ),
+    field("unit", "Unit", Unit::None, "Its unit", |c| text(&c.unit)),
+    field(
+        "load",
+        "Load",
+        Unit::None,
+        "Wake-ups a second and CPU that were asked for, between two loads that were run; null when none has the value",
+        |c| Value::number_or_missing(c.load),
     ),
 ];
 

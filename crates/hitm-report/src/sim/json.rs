@@ -1,11 +1,11 @@
 //! Results of simulations as JSON: the fields under their ids, in the order of the tables.
 
-use hitm::sim::{C2cLine, Outcome, SimReport, VariantReport, WorkloadResult};
+use hitm::sim::{C2cLine, Crossing, Outcome, SimReport, VariantReport, WorkloadResult};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::fields::{
-    COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView,
-    SCENARIO_FIELDS, VARIANT_FIELDS,
+    COMPARISON_FIELDS, CROSSING_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS,
+    RowView, SCENARIO_FIELDS, VARIANT_FIELDS,
 };
 use crate::json::{Fields, list};
 
@@ -71,6 +71,19 @@ impl Serialize for ScenarioJson<'_> {
         Fields(SCENARIO_FIELDS, self.report, &[]).write(&mut map)?;
         map.serialize_entry("variants", &variants)?;
         let comparisons = list(COMPARISON_FIELDS, &self.report.comparisons, &[]);
+        map.serialize_entry("comparisons", &comparisons)?;
+        map.serialize_entry("crossing", &self.report.crossing.as_ref().map(CrossingJson))?;
+        map.end()
+    }
+}
+
+struct CrossingJson<'a>(&'a Crossing);
+
+impl Serialize for CrossingJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(CROSSING_FIELDS, self.0, &[]).write(&mut map)?;
+        let comparisons = list(COMPARISON_FIELDS, &self.0.comparisons, &[]);
         map.serialize_entry("comparisons", &comparisons)?;
         map.end()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hitm::sim::{C2cLine, Comparison, Outcome, SimReport, Summary, VariantReport};
+use hitm::sim::{C2cLine, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
 
 use super::fields::{
     COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView, SCENARIO_FIELDS,
@@ -65,6 +65,7 @@ pub fn simulation_text(report: &SimReport, options: &SimTextOptions) -> String {
         writer.variant(variant, options);
     }
     writer.comparisons(&report.comparisons);
+    writer.crossing(report.crossing.as_ref());
     writer.out
 }
 
@@ -78,6 +79,7 @@ pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String
         writer.header("hitm reproduce", report);
         writer.variants(report);
         writer.comparisons(&report.comparisons);
+        writer.crossing(report.crossing.as_ref());
     }
     writer.out
 }
@@ -291,6 +293,33 @@ impl Writer {
             return;
         }
         self.title("Published beside simulated");
+        self.comparison_table(comparisons);
+    }
+
+    /// The figures at the load at which one of them is as published.
+    fn crossing(&mut self, crossing: Option<&Crossing>) {
+        let Some(crossing) = crossing else {
+            return;
+        };
+        let met = format!(
+            "{} of {} at {} {}",
+            crossing.id,
+            crossing.layout,
+            number(crossing.published),
+            crossing.unit
+        );
+        let Some(load) = crossing.load else {
+            self.title(&format!("No load that was run has {met}"));
+            return;
+        };
+        let load = number(load);
+        self.title(&format!(
+            "At {load} wake-ups a second and CPU asked for, {met}"
+        ));
+        self.comparison_table(&crossing.comparisons);
+    }
+
+    fn comparison_table(&mut self, comparisons: &[Comparison]) {
         let head = |id, align| Column::new(by_id(COMPARISON_FIELDS, id).title, align);
         let mut table = Table::new(vec![
             head("id", Align::Name),

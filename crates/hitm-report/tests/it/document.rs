@@ -79,5 +79,6 @@ fn every_field_of_a_simulation_is_described() {
     check(SIM, "lines", sim::LINE_FIELDS);
     check(SIM, "rows", sim::ROW_FIELDS);
     check(SIM, "comparisons", sim::COMPARISON_FIELDS);
+    check(SIM, "crossing", sim::CROSSING_FIELDS);
     assert!(SIM.contains(&format!("`schema` is {}", hitm_report::sim::SCHEMA)));
 }

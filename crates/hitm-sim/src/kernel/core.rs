@@ -145,7 +145,7 @@ impl Kernel {
     /// Whether the CPU shall put a woken task on its run queue itself.
     async fn ttwu_queue_cond(&self, cpu: CpuId) -> bool {
         let this = self.engine.cpu();
-        if self.config.balancing == Balancing::Passive || cpu == this {
+        if !self.config.wake_lists || cpu == this {
             return false;
         }
         let topology = &self.engine.machine().topology;
@@ -409,6 +409,7 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::SCHED_TICK);
         engine.work(site, self.costs.function);
         let rq = self.rq(engine.cpu());
+        self.note_tick(rq).await;
         self.rq_lock(rq).await;
         self.update_rq_clock(rq).await;
         self.rt_period(rq).await;

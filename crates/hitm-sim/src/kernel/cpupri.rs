@@ -17,6 +17,7 @@ use super::Kernel;
 use super::cpumask::CpuMask;
 use super::functions as f;
 use super::mask::SharedMask;
+use super::mechanisms::Mechanism;
 use super::task::{MAX_RT_PRIO, Task};
 use crate::engine::{Arena, Engine, Object, Place, SimError};
 
@@ -122,6 +123,10 @@ impl Kernel {
             engine.load(site, p.p.cpus_mask).await;
             vec.mask.read(engine, site, &mut mask).await;
             mask.keep(&allowed);
+            if lowest_mask.is_some() && self.has(Mechanism::SecondMaskRead) {
+                vec.mask.read(engine, site, &mut mask).await;
+                mask.keep(&allowed);
+            }
             if mask.is_empty() {
                 continue;
             }

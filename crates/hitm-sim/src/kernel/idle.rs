@@ -28,6 +28,7 @@ impl Kernel {
         let flags = self.task(rq.idle).p.flags;
         engine.rmw(site, flags, Rmw::Or(TIF_POLLING_NRFLAG)).await;
         self.tick_stop(rq);
+        self.note_idle_entry(rq).await;
         let mut slept = false;
         loop {
             let seen = engine.load(site, flags).await;
@@ -46,6 +47,7 @@ impl Kernel {
         self.update_avg_idle(rq, idle).await;
         engine.rmw(site, flags, Rmw::And(!TIF_POLLING_NRFLAG)).await;
         self.tick_restart(rq);
+        self.note_idle_exit().await;
         engine.set_irqs(false);
         self.flush_smp_call_function_queue().await;
         engine.set_irqs(true);

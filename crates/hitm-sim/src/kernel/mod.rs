@@ -20,6 +20,7 @@ mod futex;
 mod hrtimer;
 mod idle;
 mod mask;
+mod mechanisms;
 mod process;
 mod qspinlock;
 mod rq;
@@ -45,6 +46,8 @@ pub use self::fair::{
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
 pub use self::mask::{SharedCounter, SharedMask};
+use self::mechanisms::GlobalLines;
+pub use self::mechanisms::{MECHANISMS, Mechanism};
 pub use self::process::Thread;
 use self::qspinlock::QNodes;
 use self::rq::Rq;
@@ -62,6 +65,9 @@ use crate::layout::Layouts;
 pub struct KernelConfig {
     /// Who moves real-time tasks.
     pub balancing: Balancing,
+    /// Whether a waker leaves the woken task to its CPU when that shares no cache or is idle
+    /// (`TTWU_QUEUE`, since 3.0; for idle CPUs since 6.0), or always takes the other's lock itself.
+    pub wake_lists: bool,
     /// How cpusets divide the machine.
     pub partition: Partition,
     /// Ticks a second (`CONFIG_HZ`; Debian has 250).
@@ -77,19 +83,26 @@ pub struct KernelConfig {
     pub balance_interval: Nanos,
     /// What happens to a group that has used its quota.
     pub throttling: Throttling,
+    /// From the write that wakes an idle CPU to its next instruction; [`Costs::idle_exit`].
+    pub idle_exit: Nanos,
+    /// What is modelled beyond the usual.
+    pub mechanisms: Vec<Mechanism>,
 }
 
 impl KernelConfig {
-    /// One root domain, 250 Hz, no RT limit.
+    /// One root domain, 250 Hz, no RT limit, and wake-ups as the kernels of that balancing do them.
     pub fn new(balancing: Balancing) -> KernelConfig {
         KernelConfig {
             balancing,
+            wake_lists: balancing == Balancing::PushIpi,
             partition: Partition::Whole,
             hz: 250,
             rt_runtime: None,
             rt_period: Nanos(1e9),
             balance_interval: Nanos(64e6),
             throttling: Throttling::Async,
+            idle_exit: Nanos(1000.0),
+            mechanisms: Vec::new(),
         }
     }
 }
@@ -133,6 +146,7 @@ pub struct Kernel {
     arena: RefCell<Arena>,
     config: KernelConfig,
     costs: Costs,
+    globals: GlobalLines,
     tick_period: Cycles,
     rqs: Vec<Rq>,
     root_domains: Vec<RootDomain>,
@@ -148,6 +162,8 @@ pub struct Kernel {
     fair: FairClass,
 }
 
+/// Lines of [`mechanisms`] begin here.
+const GLOBALS_BASE: u64 = 0x6f00_0000_0000;
 /// User memory begins here.
 const USER_BASE: u64 = 0x7000_0000_0000;
 
@@ -179,7 +195,11 @@ impl Kernel {
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let kernel = Rc::new(Kernel {
             fair,
-            costs: Costs::new(machine.clock),
+            costs: Costs {
+                idle_exit: machine.clock.cycles(config.idle_exit),
+                ..Costs::new(machine.clock)
+            },
+            globals: GlobalLines::new(engine, GLOBALS_BASE, machine.topology.cpu_count()),
             tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
             engine: Rc::clone(engine),
             arena: RefCell::new(arena),

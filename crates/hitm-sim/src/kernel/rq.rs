@@ -108,6 +108,8 @@ pub(super) struct Rq {
     /// The task that the CPU has just switched from.
     pub(super) prev: Cell<TaskId>,
     pub(super) idle_since: Cell<Cycles>,
+    /// `nohz_tick_stopped`.
+    pub(super) nohz_tick_stopped: Cell<bool>,
     pub(super) avg_idle: Cell<Cycles>,
     /// Scheduling domains, smallest first.
     pub(super) domains: Vec<Rc<super::cpumask::CpuMask>>,
@@ -151,6 +153,7 @@ impl Rq {
             idle,
             prev: Cell::new(idle),
             idle_since: Cell::new(Cycles::ZERO),
+            nohz_tick_stopped: Cell::new(false),
             avg_idle: Cell::new(Cycles::ZERO),
             domains,
             llc: OnceCell::new(),

@@ -19,6 +19,7 @@ mod parse;
 mod quantity;
 mod reader;
 mod run;
+mod settings;
 mod shipped;
 mod start;
 #[cfg(test)]
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::kernel::{Balancing, Throttling};
+use crate::kernel::{Balancing, Mechanism, Throttling};
 
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
@@ -96,6 +97,9 @@ pub struct KernelSpec {
     pub balancing: Vec<Balancing>,
     /// What happens to groups without quota left: one variant each.
     pub throttling: Vec<Throttling>,
+    /// Whether wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
+    /// policy do.
+    pub wake_lists: Option<bool>,
     /// Layouts by name or path: one variant each.
     pub layouts: Vec<String>,
     /// Ticks a second.
@@ -110,6 +114,10 @@ pub struct KernelSpec {
     pub rt_period: Duration,
     /// Passive balancing: how often a busy CPU looks at the others.
     pub balance_interval: Duration,
+    /// From the write that wakes an idle CPU to its next instruction.
+    pub idle_exit: Duration,
+    /// What is modelled beyond the usual.
+    pub mechanisms: Vec<Mechanism>,
 }
 
 /// The run of a scenario.
@@ -166,7 +174,20 @@ impl Scenario {
     /// Text that is no TOML, unknown or missing keys, values without their unit or out of range: with
     /// line and column.
     pub fn parse(text: &str, origin: &str) -> Result<Scenario, ScenarioError> {
-        parse::parse(text, origin)
+        parse::parse(text, origin, &[])
+    }
+
+    /// As [`Scenario::parse`], with some keys said otherwise: each setting is `KEY=VALUE`, the key
+    /// with its tables (`kernel.tick=1000/s`, `workload.0.runnable=12`).
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`]; an error about a setting names it.
+    pub fn parse_with(
+        text: &str,
+        origin: &str,
+        settings: &[String],
+    ) -> Result<Scenario, ScenarioError> {
+        parse::parse(text, origin, settings)
     }
 
     /// Every combination of policy, layout and load, in the order of the file.

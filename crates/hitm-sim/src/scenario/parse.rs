@@ -5,17 +5,20 @@ use std::time::Duration;
 use toml::de::DeTable;
 
 use super::reader::{Reader, Table, integer};
+use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind, workload};
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, Scenario, ScenarioError,
     TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, throttling_name,
 };
-use crate::kernel::{Balancing, Throttling};
+use crate::kernel::{Balancing, MECHANISMS, Throttling};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
 /// Accesses and suspensions of a run that states no cap.
 const EVENTS_MAX: u64 = 20_000_000_000;
+/// The longest exit latency of an idle state: a millisecond.
+const IDLE_EXIT_MAX: Duration = Duration::from_millis(1);
 /// The kernel's own layout, when a scenario names none.
 const LAYOUT: &str = "linux-6.12";
 
@@ -33,18 +36,37 @@ const THROTTLING: [(&str, Throttling); 4] = [
 ];
 const CACHES: [(&str, bool); 2] = [("infinite", false), ("finite", true)];
 
-pub(super) fn parse(text: &str, origin: &str) -> Result<Scenario, ScenarioError> {
-    let reader = Reader::new(text, origin);
+pub(super) fn parse(
+    text: &str,
+    origin: &str,
+    settings: &[String],
+) -> Result<Scenario, ScenarioError> {
+    let reader = Reader::new(text, origin, settings);
     if text.len() > TEXT_BYTES_MAX {
         let expected = format!("at most {TEXT_BYTES_MAX} bytes");
         let found = format!("{} bytes", text.len());
         return Err(reader.error(0..0, "the file", found, expected));
     }
-    let document = DeTable::parse(text).map_err(|error| {
+    if settings.len() > SETTINGS_MAX {
+        let expected = format!("at most {SETTINGS_MAX}");
+        let found = format!("{} settings", settings.len());
+        return Err(reader.error(0..0, "--set", found, expected));
+    }
+    if let Some(index) = settings
+        .iter()
+        .position(|setting| setting.len() > SETTING_BYTES_MAX)
+    {
+        let expected = format!("at most {SETTING_BYTES_MAX} bytes");
+        let found = format!("{} bytes in setting {}", settings[index].len(), index + 1);
+        return Err(reader.error(0..0, "--set", found, expected));
+    }
+    let padded = settings::padded(&reader, settings);
+    let mut document = DeTable::parse(text).map_err(|error| {
         let found = format!("no TOML ({})", error.message());
         let expected = "a scenario as docs/formats/scenario.md describes it";
         reader.error(error.span().unwrap_or(0..0), "the file", found, expected)
     })?;
+    settings::apply(&reader, document.get_mut(), settings, &padded)?;
     let mut scenario = scenario(&reader, document.get_ref())?;
     scenario.places = reader.into_places();
     Ok(scenario)
@@ -101,6 +123,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let mut kernel = KernelSpec {
         balancing: vec![Balancing::PushIpi],
         throttling: vec![Throttling::Async],
+        wake_lists: None,
         layouts: vec![LAYOUT.to_owned()],
         tick_hz: 250,
         cpusets: Vec::new(),
@@ -108,6 +131,8 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         rt_runtime: None,
         rt_period: Duration::from_secs(1),
         balance_interval: Duration::from_millis(64),
+        idle_exit: Duration::from_micros(1),
+        mechanisms: Vec::new(),
     };
     let Some(value) = root.get("kernel") else {
         return Ok(kernel);
@@ -119,6 +144,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     if let Some(throttling) = table.some_of("throttling", &THROTTLING)? {
         kernel.throttling = throttling;
     }
+    kernel.wake_lists = table.choice_flag("wake_lists")?;
     if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
         kernel.layouts = layouts;
     }
@@ -137,6 +163,12 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         .unwrap_or(kernel.rt_period);
     let interval = table.time("balance_interval", least, RUN_MAX)?;
     kernel.balance_interval = interval.unwrap_or(kernel.balance_interval);
+    kernel.idle_exit = table
+        .time("idle_exit", Duration::from_nanos(1), IDLE_EXIT_MAX)?
+        .unwrap_or(kernel.idle_exit);
+    kernel.mechanisms = table
+        .some_of("mechanisms", &MECHANISMS)?
+        .unwrap_or_default();
     table.finish()?;
     if kernel
         .rt_runtime

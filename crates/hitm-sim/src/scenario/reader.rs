@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::quantity::{cpu_list, rate, time};
+use super::settings::SETTING_BYTES_MAX;
 use super::{Places, ScenarioError, TextPlace};
 
 /// Longest name, description or source, in bytes.
@@ -25,23 +26,38 @@ pub(super) struct Reader<'t> {
     text: &'t str,
     origin: &'t str,
     line_starts: Vec<usize>,
+    /// What the caller says otherwise; their text stands behind the file's, one after the other.
+    settings: &'t [String],
     places: RefCell<Places>,
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str, origin: &'t str) -> Reader<'t> {
+    pub(super) fn new(text: &'t str, origin: &'t str, settings: &'t [String]) -> Reader<'t> {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let mut line_starts = vec![0];
         line_starts.extend(newlines.map(|(at, _)| at + 1));
         Reader {
             text,
             origin,
+            settings,
             line_starts,
             places: RefCell::new(Places {
                 origin: origin.to_owned(),
                 ..Places::default()
             }),
         }
+    }
+
+    /// Where the text of a setting begins, in bytes from the start of the file's.
+    pub(super) fn setting_start(&self, index: usize) -> usize {
+        self.text.len() + 1 + index * 2 * SETTING_BYTES_MAX
+    }
+
+    /// The setting whose text has this place.
+    fn setting_at(&self, at: usize) -> Option<&'t str> {
+        let behind = at.checked_sub(self.setting_start(0))?;
+        let setting = self.settings.get(behind / (2 * SETTING_BYTES_MAX));
+        setting.map(String::as_str)
     }
 
     fn place(&self, at: usize) -> TextPlace {
@@ -59,9 +75,11 @@ impl<'t> Reader<'t> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) -> ScenarioError {
+        let setting = self.setting_at(span.start);
+        let origin = setting.map(|setting| format!("--set {setting}"));
         ScenarioError {
-            origin: self.origin.to_owned(),
-            place: Some(self.place(span.start)),
+            place: origin.is_none().then(|| self.place(span.start)),
+            origin: origin.unwrap_or_else(|| self.origin.to_owned()),
             key: key.to_owned(),
             found: found.into(),
             expected: expected.into(),
@@ -139,9 +157,12 @@ impl<'a, 'i> Table<'a, 'i, '_> {
     pub(super) fn get(&self, key: &'static str) -> Option<&'a Value<'i>> {
         self.asked.borrow_mut().push(key);
         let value = self.table.get(key)?;
-        let place = self.reader.place(value.span().start);
-        let places = &self.reader.places;
-        places.borrow_mut().keys.insert(self.path(key), place);
+        let start = value.span().start;
+        if self.reader.setting_at(start).is_none() {
+            let place = self.reader.place(start);
+            let places = &self.reader.places;
+            places.borrow_mut().keys.insert(self.path(key), place);
+        }
         Some(value)
     }
 
@@ -286,13 +307,18 @@ impl<'a, 'i> Table<'a, 'i, '_> {
     }
 
     pub(super) fn flag(&self, key: &'static str) -> Result<bool, ScenarioError> {
+        Ok(self.choice_flag(key)?.unwrap_or(false))
+    }
+
+    /// As [`Table::flag`], told apart from an absent one.
+    pub(super) fn choice_flag(&self, key: &'static str) -> Result<Option<bool>, ScenarioError> {
         let Some(value) = self.get(key) else {
-            return Ok(false);
+            return Ok(None);
         };
         let DeValue::Boolean(flag) = value.get_ref() else {
             return Err(self.wrong(key, value, "true or false"));
         };
-        Ok(*flag)
+        Ok(Some(*flag))
     }
 
     /// A finite number, or the two ends of a range.

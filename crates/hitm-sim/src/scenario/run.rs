@@ -138,13 +138,17 @@ fn run_in_steps(
 fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
     let spec = &request.scenario.kernel;
     let cpus = request.machine.topology.cpu_count();
+    let defaults = KernelConfig::new(request.variant.balancing);
     KernelConfig {
         balancing: request.variant.balancing,
+        wake_lists: spec.wake_lists.unwrap_or(defaults.wake_lists),
         partition: request.scenario.partition(cpus),
         hz: spec.tick_hz,
         rt_runtime: spec.rt_runtime.map(nanos),
         rt_period: nanos(spec.rt_period),
         balance_interval: nanos(spec.balance_interval),
         throttling: request.variant.throttling,
+        idle_exit: nanos(spec.idle_exit),
+        mechanisms: spec.mechanisms.clone(),
     }
 }

@@ -142,6 +142,7 @@ fn pool_config(spec: &PoolSpec, kernel: &Kernel, wakeups_per_second: Option<u64>
         instances,
         workers: spec.workers,
         tokens: spec.runnable,
+        slices: spec.slices,
         policy: spec.sched.policy,
         burst_least: Nanos(least_ns),
         burst_most: Nanos(least_ns * spec.burst_ratio as f64),

@@ -154,3 +154,85 @@ fn every_shipped_scenario_fits_its_machine() {
         assert_eq!(scenario.name, format!("{}/{stem}", file.folder));
     }
 }
+
+/// What is wrong with settings, or what they leave of the scenario.
+fn check_settings(settings: &[&str], expected: Expect) {
+    let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
+    let text = format!("{HEAD}{REST}");
+    let actual = match Scenario::parse_with(&text, "x.toml", &settings) {
+        Ok(scenario) => {
+            let WorkloadKind::RtMigrateTest(spec) = &scenario.workloads[0].kind else {
+                panic!("the workload is the test's");
+            };
+            format!(
+                "{:?} {} {} {:?}",
+                scenario.kernel.balancing,
+                scenario.kernel.tick_hz,
+                spec.loops,
+                scenario.run.duration
+            )
+        }
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&actual);
+}
+
+#[test]
+fn a_setting_replaces_a_key_or_adds_it_with_its_table() {
+    check_settings(
+        &[
+            "kernel.balancing=push-pull",
+            "kernel.tick = \"1000/s\"",
+            "workload.loops=3",
+            "workload.0.loops=4",
+            "run.duration=20ms",
+        ],
+        expect!["[PushPull] 1000 4 Some(20ms)"],
+    );
+}
+
+#[test]
+fn mistakes_in_a_setting_name_it() {
+    check_settings(
+        &["kernel.tick=1000"],
+        expect![[
+            r#"--set kernel.tick=1000: kernel.tick: found 1000, expected a rate with its unit, such as "250/s", from 1/s to 10000/s"#
+        ]],
+    );
+    check_settings(
+        &["kernel.tack=1"],
+        expect![
+            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle_exit, mechanisms"
+        ],
+    );
+    check_settings(
+        &["workload.1.loops=1"],
+        expect![
+            "--set workload.1.loops=1: workload.1.loops: found no such table, expected workload.N with N from 0 to 0"
+        ],
+    );
+    check_settings(
+        &["name.x=1"],
+        expect![
+            "--set name.x=1: name.x: found name is no table, expected a key of a table, such as kernel.tick"
+        ],
+    );
+    check_settings(
+        &["kernel"],
+        expect![[
+            r#"--set kernel: the setting: found "kernel", expected KEY=VALUE, such as kernel.tick=1000/s"#
+        ]],
+    );
+    check_settings(
+        &["kernel.tick=1\nb=2"],
+        expect![[r#"
+        --set kernel.tick=1
+        b=2: kernel.tick: found several lines, expected one value in one line"#]],
+    );
+    check_settings(
+        &["kernel.tick=it's"],
+        expect![
+            "--set kernel.tick=it's: kernel.tick: found no value (unexpected key or value, expected newline, `#`), expected a value as in a scenario file"
+        ],
+    );
+}

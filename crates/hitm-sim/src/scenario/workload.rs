@@ -97,6 +97,8 @@ pub struct PoolSpec {
     pub workers: usize,
     /// How many of them want a CPU at any time.
     pub runnable: usize,
+    /// Whether these wake up together, as slices of one frame.
+    pub slices: bool,
     /// How they are scheduled.
     pub sched: SchedSpec,
     /// Wake-ups a second and CPU that the pool would make if the kernel cost nothing: one variant
@@ -266,6 +268,7 @@ fn pool(table: &Table<'_, '_, '_>) -> Result<PoolSpec, ScenarioError> {
         cores_per_instance: required(table, "cores_per_instance", 1, 256)? as usize,
         workers,
         runnable,
+        slices: table.flag("slices")?,
         sched: sched(table, Policy::Fifo(99))?,
         wakeups_per_second: wakeups.ok_or_else(missing)?,
         burst_ratio: table.number("burst_ratio", 1, 1_000)?.unwrap_or(10),

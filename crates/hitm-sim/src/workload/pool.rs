@@ -27,6 +27,9 @@ pub struct PoolConfig {
     pub workers: usize,
     /// Tokens of an instance: how many workers want a CPU.
     pub tokens: usize,
+    /// Whether the tokens go round together, as slices of one frame do: the last worker that is done
+    /// wakes the next ones, all at once. Otherwise each worker wakes one.
+    pub slices: bool,
     /// Their policy.
     pub policy: Policy,
     /// The shortest burst.
@@ -63,6 +66,8 @@ struct Worker {
 #[derive(Debug)]
 struct Instance {
     workers: Vec<Worker>,
+    /// Slices under way.
+    pending: Cell<usize>,
 }
 
 /// Pools that run.
@@ -103,7 +108,10 @@ impl Pools {
                 gate: kernel.futex(&format!("pool.gate{}", worker % 8))?,
             });
         }
-        let instance = Rc::new(Instance { workers });
+        let instance = Rc::new(Instance {
+            workers,
+            pending: Cell::new(self.config.tokens),
+        });
         for worker in 0..self.config.workers {
             let spec = TaskSpec {
                 name: format!("pool{number}/{worker}"),
@@ -129,7 +137,6 @@ impl Pools {
         let least = kernel.cycles(self.config.burst_least).0;
         let most = kernel.cycles(self.config.burst_most).0.max(least);
         let me = &instance.workers[own];
-        let next = &instance.workers[(own + 1) % instance.workers.len()];
         loop {
             while me.tokens.get() == 0 {
                 let seen = engine.load(functions::USER, me.gate.word()).await;
@@ -140,12 +147,33 @@ impl Pools {
             me.tokens.set(me.tokens.get() - 1);
             thread.run(Cycles(random.between(least, most))).await;
             self.bursts.set(self.bursts.get() + 1);
-            next.tokens.set(next.tokens.get() + 1);
-            engine
-                .rmw(functions::USER, next.gate.word(), Rmw::Add(1))
-                .await;
-            thread.futex_wake(&next.gate, 1).await;
+            for next in self.next_workers(instance, own) {
+                next.tokens.set(next.tokens.get() + 1);
+                engine
+                    .rmw(functions::USER, next.gate.word(), Rmw::Add(1))
+                    .await;
+                thread.futex_wake(&next.gate, 1).await;
+            }
         }
+    }
+
+    /// Who gets a token when a worker is done.
+    fn next_workers<'a>(&self, instance: &'a Instance, own: usize) -> Vec<&'a Worker> {
+        let workers = &instance.workers;
+        let count = if self.config.slices {
+            let pending = instance.pending.get() - 1;
+            if pending > 0 {
+                instance.pending.set(pending);
+                return Vec::new();
+            }
+            instance.pending.set(self.config.tokens);
+            self.config.tokens
+        } else {
+            1
+        };
+        (1..=count)
+            .map(|step| &workers[(own + step) % workers.len()])
+            .collect()
     }
 
     /// Bursts done so far.

@@ -1,10 +1,13 @@
 //! Integration tests of the simulator, in one binary.
 
 mod bandwidth;
+mod determinism;
 mod engine;
 mod fair;
 mod rt;
 mod rt_app;
+mod rt_class;
+mod small;
 mod swarm;
 mod toy;
 mod weave;

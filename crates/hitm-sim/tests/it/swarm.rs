@@ -1,10 +1,12 @@
 //! Random small workloads: what must hold whatever runs.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 use hitm_sim::kernel::{
-    Balancing, CpuMask, Kernel, KernelConfig, Partition, PiMutex, Policy, TaskSpec, Thread,
+    Balancing, CpuMask, Kernel, KernelConfig, Partition, PiMutex, Policy, RqView, Task, TaskSpec,
+    Thread,
 };
 use proptest::prelude::*;
 
@@ -75,18 +77,9 @@ async fn perform(thread: Thread, acts: Vec<Act>, mutexes: Vec<Rc<PiMutex>>) {
     }
 }
 
-/// Runs the programs in slices of virtual time and checks each slice; returns the hash.
-fn check(cpus: usize, balancing: Balancing, programs: &[Program], seed: u64) -> u64 {
-    let config = KernelConfig {
-        partition: if cpus >= 8 && seed % 2 == 1 {
-            let half = |from: u16| CpuMask::of(cpus, (from..from + cpus as u16 / 2).map(CpuId));
-            Partition::Exclusive(vec![half(0), half(cpus as u16 / 2)])
-        } else {
-            Partition::Whole
-        },
-        ..KernelConfig::new(balancing)
-    };
-    let (kernel, mut executor) = boot(machine("broadwell-4s", cpus), seed, Nanos(1e9), config);
+/// Makes a task of each program.
+fn spawn_all(kernel: &Rc<Kernel>, programs: &[Program]) {
+    let cpus = kernel.cpu_count();
     let mutexes: Vec<Rc<PiMutex>> = (0..2)
         .map(|number| kernel.pi_mutex(&format!("m{number}")).unwrap())
         .collect();
@@ -117,9 +110,33 @@ fn check(cpus: usize, balancing: Balancing, programs: &[Program], seed: u64) -> 
             .spawn(&spec, |thread| perform(thread, acts, mutexes))
             .unwrap();
     }
+}
+
+/// Runs the programs in slices of virtual time and checks each slice; returns the hash.
+fn check(cpus: usize, balancing: Balancing, programs: &[Program], seed: u64) -> u64 {
+    let config = KernelConfig {
+        partition: if cpus >= 8 && seed % 2 == 1 {
+            let half = |from: u16| CpuMask::of(cpus, (from..from + cpus as u16 / 2).map(CpuId));
+            Partition::Exclusive(vec![half(0), half(cpus as u16 / 2)])
+        } else {
+            Partition::Whole
+        },
+        ..KernelConfig::new(balancing)
+    };
+    let (kernel, mut executor) = boot(machine("broadwell-4s", cpus), seed, Nanos(1e9), config);
+    spawn_all(&kernel, programs);
+    let mut waits = Waits::default();
     for slice in 1..=400u64 {
-        executor.run_until(Cycles(slice * 100_000)).unwrap();
+        executor.run_until(Cycles(slice * SLICE)).unwrap();
         check_running(&kernel);
+        waits.look(&kernel);
+    }
+    if balancing != Balancing::Passive {
+        let longest = waits.longest * SLICE;
+        assert!(
+            longest <= WAIT_MAX,
+            "a task waited {longest} cycles for a worse one"
+        );
     }
     executor.run().unwrap();
     let tasks = kernel.tasks();
@@ -143,6 +160,56 @@ fn check(cpus: usize, balancing: Balancing, programs: &[Program], seed: u64) -> 
     executor.totals().event_hash
 }
 
+/// Time between two looks, in cycles.
+const SLICE: u64 = 100_000;
+/// The longest that the best waiting task of a run queue may see a worse one run on a CPU that it
+/// may use: what pushing, interrupts and the way out of idle take, with room for queues on lines.
+/// 0.23 ms of this machine, where passive balancing looks every 64 ms.
+const WAIT_MAX: u64 = 600_000;
+
+/// How long tasks have seen worse ones run, in slices.
+#[derive(Default)]
+struct Waits {
+    /// By task: looks in a row.
+    now: BTreeMap<u32, u64>,
+    longest: u64,
+}
+
+impl Waits {
+    /// Only the best waiting task of a run queue has the promise: those behind it are not tried
+    /// when it fits nowhere.
+    fn look(&mut self, kernel: &Kernel) {
+        let tasks = kernel.tasks();
+        let views: Vec<_> = (0..kernel.cpu_count() as u16)
+            .map(|cpu| kernel.peek_rq(CpuId(cpu)))
+            .collect();
+        let mut now = BTreeMap::new();
+        for rq in &views {
+            let mut waiting = rq.rt_queued.iter().filter(|id| **id != rq.curr);
+            let Some(best) = waiting.find(|id| may_move(&tasks[id.0 as usize])) else {
+                continue;
+            };
+            let task = &tasks[best.0 as usize];
+            let is_worse = |(cpu, other): (usize, &RqView)| {
+                other.root_domain == rq.root_domain
+                    && task.may_run_on(CpuId(cpu as u16))
+                    && other.rt_highest_prio > task.prio()
+                    && tasks[other.curr.0 as usize].prio() > task.prio()
+            };
+            if views.iter().enumerate().any(is_worse) {
+                let looks = self.now.get(&best.0).copied().unwrap_or(0) + 1;
+                now.insert(best.0, looks);
+                self.longest = self.longest.max(looks - 1);
+            }
+        }
+        self.now = now;
+    }
+}
+
+fn may_move(task: &Task) -> bool {
+    (0..16).filter(|cpu| task.may_run_on(CpuId(*cpu))).count() > 1
+}
+
 /// At any time: no task on two CPUs, none where it may not be.
 fn check_running(kernel: &Kernel) {
     let tasks = kernel.tasks();
@@ -160,8 +227,16 @@ fn check_running(kernel: &Kernel) {
     }
 }
 
+/// `PROPTEST_CASES`, which `cargo xtask swarm` sets, or as many as take a second.
+fn cases() -> u32 {
+    let wanted = std::env::var("PROPTEST_CASES").ok();
+    wanted.map_or(48, |count| {
+        count.parse().expect("PROPTEST_CASES is a number")
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn every_workload_ends_with_consistent_masks_and_its_own_priorities(

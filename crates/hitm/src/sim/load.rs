@@ -39,7 +39,7 @@ impl Simulation {
         folder: &Path,
         options: &LoadOptions,
     ) -> Result<Simulation, Error> {
-        let mut scenario = Scenario::parse(text, origin)?;
+        let mut scenario = Scenario::parse_with(text, origin, &options.settings)?;
         if !options.layouts.is_empty() {
             scenario.kernel.layouts.clone_from(&options.layouts);
         }
@@ -48,6 +48,9 @@ impl Simulation {
         }
         let quick: &[u8] = if options.quick { b"quick" } else { b"" };
         let mut hash = Fnv1a::EMPTY.with_word(text.as_bytes()).with_word(quick);
+        for setting in &options.settings {
+            hash = hash.with_word(setting.as_bytes());
+        }
         let name = match (&options.machine, &scenario.machine.model) {
             (Some(name), _) | (None, ModelChoice::Preset(name)) => name.clone(),
             (None, ModelChoice::File(file)) => folder.join(file).display().to_string(),

@@ -29,7 +29,7 @@ pub use hitm_sim::scenario::{
 };
 pub use layouts::layouts_of;
 pub use reproduce::{Reproduction, folders, reproduce};
-pub use summary::{Comparison, Summary, VariantReport, variant_label};
+pub use summary::{Comparison, Crossing, Summary, VariantReport, variant_label};
 
 /// Why there is no simulation, or no result.
 #[derive(Debug, Error)]
@@ -96,6 +96,8 @@ pub struct LoadOptions {
     pub layouts: Vec<String>,
     /// A tenth of the duration and of the iterations.
     pub quick: bool,
+    /// Keys of the scenario that the caller says otherwise, `KEY=VALUE` each.
+    pub settings: Vec<String>,
 }
 
 /// A scenario with everything that it names.
@@ -142,6 +144,8 @@ pub struct SimReport {
     pub variants: Vec<VariantReport>,
     /// Published figures beside simulated ones.
     pub comparisons: Vec<Comparison>,
+    /// The load at which one published figure is met, and the others there.
+    pub crossing: Option<Crossing>,
 }
 
 impl SimReport {
@@ -210,6 +214,7 @@ impl Simulation {
             reports.push(VariantReport::new(&self.scenario, variant, of_variant?));
         }
         let comparisons = summary::comparisons(&self.scenario, &reports);
+        let crossing = summary::crossing(&self.scenario, &reports);
         Ok(SimReport {
             scenario: self.scenario.name.clone(),
             description: self.scenario.description.clone(),
@@ -221,6 +226,7 @@ impl Simulation {
             seeds,
             variants: reports,
             comparisons,
+            crossing,
         })
     }
 

@@ -206,6 +206,109 @@ fn comparison(
     }
 }
 
+/// All published figures at the load at which one of them is met, between the loads that were run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Crossing {
+    /// The figure that is met.
+    pub id: String,
+    /// The layout that it is of.
+    pub layout: String,
+    /// Its published value.
+    pub published: f64,
+    /// Its unit.
+    pub unit: String,
+    /// The load, in wake-ups a second and CPU as asked for; none when no load has the value.
+    pub load: Option<f64>,
+    /// The published figures beside those of that load.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// The crossing of the first published figure that is one value of one layout, when several loads
+/// were run.
+pub(super) fn crossing(scenario: &Scenario, reports: &[VariantReport]) -> Option<Crossing> {
+    let is_anchor = |published: &&Published| {
+        let (least, most) = published.value;
+        least == most && published.change_from.is_none() && published.layout.is_some()
+    };
+    let anchor = scenario.published.iter().find(is_anchor)?;
+    let layout = anchor.layout.clone()?;
+    let points = curve(reports, &layout, &anchor.id);
+    if points.len() < 2 {
+        return None;
+    }
+    let load = load_at(&points, anchor.value.0);
+    let at = |layout: &str, id: &str| value_at(&curve(reports, layout, id), load?);
+    let compare = |published: &Published| {
+        let layout = published.layout.as_deref()?;
+        let value = at(layout, &published.id);
+        let (label, simulated) = match &published.change_from {
+            None => (layout.to_owned(), value),
+            Some(base) => {
+                let before = at(base, &published.id).filter(|before| *before != 0.0);
+                let change = value
+                    .zip(before)
+                    .map(|(after, before)| (after / before - 1.0) * 100.0);
+                (format!("{layout}, change from {base}"), change)
+            }
+        };
+        Some(Comparison {
+            id: published.id.clone(),
+            label,
+            published: published.value,
+            unit: published.unit.clone(),
+            simulated,
+            ratio: simulated.and_then(|simulated| ratio(simulated, published.value)),
+            source: published.source.clone(),
+        })
+    };
+    Some(Crossing {
+        id: anchor.id.clone(),
+        layout,
+        published: anchor.value.0,
+        unit: anchor.unit.clone(),
+        load,
+        comparisons: scenario.published.iter().filter_map(compare).collect(),
+    })
+}
+
+/// A figure by load, of a layout under what the first variant has besides.
+fn curve(reports: &[VariantReport], layout: &str, id: &str) -> Vec<(f64, f64)> {
+    let is_of_curve = |report: &&VariantReport| {
+        let first = reports.first().map(|first| Variant {
+            layout: report.variant.layout.clone(),
+            wakeups_per_second: report.variant.wakeups_per_second,
+            ..first.variant.clone()
+        });
+        report.variant.layout == layout && first.as_ref() == Some(&report.variant)
+    };
+    let of_layout = reports.iter().filter(is_of_curve);
+    let point = |report: &VariantReport| {
+        let load = report.variant.wakeups_per_second? as f64;
+        Some((load, report.get(id)?.mean))
+    };
+    let mut points: Vec<(f64, f64)> = of_layout.filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+/// The least load at which a curve, straight between its points, has the value.
+fn load_at(points: &[(f64, f64)], value: f64) -> Option<f64> {
+    points.windows(2).find_map(|pair| {
+        let ((from, low), (to, high)) = (pair[0], pair[1]);
+        let is_between = (low..=high).contains(&value) || (high..=low).contains(&value);
+        (is_between && low != high).then(|| from + (to - from) * (value - low) / (high - low))
+    })
+}
+
+fn value_at(points: &[(f64, f64)], load: f64) -> Option<f64> {
+    points.windows(2).find_map(|pair| {
+        let ((from, low), (to, high)) = (pair[0], pair[1]);
+        (from..=to)
+            .contains(&load)
+            .then(|| low + (high - low) * (load - from) / (to - from))
+    })
+}
+
 fn ratio(simulated: f64, (least, most): (f64, f64)) -> Option<f64> {
     if least < most && (least..=most).contains(&simulated) {
         return Some(1.0);
@@ -224,6 +327,15 @@ mod tests {
         let (mean, confidence) = mean(&[1.0, 2.0, 3.0]);
         assert_eq!((mean, (confidence.unwrap() * 1e3).round()), (2.0, 2484.0));
         assert_eq!(super::mean(&[5.0]), (5.0, None));
+    }
+
+    #[test]
+    fn a_curve_is_straight_between_its_points() {
+        let points = [(10.0, 1.0), (20.0, 3.0), (40.0, 23.0)];
+        assert_eq!(load_at(&points, 13.0), Some(30.0));
+        assert_eq!(load_at(&points, 24.0), None);
+        assert_eq!(value_at(&points, 15.0), Some(2.0));
+        assert_eq!(value_at(&points, 5.0), None);
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl Kernel {
         let Some((cpus, places)) = rq.llc.get() else {
             return false;
         };
+        self.newidle_walk(cpus).await;
         let mut busiest = (1, None);
         engine
             .load_all(site, places, |index, count| {

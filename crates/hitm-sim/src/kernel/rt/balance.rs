@@ -7,6 +7,7 @@ use hitm_base::{CpuId, Cycles};
 use crate::kernel::Kernel;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
+use crate::kernel::mechanisms::Mechanism;
 use crate::kernel::rq::Rq;
 use crate::kernel::smp::Call;
 use crate::kernel::task::{MAX_RT_PRIO, TIF_NEED_RESCHED, Task};
@@ -18,9 +19,11 @@ pub enum Balancing {
     /// Until 2.6.23: a woken task goes to an idle CPU if there is one near; beyond that only the
     /// load balancer moves queued tasks, when a CPU becomes idle and once per interval.
     Passive,
-    /// From 2.6.25: tasks are pushed and pulled; a puller takes the locks itself.
+    /// From 2.6.25: tasks are pushed and pulled; a puller takes the locks itself, and so does a
+    /// pusher before it judges a target, so that it tries three of them.
     PushPull,
-    /// From 4.16, and today: a puller asks overloaded CPUs to push by a chain of interrupts.
+    /// From 4.15, and today: a puller asks overloaded CPUs to push by a chain of interrupts. A pusher
+    /// whose target has something better already gives up without its lock.
     PushIpi,
 }
 
@@ -37,8 +40,8 @@ impl Kernel {
             let pushable = &mut inner.rt.pushable;
             pushable.retain(|(_, id)| *id != p.id);
             let at = pushable.partition_point(|(other, _)| *other <= prio);
+            let is_best = pushable.first().is_none_or(|(best, _)| prio < *best);
             pushable.insert(at, (prio, p.id));
-            let is_best = pushable[0].0 == prio;
             (is_best, std::mem::replace(&mut inner.rt.overloaded, true))
         };
         engine.load(site, rq.p.rt_pushable).await;
@@ -157,7 +160,9 @@ impl Kernel {
             }
             let lowest = self.rq(cpu);
             let prio = u64::from(p.prio.get());
-            if engine.load(site, lowest.p.rt_highest_curr).await <= prio {
+            if self.config.balancing == Balancing::PushIpi
+                && engine.load(site, lowest.p.rt_highest_curr).await <= prio
+            {
                 return None;
             }
             if self.double_lock_balance(rq, lowest).await {
@@ -350,6 +355,9 @@ impl Kernel {
                 .await;
             if let Some(cpu) = cpu {
                 engine.store(site, domain.rto_cpu, u64::from(cpu.0)).await;
+                if cpu == engine.cpu() && self.has(Mechanism::ChainSkipsSelf) {
+                    continue;
+                }
                 return Some(cpu);
             }
             engine.store(site, domain.rto_cpu, RTO_NO_CPU).await;

@@ -1,0 +1,140 @@
+//! Parts of Linux 6.12 that touch lines of all CPUs and that the model leaves out unless it is asked.
+//!
+//! **What they are for:** where a simulated figure lies far from a published one, each is a candidate
+//! for what is missing, and is put in alone. docs/models/root-domain.md has what each one changed:
+//! none of them enough to pay for itself in every run.
+//!
+//! **What a test could notice:** a mechanism that is not named in [`super::KernelConfig::mechanisms`]
+//! makes no access at all.
+
+use hitm_base::CpuId;
+
+use super::Kernel;
+use super::functions as f;
+use super::rq::Rq;
+use crate::engine::{Engine, MemberKey, Place, Rmw};
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// `__cpupri_find` reads the mask for `cpumask_any_and`, and again for `cpumask_and`.
+    SecondMaskRead,
+    /// The chain of interrupts passes over the CPU that it is on (`rto_next_cpu` of 6.12.117, not
+    /// of 6.12).
+    ChainSkipsSelf,
+    /// `ktime_get` on entering and leaving idle (`tick_nohz_start_idle`, `tick_nohz_idle_exit`) reads
+    /// what the first CPU's tick writes (`timekeeping_advance`, `tick_do_update_jiffies64`).
+    Timekeeper,
+    /// A CPU whose tick stops enters `nohz.idle_cpus_mask` and `nohz.nr_cpus`, and leaves them at its
+    /// next tick (`nohz_balance_enter_idle`, `nohz_balance_exit_idle`).
+    NohzBalance,
+    /// `update_sg_lb_stats` reads four lines of each run queue that a newly idle CPU looks at, not
+    /// only the one with the number of fair tasks.
+    NewidleWalk,
+}
+
+/// All, with the word that a scenario has for each.
+pub const MECHANISMS: [(&str, Mechanism); 5] = [
+    ("second-mask-read", Mechanism::SecondMaskRead),
+    ("chain-skips-self", Mechanism::ChainSkipsSelf),
+    ("timekeeper", Mechanism::Timekeeper),
+    ("nohz-balance", Mechanism::NohzBalance),
+    ("newidle-walk", Mechanism::NewidleWalk),
+];
+
+/// The lines that they share.
+#[derive(Debug)]
+pub(super) struct GlobalLines {
+    timekeeper: Place,
+    jiffies: Place,
+    nohz_count: Place,
+    /// Words of the mask, 64 CPUs each.
+    nohz_mask: Vec<Place>,
+}
+
+impl GlobalLines {
+    /// Each structure begins on a line of its own, as in Linux; the first at `address`.
+    pub(super) fn new(engine: &Engine, address: u64, cpus: usize) -> GlobalLines {
+        let line = hitm_base::LINE_SIZE;
+        let place = |offset: u64, type_name: &str, path: &str| {
+            let key = MemberKey {
+                type_name: type_name.to_owned(),
+                path: path.to_owned(),
+                offset_bytes: offset % line,
+            };
+            engine.place(address + offset, CpuId(0), key)
+        };
+        let word = |index: u64| place(3 * line + index * 8, "nohz.idle_cpus_mask", "bits");
+        GlobalLines {
+            timekeeper: place(0, "tk_core", "seq"),
+            jiffies: place(line, "jiffies_64", ""),
+            nohz_count: place(2 * line, "nohz", "nr_cpus"),
+            nohz_mask: (0..cpus.div_ceil(64) as u64).map(word).collect(),
+        }
+    }
+}
+
+impl Kernel {
+    pub(super) fn has(&self, mechanism: Mechanism) -> bool {
+        self.config.mechanisms.contains(&mechanism)
+    }
+
+    /// A CPU enters idle; its tick has been stopped.
+    pub(super) async fn note_idle_entry(&self, rq: &Rq) {
+        let site = f::DO_IDLE;
+        if self.has(Mechanism::Timekeeper) {
+            self.engine.load(site, self.globals.timekeeper).await;
+        }
+        if self.has(Mechanism::NohzBalance) && !rq.nohz_tick_stopped.replace(true) {
+            self.nohz_change(rq, 1).await;
+        }
+    }
+
+    /// It leaves idle.
+    pub(super) async fn note_idle_exit(&self) {
+        if self.has(Mechanism::Timekeeper) {
+            self.engine.load(f::DO_IDLE, self.globals.timekeeper).await;
+        }
+    }
+
+    /// The tick of a CPU that is not idle.
+    pub(super) async fn note_tick(&self, rq: &Rq) {
+        let (engine, site) = (&self.engine, f::SCHED_TICK);
+        if self.has(Mechanism::Timekeeper) {
+            if rq.cpu == CpuId(0) {
+                let now = engine.now().0;
+                engine.store(site, self.globals.jiffies, now).await;
+                engine.store(site, self.globals.timekeeper, now).await;
+            } else {
+                engine.load(site, self.globals.jiffies).await;
+            }
+        }
+        if self.has(Mechanism::NohzBalance) && rq.nohz_tick_stopped.replace(false) {
+            self.nohz_change(rq, -1).await;
+        }
+    }
+
+    async fn nohz_change(&self, rq: &Rq, by: i64) {
+        let (engine, site) = (&*self.engine, f::DO_IDLE);
+        let bit = 1 << (rq.cpu.index() % 64);
+        let change = if by > 0 { Rmw::Or(bit) } else { Rmw::And(!bit) };
+        let word = self.globals.nohz_mask[rq.cpu.index() / 64];
+        engine.rmw(site, word, change).await;
+        engine.fetch_add(site, self.globals.nohz_count, by).await;
+    }
+
+    /// A newly idle CPU looks at these.
+    pub(super) async fn newidle_walk(&self, cpus: &[CpuId]) {
+        if !self.has(Mechanism::NewidleWalk) {
+            return;
+        }
+        let lines = |cpu: &CpuId| {
+            let places = &self.rq(*cpu).p;
+            // `cpu_capacity` lies in the line of `rd`.
+            [places.nr_running, places.curr, places.rd]
+        };
+        let places: Vec<Place> = cpus.iter().flat_map(lines).collect();
+        let site = f::SCHED_BALANCE_RQ;
+        self.engine.load_all(site, &places, |_, _| {}).await;
+    }
+}
