@@ -27,8 +27,8 @@ pub struct Costs {
     /// Assumed 80 ns (40 to 200 ns).
     pub ipi_send: Cycles,
     /// From the write that wakes an idle CPU to its next instruction.
-    /// Assumed 1 us: the exit latency of C1 in the tables of drivers/idle/intel_idle.c (v6.12); deeper states
-    /// take 2 to 300 us. Adds to the wake-up latency of idle CPUs.
+    /// Assumed 1 us: the exit latency of C1 on every recent Xeon in drivers/idle/intel_idle.c (v6.12);
+    /// for Granite Rapids (`gnr_cstates`) it has 4 us for C1E and 170 us for C6. Adds to the wake-up latency of idle CPUs.
     pub idle_exit: Cycles,
     /// A scheduler function's own instructions: between 20 and 150 in most of them.
     /// Assumed 40 cycles (15 to 120). With about 25 such calls in a wake-up and block, 1000 cycles of

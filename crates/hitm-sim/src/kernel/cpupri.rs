@@ -6,7 +6,8 @@
 //! one (count, then mask), so that it may be found twice but never missed.
 //!
 //! **What we do:** the same accesses in the same order. The search reads the mask that it wants once;
-//! Linux reads it for `cpumask_any_and` and again for `cpumask_and`, the second time from its cache.
+//! Linux reads it for `cpumask_any_and` and again for `cpumask_and`, the second time from its cache
+//! ([`Mechanism::SecondMaskRead`]).
 //!
 //! **What a test could notice:** capacities and the fitness function are not modelled, so all CPUs
 //! fit; CPUs never leave (`cpu_active_mask`).

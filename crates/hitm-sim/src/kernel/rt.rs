@@ -10,9 +10,12 @@
 //! the same locks. Lists are kept by value, with an access for each list head and node that the
 //! kernel would touch.
 //!
-//! **What a test could notice:** no RT groups; no `migrate_disable`; no capacity or uclamp fitness;
-//! `SCHED_DEADLINE` does not exist. Throttling is that of a run queue on its own, as before v6.12
-//! replaced it by the fair server ([`super::KernelConfig::rt_runtime`]).
+//! **What a test could notice:** no RT groups; no `migrate_disable`, so no stop task pushes a running
+//! one away; no capacity or uclamp fitness; `SCHED_DEADLINE` does not exist. Throttling is that of a
+//! run queue on its own, without lending among CPUs; since v6.12 Linux has it for groups only, and the
+//! fair server in its place ([`super::KernelConfig::rt_runtime`]). The source is Debian's 6.12.117; what
+//! later stable releases changed in it and the model has as an option is in [`super::Mechanism`]. Forms
+//! before 4.15 are those of 2.6.32 (push and pull) and 2.6.24 (passive).
 
 mod balance;
 mod queue;

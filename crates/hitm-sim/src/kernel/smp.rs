@@ -6,8 +6,9 @@
 //!
 //! **What we do:** the same; the queue is kept by value, its head is a place.
 //!
-//! **What a test could notice:** entries are taken in one batch, interrupt work before wake-ups, but
-//! the order among wake-ups is first come, first served (Linux reverses the list twice).
+//! **What a test could notice:** entries are taken in one batch, interrupt work before wake-ups, each
+//! kind first come, first served, as `__flush_smp_call_function_queue` does with the list that it
+//! reverses; calls of functions, which Linux runs before both, do not exist.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
