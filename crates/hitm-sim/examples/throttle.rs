@@ -1,9 +1,9 @@
 //! What unthrottling a tree of groups takes: one row for each number of CPUs and groups, tab-separated,
 //! ready to plot.
 //!
-//! `cargo run --release -p hitm-sim --example throttle -- FORM CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS]`
-//! with FORM one of sync, async, task, task-sync; HOGS a leaf is 10 when absent. A tree of N groups
-//! has a root with a quota of half the machine, children of 10
+//! `cargo run --release -p hitm-sim --example throttle -- FORM CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS [SUBTREES]]`
+//! with FORM one of sync, async, task, task-sync; HOGS a leaf is 10 and SUBTREES is 1 when absent. A tree of N groups
+//! has a root with a quota (half the machine for all subtrees together), children of 10
 //! leaves, and as many leaves as make N.
 
 use std::error::Error;
@@ -17,19 +17,34 @@ use hitm_sim::kernel::{
 use hitm_sim::layout::Layouts;
 use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 
-/// Virtual time of a row: four periods.
-const SPAN: Nanos = Nanos(420e6);
+/// Virtual time of a row: two to three periods.
+const SPAN: Nanos = Nanos(260e6);
 
+/// The first CPUs of the preset; more than it has are those of one with 16 core complexes a socket.
 fn machine(cpus: usize) -> Result<Machine, Box<dyn Error>> {
-    let name = if cpus > 384 { "xeon-480" } else { "genoa-384" };
+    let name = "genoa-384";
     let text = hitm_base::machine::preset(name).ok_or("no such preset")?;
-    let mut machine = Machine::from_toml(text, name)?;
+    let text = if cpus > 384 {
+        text.replace("llcs = 12", "llcs = 16")
+    } else {
+        text.to_owned()
+    };
+    let mut machine = Machine::from_toml(&text, name)?;
     let places = (0..cpus as u16).map(|cpu| machine.topology.place(CpuId(cpu)));
     machine.topology = Topology::from_places(places.collect())?;
     Ok(machine)
 }
 
-fn row(form: Throttling, cpus: usize, groups: usize, hogs: usize) -> Result<(), Box<dyn Error>> {
+/// One tree.
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    groups: usize,
+    hogs: usize,
+    subtrees: usize,
+}
+
+fn row(form: Throttling, cpus: usize, tree: Tree) -> Result<(), Box<dyn Error>> {
+    let groups = tree.groups;
     let machine = machine(cpus)?;
     let clock = machine.clock;
     let engine = Engine::new(&EngineConfig {
@@ -51,12 +66,12 @@ fn row(form: Throttling, cpus: usize, groups: usize, hogs: usize) -> Result<(), 
     let tree = CgroupHogs::spawn(
         &kernel,
         CgroupHogsConfig {
-            subtrees: 1,
+            subtrees: tree.subtrees,
             children,
             leaves: ((groups - 1 - children.min(groups - 1)) / children).max(1),
-            hogs,
+            hogs: tree.hogs,
             quota: Quota {
-                quota: Nanos(1e8 * cpus as f64 / 2.0),
+                quota: Nanos(1e8 * cpus as f64 / 2.0 / tree.subtrees as f64),
                 period: Nanos(1e8),
                 burst: Nanos(0.0),
             },
@@ -112,7 +127,7 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [form, cpus, groups, rest @ ..] = &arguments[..] else {
-        return Err("FORM CPUS GROUPS [HOGS]".into());
+        return Err("FORM CPUS GROUPS [HOGS [SUBTREES]]".into());
     };
     let form = match form.as_str() {
         "sync" => Throttling::Sync,
@@ -122,12 +137,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => return Err(format!("no form {other}").into()),
     };
     let hogs = rest.first().map_or(Ok(10), |text| text.parse())?;
+    let subtrees = rest.get(1).map_or(Ok(1), |text| text.parse())?;
     println!(
         "form\tcpus\tgroups\tcfs_rqs\tfull_walks\twalk_ms_mean\tdistribute_ms_max\town_ms_max\tthrottle_ms_max\tirqs_off_ms_max"
     );
     for cpus in cpus.split(',') {
         for groups in groups.split(',') {
-            row(form, cpus.parse()?, groups.parse()?, hogs)?;
+            let tree = Tree {
+                groups: groups.parse()?,
+                hogs,
+                subtrees,
+            };
+            row(form, cpus.parse()?, tree)?;
         }
     }
     Ok(())

@@ -2,8 +2,11 @@
 //!
 //! A machine with hundreds of CPUs and a thousand groups has hundreds of thousands of queues. An
 //! object gets its lines and words when it is used first, so that those which nobody touches cost
-//! four bytes. Each pool has addresses of its own: objects lie one behind the other, as in a slab
-//! of their size class on the node of their CPU.
+//! four bytes.
+//!
+//! Each pool has addresses of its own. Objects do not lie in order: SLUB shuffles the free list of each
+//! slab (`CONFIG_SLAB_FREELIST_RANDOM`), and slabs lie where pages were free. In order, the objects of
+//! one CPU would be a multiple of a large power of two apart and share a few sets of its caches.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,6 +20,8 @@ use super::run::Engine;
 /// Where pools begin, and how far they are apart.
 const POOL_BASE: u64 = 0x2000_0000_0000;
 const POOL_STRIDE: u64 = 1 << 40;
+/// Objects of a pool, at most: 2^24.
+const OBJECT_BITS: u32 = 24;
 /// An object that has no places yet.
 const UNUSED: u32 = u32::MAX;
 
@@ -104,7 +109,7 @@ impl ObjectPool {
         if first[object] == UNUSED {
             let mut words = self.words.borrow_mut();
             first[object] = words.len() as u32;
-            let addr = self.base + object as u64 * self.stride_bytes;
+            let addr = self.base + shuffled(object as u64) * self.stride_bytes;
             let mut used = self.used.borrow_mut();
             for line in &self.lines {
                 used.push(self.engine.line_place(addr + line * LINE_SIZE, home));
@@ -115,6 +120,17 @@ impl ObjectPool {
     }
 }
 
+/// Where an object lies among the others: a fixed shuffle that gives each number once.
+fn shuffled(object: u64) -> u64 {
+    const MASK: u64 = (1 << OBJECT_BITS) - 1;
+    assert!(object <= MASK, "a pool has at most 2^{OBJECT_BITS} objects");
+    // Each step can be undone: a multiplication by an odd number, and half of the bits over the rest.
+    let mixed = (object * 0x9e37_79b1) & MASK;
+    let mixed = mixed ^ mixed >> (OBJECT_BITS / 2);
+    let mixed = (mixed * 0x85eb_ca6b) & MASK;
+    mixed ^ mixed >> (OBJECT_BITS / 2)
+}
+
 #[cfg(test)]
 mod tests {
     use hitm_base::Cycles;
@@ -122,6 +138,19 @@ mod tests {
 
     use super::*;
     use crate::engine::EngineConfig;
+
+    #[test]
+    fn each_object_lies_somewhere_else() {
+        let mut places: Vec<u64> = (0..200_000).map(shuffled).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), 200_000);
+        // Every 384th, the objects of one CPU, lie in all parts of a cache.
+        let mut sets: Vec<u64> = (0..1101).map(|group| shuffled(group * 384) % 256).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        assert!(sets.len() > 240, "{} sets", sets.len());
+    }
 
     #[test]
     fn objects_have_lines_and_words_of_their_own() {

@@ -25,6 +25,7 @@ impl Layouts {
         ]);
         layouts.overlay([qnode(), mcs_spinlock(), rt_mutex_base(), hrtimer_cpu_base()]);
         layouts.overlay([futex_hash_bucket(), llist_head(), cfs_bandwidth()]);
+        layouts.overlay([rw_semaphore()]);
         layouts
     }
 }
@@ -252,6 +253,11 @@ fn mcs_spinlock() -> StructLayout {
 fn rt_mutex_base() -> StructLayout {
     let members = plain(&[("wait_lock", 0, 4), ("waiters", 8, 16), ("owner", 24, 8)]);
     StructLayout::new("rt_mutex_base", 32, 8, members)
+}
+
+fn rw_semaphore() -> StructLayout {
+    let members = plain(&[("count", 0, 8), ("wait_lock", 20, 4), ("wait_list", 24, 16)]);
+    StructLayout::new("rw_semaphore", 40, 8, members)
 }
 
 fn hrtimer_cpu_base() -> StructLayout {

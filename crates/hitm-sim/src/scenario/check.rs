@@ -40,6 +40,7 @@ impl Scenario {
                 }
                 WorkloadKind::Hogs(spec) => self.check_choice(&spec.cpus, topology, &key)?,
                 WorkloadKind::CgroupHogs(_)
+                | WorkloadKind::LockHolder(_)
                 | WorkloadKind::RtMigrateTest(_)
                 | WorkloadKind::PiStress(_)
                 | WorkloadKind::RtApp(_) => {}

@@ -7,6 +7,7 @@ use hitm_base::Cycles;
 use super::start::{Add, Window};
 use crate::kernel::{DistributeCall, Histogram};
 use crate::workload::cgroup_hogs::CgroupHogs;
+use crate::workload::lock_holder::LockWaits;
 
 /// Adds the figures; returns the histogram of all calls and the trace of the longest.
 pub(super) fn distribute_metrics(hogs: &CgroupHogs, window: Window, add: Add<'_>) -> String {
@@ -84,5 +85,31 @@ fn text(calls: &[DistributeCall], window: Window) -> String {
             call.tasks
         );
     }
+    text
+}
+
+/// Adds how long tasks waited for a lock; returns the histograms.
+pub(super) fn lock_metrics(waits: &LockWaits, window: Window, add: Add<'_>) -> String {
+    let mut text = String::new();
+    let mut of = |name: &str, waits: &[Cycles]| {
+        let mut histogram = Histogram::default();
+        for wait in waits {
+            histogram.record(window.clock.nanos(*wait));
+        }
+        let _ = write!(text, "@{name}_wait:\n{}", histogram.text());
+        let most = waits.iter().max().copied().unwrap_or_default();
+        window.clock.nanos(most).0 / 1e3
+    };
+    let writer = of("writer", &waits.writer);
+    let readers = of("reader", &waits.readers);
+    let own = of("holder", &waits.holders);
+    let text_of = "The longest time that the writer waited for the lock";
+    add(("writer_wait_us_max", "us"), writer, text_of);
+    let text_of = "The longest time that a reader without a quota waited for it";
+    add(("reader_wait_us_max", "us"), readers, text_of);
+    let text_of = "The longest time that a reader of the group with a quota waited for it";
+    add(("holder_wait_us_max", "us"), own, text_of);
+    let uses = "Times that readers without a quota had it";
+    add(("reader_uses", "count"), waits.readers.len() as f64, uses);
     text
 }

@@ -38,8 +38,8 @@ pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, HogsSpec, PiStressSpec, PoolSpec, RtAppSpec,
-    RtMigrateSpec, SchedSpec, Workload, WorkloadKind,
+    CgroupHogsSpec, CpuChoice, CyclicSpec, HogsSpec, LockHolderSpec, PiStressSpec, PoolSpec,
+    RtAppSpec, RtMigrateSpec, SchedSpec, Workload, WorkloadKind,
 };
 
 /// Longest file, in bytes.

@@ -30,6 +30,7 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "001-rt-balancing" / "cpus-096.toml",
     "001-rt-balancing" / "cpus-480.toml",
     "004-task-throttle" / "walk.toml",
+    "004-task-throttle" / "lock-holder.toml",
 ];
 
 /// All of them, those of a folder together.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hitm_base::{Cycles, Nanos};
 
-use super::distribute::distribute_metrics;
+use super::distribute::{distribute_metrics, lock_metrics};
 use super::metric::{Metric, WorkloadResult};
 use super::workload::{
-    CgroupHogsSpec, CyclicSpec, PoolSpec, RtMigrateSpec, Workload, WorkloadKind,
+    CgroupHogsSpec, CyclicSpec, LockHolderSpec, PoolSpec, RtMigrateSpec, Workload, WorkloadKind,
 };
 use super::{RunRequest, Scenario};
 use crate::engine::SimError;
@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::kernel::Quota;
 use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
+use crate::workload::lock_holder::{LockHolder, LockHolderConfig};
 use crate::workload::pi_stress::{PiStress, PiStressConfig};
 use crate::workload::pool::{PoolConfig, Pools};
 use crate::workload::rt_app;
@@ -36,6 +37,7 @@ enum RunningKind {
     Cyclic(Rc<Cyclic>),
     Hogs,
     CgroupHogs(CgroupHogs),
+    LockHolder(LockHolder),
     PiStress(Rc<PiStress>),
     RtApp(Rc<rt_app::Running>),
 }
@@ -79,6 +81,9 @@ pub(super) fn start(
         WorkloadKind::CgroupHogs(spec) => {
             RunningKind::CgroupHogs(CgroupHogs::spawn(kernel, cgroup_hogs_config(spec))?)
         }
+        WorkloadKind::LockHolder(spec) => {
+            RunningKind::LockHolder(LockHolder::spawn(kernel, lock_holder_config(spec))?)
+        }
         WorkloadKind::PiStress(spec) => {
             let config = PiStressConfig {
                 groups: vec![None; spec.groups.unwrap_or(cpus.div_ceil(2))],
@@ -111,6 +116,19 @@ fn cgroup_hogs_config(spec: &CgroupHogsSpec) -> CgroupHogsConfig {
             period: nanos(spec.period),
             burst: nanos(spec.burst),
         },
+    }
+}
+
+fn lock_holder_config(spec: &LockHolderSpec) -> LockHolderConfig {
+    LockHolderConfig {
+        quota: Quota {
+            quota: nanos(spec.quota),
+            period: nanos(spec.period),
+            burst: Nanos(0.0),
+        },
+        work: nanos(spec.work),
+        page_wait: nanos(spec.page_wait),
+        pause: nanos(spec.pause),
     }
 }
 
@@ -224,6 +242,9 @@ impl Running {
                 lateness(cyclic, window, &mut add);
             }
             RunningKind::Hogs => {}
+            RunningKind::LockHolder(holder) => {
+                result.text = Some(lock_metrics(&holder.waits(), window, &mut add));
+            }
             RunningKind::CgroupHogs(hogs) => {
                 result.text = Some(distribute_metrics(hogs, window, &mut add));
             }

@@ -41,6 +41,8 @@ pub enum WorkloadKind {
     Hogs(HogsSpec),
     /// Threads that burn their CPU in a tree of groups with quotas.
     CgroupHogs(CgroupHogsSpec),
+    /// Tasks with a quota that hold a lock of the kernel, and tasks without one that want it.
+    LockHolder(LockHolderSpec),
     /// `pi_stress` of rt-tests: groups of three threads that provoke priority inversions.
     PiStress(PiStressSpec),
     /// An rt-app file.
@@ -151,6 +153,21 @@ pub struct CgroupHogsSpec {
     pub burst: Duration,
 }
 
+/// Holders of a lock in a group with a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockHolderSpec {
+    /// CPU time that the group may use in each period.
+    pub quota: Duration,
+    /// The period.
+    pub period: Duration,
+    /// Kernel code under the lock.
+    pub work: Duration,
+    /// What holders wait for while they have it.
+    pub page_wait: Duration,
+    /// Time between two uses.
+    pub pause: Duration,
+}
+
 /// Options of `pi_stress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PiStressSpec {
@@ -178,11 +195,12 @@ enum Kind {
     Hogs,
     Pinned,
     CgroupHogs,
+    LockHolder,
     PiStress,
     RtApp,
 }
 
-const KINDS: [(&str, Kind); 9] = [
+const KINDS: [(&str, Kind); 10] = [
     ("rt-migrate-test", Kind::RtMigrateTest),
     ("ffmpeg", Kind::Ffmpeg),
     ("cyclictest", Kind::Cyclictest),
@@ -190,6 +208,7 @@ const KINDS: [(&str, Kind); 9] = [
     ("hogs", Kind::Hogs),
     ("pinned", Kind::Pinned),
     ("cgroup-hogs", Kind::CgroupHogs),
+    ("lock-holder", Kind::LockHolder),
     ("pi-stress", Kind::PiStress),
     ("rt-app", Kind::RtApp),
 ];
@@ -224,6 +243,7 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
         }
         Kind::Pinned => ("pinned", WorkloadKind::Hogs(pinned(table)?)),
         Kind::CgroupHogs => ("cgroup_hogs", WorkloadKind::CgroupHogs(cgroup_hogs(table)?)),
+        Kind::LockHolder => ("lock_holder", WorkloadKind::LockHolder(lock_holder(table)?)),
         Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
         Kind::RtApp => {
             let file = table.required_words("file")?;
@@ -319,6 +339,25 @@ fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<CgroupHogsSpec, ScenarioErro
         return Err(table.error("burst", "more than the quota", "at most `quota`"));
     }
     Ok(spec)
+}
+
+fn lock_holder(table: &Table<'_, '_, '_>) -> Result<LockHolderSpec, ScenarioError> {
+    let least = Duration::from_millis(1);
+    let quota = table.time("quota", least, TIME_MAX)?;
+    let missing = || table.error("quota", "no such key", "a time, such as \"1s\"");
+    let time = |key, default| {
+        let stated = table.time(key, Duration::from_nanos(100), TIME_MAX)?;
+        Ok(stated.unwrap_or(default))
+    };
+    Ok(LockHolderSpec {
+        quota: quota.ok_or_else(missing)?,
+        period: table
+            .time("period", least, Duration::from_secs(1))?
+            .unwrap_or(Duration::from_millis(100)),
+        work: time("work", Duration::from_micros(5))?,
+        page_wait: time("page_wait", Duration::from_micros(200))?,
+        pause: time("pause", Duration::from_millis(2))?,
+    })
 }
 
 fn pi_stress(table: &Table<'_, '_, '_>) -> Result<PiStressSpec, ScenarioError> {

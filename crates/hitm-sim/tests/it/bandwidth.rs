@@ -9,6 +9,7 @@ use hitm_sim::kernel::{
     Throttling,
 };
 use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
+use hitm_sim::workload::lock_holder::{LockHolder, LockHolderConfig};
 use proptest::prelude::*;
 
 use crate::rt::{boot, machine};
@@ -156,6 +157,37 @@ fn what_is_saved_up_may_be_used_in_a_burst() {
     executor.run_until(kernel.cycles(Nanos(2_000e6))).unwrap();
     let used = used_ms(&kernel, &[task]);
     assert!(used >= 280.0, "{used} ms: it was stopped in its bursts");
+}
+
+#[test]
+fn a_holder_that_is_stopped_stops_a_writer_and_all_readers() {
+    let longest = ALL.map(|throttling| {
+        let (kernel, mut executor) = booted(throttling, 4, 1);
+        let config = LockHolderConfig {
+            quota: quota(100, 100, 0),
+            work: Nanos(5e3),
+            page_wait: Nanos(200e3),
+            pause: Nanos(2e6),
+        };
+        let holder = LockHolder::spawn(&kernel, config).unwrap();
+        executor.run_until(kernel.cycles(Nanos(1_000e6))).unwrap();
+        let waits = holder.waits();
+        assert!(waits.writer.len() > 5 && waits.readers.len() > 20);
+        let ms = |waits: &[Cycles]| {
+            let most = waits.iter().max().copied().unwrap();
+            kernel.engine().machine().clock.nanos(most).0 / 1e6
+        };
+        (ms(&waits.writer), ms(&waits.readers))
+    });
+    let [sync, asynchronous, task, task_sync] = longest;
+    for (writer, reader) in [sync, asynchronous] {
+        // To the next period: the quota lasts 25 ms of 100.
+        assert!(writer > 50.0 && reader > 50.0, "{longest:?}");
+    }
+    for (writer, reader) in [task, task_sync] {
+        // A page, and turns of others on the CPU in between.
+        assert!(writer < 15.0 && reader < 15.0, "{longest:?}");
+    }
 }
 
 proptest! {

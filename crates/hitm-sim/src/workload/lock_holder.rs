@@ -1,0 +1,148 @@
+//! Tasks of a group with a quota that hold a lock of the kernel, and tasks without one that want it.
+//!
+//! In the group, hogs use the quota up, and readers take a semaphore, wait for a page while they hold
+//! it, and give it back. Outside, one writer and readers want the same semaphore. A reader whose
+//! group is stopped while it waits keeps the semaphore until it runs again: then the writer waits,
+//! and behind it all readers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::SimError;
+use crate::kernel::{
+    CpuMask, GroupId, GroupSpec, Hold, Kernel, Policy, Quota, RwSem, TaskSpec, Thread,
+};
+
+/// What the tasks do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LockHolderConfig {
+    /// What the group may use.
+    pub quota: Quota,
+    /// Kernel code under the semaphore.
+    pub work: Nanos,
+    /// Wait for a page under it, by readers of the group.
+    pub page_wait: Nanos,
+    /// Time between two uses by one task.
+    pub pause: Nanos,
+}
+
+/// How long tasks waited for the semaphore.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockWaits {
+    /// The writer.
+    pub writer: Vec<Cycles>,
+    /// Readers without a quota.
+    pub readers: Vec<Cycles>,
+    /// Readers of the group.
+    pub holders: Vec<Cycles>,
+}
+
+/// The tasks.
+#[derive(Debug)]
+pub struct LockHolder {
+    waits: Rc<RefCell<LockWaits>>,
+}
+
+/// Who uses the semaphore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Writer,
+    Reader,
+    Holder,
+}
+
+impl LockHolder {
+    /// Makes the group and the tasks: on each CPU a hog and a reader of the group and a reader
+    /// without a quota, on the first CPU the writer.
+    ///
+    /// # Errors
+    /// A quota that Linux would refuse.
+    pub fn spawn(kernel: &Rc<Kernel>, config: LockHolderConfig) -> Result<LockHolder, SimError> {
+        let group = kernel.create_group(&GroupSpec {
+            quota: Some(config.quota),
+            ..GroupSpec::within(GroupId::ROOT)
+        })?;
+        let sem = kernel.rw_sem()?;
+        let holder = LockHolder {
+            waits: Rc::default(),
+        };
+        let mut random = kernel.engine().random("lock-holder");
+        for cpu in 0..kernel.cpu_count() as u16 {
+            let start = Cycles(random.below(kernel.cycles(config.pause).0));
+            let spec = spec(kernel, "hog", cpu, start);
+            kernel.spawn_in(group, &spec, |thread| async move {
+                loop {
+                    thread.run(Cycles(1 << 40)).await;
+                }
+            })?;
+            holder.user(kernel, (group, Role::Holder), (cpu, start), (&sem, config))?;
+            let root = GroupId::ROOT;
+            holder.user(kernel, (root, Role::Reader), (cpu, start), (&sem, config))?;
+            if cpu == 0 {
+                holder.user(kernel, (root, Role::Writer), (cpu, start), (&sem, config))?;
+            }
+        }
+        Ok(holder)
+    }
+
+    /// How long they waited so far.
+    pub fn waits(&self) -> LockWaits {
+        self.waits.borrow().clone()
+    }
+
+    fn user(
+        &self,
+        kernel: &Rc<Kernel>,
+        (group, role): (GroupId, Role),
+        (cpu, start): (u16, Cycles),
+        (sem, config): (&Rc<RwSem>, LockHolderConfig),
+    ) -> Result<(), SimError> {
+        let spec = spec(kernel, "user", cpu, start);
+        let (sem, waits) = (Rc::clone(sem), Rc::clone(&self.waits));
+        let cycles = |span| kernel.cycles(span);
+        let (work, page) = (cycles(config.work), cycles(config.page_wait));
+        let pause = cycles(config.pause);
+        kernel.spawn_in(group, &spec, move |thread| {
+            use_sem(thread, role, sem, waits, (work, page, pause))
+        })?;
+        Ok(())
+    }
+}
+
+async fn use_sem(
+    thread: Thread,
+    role: Role,
+    sem: Rc<RwSem>,
+    waits: Rc<RefCell<LockWaits>>,
+    (work, page, pause): (Cycles, Cycles, Cycles),
+) {
+    let (hold, sleep) = match role {
+        Role::Writer => (Hold::Write, Cycles::ZERO),
+        Role::Reader => (Hold::Read, Cycles::ZERO),
+        Role::Holder => (Hold::Read, page),
+    };
+    loop {
+        let waited = thread.hold_sem(&sem, hold, (work, sleep)).await;
+        {
+            let mut waits = waits.borrow_mut();
+            match role {
+                Role::Writer => waits.writer.push(waited),
+                Role::Reader => waits.readers.push(waited),
+                Role::Holder => waits.holders.push(waited),
+            }
+        }
+        thread.sleep(pause).await;
+    }
+}
+
+fn spec(kernel: &Kernel, name: &str, cpu: u16, start: Cycles) -> TaskSpec {
+    TaskSpec {
+        name: name.to_owned(),
+        policy: Policy::Normal(0),
+        allowed: Some(CpuMask::of(kernel.cpu_count(), [CpuId(cpu)])),
+        cpu: CpuId(cpu),
+        start,
+    }
+}
