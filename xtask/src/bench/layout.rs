@@ -1,5 +1,5 @@
 //! What showing and listing layouts costs, beside pahole on the same file: the running kernel's BTF, and
-//! an object file with the DWARF of some thousand structures.
+//! a library with the DWARF of some thousand structures.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -129,12 +129,12 @@ fn last() -> String {
     format!("s{}", DWARF_STRUCTURES - 1)
 }
 
-/// An object file with structures that have a scalar, a pointer, an array, a bit-field, and the
+/// A library with structures that have a scalar, a pointer, an array, a bit-field, and the
 /// structure before as a member where that keeps nesting shallow.
 fn dwarf() -> Result<PathBuf> {
-    let object = folder()?.join("structures.o");
-    if object.exists() {
-        return Ok(object);
+    let library = folder()?.join("structures.so");
+    if library.exists() {
+        return Ok(library);
     }
     let mut source = String::new();
     for number in 0..DWARF_STRUCTURES {
@@ -151,11 +151,13 @@ fn dwarf() -> Result<PathBuf> {
     let path = folder()?.join("structures.c");
     std::fs::write(&path, source)?;
     let mut cc = Command::new("cc");
-    cc.args(["-g", "-c", "-o"]).arg(&object).arg(&path);
+    cc.args(["-g", "-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&path);
     ensure!(
         cc.status()?.success(),
         "{} does not compile",
         path.display()
     );
-    Ok(object)
+    Ok(library)
 }
