@@ -9,10 +9,12 @@
 //   host:  "file PATH"              the guest puts the file into memory and answers
 //   guest: "file SIZE PHYS..."      its size in bytes and the physical address of each 2 MiB of it
 //   host:  "run"                    runs the workload, recorded
-//   guest: "exit STATUS"            its exit status, 128 + signal when it was killed
+//   guest: "exit STATUS"            its exit status, 128 + signal when it was killed; the workload is
+//                                   held at its end, and /hitm/memory says where it has its memory
 //   host:  "off"                    powers the machine off
 //   guest: "error TEXT"             what it could not do
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/reboot.h>
@@ -22,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -154,27 +157,156 @@ static char **read_command(void)
 	return count ? arguments : NULL;
 }
 
-static int run_workload(char **command)
+// Lines of a list that the host can use; a program with more pieces of memory has the first ones named.
+#define RUNS_MAX 200000
+
+// The pages of one mapping, as runs that are one piece in physical memory: `P ADDRESS PHYSICAL PAGES`.
+static long write_runs(FILE *out, int pagemap, unsigned long start, unsigned long end, long room)
 {
-	int status = 0;
+	unsigned long run = 0, first = 0, count = 0;
+
+	for (unsigned long at = start; at <= end && room > 0; at += 4096) {
+		uint64_t entry = 0;
+		unsigned long frame = 0;
+
+		if (at < end && pread(pagemap, &entry, sizeof(entry), at / 4096 * sizeof(entry)) == sizeof(entry) &&
+		    entry >> 63)
+			frame = entry & ((1UL << 55) - 1);
+		if (count && frame == first + count) {
+			count++;
+			continue;
+		}
+		if (count) {
+			fprintf(out, "P %lx %lx %lu\n", run, first * 4096, count);
+			room--;
+		}
+		run = at;
+		first = frame;
+		count = frame != 0;
+	}
+	return room;
+}
+
+// Writes where the workload has its files and its memory, for the names of what was recorded.
+static void write_memory(pid_t child)
+{
+	char path[64], line[4352];
+	long room = RUNS_MAX;
+	FILE *out = fopen("/hitm/memory", "w");
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", child);
+	FILE *maps = fopen(path, "r");
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", child);
+	int pagemap = open(path, O_RDONLY);
+
+	while (out && maps && pagemap >= 0 && fgets(line, sizeof(line), maps)) {
+		unsigned long start, end;
+
+		fprintf(out, "M %s", line);
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start < 1UL << 47)
+			room = write_runs(out, pagemap, start, end, room);
+	}
+	// The kernel's own mappings: stacks of threads, also of ended ones.
+	write_number("/proc/sys/kernel/kptr_restrict", 1); // Else their addresses are made up.
+	FILE *areas = fopen("/proc/vmallocinfo", "r");
+	while (out && areas && fgets(line, sizeof(line), areas))
+		fprintf(out, "V %s", line);
+	if (areas)
+		fclose(areas);
+	if (out)
+		fclose(out);
+	if (maps)
+		fclose(maps);
+	if (pagemap >= 0)
+		close(pagemap);
+}
+
+// Threads of a process.
+static int thread_count(pid_t process)
+{
+	char path[64];
+	int count = 0;
+	struct dirent *entry;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", process);
+	DIR *tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks)))
+		count += entry->d_name[0] != '.';
+	if (tasks)
+		closedir(tasks);
+	return count;
+}
+
+// The first thread stands at its end; the others may have some way to go.
+static void wait_for_threads(pid_t child)
+{
+	while (thread_count(child) > 1)
+		usleep(1000);
+}
+
+// Starts the workload when this process watches for its end.
+static pid_t start_workload(char **command)
+{
+	int gate[2];
+	char byte;
 	pid_t child;
 
-	fflush(NULL);
-	mark_start();
+	if (pipe(gate))
+		return -1;
 	child = fork();
 	if (child == 0) {
+		close(gate[1]);
+		if (read(gate[0], &byte, 1) < 0)
+			_exit(127);
+		close(gate[0]);
 		setsid();
 		execvp(command[0], command);
 		fprintf(stderr, "agent: cannot run %s: %s\n", command[0], strerror(errno));
 		_exit(127);
 	}
-	// Orphans of the workload end up here as well.
-	while (child > 0) {
-		pid_t ended = wait(&status);
-		if (ended == child || (ended < 0 && errno != EINTR))
+	close(gate[0]);
+	if (child > 0)
+		ptrace(PTRACE_SEIZE, child, NULL, PTRACE_O_TRACEEXIT);
+	close(gate[1]);
+	return child;
+}
+
+// The workload is held at its end, so that its memory can be looked at; its status, as wait() has it.
+static int run_workload(char **command)
+{
+	unsigned long message = 0;
+	int status = 0;
+	pid_t child;
+
+	fflush(NULL);
+	mark_start();
+	child = start_workload(command);
+	for (;;) {
+		pid_t changed = waitpid(-1, &status, __WALL);
+
+		// Orphans of the workload end up here as well.
+		if (changed < 0 && errno == EINTR)
+			continue;
+		if (changed < 0 || (changed == child && !WIFSTOPPED(status)))
 			break;
+		if (changed != child)
+			continue;
+		if (status >> 16 == PTRACE_EVENT_EXIT) {
+			wait_for_threads(child);
+			mark_stop();
+			ptrace(PTRACE_GETEVENTMSG, child, NULL, &message);
+			write_memory(child);
+			return message;
+		}
+		// A signal goes on to where it was sent; a stop of the whole group is none.
+		ptrace(PTRACE_CONT, child, NULL, status >> 16 ? 0 : WSTOPSIG(status));
 	}
 	mark_stop();
+	return status;
+}
+
+static int exit_status(int status)
+{
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -206,7 +338,7 @@ int main(void)
 		if (!strncmp(line, "file ", 5))
 			hand_over(line + 5);
 		else if (!strcmp(line, "run") && command)
-			fprintf(host, "exit %d\n", run_workload(command));
+			fprintf(host, "exit %d\n", exit_status(run_workload(command)));
 		else if (!strcmp(line, "off"))
 			break;
 		else

@@ -3,7 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 2] = ["agent", "fifo_pool"];
+const PROGRAMS: [&str; 6] = [
+    "agent",
+    "bandwidth_tree",
+    "fifo_pool",
+    "file_copy",
+    "fork_storm",
+    "futex_ping_pong",
+];
 
 fn main() {
     let sources =
@@ -13,7 +20,9 @@ fn main() {
         let source = sources.join(program).with_extension("c");
         println!("cargo::rerun-if-changed={}", source.display());
         let status = Command::new("cc")
-            .args(["-static", "-O2", "-Wall", "-Wextra", "-pthread", "-s", "-o"])
+            .args(["-static", "-O2", "-g", "-Wall", "-Wextra", "-pthread"])
+            .arg(format!("-ffile-prefix-map={}=guest", sources.display()))
+            .arg("-o")
             .arg(Path::new(&out).join(program))
             .arg(&source)
             .status()

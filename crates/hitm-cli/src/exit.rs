@@ -47,20 +47,28 @@ impl Exit {
             return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {
-            Some(VmError::NoEmulator | VmError::OldEmulator { .. } | VmError::NoLibrary { .. }) => {
-                Exit::Missing
-            }
+            Some(
+                VmError::NoEmulator
+                | VmError::NoSuchEmulator { .. }
+                | VmError::OldEmulator { .. }
+                | VmError::NoLibrary { .. }
+                | VmError::NoKernelPackage { .. }
+                | VmError::Download { .. },
+            ) => Exit::Missing,
             _ => Exit::Usage,
         }
     }
 }
 
-/// Whether the reader of our output went away, as `head` does: no error of ours.
+/// Whether the reader of our output went away, as `head` does: no error of ours. A machine that goes
+/// away is one.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
-    error.chain().any(|cause| {
-        let cause = cause.downcast_ref::<io::Error>();
-        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-    })
+    let is_of_output = !error.is::<VmError>() && !error.is::<RecordError>();
+    is_of_output
+        && error.chain().any(|cause| {
+            let cause = cause.downcast_ref::<io::Error>();
+            cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+        })
 }
 
 #[cfg(test)]
@@ -75,5 +83,10 @@ mod tests {
         assert!(is_broken_pipe(&broken.context("cannot write").unwrap_err()));
         let other = Err::<(), _>(io::Error::from(io::ErrorKind::NotFound));
         assert!(!is_broken_pipe(&other.context("cannot write").unwrap_err()));
+        let of_machine = VmError::System {
+            what: "connect to QEMU".into(),
+            source: io::Error::from(io::ErrorKind::BrokenPipe),
+        };
+        assert!(!is_broken_pipe(&of_machine.into()));
     }
 }

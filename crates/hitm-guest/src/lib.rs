@@ -3,8 +3,18 @@
 /// The first program of the guest: runs the workload and talks to the host.
 pub const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent"));
 
+/// A compiled program of guest/.
+macro_rules! program {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name)))
+    };
+}
+
 /// Workloads by the name under which `hitm vm` knows them.
-pub const WORKLOADS: [(&str, &[u8]); 1] = [(
-    "fifo_pool",
-    include_bytes!(concat!(env!("OUT_DIR"), "/fifo_pool")),
-)];
+pub const WORKLOADS: [(&str, &[u8]); 5] = [
+    program!("bandwidth_tree"),
+    program!("fifo_pool"),
+    program!("file_copy"),
+    program!("fork_storm"),
+    program!("futex_ping_pong"),
+];

@@ -444,7 +444,7 @@ impl Inner {
                 self.output.record(&Record::HeapObject(object));
             }
             adoptions.push(Adoption {
-                line,
+                line: self.output.written_line(line),
                 owner: ThreadId(owner),
                 is_written,
             });

@@ -21,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) producer: Producer,
     /// Of a whole machine; programs are recorded from their first instruction.
     pub(crate) start: Start,
+    /// Where members are moved to is written here before the recording starts.
+    pub(crate) moves: Option<&'static [u8]>,
 }
 
 /// What starts the recording of a whole machine.
@@ -53,11 +55,13 @@ struct Args {
     fd: i32,
     ring_offset: usize,
     start: Start,
+    moves_offset: Option<usize>,
 }
 
 impl Args {
     fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut fd, mut ring_offset, mut start) = (None, None, Start::Now);
+        let mut moves_offset = None;
         for arg in args {
             let (key, value) = arg
                 .split_once('=')
@@ -70,6 +74,7 @@ impl Args {
             match key {
                 "fd" => fd = Some(number()?),
                 "ring_offset" => ring_offset = Some(number()?),
+                "moves_offset" => moves_offset = Some(number()?),
                 "start" => {
                     start = Start::parse(value)
                         .ok_or(format!("'{arg}' is not start=now, marker or an 0x address"))?;
@@ -83,6 +88,7 @@ impl Args {
             fd: fd as i32,
             ring_offset,
             start,
+            moves_offset,
         })
     }
 }
@@ -145,6 +151,7 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
         cpu_order,
         producer,
         start: args.start,
+        moves: args.moves_offset.and_then(|offset| head.get(offset..)),
     })
 }
 
@@ -186,6 +193,7 @@ mod tests {
                 fd: 7,
                 ring_offset: 4096,
                 start: Start::Now,
+                moves_offset: None,
             })
         );
         let start = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.start);

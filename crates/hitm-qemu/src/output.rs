@@ -82,6 +82,14 @@ impl Output {
         self.watch(access);
     }
 
+    /// The line as it is written.
+    pub(crate) fn written_line(&self, line: LineAddr) -> LineAddr {
+        match self.is_kernel {
+            true => LineAddr::of(sign_extended(line.first_byte())),
+            false => line,
+        }
+    }
+
     /// Writes any record.
     pub(crate) fn record(&mut self, record: &Record) {
         self.push(|producer| producer.push(record));

@@ -14,6 +14,8 @@
 //!   address of the same memory in the kernel's direct map: what the kernel copies for a process
 //!   and what the process touches itself are then one line.
 //! - **Device registers** are no memory: left out, and counted.
+//! - **Moved members.** Objects of a structure in another layout are priced where their members would
+//!   lie then, while the kernel runs on as it was compiled.
 //!
 //! Inside, addresses have 48 bits; `output` restores the upper ones.
 //!
@@ -25,10 +27,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::CodeAddr;
+use hitm_base::{AccessOp, CodeAddr};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{Counter, EndReason};
-use hitm_weave::Weave;
+use hitm_weave::{Relocation, Weave};
 
 use crate::api::{self, Api, Insn, PluginId, Reached, SystemApi, Tb};
 use crate::barrier::{Barrier, BarrierConfig};
@@ -76,6 +78,9 @@ struct System {
     start: Start,
     started: AtomicBool,
     barrier: Barrier,
+    /// Where the facade writes which members are moved, and what it wrote before the start.
+    moves: Option<&'static [u8]>,
+    relocation: OnceLock<Relocation>,
     device_accesses: AtomicU64,
     /// By virtual CPU.
     user_accesses: Box<[OwnCount]>,
@@ -113,6 +118,7 @@ pub(crate) fn install(
         producer,
         start,
         cpu_order,
+        moves,
     } = config;
     if cpu_order.len() < cpu_count {
         return Err(format!(
@@ -141,6 +147,8 @@ pub(crate) fn install(
             (heap, first_touch),
             barrier,
         ),
+        moves,
+        relocation: OnceLock::new(),
         device_accesses: AtomicU64::new(0),
         user_accesses: (0..cpu_count).map(|_| OwnCount::default()).collect(),
         vcpus: VcpuTable::new(VCPUS_MAX),
@@ -221,6 +229,13 @@ impl System {
         } else {
             addr
         };
+        if self
+            .relocation
+            .get()
+            .is_some_and(|moves| moves.may_cover(addr))
+        {
+            return self.access_moved(index, (info, addr, op), insn);
+        }
         let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
         let vcpu = self.vcpu(index);
         let event_count = vcpu.events.len();
@@ -233,6 +248,32 @@ impl System {
             vcpu.events.truncate(event_count);
             self.device_accesses.fetch_add(1, MemoryOrdering::Relaxed);
         }
+    }
+
+    /// An access that may touch an object whose members are moved: it is priced where they lie then.
+    #[inline(never)]
+    fn access_moved(&self, index: c_uint, (info, addr, op): (u32, u64, AccessOp), insn: &MemInsn) {
+        let Some(relocation) = self.relocation.get() else {
+            return;
+        };
+        let vcpu = self.vcpu(index);
+        relocation.pieces(addr, self.api.access_size(info), |to, size| {
+            vcpu.access(insn, to, op, || size);
+        });
+    }
+
+    /// Takes over which members are moved: the length of a text in eight bytes, and the text.
+    fn learn_moves(&self) {
+        let Some((length, text)) = self.moves.and_then(|bytes| bytes.split_first_chunk::<8>())
+        else {
+            return;
+        };
+        let length = u64::from_le_bytes(*length) as usize;
+        let text = String::from_utf8_lossy(&text[..length.min(text.len())]);
+        let relocation = Relocation::parse(&text, ADDRESS_MASK);
+        let _ = self
+            .relocation
+            .set(relocation.expect("the facade writes moves that can be read"));
     }
 
     fn finish(&self, reason: EndReason) {
@@ -290,6 +331,9 @@ unsafe extern "C" fn start_runs(_: c_uint, _: *mut c_void) {
 }
 
 unsafe extern "C" fn recording_starts(id: PluginId) {
+    if let Some(system) = SYSTEM.get() {
+        system.learn_moves();
+    }
     register(id);
 }
 

@@ -114,6 +114,7 @@ impl Report {
                 .collect(),
             quiet,
             threads: threads(statistics, names, facts),
+            of_machine: None,
             diagnostics: facts.diagnostics.clone(),
             totals: Totals {
                 flagged_line_count: flagged.len() as u64,

@@ -3,9 +3,11 @@
 //! Text, JSON and docs/formats/report.md use these tables, so a figure has one name, one unit and one
 //! meaning wherever it appears. A test checks that the document describes every field.
 
+mod of_type;
 mod tables;
 mod whatif;
 
+pub use of_type::{MACHINE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS};
 pub use tables::{
     LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
     TOTALS_FIELDS,
@@ -281,6 +283,11 @@ mod tests {
         check(OBJECT_FIELDS);
         check(ROW_FIELDS);
         check(THREAD_FIELDS);
+        check(MACHINE_FIELDS);
+        check(UNNAMED_FIELDS);
+        check(TYPE_FIELDS);
+        check(TYPE_LINE_FIELDS);
+        check(TYPE_ROW_FIELDS);
         check(WHATIF_RUN_FIELDS);
         check(WHATIF_THREAD_FIELDS);
         check(WHATIF_LINE_FIELDS);

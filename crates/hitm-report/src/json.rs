@@ -2,14 +2,16 @@
 //!
 //! docs/formats/report.md describes the form; [`SCHEMA`] is its version.
 
+pub mod of_type;
 pub mod whatif;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::fields::{
-    Field, LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
-    THREAD_FIELDS, TOTALS_FIELDS, Unit, Value, exact_only,
+    Field, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
+    SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value, exact_only,
 };
+use crate::machine::MachineSummary;
 use crate::model::{AccessCounts, LineReport, Report, SCHEMA, SampledEvent};
 
 /// Decimals of a number: a millionth of a share, a millionth of a cycle. More would be noise.
@@ -113,6 +115,9 @@ impl Serialize for ReportJson<'_> {
             map.serialize_entry("sampled_events", &EventsJson(events))?;
         }
         map.serialize_entry("totals", &TotalsJson(report))?;
+        if let Some(machine) = &report.of_machine {
+            map.serialize_entry("of_machine", &MachineJson(machine))?;
+        }
         map.serialize_entry("lines", &lines)?;
         map.serialize_entry(
             "quiet",
@@ -131,6 +136,18 @@ impl Serialize for ReportJson<'_> {
             ),
         )?;
         map.serialize_entry("diagnostics", &report.diagnostics)?;
+        map.end()
+    }
+}
+
+struct MachineJson<'a>(&'a MachineSummary);
+
+impl Serialize for MachineJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(MACHINE_FIELDS, self.0, &[]).write(&mut map)?;
+        let unnamed = list(UNNAMED_FIELDS, &self.0.unnamed, &[]);
+        map.serialize_entry("unnamed", &unnamed)?;
         map.end()
     }
 }

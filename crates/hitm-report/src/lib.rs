@@ -15,8 +15,10 @@ mod build;
 pub mod fields;
 pub mod gate;
 pub mod json;
+mod machine;
 mod model;
 mod names;
+mod of_type;
 pub mod perf_c2c;
 mod recording;
 pub mod sim;
@@ -24,8 +26,10 @@ pub mod text;
 pub mod whatif;
 
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, ThreadFacts};
+pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport, RunHeader, SCHEMA,
     SampledEvent, ThreadSummary, Totals,
 };
 pub use names::{CodeName, DataName, Names};
+pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};

@@ -1,6 +1,7 @@
 //! The report: plain structs with public fields, filled by [`Report::build`](crate::Report::build)
 //! and shown through the tables in [`fields`](crate::fields).
 
+use crate::machine::MachineSummary;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::{LineStats, SourceCounts};
@@ -16,6 +17,8 @@ pub struct Report {
     pub run: RunHeader,
     /// Sums over all lines.
     pub totals: Totals,
+    /// How well a recorded machine is known; none for a recorded program.
+    pub of_machine: Option<MachineSummary>,
     /// The contended lines in detail, the costliest first, at most as many as were asked for.
     pub lines: Vec<LineReport>,
     /// All contended lines, in the same order, those that are not in `lines` included.

@@ -1,5 +1,6 @@
 //! What the report wants to know about addresses and threads.
 
+use hitm::recording::KnownAs;
 use hitm_base::{CodeAddr, ThreadId};
 
 /// Names for what a recording knows as numbers only. Every method must answer the same for the same
@@ -14,6 +15,21 @@ pub trait Names {
 
     /// What to call a thread: its name if it has one, and its tid.
     fn thread(&self, thread: ThreadId) -> String;
+
+    /// What makes known what an address of a recorded machine is.
+    fn known_as(&self, _addr: u64) -> Option<KnownAs> {
+        None
+    }
+
+    /// The object of type `type_name` that holds the byte at `addr`, and the byte's offset in it.
+    fn place_in_type(&self, _addr: u64, _size: u8, _type_name: &str) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// The member at an offset of a type; none when only its objects have names.
+    fn member_of_type(&self, _type_name: &str, _offset: u64, _size: u8) -> Option<String> {
+        None
+    }
 
     /// An address as its process sees it, where several processes are told apart by theirs.
     fn shown(&self, addr: u64) -> u64 {

@@ -1,11 +1,12 @@
 //! The report of a recording: what the facade read, in the report's own terms.
 
-use hitm::recording::{AddressNames, Recording};
+use hitm::recording::{AddressNames, KnownAs, Recording};
 use hitm_base::{CodeAddr, Cycles, ThreadId};
 use hitm_coherence::stats::LineStats;
 
 use crate::{
-    CodeName, DataName, Names, Report, ReportOptions, RunFacts, SampledEvent, ThreadFacts,
+    CodeName, DataName, MachineSummary, Names, Report, ReportOptions, RunFacts, SampledEvent,
+    ThreadFacts, TypeReport,
 };
 
 impl Names for AddressNames<'_> {
@@ -36,6 +37,19 @@ impl Names for AddressNames<'_> {
     fn shown(&self, addr: u64) -> u64 {
         AddressNames::shown(self, addr)
     }
+
+    fn known_as(&self, addr: u64) -> Option<KnownAs> {
+        AddressNames::known_as(self, addr)
+    }
+
+    fn place_in_type(&self, addr: u64, size: u8, type_name: &str) -> Option<(u64, u64)> {
+        let place = AddressNames::place_in_type(self, addr, size, type_name)?;
+        Some((place.base, place.offset))
+    }
+
+    fn member_of_type(&self, type_name: &str, offset: u64, size: u8) -> Option<String> {
+        AddressNames::member_of_type(self, type_name, offset, size)
+    }
 }
 
 impl Report {
@@ -43,8 +57,28 @@ impl Report {
     pub fn of_recording(recording: &Recording, options: &ReportOptions) -> Report {
         let names = recording.names();
         let mut report = Report::build(&recording.statistics, &names, &facts(recording), options);
+        if names.is_machine() {
+            let of_recorder = (
+                recording.counter("device_accesses_left_out"),
+                recording.counter("user_accesses"),
+            );
+            let summary = MachineSummary::build(&recording.statistics, &names, of_recorder);
+            report.of_machine = Some(summary);
+        }
         report.diagnostics.extend(names.diagnostics());
         report
+    }
+}
+
+impl TypeReport {
+    /// Builds the report of one type; none when the recording has no access to an object of it.
+    pub fn of_recording(recording: &Recording, type_name: &str) -> Option<TypeReport> {
+        let run = (
+            recording.header.args.clone(),
+            recording.machine.name.clone(),
+        );
+        let names = recording.names();
+        TypeReport::build(&recording.statistics, &names, type_name, run)
     }
 }
 

@@ -2,6 +2,7 @@
 //! lines, each line by offset, thread and code, and the threads' time. Lines are ordered by cycles
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
+pub mod of_type;
 pub(crate) mod style;
 pub(crate) mod table;
 pub mod whatif;
@@ -9,8 +10,8 @@ pub mod whatif;
 use hitm_base::AccessOp;
 
 use crate::fields::{
-    Field, LINE_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
-    TOTALS_FIELDS, Unit, by_id, grouped,
+    Field, LINE_FIELDS, MACHINE_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
+    THREAD_FIELDS, TOTALS_FIELDS, Unit, by_id, grouped,
 };
 use crate::model::{LineReport, Report, RowReport, SampledEvent, ThreadSummary};
 use style::{Painter, Style};
@@ -255,6 +256,48 @@ impl Writer {
                 figure("run_share")
             ),
         );
+        self.machine(report);
+    }
+
+    fn machine(&mut self, report: &Report) {
+        let Some(machine) = &report.of_machine else {
+            return;
+        };
+        let figure = |id| by_id(MACHINE_FIELDS, id).text(machine);
+        let pairs = |ids: &[&'static str]| {
+            let texts = ids.iter().map(|id| {
+                let title = by_id(MACHINE_FIELDS, id).title;
+                format!("{title} {}", figure(id))
+            });
+            texts.collect::<Vec<String>>().join(", ")
+        };
+        let named = pairs(&[
+            "object_hitm_count",
+            "variable_hitm_count",
+            "typed_hitm_count",
+            "slab_hitm_count",
+            "program_hitm_count",
+        ]);
+        let text = format!(
+            "  HITM with a name: {} of {} ({named})",
+            figure("named_share"),
+            figure("hitm_count")
+        );
+        self.push(Style::Bold, &text);
+        let text = format!(
+            "  from user space: {} accesses; left out: {} accesses to devices",
+            figure("user_access_count"),
+            figure("device_access_count")
+        );
+        self.push(Style::Plain, &text);
+        let unnamed = machine.unnamed.iter().map(|one| {
+            let count = grouped(one.hitm_count);
+            format!("{} {count} ({:#x})", one.function, one.address)
+        });
+        let unnamed = unnamed.collect::<Vec<String>>().join(", ");
+        if !unnamed.is_empty() {
+            self.paragraph(Style::Plain, "HITM without a name", &unnamed);
+        }
     }
 
     fn line_table(&mut self, report: &Report) {

@@ -33,6 +33,8 @@ pub enum Record {
     Work(Work),
     /// A change in who runs.
     Turn(Turn),
+    /// Structures whose objects were priced with their members in other places, as a layout file.
+    Layout(String),
     /// The recording ended cleanly: the last record of a complete file.
     End(End),
 }
@@ -48,7 +50,7 @@ impl Record {
             Record::HeapObject(object) => Some(object.time),
             Record::End(end) => Some(end.time),
             Record::Mapping(_) | Record::Region(_) | Record::Counters(_) => None,
-            Record::Work(_) | Record::Turn(_) => None,
+            Record::Work(_) | Record::Turn(_) | Record::Layout(_) => None,
         }
     }
 }
@@ -164,6 +166,26 @@ pub enum RegionKind {
         name: String,
         /// Its type in the kernel's BTF: `struct rq`; empty when it has none.
         type_name: String,
+    },
+    /// Objects of one slab cache of a kernel, one after the other.
+    Slab {
+        /// The cache.
+        cache: String,
+        /// Their type in the kernel's BTF; empty when it is not known.
+        type_name: String,
+        /// From one object to the next.
+        stride_bytes: u64,
+    },
+    /// A CPU's copy of a kernel's per-CPU variables.
+    PerCpu {
+        /// Whose.
+        cpu: u32,
+    },
+    /// Memory of the recorded program inside a recorded machine: accesses to it have the machine's
+    /// own addresses.
+    UserMemory {
+        /// Where the program has `start`.
+        address: u64,
     },
 }
 

@@ -22,8 +22,11 @@ use thiserror::Error;
 use crate::filter::{Filter, Touch};
 use crate::{Slot, ThreadEvent, ThreadTotals, Weave};
 
-/// The first address that no recorded access may have: moved objects lie from here on.
+/// Moved objects lie from here on, up to [`FRESH_END`]: programs are below, kernels above.
 pub const FRESH: u64 = 1 << 62;
+
+/// The end of the addresses that no recorded access may have.
+pub const FRESH_END: u64 = 1 << 63;
 
 /// The most instructions or stores of a thread, and the most cycles of a delay: what a file may
 /// claim without that a sum of such numbers overflows.
@@ -77,8 +80,10 @@ pub enum ReplayError {
         /// Its value.
         found: u64,
     },
-    /// An access outside user space.
-    #[error("an access of thread {thread} is at {addr:#x}, expected an address below {FRESH:#x}")]
+    /// An access where only moved objects may be.
+    #[error(
+        "an access of thread {thread} is at {addr:#x}, expected an address below {FRESH:#x} or from {FRESH_END:#x} on"
+    )]
     Address {
         /// The thread.
         thread: u32,
@@ -171,7 +176,7 @@ impl<R: Relocate> Replay<R> {
     /// The next access of the file.
     pub fn access(&mut self, access: &Access) -> Result<(), ReplayError> {
         let thread = access.thread;
-        if access.addr >= FRESH {
+        if (FRESH..FRESH_END).contains(&access.addr) {
             let (thread, addr) = (thread.0, access.addr);
             return Err(ReplayError::Address { thread, addr });
         }
@@ -396,7 +401,7 @@ impl<R: Relocate> Replay<R> {
     fn adopt(&mut self, work: &Work) -> Result<(), ReplayError> {
         for adoption in &work.adoptions {
             let addr = adoption.line.0.saturating_mul(hitm_base::LINE_SIZE);
-            if addr >= FRESH {
+            if (FRESH..FRESH_END).contains(&addr) {
                 let thread = work.thread.0;
                 return Err(ReplayError::Address { thread, addr });
             }

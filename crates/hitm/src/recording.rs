@@ -1,7 +1,9 @@
 //! A recording, read: what happened to each line, who the threads were, and names for addresses.
 
 mod elements;
+mod machine;
 mod names;
+mod objects;
 mod statistics;
 
 use std::fs::File;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use hitm_base::{Machine, ThreadId};
 use hitm_coherence::stats::Statistics;
+use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
     Counter, End, EndReason, Header, HeapObject, Mapping, ReadError, Record, Recovery, ThreadExit,
     ThreadStart, TraceReader,
@@ -17,6 +20,7 @@ use hitm_trace::{
 use thiserror::Error;
 
 use crate::perf_data::ExtraNames;
+pub use machine::{KnownAs, TypePlace};
 pub(crate) use names::symbolizer;
 pub use names::{AddressNames, CodeLabel, DataLabel};
 
@@ -76,9 +80,11 @@ pub struct Recording {
     pub end: Option<End>,
     /// What of the file could not be read.
     pub recovery: Recovery,
+    /// In which layouts objects were priced that the kernel has in others.
+    pub(crate) layouts: Vec<LayoutFile>,
     /// Whether it says what threads did between their accesses.
     pub(crate) has_work: bool,
-    objects: names::Objects,
+    objects: objects::Objects,
     pub(crate) extra_names: ExtraNames,
 }
 
@@ -124,12 +130,13 @@ impl Recording {
             header,
             machine,
             statistics,
+            layouts: Vec::new(),
             has_work: false,
             threads: Vec::new(),
             counters: Vec::new(),
             end: None,
             recovery: Recovery::default(),
-            objects: names::Objects::default(),
+            objects: objects::Objects::default(),
             extra_names: ExtraNames::default(),
         }
     }
@@ -220,6 +227,7 @@ impl Recording {
             Record::HeapObject(object) => self.objects.add_heap(object),
             Record::Region(region) => self.objects.regions.push(region),
             Record::Access { .. } | Record::ThreadPlaced(_) => {}
+            Record::Layout(text) => self.layouts.extend(LayoutFile::parse(&text, "layout")),
             Record::Work(_) | Record::Turn(_) => {}
         }
     }

@@ -9,7 +9,7 @@ use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::text::TextOptions;
-use hitm_report::{Report, ReportOptions, json, perf_c2c, text};
+use hitm_report::{Report, ReportOptions, TypeReport, json, perf_c2c, text};
 
 use crate::commands::Format;
 use crate::progress::Bar;
@@ -31,6 +31,9 @@ pub(crate) struct ReportArgs {
     /// given several times
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
+    /// Show one type instead, all its objects together: each line, member and instruction
+    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["top", "fail_on", "perf_c2c"])]
+    type_name: Option<String>,
     /// Show the tables of perf c2c report instead, with its rows and columns
     #[arg(long, conflicts_with_all = ["top", "fail_on"])]
     perf_c2c: bool,
@@ -85,6 +88,29 @@ fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn show_type(
+    recording: &Recording,
+    type_name: &str,
+    args: &ReportArgs,
+    terminal: &mut Terminal,
+) -> Result<Exit> {
+    let Some(report) = TypeReport::of_recording(recording, type_name) else {
+        bail!(
+            "{} has no access to an object of type {type_name}",
+            args.input.display()
+        );
+    };
+    let options = TextOptions {
+        width: terminal.width(),
+        color: terminal.color(),
+    };
+    terminal.out(&match args.format {
+        Format::Text => text::of_type::render(&report, &options),
+        Format::Json => json::of_type::render(&report),
+    })?;
+    Ok(Exit::Done)
+}
+
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if args.perf_c2c {
         return run_perf_c2c(&args, terminal);
@@ -96,6 +122,9 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         None => Recording::load(&args.input, &mut progress)?,
     };
     bar.finish();
+    if let Some(type_name) = &args.type_name {
+        return show_type(&recording, type_name, &args, terminal);
+    }
     let needs_sums = args
         .fail_on
         .iter()

@@ -49,6 +49,10 @@ struct RunArgs {
     /// Further options for the kernel
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     append: String,
+    /// A layout file with structures of the kernel: their objects are priced with members in these
+    /// places while the kernel runs; may be given several times
+    #[arg(short, long, value_name = "FILE")]
+    layout: Vec<PathBuf>,
     /// What starts the recording: the workload, or the first execution of a guest address
     #[arg(long, value_name = "workload|0xADDRESS", default_value = "workload")]
     start: StartAt,
@@ -69,8 +73,8 @@ struct RunArgs {
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
-    /// The program to run and its arguments: a workload of hitm's own (fifo_pool), or a program of
-    /// this host
+    /// The program to run and its arguments: a workload of hitm's own (bandwidth_tree, fifo_pool,
+    /// file_copy, fork_storm, futex_ping_pong; docs/models/vm.md), or a program of this host
     #[arg(last = true, required = true, value_name = "WORKLOAD")]
     command: Vec<String>,
 }
@@ -84,7 +88,13 @@ pub(super) fn run(args: VmArgs, terminal: &mut Terminal) -> Result<Exit> {
 fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
     let machine = hitm::machine::resolve(&args.machine)
         .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    let layouts = args
+        .layout
+        .iter()
+        .map(|path| hitm::whatif::read_layout_text(path));
+    let layouts = layouts.collect::<Result<_, _>>()?;
     let config = VmConfig {
+        layouts,
         kernel: args.kernel,
         machine,
         cpu_count: args.smp,
@@ -122,8 +132,10 @@ fn summary(config: &VmConfig, ended: &VmEnded) -> String {
         true => ", ended before the workload",
         false => "",
     };
+    let (machine, _) = &config.machine;
     format!(
-        "hitm: {file}: {} records, {:.1} MB{note}; read it with `hitm report -i {file}`\n",
+        "hitm: {file}: {:.3} ms of modelled time, {} records, {:.1} MB{note}; read it with `hitm report -i {file}`\n",
+        machine.clock.nanos(ended.progress.time).0 / 1e6,
         ended.progress.record_count,
         ended.progress.file_bytes as f64 / 1e6,
     )

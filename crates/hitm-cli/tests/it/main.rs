@@ -11,6 +11,7 @@ mod recording;
 mod sim;
 #[path = "../../../hitm-perf/tests/it/vendors.rs"]
 mod vendors;
+mod vm;
 mod whatif;
 
 use std::process::{Command, Stdio};

@@ -25,11 +25,15 @@ const KIND_COUNTERS: u8 = 7;
 const KIND_END: u8 = 8;
 const KIND_WORK: u8 = 9;
 const KIND_TURN: u8 = 10;
+const KIND_LAYOUT: u8 = 11;
 
 const REGION_STACK: u8 = 0;
 const REGION_ANONYMOUS_MAP: u8 = 1;
 const REGION_BRK: u8 = 2;
 const REGION_OBJECT: u8 = 3;
+const REGION_SLAB: u8 = 4;
+const REGION_PER_CPU: u8 = 5;
+const REGION_USER_MEMORY: u8 = 6;
 
 const TURN_LEFT: u8 = 0;
 const TURN_RETURNED: u8 = 1;
@@ -114,6 +118,10 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             encode_turn(turn, out);
             KIND_TURN
         }
+        Record::Layout(text) => {
+            push_bytes(out, text.as_bytes());
+            KIND_LAYOUT
+        }
     }
 }
 
@@ -138,6 +146,24 @@ fn encode_region_kind(kind: &RegionKind, out: &mut Vec<u8>) {
             out.push(REGION_OBJECT);
             push_bytes(out, name.as_bytes());
             push_bytes(out, type_name.as_bytes());
+        }
+        RegionKind::Slab {
+            cache,
+            type_name,
+            stride_bytes,
+        } => {
+            out.push(REGION_SLAB);
+            push_bytes(out, cache.as_bytes());
+            push_bytes(out, type_name.as_bytes());
+            push_varint(out, *stride_bytes);
+        }
+        RegionKind::PerCpu { cpu } => {
+            out.push(REGION_PER_CPU);
+            push_varint(out, u64::from(*cpu));
+        }
+        RegionKind::UserMemory { address } => {
+            out.push(REGION_USER_MEMORY);
+            push_varint(out, *address);
         }
     }
 }
@@ -265,6 +291,7 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
             Some(turn) => Record::Turn(turn),
             None => return Ok(None),
         },
+        KIND_LAYOUT => Record::Layout(cursor.string("layout file")?),
         _ => return Ok(None),
     };
     Ok(Some(record))
@@ -314,6 +341,21 @@ fn region_kind(cursor: &mut Cursor<'_>) -> Result<RegionKind, DecodeFault> {
         REGION_OBJECT => Ok(RegionKind::Object {
             name: cursor.string("object name")?,
             type_name: cursor.string("object type")?,
+        }),
+        REGION_SLAB => Ok(RegionKind::Slab {
+            cache: cursor.string("slab cache")?,
+            type_name: cursor.string("slab type")?,
+            stride_bytes: cursor.varint()?,
+        }),
+        REGION_PER_CPU => Ok(RegionKind::PerCpu {
+            cpu: {
+                let found = cursor.varint()?;
+                let field = "region CPU";
+                u32::try_from(found).map_err(|_| DecodeFault::OutOfRange { field, found })?
+            },
+        }),
+        REGION_USER_MEMORY => Ok(RegionKind::UserMemory {
+            address: cursor.varint()?,
         }),
         found => Err(DecodeFault::Reserved {
             field: "region kind",

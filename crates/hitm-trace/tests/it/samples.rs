@@ -91,6 +91,16 @@ fn region_kind() -> impl Strategy<Value = RegionKind> {
         thread().prop_map(|thread| RegionKind::Stack { thread }),
         vec(code(), 0..5).prop_map(|stack| RegionKind::AnonymousMap { stack }),
         Just(RegionKind::Brk),
+        (".{0,20}", ".{0,20}").prop_map(|(name, type_name)| RegionKind::Object { name, type_name }),
+        (".{0,20}", ".{0,20}", any::<u64>()).prop_map(|(cache, type_name, stride_bytes)| {
+            RegionKind::Slab {
+                cache,
+                type_name,
+                stride_bytes,
+            }
+        }),
+        any::<u32>().prop_map(|cpu| RegionKind::PerCpu { cpu }),
+        any::<u64>().prop_map(|address| RegionKind::UserMemory { address }),
     ]
 }
 
@@ -173,6 +183,7 @@ fn other() -> impl Strategy<Value = Record> {
         thread_record(),
         work().prop_map(Record::Work),
         turn().prop_map(Record::Turn),
+        ".{0,60}".prop_map(Record::Layout),
         (
             any::<[u64; 3]>(),
             ".{0,40}",

@@ -6,11 +6,13 @@
 
 mod expression;
 mod names;
+mod slabs;
 mod store;
 mod symbols;
 mod walk;
 
-pub(crate) use names::KernelNames;
+pub(crate) use names::{KernelNames, MOVED};
+pub(crate) use slabs::{DIRECT_MAP, PAGE_BYTES, Slab};
 pub(crate) use store::{KERNEL_PATH, KernelFiles, build_id};
 pub(crate) use symbols::{KernelSymbols, SYMBOLS_MAX};
-pub(crate) use walk::{GuestMemory, KernelObject, Walker};
+pub(crate) use walk::{GuestMemory, KernelObject, PerCpuArea, Walker, Walks};

@@ -50,6 +50,14 @@ impl KernelSymbols {
         symbol.map(|(address, _)| *address)
     }
 
+    /// The area of per-CPU variables as they were linked: before Linux 6.15 on x86-64 from 0 on, so
+    /// that their symbols are offsets, later among the other addresses.
+    pub(crate) fn per_cpu(&self) -> Option<Range<u64>> {
+        let start = self.address("__per_cpu_start")?;
+        let end = self.address("__per_cpu_end")?;
+        (start < end).then_some(start..end)
+    }
+
     /// The symbol at or before an address, and how far behind it the address is.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
         let next = self.symbols.partition_point(|(start, _)| *start <= address);

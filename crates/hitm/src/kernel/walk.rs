@@ -13,7 +13,9 @@ use super::expression::{Expression, Step, Target};
 use super::symbols::KernelSymbols;
 
 /// Elements of one list.
-const LIST_MAX: usize = 100_000;
+pub(super) const LIST_MAX: usize = 100_000;
+/// Bytes of one CPU's variables.
+const PER_CPU_BYTES_MAX: u64 = 64 << 20;
 /// Objects that one expression finds.
 const OBJECTS_MAX: usize = 1_000_000;
 
@@ -39,11 +41,31 @@ pub(crate) struct KernelObject {
     pub(crate) type_name: String,
 }
 
+/// The variables of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PerCpuArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) cpu: u32,
+}
+
+/// Where a kernel's objects are.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WalkFile {
+pub(crate) struct Walks {
     schema: u32,
     walk: Vec<Walk>,
+    /// Types of slab caches that are not named after one.
+    pub(crate) slab: BTreeMap<String, String>,
+}
+
+impl Walks {
+    /// Those that hitm knows.
+    pub(crate) fn known() -> Walks {
+        let walks: Walks = toml::from_str(WALKS).expect("the walks are checked by a test");
+        assert_eq!(walks.schema, SCHEMA, "the walks are checked by a test");
+        walks
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,18 +95,52 @@ pub(crate) struct Walker<'k> {
 }
 
 impl Walker<'_> {
-    /// All objects that the known walks find, each address once, by address.
-    pub(crate) fn objects(&mut self) -> Vec<KernelObject> {
-        let file: WalkFile = toml::from_str(WALKS).expect("the walks are checked by a test");
-        assert_eq!(file.schema, SCHEMA, "the walks are checked by a test");
+    /// All objects that the walks find, each address once, by address.
+    pub(crate) fn objects(&mut self, walks: &Walks) -> Vec<KernelObject> {
         let mut found: BTreeMap<u64, KernelObject> = BTreeMap::new();
-        for walk in file.walk {
+        for walk in &walks.walk {
             let expression: Expression = walk.objects.parse().expect("checked by a test");
             for object in self.walk(&walk.name, &expression) {
                 found.entry(object.start).or_insert(object);
             }
         }
         found.into_values().collect()
+    }
+
+    /// Each CPU's variables, with the memory behind them that belongs to the same CPU.
+    pub(crate) fn per_cpu_areas(&mut self) -> Vec<PerCpuArea> {
+        let (Some(linked), Some(offsets)) = (self.symbols.per_cpu(), self.per_cpu_offsets()) else {
+            return Vec::new();
+        };
+        let unit = self.variable_word("pcpu_unit_size").unwrap_or(0) & u64::from(u32::MAX);
+        let size = unit.clamp(linked.end - linked.start, PER_CPU_BYTES_MAX);
+        let areas = offsets.iter().zip(0..).map(|(offset, cpu)| {
+            let start = linked.start.wrapping_add(*offset);
+            PerCpuArea {
+                start,
+                end: start.saturating_add(size),
+                cpu,
+            }
+        });
+        areas.collect()
+    }
+
+    /// The eight bytes of a variable.
+    pub(super) fn variable_word(&mut self, name: &str) -> Option<u64> {
+        let address = self.symbols.address(name)?;
+        self.pointer(address)
+    }
+
+    /// Bytes from the start of a structure to a member.
+    pub(super) fn member_offset(&mut self, type_name: &str, member: &str) -> Option<u64> {
+        let type_id = self.btf.type_by_name(type_name)?;
+        self.find_member(type_id, member).map(|(offset, _)| offset)
+    }
+
+    /// Whether there is a structure of this name.
+    pub(super) fn has_layout(&mut self, name: &str) -> bool {
+        let type_id = self.btf.type_by_name(name);
+        type_id.is_some_and(|id| self.btf.types().layout(id).is_some())
     }
 
     fn walk(&mut self, name: &str, expression: &Expression) -> Vec<KernelObject> {
@@ -119,7 +175,8 @@ impl Walker<'_> {
                 self.btf.variable_type(variable)
             }
         };
-        let is_per_cpu = address >> 63 == 0;
+        let per_cpu = self.symbols.per_cpu();
+        let is_per_cpu = per_cpu.is_some_and(|area| area.contains(&address));
         let mut steps = expression.steps.as_slice();
         let mut places = vec![self.typed(address, type_id, None)];
         if is_per_cpu {
@@ -243,7 +300,7 @@ impl Walker<'_> {
         })
     }
 
-    fn pointer(&mut self, address: u64) -> Option<u64> {
+    pub(super) fn pointer(&mut self, address: u64) -> Option<u64> {
         self.memory.read(address, 8).ok().map(|bytes| word(&bytes))
     }
 
@@ -271,7 +328,8 @@ fn distinct(places: Vec<Place>) -> Vec<Place> {
     by_address.into_values().collect()
 }
 
-fn word(bytes: &[u8]) -> u64 {
+/// The first eight bytes, or fewer where there are no more.
+pub(super) fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let len = bytes.len().min(8);
     word[..len].copy_from_slice(&bytes[..len]);
@@ -284,9 +342,7 @@ mod tests {
 
     #[test]
     fn the_known_walks_can_be_read() {
-        let file: WalkFile = toml::from_str(WALKS).unwrap();
-        assert_eq!(file.schema, 1);
-        for walk in &file.walk {
+        for walk in &Walks::known().walk {
             let parsed = walk.objects.parse::<Expression>();
             assert!(parsed.is_ok(), "{}: {parsed:?}", walk.name);
         }

@@ -182,15 +182,19 @@ impl Scene {
                 build_id: mapping.build_id.clone(),
             }
         });
-        let regions = self.regions.iter().map(|region| {
+        let regions = self.regions.iter().filter_map(|region| {
             let (pid, start, end) = place(region.start, region.end.max(region.start));
             let path = match region.kind {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
                 RegionKind::Brk => "[heap]",
-                RegionKind::Object { .. } => "[kernel]",
+                // A kernel's objects are no mappings.
+                RegionKind::Object { .. }
+                | RegionKind::Slab { .. }
+                | RegionKind::PerCpu { .. }
+                | RegionKind::UserMemory { .. } => return None,
             };
-            MmapInfo {
+            Some(MmapInfo {
                 pid,
                 start,
                 end,
@@ -198,7 +202,7 @@ impl Scene {
                 executable: false,
                 path: path.to_owned(),
                 build_id: Vec::new(),
-            }
+            })
         });
         files.chain(regions).collect()
     }

@@ -10,8 +10,12 @@ use std::ptr::NonNull;
 use hitm_trace::ring::{Consumer, RingConfig};
 use memmap2::MmapRaw;
 
-/// Room for the recording's header before the ring: the header's own limit and a page.
-const RING_OFFSET: usize = (4 << 20) + 4096;
+/// Where the moves begin, behind the recording's header: the header's own limit and a page.
+const MOVES_OFFSET: usize = (4 << 20) + 4096;
+/// Bytes that the moves may take.
+const MOVES_BYTES_MAX: usize = 16 << 20;
+/// Where the ring begins.
+const RING_OFFSET: usize = MOVES_OFFSET + MOVES_BYTES_MAX;
 
 /// A shared region with the header written and an empty ring.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ pub(crate) struct Region {
     file: File,
     pub(crate) consumer: Consumer,
     /// Dropped after the consumer, which points into it.
-    _memory: MmapRaw,
+    memory: MmapRaw,
 }
 
 impl Region {
@@ -38,7 +42,7 @@ impl Region {
         let memory = MmapRaw::map_raw(&file)?;
         let base = NonNull::new(memory.as_mut_ptr()).expect("a mapping is not at address 0");
         assert!(
-            header.len() <= RING_OFFSET,
+            header.len() <= MOVES_OFFSET,
             "the header's length is limited by its format"
         );
         // SAFETY: the mapping is `len` bytes long, and nobody else uses it yet.
@@ -52,8 +56,27 @@ impl Region {
         Ok(Region {
             file,
             consumer,
-            _memory: memory,
+            memory,
         })
+    }
+
+    /// Tells the recorder where members lie; it looks when the recording starts. The text is that of
+    /// [`hitm_weave::Relocation`].
+    pub(crate) fn write_moves(&mut self, text: &str) -> io::Result<()> {
+        let length = (text.len() as u64).to_le_bytes();
+        if length.len() + text.len() > MOVES_BYTES_MAX {
+            return Err(io::Error::other("the moved objects have too many pieces"));
+        }
+        // SAFETY: both parts lie within the mapping, before the ring, and the recorder reads them only
+        // after the machine was told to go on.
+        unsafe {
+            let moves = self.memory.as_mut_ptr().add(MOVES_OFFSET);
+            moves.copy_from_nonoverlapping(length.as_ptr(), length.len());
+            moves
+                .add(length.len())
+                .copy_from_nonoverlapping(text.as_ptr(), text.len());
+        }
+        Ok(())
     }
 
     /// Lets the process that `command` starts inherit the region.
@@ -70,6 +93,7 @@ impl Region {
 
     /// The arguments that tell the recorder where the ring is.
     pub(crate) fn plugin_arguments(&self) -> String {
-        format!("fd={},ring_offset={RING_OFFSET}", self.file.as_raw_fd())
+        let fd = self.file.as_raw_fd();
+        format!("fd={fd},ring_offset={RING_OFFSET},moves_offset={MOVES_OFFSET}")
     }
 }

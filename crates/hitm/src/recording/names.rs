@@ -10,49 +10,11 @@ use hitm_layout::{Bytes, Symbolizer, TypeKind};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
 use super::elements::element_size;
+use super::objects::{KernelRegions, Objects};
 use super::{RecordedThread, Recording};
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
 use crate::kernel::{KERNEL_PATH, KernelNames};
 use crate::perf_data::ExtraNames;
-
-/// What the recording says about memory.
-#[derive(Debug, Default)]
-pub(super) struct Objects {
-    pub(super) mappings: Vec<Mapping>,
-    pub(super) regions: Vec<Region>,
-    /// By first address. Where blocks followed one another at an address, the last is kept.
-    heap: BTreeMap<u64, HeapObject>,
-}
-
-impl Objects {
-    pub(super) fn add_heap(&mut self, object: HeapObject) {
-        // Blocks that were here before and overlap the new one are gone.
-        let end = object.addr.saturating_add(object.size);
-        let dead: Vec<u64> = self
-            .heap
-            .range(object.addr..end)
-            .map(|(addr, _)| *addr)
-            .collect();
-        dead.iter().for_each(|addr| drop(self.heap.remove(addr)));
-        self.heap.insert(object.addr, object);
-    }
-
-    pub(super) fn heap_blocks(&self) -> impl Iterator<Item = &HeapObject> {
-        self.heap.values()
-    }
-
-    pub(super) fn heap_at(&self, addr: u64) -> Option<&HeapObject> {
-        let (_, object) = self.heap.range(..=addr).next_back()?;
-        (addr - object.addr < object.size).then_some(object)
-    }
-
-    fn region_at(&self, addr: u64) -> Option<&Region> {
-        self.regions
-            .iter()
-            .rev()
-            .find(|region| (region.start..region.end).contains(&addr))
-    }
-}
 
 /// Where an instruction is in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,7 +52,8 @@ pub struct AddressNames<'a> {
     heap: RefCell<BTreeMap<u64, HeapName>>,
     extra: &'a ExtraNames,
     is_sampled: bool,
-    kernel: Option<KernelNames>,
+    pub(super) kernel: Option<KernelNames>,
+    pub(super) kernel_regions: KernelRegions<'a>,
 }
 
 /// What all bytes of a heap block have in common.
@@ -118,7 +81,8 @@ impl<'a> AddressNames<'a> {
             statistics: &recording.statistics,
             symbolizer,
             heap: RefCell::default(),
-            kernel: kernel_names(&objects.mappings),
+            kernel: kernel_names(recording),
+            kernel_regions: KernelRegions::new(&objects.regions),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
         }
@@ -182,14 +146,21 @@ impl<'a> AddressNames<'a> {
         if let Some(object) = self.objects.heap_at(addr) {
             return Some(self.heap_label(object, addr));
         }
+        if let Some(region) = self.kernel_regions.at(addr) {
+            return Some(self.kernel_label(region, addr, size));
+        }
         if let Some(region) = self.objects.region_at(addr) {
-            return Some(self.region_label(region, addr, size));
+            return Some(self.region_label(region, addr));
         }
         if let Some(kernel) = &self.kernel
-            && let Some(label) = kernel.variable(addr)
+            && let Some(label) = kernel.variable(addr, size)
         {
             return Some(label);
         }
+        self.file_label(addr, size)
+    }
+
+    pub(super) fn file_label(&self, addr: u64, size: u8) -> Option<DataLabel> {
         let name = self.symbolizer.borrow_mut().data(addr, size.into());
         match name.location {
             Some(location) => Some(DataLabel {
@@ -260,7 +231,7 @@ impl<'a> AddressNames<'a> {
         None
     }
 
-    fn typed_instance(&self, addr: u64, size: u8, wanted: &str) -> Option<u64> {
+    pub(super) fn typed_instance(&self, addr: u64, size: u8, wanted: &str) -> Option<u64> {
         let mut symbolizer = self.symbolizer.borrow_mut();
         let name = symbolizer.data(addr, size.into());
         let location = name.location?;
@@ -350,38 +321,35 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    fn region_label(&self, region: &Region, addr: u64, size: u8) -> DataLabel {
-        let offset = addr - region.start;
-        let mut member = format!("+{offset:#x}");
+    pub(super) fn region_label(&self, region: &Region, addr: u64) -> DataLabel {
         let object = match &region.kind {
-            RegionKind::Object { name, type_name } => {
-                if let Some(kernel) = &self.kernel {
-                    member = kernel.member(type_name, offset..offset + u64::from(size));
-                }
-                name.clone()
-            }
             RegionKind::Stack { thread } => format!("stack of {}", self.thread(*thread)),
             RegionKind::AnonymousMap { stack } => {
                 format!("mapping from {}", self.allocation_site(stack))
             }
             RegionKind::Brk => "program break".into(),
+            RegionKind::Object { name, .. } => name.clone(),
+            RegionKind::Slab { cache, .. } => cache.clone(),
+            RegionKind::PerCpu { cpu } => format!("CPU {cpu}"),
+            RegionKind::UserMemory { .. } => "user memory".into(),
         };
         DataLabel {
             object,
             object_addr: region.start,
             object_size: region.end - region.start,
-            member,
+            member: format!("+{:#x}", addr - region.start),
             element: None,
         }
     }
 }
 
 /// Names of the kernel that was recorded, if one was and its symbols are kept on this host.
-fn kernel_names(mappings: &[Mapping]) -> Option<KernelNames> {
+fn kernel_names(recording: &Recording) -> Option<KernelNames> {
+    let mappings = recording.objects.mappings.iter();
     let kernel = mappings
-        .iter()
+        .into_iter()
         .find(|mapping| mapping.path == KERNEL_PATH)?;
-    KernelNames::load(&kernel.build_id)
+    KernelNames::load(&kernel.build_id, &recording.layouts)
 }
 
 /// The path behind the object's name.

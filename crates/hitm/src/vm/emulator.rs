@@ -26,12 +26,16 @@ const CLOCK: &str = "libhitm_clock.so";
 const CPU: &str = "Icelake-Server,la57=off,monitor=off,check=off";
 
 /// Options of every kernel: no address randomisation, no work against attacks that nobody makes
-/// here, and no alarm because time seems to stand still.
-const KERNEL_OPTIONS: &str = "console=ttyS0 quiet nokaslr no5lvl mitigations=off nosoftlockup \
+/// here, no alarm because time seems to stand still, and each slab cache with objects of its own, so
+/// that its name says what they are.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet nokaslr norandmaps no5lvl slab_nomerge mitigations=off nosoftlockup \
     nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable panic=-1";
 
 /// How long QEMU may take to open its sockets.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How long a QEMU that went away may take to be gone.
+const ENDING_TIME: Duration = Duration::from_millis(500);
 
 /// Everything that QEMU is started with, but for what differs between boot and recording.
 #[derive(Debug)]
@@ -67,6 +71,21 @@ pub(super) struct Machine {
     _sockets: TempDir,
 }
 
+impl Machine {
+    /// How QEMU ended, if it did: what a line that broke does not say.
+    pub(super) fn ending(&mut self) -> String {
+        // A process that closes its sockets is not gone yet.
+        let started = Instant::now();
+        while started.elapsed() < ENDING_TIME {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return format!(" (QEMU ended: {status})");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        String::new()
+    }
+}
+
 impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -81,8 +100,11 @@ pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
         .or_else(|| find_in_path(EMULATOR));
     let qemu = found.ok_or(VmError::NoEmulator)?;
     let version = version(&qemu);
+    if version.is_empty() {
+        return Err(VmError::NoSuchEmulator { path: qemu });
+    }
     match major_version(&version) {
-        Some(0..MAJOR_VERSION_MIN) => Err(VmError::OldEmulator { version }),
+        None | Some(0..MAJOR_VERSION_MIN) => Err(VmError::OldEmulator { version }),
         _ => Ok(qemu),
     }
 }
@@ -93,12 +115,12 @@ fn major_version(version: &str) -> Option<u32> {
     numbers.split('.').next()?.parse().ok()
 }
 
-/// What the emulator says of its version.
+/// What the emulator says of its version; nothing when it cannot be run.
 pub(super) fn version(qemu: &Path) -> String {
     let output = Command::new(qemu).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let text = text.unwrap_or_default();
-    text.lines().next().unwrap_or("QEMU").to_owned()
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 impl Emulator<'_> {

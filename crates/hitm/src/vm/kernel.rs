@@ -45,8 +45,9 @@ impl KernelSource {
 
 /// The package with the highest version, of those for ordinary machines.
 fn newest_package(version: &str) -> Result<String, VmError> {
+    // 6.1 is not 6.12.
     let pattern = format!(
-        "^linux-image-{}[.0-9]*[-+][^ ]*amd64$",
+        "^linux-image-{}(\\.[.0-9]*)?[-+][^ ]*amd64$",
         version.replace('.', "\\.")
     );
     let output = Command::new("apt-cache")

@@ -8,6 +8,8 @@ mod agent;
 mod emulator;
 mod initramfs;
 mod kernel;
+mod memory;
+mod moves;
 mod objects;
 mod qmp;
 mod run;
@@ -22,6 +24,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
+use hitm_layout::layout_file::LayoutFile;
 use thiserror::Error;
 
 pub use kernel::KernelSource;
@@ -46,6 +49,8 @@ pub struct VmConfig {
     pub qemu: Option<PathBuf>,
     /// What starts the recording.
     pub start: StartAt,
+    /// Structures whose objects are priced in other layouts, and the text of each file.
+    pub layouts: Vec<(LayoutFile, String)>,
     /// How far a CPU's clock may run ahead of the slowest.
     pub window: Cycles,
     /// How long the workload may take on this host.
@@ -103,6 +108,12 @@ impl FromStr for StartAt {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum VmError {
+    /// No emulator where one was said to be.
+    #[error("{} cannot be run: expected a qemu-system-x86_64, version 9 or newer", path.display())]
+    NoSuchEmulator {
+        /// The file.
+        path: PathBuf,
+    },
     /// No emulator.
     #[error(
         "qemu-system-x86_64 is not installed; on Debian 12: `apt install -t bookworm-backports qemu-system-x86`, on Debian 13: `apt install qemu-system-x86`"
@@ -161,6 +172,40 @@ pub enum VmError {
         program: String,
         /// What is wrong.
         problem: String,
+    },
+    /// A layout does not fit the kernel.
+    #[error("{what}")]
+    Layout {
+        /// What is wrong.
+        what: String,
+    },
+    /// The kernel has no object of the layouts' structures.
+    #[error("nothing moves: no walk over the kernel's memory finds an object of {structs}")]
+    NothingMoves {
+        /// The structures.
+        structs: String,
+    },
+    /// The workload did not end in time.
+    #[error(
+        "the workload did not end within {} s on this host (--timeout); what was recorded until then is in {}",
+        limit.as_secs(),
+        path.display()
+    )]
+    TimedOut {
+        /// How long it had.
+        limit: Duration,
+        /// The recording.
+        path: PathBuf,
+    },
+    /// The guest's file system does not fit its memory.
+    #[error(
+        "the guest's file system has {needed_mib} MiB, of which memory is needed twice while it is unpacked; the guest has {memory_mib} MiB (--memory)"
+    )]
+    FileSystemTooLarge {
+        /// The file system's size.
+        needed_mib: u64,
+        /// The guest's memory.
+        memory_mib: u64,
     },
     /// QEMU ended by itself.
     #[error("QEMU did not start ({status}); its message is above")]

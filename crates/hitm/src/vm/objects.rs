@@ -9,8 +9,52 @@ use tempfile::NamedTempFile;
 use super::qmp::Qmp;
 use super::snapshot::Snapshot;
 use crate::kernel::{
-    GuestMemory, KERNEL_PATH, KernelFiles, KernelObject, KernelSymbols, Walker, build_id,
+    GuestMemory, KERNEL_PATH, KernelFiles, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker,
+    Walks, build_id,
 };
+
+/// A guest that stands still, with what its kernel says of itself.
+pub(super) struct StoppedKernel<'q> {
+    memory: StoppedGuest<'q>,
+    symbols: KernelSymbols,
+    btf: BtfFile,
+    build_id: Vec<u8>,
+    cpu_count: usize,
+}
+
+impl<'q> StoppedKernel<'q> {
+    /// Stops the guest.
+    pub(super) fn new(
+        qmp: &'q mut Qmp,
+        snapshot: &Snapshot,
+        cpu_count: usize,
+    ) -> io::Result<StoppedKernel<'q>> {
+        let kallsyms = snapshot.kernel_file("kallsyms")?;
+        let btf = snapshot.kernel_file("btf")?;
+        let build_id = build_id(&snapshot.kernel_file("notes")?).unwrap_or_default();
+        KernelFiles::of(&build_id).keep(&kallsyms, &btf)?;
+        let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
+        let btf = BtfFile::parse(Bytes::new(btf), None, "the guest's BTF");
+        qmp.stop()?;
+        let file = NamedTempFile::new()?;
+        Ok(StoppedKernel {
+            memory: StoppedGuest { qmp, file },
+            symbols,
+            btf: btf.map_err(io::Error::other)?,
+            build_id,
+            cpu_count,
+        })
+    }
+
+    pub(super) fn walker(&mut self) -> Walker<'_> {
+        Walker {
+            symbols: &self.symbols,
+            btf: &mut self.btf,
+            memory: &mut self.memory,
+            cpu_count: self.cpu_count,
+        }
+    }
+}
 
 /// The kernel itself and its objects. The guest stands still afterwards.
 pub(super) fn of_kernel(
@@ -18,25 +62,15 @@ pub(super) fn of_kernel(
     snapshot: &Snapshot,
     cpu_count: usize,
 ) -> io::Result<Vec<Record>> {
-    let kallsyms = snapshot.kernel_file("kallsyms")?;
-    let btf = snapshot.kernel_file("btf")?;
-    let build_id = build_id(&snapshot.kernel_file("notes")?).unwrap_or_default();
-    KernelFiles::of(&build_id).keep(&kallsyms, &btf)?;
-    let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
-    let mut btf =
-        BtfFile::parse(Bytes::new(btf), None, "the guest's BTF").map_err(io::Error::other)?;
-    qmp.stop()?;
-    let mut memory = StoppedGuest {
-        qmp,
-        file: NamedTempFile::new()?,
-    };
-    let mut walker = Walker {
-        symbols: &symbols,
-        btf: &mut btf,
-        memory: &mut memory,
-        cpu_count,
-    };
-    let objects = walker.objects();
+    let mut kernel = StoppedKernel::new(qmp, snapshot, cpu_count)?;
+    let walks = Walks::known();
+    let mut walker = kernel.walker();
+    let slabs: Vec<Slab> = walker.slabs(&walks.slab);
+    let areas = walker.per_cpu_areas();
+    let objects = walker.objects(&walks);
+    let StoppedKernel {
+        symbols, build_id, ..
+    } = kernel;
     let kernel = Mapping {
         start: symbols.address("_text").unwrap_or_default(),
         end: symbols.address("_end").unwrap_or_default(),
@@ -45,10 +79,31 @@ pub(super) fn of_kernel(
         build_id,
         executable: true,
     };
-    let objects = objects.into_iter().map(region);
     Ok(std::iter::once(Record::Mapping(kernel))
-        .chain(objects)
+        .chain(slabs.into_iter().map(of_slab))
+        .chain(areas.into_iter().map(of_area))
+        .chain(objects.into_iter().map(region))
         .collect())
+}
+
+fn of_slab(slab: Slab) -> Record {
+    Record::Region(Region {
+        start: slab.start,
+        end: slab.end,
+        kind: RegionKind::Slab {
+            cache: slab.cache,
+            type_name: slab.type_name,
+            stride_bytes: slab.stride_bytes,
+        },
+    })
+}
+
+fn of_area(area: PerCpuArea) -> Record {
+    Record::Region(Region {
+        start: area.start,
+        end: area.end,
+        kind: RegionKind::PerCpu { cpu: area.cpu },
+    })
 }
 
 fn region(object: KernelObject) -> Record {

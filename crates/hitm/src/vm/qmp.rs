@@ -75,12 +75,14 @@ impl Qmp {
         self.wait_for("query-migrate", &["completed"])
     }
 
-    /// Waits until the machine has been read from its file, and lets it run.
+    /// Waits until the machine has been read from its file.
+    pub(super) fn wait_for_machine(&mut self) -> io::Result<()> {
+        let read = ["paused", "prelaunch", "postmigrate", "running"];
+        self.wait_for("query-status", &read)
+    }
+
+    /// Lets the machine run.
     pub(super) fn resume_machine(&mut self) -> io::Result<()> {
-        self.wait_for(
-            "query-status",
-            &["paused", "prelaunch", "postmigrate", "running"],
-        )?;
         self.ask("cont", json!({})).map(drop)
     }
 

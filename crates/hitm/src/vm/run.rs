@@ -5,20 +5,25 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::ring::ProducerState;
-use hitm_trace::{EndReason, Header};
+use hitm_trace::{EndReason, Header, Record};
 use hitm_weave::Placement;
 use tempfile::NamedTempFile;
 
 use super::emulator::{self, Emulator, Machine, Purpose};
+use super::objects::StoppedKernel;
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
-use super::{VmConfig, VmError, objects, workload};
+use super::{VmConfig, VmError, memory, moves, objects, workload};
 use crate::record::{Progress, Region, Signals, Sink};
 
 /// How long the agent is listened to before the ring is drained again.
 const LISTEN_TIME: Duration = Duration::from_millis(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// Where the agent writes down what memory the workload has, and how long it may take to hand it over.
+const MEMORY_FILE: &str = "/hitm/memory";
+const LOOK_TIME: Duration = Duration::from_secs(60);
 /// Lines of the console that an error shows.
 const CONSOLE_LINES: usize = 12;
 /// Bytes of the console that are kept for it.
@@ -60,6 +65,9 @@ pub fn run(
     })?;
     let qemu = emulator::find(config.qemu.as_deref())?;
     let initramfs = workload::initramfs(&config.command)?;
+    workload::keep_own(&config.cache)
+        .map_err(|source| VmError::system("keep the guest's programs", source))?;
+    check_size(initramfs.len() as u64 >> 20, config.memory_mib)?;
     let io = |what: &'static str| move |source| VmError::system(what, source);
     let mut file = NamedTempFile::new().map_err(io("make a temporary file"))?;
     file.write_all(&initramfs)
@@ -76,6 +84,19 @@ pub fn run(
         progress(VmProgress::Preparing(what));
     })?;
     record(&emulator, &snapshot, progress)
+}
+
+/// The archive and what is unpacked of it are in memory together, beside a kernel that wants some
+/// itself.
+fn check_size(needed_mib: u64, memory_mib: u64) -> Result<(), VmError> {
+    const KERNEL_MIB: u64 = 128;
+    match 2 * needed_mib + KERNEL_MIB > memory_mib {
+        true => Err(VmError::FileSystemTooLarge {
+            needed_mib,
+            memory_mib,
+        }),
+        false => Ok(()),
+    }
 }
 
 fn record(
@@ -99,6 +120,12 @@ fn record(
     })?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
     let explain = |error: io::Error| console.explain(&error.to_string());
+    machine.qmp.wait_for_machine().map_err(explain)?;
+    if !config.layouts.is_empty() {
+        progress(VmProgress::Preparing("looking for the objects to move"));
+        let moved = move_members(&mut machine, emulator, (snapshot, &mut region))?;
+        sink.write_records(&moved);
+    }
     machine.qmp.resume_machine().map_err(explain)?;
     machine.agent.send("run").map_err(explain)?;
     let outcome = follow(
@@ -108,8 +135,17 @@ fn record(
         (&signals, config),
         progress,
     );
-    if outcome.is_ok() {
+    if let Ok(outcome) = &outcome {
         progress(VmProgress::Preparing("naming the kernel's objects"));
+        // A workload that was cut short does not stand still to be looked at.
+        if matches!(outcome, Outcome::Exited(_)) {
+            let text = machine
+                .agent
+                .fetch(&mut machine.qmp, MEMORY_FILE, LOOK_TIME);
+            let text = text.map_err(explain)?;
+            let on_host = |path: &str| workload::path_on_host(path, &config.cache);
+            sink.write_records(&memory::records(&String::from_utf8_lossy(&text), &on_host));
+        }
         let named = objects::of_kernel(&mut machine.qmp, snapshot, emulator.cpus.order.len());
         sink.write_records(&named.map_err(explain)?);
         // The recorder writes its last words when QEMU ends.
@@ -123,12 +159,42 @@ fn record(
         sink.write_end(EndReason::Stopped);
     }
     let written = sink.finish()?;
-    let status = outcome.map_err(explain)?;
+    let outcome = outcome.map_err(|error| {
+        let ending = machine.ending();
+        console.explain(&format!("{error}{ending}"))
+    });
+    let (exit_code, is_cut) = match outcome? {
+        Outcome::Exited(status) => (status, false),
+        Outcome::Cut => (0, true),
+        Outcome::TimedOut => {
+            return Err(VmError::TimedOut {
+                limit: config.time_limit,
+                path: config.output.clone(),
+            });
+        }
+    };
     Ok(VmEnded {
-        exit_code: status.unwrap_or(0),
+        exit_code,
         progress: written,
-        is_cut: status.is_none(),
+        is_cut,
     })
+}
+
+/// Finds the objects of the layouts and tells the recorder; the records for their names.
+fn move_members(
+    machine: &mut Machine,
+    emulator: &Emulator<'_>,
+    (snapshot, region): (&Snapshot, &mut Region),
+) -> Result<Vec<Record>, VmError> {
+    let layouts = &emulator.config.layouts;
+    let files: Vec<LayoutFile> = layouts.iter().map(|(file, _)| file.clone()).collect();
+    let cpu_count = emulator.cpus.order.len();
+    let io = |source| VmError::system("look at the guest's memory", source);
+    let mut kernel = StoppedKernel::new(&mut machine.qmp, snapshot, cpu_count).map_err(io)?;
+    let plan = moves::plan(&mut kernel.walker(), &files)?;
+    region.write_moves(&plan.relocation.to_text()).map_err(io)?;
+    let texts = layouts.iter().map(|(_, text)| Record::Layout(text.clone()));
+    Ok(texts.chain(plan.records).collect())
 }
 
 fn header(emulator: &Emulator<'_>) -> Header {
@@ -149,15 +215,25 @@ fn header(emulator: &Emulator<'_>) -> Header {
     }
 }
 
-/// Drains the ring until the workload has ended: its exit status, or none when the recording was
-/// ended before it.
+/// How the workload ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// With this exit status.
+    Exited(u8),
+    /// It did not: the user ended the recording, or the file cannot be written any more.
+    Cut,
+    /// It did not within its time.
+    TimedOut,
+}
+
+/// Drains the ring until the workload has ended, or the recording.
 fn follow(
     machine: &mut Machine,
     region: &mut Region,
     sink: &mut Sink,
     (signals, config): (&Signals, &VmConfig),
     progress: &mut dyn FnMut(VmProgress<'_>),
-) -> io::Result<Option<u8>> {
+) -> io::Result<Outcome> {
     let started = Instant::now();
     let mut reported_at = started;
     let mut stop_requested_at: Option<Instant> = None;
@@ -169,11 +245,12 @@ fn follow(
                 .strip_prefix("exit ")
                 .and_then(|status| status.parse().ok());
             return match status {
-                Some(status) => Ok(Some(status)),
+                Some(status) => Ok(Outcome::Exited(status)),
                 None => Err(io::Error::other(format!("the guest agent says: {line}"))),
             };
         }
-        let is_over = signals.pending().is_some() || started.elapsed() > config.time_limit;
+        let is_late = started.elapsed() > config.time_limit;
+        let is_over = signals.pending().is_some() || sink.has_failed() || is_late;
         if is_over && stop_requested_at.is_none() {
             region.consumer.request_stop();
             stop_requested_at = Some(Instant::now());
@@ -182,7 +259,10 @@ fn follow(
         let patience_is_over =
             stop_requested_at.is_some_and(|at| at.elapsed() > Duration::from_secs(5));
         if patience_is_over || (is_finished && stop_requested_at.is_some()) {
-            return Ok(None);
+            return Ok(match is_late {
+                true => Outcome::TimedOut,
+                false => Outcome::Cut,
+            });
         }
         if reported_at.elapsed() >= PROGRESS_EVERY {
             progress(VmProgress::Recording(sink.progress()));

@@ -1,8 +1,11 @@
 //! What the guest's file system holds: the agent, hitm's own workloads, and a program of this host
 //! with the libraries that it needs.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use hitm_base::Fnv1a;
 
 use super::VmError;
 use super::initramfs::Initramfs;
@@ -35,6 +38,39 @@ pub(super) fn initramfs(command: &[String]) -> Result<Vec<u8>, VmError> {
         .collect();
     archive.add_file("hitm/command", terminated.as_bytes());
     Ok(archive.finish())
+}
+
+/// Where the guest has hitm's own workloads.
+const OWN_PROGRAMS: &str = "/hitm/bin/";
+
+/// Keeps hitm's own workloads in the cache, for the names in recordings of them: by their content, as
+/// the next hitm may have others.
+pub(super) fn keep_own(cache: &Path) -> io::Result<()> {
+    for (name, bytes) in hitm_guest::WORKLOADS {
+        let path = own_path(cache, name, bytes);
+        if !path.exists() {
+            std::fs::create_dir_all(path.parent().unwrap_or(cache))?;
+            std::fs::write(path, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn own_path(cache: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let directory = cache.join("guest");
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
+    let version = Fnv1a::EMPTY.with_word(bytes).value();
+    directory.join(format!("{version:016x}")).join(name)
+}
+
+/// Where this host has a file of the guest.
+pub(super) fn path_on_host(path: &str, cache: &Path) -> String {
+    let own = path.strip_prefix(OWN_PROGRAMS).and_then(|wanted| {
+        let mut programs = hitm_guest::WORKLOADS.iter();
+        let (name, bytes) = programs.find(|(name, _)| *name == wanted)?;
+        Some(own_path(cache, name, bytes))
+    });
+    own.map_or(path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// Adds a program and its libraries under their own paths; the program's path in the guest.

@@ -64,6 +64,7 @@ pub(super) fn find(
         maps: Vec::new(),
         objects: BTreeMap::new(),
     };
+    finder.kernel_objects(recording)?;
     finder.variables(recording)?;
     finder.heap_blocks(recording, heap)?;
     finder.finish(recording)
@@ -78,6 +79,26 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// The kernel's objects of the structures, in a recording of a whole machine.
+    fn kernel_objects(&mut self, recording: &Recording) -> Result<(), WhatifError> {
+        let names = recording.names();
+        let layouts = self.layouts;
+        for wanted in layouts.iter().flat_map(|layout| &layout.structs) {
+            let mut map = None;
+            for (name, start, size) in names.objects_of_type(&wanted.name) {
+                if map.is_none() {
+                    map = names.with_kernel_type(&wanted.name, |types, compiled| {
+                        MemberMap::new(types, compiled, wanted, layouts)
+                    });
+                }
+                if let Some(map) = map.clone() {
+                    self.add(name, (start, size), 1, map?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn variables(&mut self, recording: &Recording) -> Result<(), WhatifError> {
         // First and last byte of the object that was looked at last.
         let mut seen = (1, 0);
@@ -85,7 +106,8 @@ impl Finder<'_> {
             for key in stats.rows.keys() {
                 let addr = line.first_byte() + u64::from(key.offset);
                 let is_seen = (seen.0..=seen.1).contains(&addr);
-                if is_seen || recording.heap_block_at(addr).is_some() {
+                // A kernel's are found otherwise.
+                if is_seen || addr >> 63 == 1 || recording.heap_block_at(addr).is_some() {
                     continue;
                 }
                 let name = self.symbolizer.data(addr, key.size.into());
@@ -118,7 +140,7 @@ impl Finder<'_> {
         let map = match (types.layout(element), types.get(element).size) {
             (Some(compiled), _) => structs
                 .find(|wanted| names.contains(&wanted.name))
-                .map(|wanted| MemberMap::new(types, compiled, wanted)),
+                .map(|wanted| MemberMap::new(types, compiled, wanted, self.layouts)),
             (None, Some(size)) if element != types.resolve(type_id) => structs
                 .find(|wanted| wanted.name == object.name)
                 .map(|wanted| MemberMap::of_values(size, wanted)),
@@ -182,7 +204,12 @@ impl Finder<'_> {
                 continue;
             };
             if let Ok(compiled) = file.struct_layout(&layout.name) {
-                return Ok(MemberMap::new(file.types(), &compiled, layout)?);
+                return Ok(MemberMap::new(
+                    file.types(),
+                    &compiled,
+                    layout,
+                    self.layouts,
+                )?);
             }
         }
         let name = layout.name.clone();

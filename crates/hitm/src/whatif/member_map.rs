@@ -1,7 +1,8 @@
 //! From the members of a structure as it was compiled to their places in a layout file.
 
-use hitm_layout::layout_file::{FileMember, FileStruct, Storage};
+use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
 use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
+use hitm_weave::MovedSpan;
 use thiserror::Error;
 
 /// Why a layout cannot be put in the place of the compiled one.
@@ -74,6 +75,9 @@ pub enum MapError {
     },
 }
 
+/// Pieces of one structure.
+const SPANS_MAX: usize = 1 << 16;
+
 /// Elements of one array that get places of their own.
 const ELEMENTS_MAX: u64 = 4096;
 
@@ -91,11 +95,11 @@ pub(super) struct Span {
 
 /// The way from one layout to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MemberMap {
+pub(crate) struct MemberMap {
     pub(super) type_name: String,
     /// Bytes of the compiled structure, and of the layout's.
-    pub(super) sizes: (u64, u64),
-    pub(super) align: u64,
+    pub(crate) sizes: (u64, u64),
+    pub(crate) align: u64,
     pub(super) members: Vec<MappedMember>,
     /// By `from`; where members overlap (a union's), the first counts.
     spans: Vec<Span>,
@@ -112,10 +116,12 @@ pub(super) struct MappedMember {
 }
 
 impl MemberMap {
-    pub(super) fn new(
+    /// From `compiled` to `layout`; `layouts` have the structures of members whose size is another.
+    pub(crate) fn new(
         types: &TypeStore,
         compiled: &StructLayout,
         layout: &FileStruct,
+        layouts: &[LayoutFile],
     ) -> Result<MemberMap, MapError> {
         let mut map = MemberMap {
             type_name: layout.name.clone(),
@@ -126,7 +132,7 @@ impl MemberMap {
             by_new: Vec::new(),
         };
         for member in &layout.members {
-            map.add(types, compiled, member)?;
+            map.add(types, compiled, (member, layouts))?;
         }
         map.spans.sort_by_key(|span| (span.from, span.member));
         map.by_new = (0..map.spans.len()).collect();
@@ -177,17 +183,20 @@ impl MemberMap {
         &mut self,
         types: &TypeStore,
         compiled: &StructLayout,
-        member: &FileMember,
+        (member, layouts): (&FileMember, &[LayoutFile]),
     ) -> Result<(), MapError> {
         let names = || (self.type_name.clone(), member.name.clone());
-        if member.per.is_some() || member.storage != Storage::INLINE {
-            let (type_name, member) = names();
-            return Err(MapError::Split { type_name, member });
-        }
         let Some(found) = find(types, compiled, &member.name, 0) else {
             let (type_name, member) = names();
             return Err(MapError::NoSuchMember { type_name, member });
         };
+        if member.per.is_some() || !is_stored_alike(types, &found, member) {
+            let (type_name, member) = names();
+            return Err(MapError::Split { type_name, member });
+        }
+        if let Some(inner) = nested(types, &found, member, layouts) {
+            return self.add_nested(inner?, &found, member);
+        }
         let index = self.members.len();
         let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
         let spans = spans(types, &found, member, (to, index));
@@ -216,6 +225,57 @@ impl MemberMap {
         });
         self.spans.extend(spans);
         Ok(())
+    }
+
+    /// A member whose own members have other places in it, too.
+    fn add_nested(
+        &mut self,
+        inner: MemberMap,
+        found: &Found,
+        member: &FileMember,
+    ) -> Result<(), MapError> {
+        if inner.sizes.1 > member.size_bytes || self.spans.len() + inner.spans.len() > SPANS_MAX {
+            return Err(MapError::Size {
+                type_name: self.type_name.clone(),
+                member: member.name.clone(),
+                found: member.size_bytes,
+                expected: inner.sizes.1,
+            });
+        }
+        let index = self.members.len();
+        let to = member.offset_bytes;
+        self.members.push(MappedMember {
+            name: member.name.clone(),
+            from: found.offset,
+            to,
+        });
+        self.spans.extend(inner.spans.iter().map(|span| Span {
+            from: found.offset + span.from,
+            to: to + span.to,
+            size: span.size,
+            member: index,
+        }));
+        Ok(())
+    }
+
+    /// Where the byte at `offset` of the layout's structure is in the compiled one.
+    pub(crate) fn before(&self, offset: u64) -> u64 {
+        let after = self
+            .by_new
+            .partition_point(|index| self.spans[*index].to <= offset);
+        let last = self.by_new[..after].last().map(|index| self.spans[*index]);
+        last.map_or(offset, |span| {
+            span.from + (offset - span.to).min(span.size.saturating_sub(1))
+        })
+    }
+
+    /// The bytes that stay together, by their place in the compiled structure.
+    pub(crate) fn moved_spans(&self) -> impl Iterator<Item = MovedSpan> + '_ {
+        self.spans.iter().map(|span| MovedSpan {
+            from: span.from,
+            to: span.to,
+            size: span.size,
+        })
     }
 
     /// Every member of the compiled structure has a place: itself, or all its parts.
@@ -345,6 +405,30 @@ fn find_in(types: &TypeStore, member: &Member, path: &str, base: u64) -> Option<
         });
     }
     inner(rest.strip_prefix('.')?)
+}
+
+/// Whether the layout keeps the member in the structure, or behind the pointer that it is already.
+fn is_stored_alike(types: &TypeStore, found: &Found, member: &FileMember) -> bool {
+    let kind = &types.get(types.resolve(found.type_id)).kind;
+    let stays_a_pointer = matches!(kind, TypeKind::Pointer) && member.size_bytes == found.size;
+    member.storage == Storage::INLINE || stays_a_pointer
+}
+
+/// The map of a member that is a structure of the layouts with another size than compiled.
+fn nested(
+    types: &TypeStore,
+    found: &Found,
+    member: &FileMember,
+    layouts: &[LayoutFile],
+) -> Option<Result<MemberMap, MapError>> {
+    if member.array.is_some() || member.size_bytes == found.size {
+        return None;
+    }
+    let compiled = types.layout(found.type_id)?;
+    let name = member.type_name.as_ref()?;
+    let mut structs = layouts.iter().flat_map(|layout| &layout.structs);
+    let layout = structs.find(|known| known.name == *name)?;
+    Some(MemberMap::new(types, compiled, layout, layouts))
 }
 
 /// The spans of one member, or none when its size is another.

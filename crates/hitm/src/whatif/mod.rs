@@ -7,7 +7,7 @@
 mod compare;
 mod instances;
 mod legacy;
-mod member_map;
+pub(crate) mod member_map;
 mod moves;
 mod second_run;
 
@@ -28,7 +28,7 @@ pub use moves::{MoveCounts, MovedObject};
 use second_run::SecondRun;
 
 /// Longest layout file that is read.
-const LAYOUT_BYTES_MAX: u64 = 16 << 20;
+const LAYOUT_BYTES_MAX: u64 = 2 << 20;
 
 /// What to change.
 #[derive(Debug, Clone)]
@@ -252,8 +252,14 @@ pub struct WhatifReport {
 
 /// Reads a layout file.
 pub fn read_layout(path: &Path) -> Result<LayoutFile, WhatifError> {
+    read_layout_text(path).map(|(layout, _)| layout)
+}
+
+/// Reads a layout file, and returns its text as well.
+pub fn read_layout_text(path: &Path) -> Result<(LayoutFile, String), WhatifError> {
     let text = text_file::read(path, LAYOUT_BYTES_MAX, "a layout file")?;
-    Ok(LayoutFile::parse(&text, &path.display().to_string())?)
+    let layout = LayoutFile::parse(&text, &path.display().to_string())?;
+    Ok((layout, text))
 }
 
 /// Runs a recording again with the changes. `progress` is told how many bytes of how many have been

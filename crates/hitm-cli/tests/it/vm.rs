@@ -1,0 +1,177 @@
+//! A whole machine: Debian's kernel on four virtual CPUs, recorded, reported, and priced in another
+//! layout; and what goes wrong on the way.
+//!
+//! One test, because the host has room for one machine at a time. Where the host has no
+//! qemu-system-x86_64 of version 9, or no kernel can be had, it says NOT RUN on standard error, past the
+//! test harness, and .ci/run repeats that line at its end.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::programs::{root, run};
+
+/// Four CPUs of two packages of a small machine model, and a workload that moves real-time tasks about.
+const MACHINE: [&str; 8] = [
+    "vm",
+    "run",
+    "-k",
+    "debian:6.12",
+    "--smp",
+    "4",
+    "-m",
+    "xeon-480",
+];
+const WORKLOAD: [&str; 6] = ["--", "fifo_pool", "-n", "20", "-b", "8000"];
+
+struct Session<'d> {
+    directory: &'d Path,
+    cache: String,
+}
+
+impl Session<'_> {
+    /// `hitm vm run` with further options.
+    fn machine(&self, options: &[&str], workload: &[&str]) -> Output {
+        let cache = ["--snapshot-cache", &self.cache];
+        run(
+            self.directory,
+            &[&MACHINE, &cache[..], options, workload].concat(),
+        )
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = run(self.directory, &[args, &["--format", "json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output));
+        serde_json::from_slice(&output.stdout).expect("a report is JSON")
+    }
+
+    /// Fails with this code, and says this.
+    fn fails(&self, options: &[&str], workload: &[&str], (code, message): (i32, &str)) {
+        let output = self.machine(options, workload);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains(message), "{options:?}: {said}");
+    }
+}
+
+fn text(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+/// Past the harness, which keeps what passing tests print.
+fn say_not_run(why: &str) {
+    let why = why.lines().next().unwrap_or_default();
+    let _ = writeln!(std::io::stderr(), "NOT RUN: recording a machine: {why}");
+}
+
+#[test]
+fn a_recorded_machine_is_named_and_priced_in_another_layout() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let session = Session {
+        directory: directory.path(),
+        // Kernels and snapshots outlive the test: the next run boots nothing.
+        cache: cache().to_string_lossy().into_owned(),
+    };
+    let output = session.machine(&["-o", "a.hitm"], &WORKLOAD);
+    if output.status.code() == Some(3) {
+        return say_not_run(&text(&output));
+    }
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("fifo_pool: 4 CPUs, 1 groups, 12 threads, 240 rounds done"),
+        "{said}"
+    );
+    names(&session);
+    layout(&session);
+    failures(&session);
+}
+
+fn cache() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    target.join("vm-cache")
+}
+
+fn names(session: &Session<'_>) {
+    let report = session.json(&["report", "-i", "a.hitm"]);
+    let share = report["of_machine"]["named_share"].as_f64().unwrap_or(0.0);
+    assert!(
+        share >= 0.9,
+        "{share} of the HITMs have a name: {}",
+        report["of_machine"]
+    );
+    assert!(report["of_machine"]["device_access_count"].as_u64() > Some(0));
+    let functions = report["lines"].to_string();
+    assert!(functions.contains("_raw_spin_"), "no lock among the lines");
+    let domain = session.json(&["report", "-i", "a.hitm", "--type", "root_domain"]);
+    assert_eq!(domain["object_count"], 1, "one root domain");
+    let line = line(&domain, "rto_mask");
+    assert_eq!(line["line"], 3, "as compiled");
+    let members = line["members"].to_string();
+    assert!(members.contains("cpupri.pri_to_cpu[0].count"), "{members}");
+    assert!(line["rows"].to_string().contains("cpupri_set"));
+}
+
+/// The line of a type that has a member.
+fn line<'v>(report: &'v Value, member: &str) -> &'v Value {
+    let has = |line: &&Value| {
+        line["members"]
+            .as_array()
+            .is_some_and(|members| members.iter().any(|known| known == member))
+    };
+    let lines = report["lines"].as_array().expect("lines are a list");
+    lines
+        .iter()
+        .find(has)
+        .unwrap_or_else(|| panic!("no line has {member}: {report}"))
+}
+
+fn layout(session: &Session<'_>) {
+    let file = root().join("layouts/root-domain-restructured.toml");
+    let file = file.to_str().expect("the path is UTF-8");
+    let output = session.machine(&["-l", file, "-o", "b.hitm"], &WORKLOAD);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let domain = session.json(&["report", "-i", "b.hitm", "--type", "root_domain"]);
+    // In the file rto_mask is at 1856, rto_count where it was.
+    assert_eq!(line(&domain, "rto_mask")["line"], 30);
+    assert_eq!(line(&domain, "rto_count.counter")["line"], 1);
+    // The same without the kernel: the recording, run again.
+    let again = session.json(&["whatif", "-i", "a.hitm", "-l", file]);
+    let moved = again["moves"]["moved_access_count"].as_u64().unwrap_or(0);
+    assert!(moved > 100, "{}", again["moves"]);
+}
+
+fn failures(session: &Session<'_>) {
+    let hangs = ["--", "fifo_pool", "-n", "1000000"];
+    session.fails(
+        &["--timeout", "4", "-o", "c.hitm"],
+        &hangs,
+        (2, "did not end within 4 s"),
+    );
+    let kept = session.json(&["report", "-i", "c.hitm"]);
+    assert!(
+        kept["totals"]["access_count"].as_u64() > Some(1000),
+        "the recording is kept"
+    );
+    let options = ["--append", "rdinit=/nothing init=/nothing"];
+    session.fails(&options, &WORKLOAD, (2, "Kernel panic"));
+    session.fails(&["-o", "/dev/full"], &WORKLOAD, (2, "No space left"));
+    session.fails(
+        &["--qemu", "/nothing/qemu"],
+        &WORKLOAD,
+        (3, "/nothing/qemu cannot be run"),
+    );
+    session.fails(
+        &["--qemu", "/usr/bin/qemu-x86_64"],
+        &WORKLOAD,
+        (3, "QEMU 9 or newer"),
+    );
+    let large = session.directory.join("large");
+    std::fs::write(&large, vec![0u8; 100 << 20]).expect("there is room for 100 MiB");
+    let workload = ["--", large.to_str().expect("the path is UTF-8")];
+    session.fails(&["--memory", "256"], &workload, (2, "file system has 10"));
+    session.fails(&[], &["--", "no-such-program"], (2, "it is not in PATH"));
+}

@@ -1,0 +1,127 @@
+//! What a report of a whole machine says beside its lines: how much of it has a name.
+
+use std::collections::BTreeMap;
+
+use hitm::recording::KnownAs;
+use hitm_base::CodeAddr;
+use hitm_coherence::stats::Statistics;
+
+use crate::Names;
+use crate::model::share;
+
+/// By function, those with most HITMs.
+fn by_function(unnamed: BTreeMap<CodeAddr, (u64, u64)>, names: &dyn Names) -> Vec<Unnamed> {
+    let mut functions: BTreeMap<String, Unnamed> = BTreeMap::new();
+    for (code, (hitm_count, address)) in unnamed {
+        let function = names.code(code).function;
+        let known = functions
+            .entry(function.clone())
+            .or_insert_with(|| Unnamed {
+                function,
+                hitm_count: 0,
+                address,
+            });
+        known.hitm_count += hitm_count;
+    }
+    let mut list: Vec<Unnamed> = functions.into_values().collect();
+    list.sort_by_key(|one| std::cmp::Reverse(one.hitm_count));
+    list.truncate(UNNAMED_MAX);
+    list
+}
+
+/// How well a recorded machine is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MachineSummary {
+    /// Accesses of all kinds that found their line modified in another cache.
+    pub hitm_count: u64,
+    /// Those at objects that walks over the kernel's memory found.
+    pub object_count: u64,
+    /// Those at the kernel's variables, per-CPU variables and page descriptors.
+    pub variable_count: u64,
+    /// Those at objects of slab caches whose type is known.
+    pub typed_count: u64,
+    /// Those at objects of which only the slab cache is known.
+    pub slab_count: u64,
+    /// Those at memory of the recorded program.
+    pub program_count: u64,
+    /// Accesses to device registers, which were left out.
+    pub device_access_count: u64,
+    /// Accesses from user space.
+    pub user_access_count: u64,
+    /// Who makes the HITMs that have no name, most of them first, at most [`UNNAMED_MAX`].
+    pub unnamed: Vec<Unnamed>,
+}
+
+/// A function's HITMs at places without a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unnamed {
+    /// The function.
+    pub function: String,
+    /// Its HITMs.
+    pub hitm_count: u64,
+    /// One of the places.
+    pub address: u64,
+}
+
+/// Functions that are listed: enough to see what kind of object is missing.
+pub const UNNAMED_MAX: usize = 8;
+
+impl MachineSummary {
+    /// Counts what has a name. `of_recorder` are the recorder's own counts: of accesses to devices and
+    /// from user space.
+    pub fn build(
+        statistics: &Statistics,
+        names: &dyn Names,
+        of_recorder: (u64, u64),
+    ) -> MachineSummary {
+        let mut summary = MachineSummary {
+            device_access_count: of_recorder.0,
+            user_access_count: of_recorder.1,
+            ..MachineSummary::default()
+        };
+        let mut unnamed: BTreeMap<CodeAddr, (u64, u64)> = BTreeMap::new();
+        for (line, stats) in &statistics.lines {
+            for (key, row) in &stats.rows {
+                let hitm = row.sources.hitm();
+                if hitm == 0 {
+                    continue;
+                }
+                let addr = line.first_byte() + u64::from(key.offset);
+                let known = names.known_as(addr);
+                summary.add(known, hitm);
+                if known.is_none() {
+                    unnamed.entry(key.code).or_insert((0, addr)).0 += hitm;
+                }
+            }
+        }
+        summary.unnamed = by_function(unnamed, names);
+        summary
+    }
+
+    fn add(&mut self, known: Option<KnownAs>, hitm: u64) {
+        self.hitm_count += hitm;
+        match known {
+            Some(KnownAs::Object) => self.object_count += hitm,
+            Some(KnownAs::Variable) => self.variable_count += hitm,
+            Some(KnownAs::Typed) => self.typed_count += hitm,
+            Some(KnownAs::Slab) => self.slab_count += hitm,
+            Some(KnownAs::Program) => self.program_count += hitm,
+            None => {}
+        }
+    }
+
+    /// Part of the HITMs that have a name, 0 to 1.
+    pub fn named_share(&self) -> f64 {
+        let named = self.object_count
+            + self.variable_count
+            + self.typed_count
+            + self.slab_count
+            + self.program_count;
+        share(named, self.hitm_count)
+    }
+
+    /// Part of the HITMs of which only the slab cache is known, 0 to 1.
+    pub fn slab_share(&self) -> f64 {
+        share(self.slab_count, self.hitm_count)
+    }
+}

@@ -1,0 +1,260 @@
+//! One type of a recording: all its objects taken together, line by line and member by member, as the
+//! published tables of kernel structures show them.
+//!
+//! Lines are counted from the object's first byte. Objects that do not begin at the start of a cache
+//! line are spread over other lines than the table says; [`TypeReport::unaligned_count`] counts them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE};
+use hitm_coherence::stats::{RowStats, Statistics};
+
+use crate::Names;
+use crate::model::{AccessCounts, share};
+
+/// Version of the JSON form.
+pub const TYPE_SCHEMA: u32 = 1;
+
+/// Everything about one type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeReport {
+    /// The recorded command with its arguments.
+    pub command: Vec<String>,
+    /// Name of the machine model.
+    pub machine: String,
+    /// The type.
+    pub type_name: String,
+    /// Objects with accesses.
+    pub object_count: u64,
+    /// Those of them that do not begin at the start of a line.
+    pub unaligned_count: u64,
+    /// Stall cycles of all lines of the recording.
+    pub all_stall_cycles: u64,
+    /// The lines with accesses, by number.
+    pub lines: Vec<TypeLine>,
+}
+
+/// One line of a type, over all its objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeLine {
+    /// 1 for the first 64 bytes, as the published tables count.
+    pub number: u64,
+    /// Accesses by operation and source.
+    pub counts: AccessCounts,
+    /// Cycles that CPUs waited for the line.
+    pub stall_cycles: u64,
+    /// The part that other CPUs' use of the line caused.
+    pub lost_cycles: u64,
+    /// `stall_cycles` as a part of those of the whole recording, 0 to 1.
+    pub stall_share: f64,
+    /// Mean latency in cycles of loads and locked operations.
+    pub load_cycles_mean: f64,
+    /// Modelled CPUs that used it.
+    pub cpu_count: u64,
+    /// Its members with accesses, by offset.
+    pub members: Vec<String>,
+    /// By offset and code address.
+    pub rows: Vec<TypeRow>,
+}
+
+impl TypeLine {
+    /// Remote HITM of loads and locked operations.
+    pub fn remote_hitm(&self) -> u64 {
+        self.counts.loads_from(DataSource::RemoteHitm)
+    }
+
+    /// Local HITM of loads and locked operations.
+    pub fn local_hitm(&self) -> u64 {
+        self.counts.loads_from(DataSource::LocalHitm)
+    }
+
+    /// Stores and locked operations.
+    pub fn store_count(&self) -> u64 {
+        self.counts.stores.total() + self.counts.locked.total()
+    }
+}
+
+/// One instruction at one member.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeRow {
+    /// Bytes from the line's start.
+    pub offset: u64,
+    /// The member.
+    pub member: String,
+    /// Load, store or locked operation.
+    pub op: AccessOp,
+    /// The function, empty when unknown.
+    pub function: String,
+    /// The instruction.
+    pub code: CodeAddr,
+    /// Part of the line's remote HITM, 0 to 1.
+    pub remote_hitm_share: f64,
+    /// Part of the line's local HITM, 0 to 1.
+    pub local_hitm_share: f64,
+    /// Part of the line's stores, 0 to 1.
+    pub store_share: f64,
+    /// Mean latency of its loads or locked operations; none for a store.
+    pub load_cycles_mean: Option<f64>,
+    /// Cycles that it stood still.
+    pub stall_cycles: u64,
+    /// `stall_cycles` as a part of the line's, 0 to 1.
+    pub stall_share: f64,
+    /// Accesses.
+    pub access_count: u64,
+    /// Modelled CPUs that they came from.
+    pub cpu_count: u64,
+}
+
+/// What rows are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    line: u64,
+    offset: u64,
+    size: u8,
+    code: CodeAddr,
+    op: AccessOp,
+}
+
+impl TypeReport {
+    /// Takes all objects of `type_name` together; none when the recording has no access to one.
+    /// `run` is the recorded command and the machine's name.
+    pub fn build(
+        statistics: &Statistics,
+        names: &dyn Names,
+        type_name: &str,
+        run: (Vec<String>, String),
+    ) -> Option<TypeReport> {
+        let mut objects: BTreeSet<u64> = BTreeSet::new();
+        let mut rows: BTreeMap<Key, (RowStats, u64)> = BTreeMap::new();
+        for (line, stats) in &statistics.lines {
+            for (key, row) in &stats.rows {
+                let addr = line.first_byte() + u64::from(key.offset);
+                let Some((base, offset)) = names.place_in_type(addr, key.size, type_name) else {
+                    continue;
+                };
+                objects.insert(base);
+                let key = Key {
+                    line: offset / LINE_SIZE + 1,
+                    offset,
+                    size: key.size,
+                    code: key.code,
+                    op: key.op,
+                };
+                let (sum, _) = rows
+                    .entry(key)
+                    .or_insert_with(|| (RowStats::default(), addr));
+                add(sum, row);
+            }
+        }
+        rows.first_key_value()?;
+        let all_stall_cycles = statistics.lines.values().map(|line| line.stall.0).sum();
+        let numbers: BTreeSet<u64> = rows.keys().map(|key| key.line).collect();
+        let lines = numbers.into_iter().map(|number| {
+            let of_line = rows.iter().filter(|(key, _)| key.line == number);
+            line(number, of_line, names, (type_name, all_stall_cycles))
+        });
+        let unaligned = objects
+            .iter()
+            .filter(|base| !base.is_multiple_of(LINE_SIZE));
+        Some(TypeReport {
+            command: run.0,
+            machine: run.1,
+            type_name: type_name.to_owned(),
+            object_count: objects.len() as u64,
+            unaligned_count: unaligned.count() as u64,
+            all_stall_cycles,
+            lines: lines.collect(),
+        })
+    }
+}
+
+fn add(sum: &mut RowStats, row: &RowStats) {
+    sum.sources.merge(&row.sources);
+    sum.latency.merge(&row.latency);
+    sum.remote_hitm.merge(&row.remote_hitm);
+    sum.local_hitm.merge(&row.local_hitm);
+    sum.stall += row.stall;
+    sum.contention_stall += row.contention_stall;
+    sum.cpus.merge(&row.cpus);
+}
+
+fn line<'a>(
+    number: u64,
+    rows: impl Iterator<Item = (&'a Key, &'a (RowStats, u64))> + Clone,
+    names: &dyn Names,
+    (type_name, all_stall_cycles): (&str, u64),
+) -> TypeLine {
+    let mut sum = RowStats::default();
+    let mut counts = AccessCounts::default();
+    for (key, (row, _)) in rows.clone() {
+        let of_op = match key.op {
+            AccessOp::Load => &mut counts.loads,
+            AccessOp::Store => &mut counts.stores,
+            AccessOp::LockedRmw | AccessOp::Fence => &mut counts.locked,
+        };
+        of_op.merge(&row.sources);
+        let mut row = row.clone();
+        if key.op == AccessOp::Store {
+            row.latency = Default::default();
+        }
+        add(&mut sum, &row);
+    }
+    let mut line = TypeLine {
+        number,
+        counts,
+        stall_cycles: sum.stall.0,
+        lost_cycles: sum.contention_stall.0,
+        stall_share: share(sum.stall.0, all_stall_cycles),
+        load_cycles_mean: sum.latency.mean(),
+        cpu_count: sum.cpus.len() as u64,
+        members: Vec::new(),
+        rows: Vec::new(),
+    };
+    let built: Vec<TypeRow> = rows
+        .map(|(key, (row, addr))| {
+            let member = names.member_of_type(type_name, key.offset, key.size);
+            let of_object = || names.data(*addr, key.size).map(|name| name.member);
+            let member = member.or_else(of_object).unwrap_or_default();
+            type_row(
+                key,
+                row,
+                member.trim_start_matches('.').to_owned(),
+                (&line, names),
+            )
+        })
+        .collect();
+    for row in &built {
+        if !line.members.contains(&row.member) {
+            line.members.push(row.member.clone());
+        }
+    }
+    line.rows = built;
+    line
+}
+
+fn type_row(
+    key: &Key,
+    row: &RowStats,
+    member: String,
+    (line, names): (&TypeLine, &dyn Names),
+) -> TypeRow {
+    let is_store = key.op == AccessOp::Store;
+    let loads = |source| if is_store { 0 } else { row.sources.get(source) };
+    let accesses = row.sources.total();
+    let stores = if key.op.is_write() { accesses } else { 0 };
+    TypeRow {
+        offset: key.offset % LINE_SIZE,
+        member,
+        op: key.op,
+        function: names.code(key.code).function,
+        code: key.code,
+        remote_hitm_share: share(loads(DataSource::RemoteHitm), line.remote_hitm()),
+        local_hitm_share: share(loads(DataSource::LocalHitm), line.local_hitm()),
+        store_share: share(stores, line.store_count()),
+        load_cycles_mean: (!is_store && row.latency.count > 0).then(|| row.latency.mean()),
+        stall_cycles: row.stall.0,
+        stall_share: share(row.stall.0, line.stall_cycles),
+        access_count: accesses,
+        cpu_count: row.cpus.len() as u64,
+    }
+}

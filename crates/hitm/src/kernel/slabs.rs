@@ -1,0 +1,152 @@
+//! The slab caches of a stopped kernel: which pages hold objects of which cache.
+//!
+//! Each page has a descriptor in one array; that of a slab's first page points to the cache, and those
+//! of its further pages point to the first (mm/slab.h and include/linux/page-flags.h of Linux 6.12:
+//! `struct slab`, `compound_head`). A pointer counts only when it leads to a cache of the kernel's own
+//! list, so that a page in another use is none.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::walk::{Walker, word};
+
+/// The type of a page's descriptor, and its size in every configuration that distributions use.
+pub(super) const PAGE_DESCRIPTOR: &str = "page";
+pub(super) const PAGE_DESCRIPTOR_BYTES: u64 = 64;
+
+/// Where the descriptors are on x86-64 with four page-table levels and without address randomisation
+/// (Documentation/arch/x86/x86_64/mm.rst).
+pub(super) const PAGE_DESCRIPTORS: Range<u64> = 0xffff_ea00_0000_0000..0xffff_eb00_0000_0000;
+
+/// Where all physical memory is mapped (same source).
+pub(crate) const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// Descriptors that are read at a time: those of 128 MiB.
+const READ_BYTES: u64 = 2 << 20;
+
+/// The word of a descriptor whose lowest bit says that it is not the first of its slab.
+const COMPOUND_HEAD_OFFSET: usize = 8;
+
+/// Most pages that are looked at: 1 TiB of memory.
+const PAGES_MAX: u64 = 1 << 28;
+
+/// Pages of a slab: larger ones are no slabs.
+const SLAB_PAGES_MAX: u64 = 1 << 10;
+
+/// A slab: pages with objects of one cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slab {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) cache: String,
+    /// The type of its objects, where the cache is named after it.
+    pub(crate) type_name: String,
+    pub(crate) stride_bytes: u64,
+}
+
+/// A cache.
+#[derive(Debug, Clone)]
+struct Cache {
+    name: String,
+    type_name: String,
+    stride_bytes: u64,
+}
+
+impl Walker<'_> {
+    /// All slabs, by address; none when this kernel keeps them in a way that is not understood.
+    /// `types` says what caches hold that are not named after a type.
+    pub(crate) fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
+        let caches = self.caches(types).unwrap_or_default();
+        let offset = self.member_offset("slab", "slab_cache").unwrap_or(0);
+        let pages = self.variable_word("max_pfn").unwrap_or(0).min(PAGES_MAX);
+        let mut slabs: Vec<Slab> = Vec::new();
+        if caches.is_empty() || offset == 0 || offset + 8 > PAGE_DESCRIPTOR_BYTES {
+            return slabs;
+        }
+        // The descriptor of the slab that the last page belonged to.
+        let mut open = 0;
+        for first in (0..pages * PAGE_DESCRIPTOR_BYTES).step_by(READ_BYTES as usize) {
+            let size = READ_BYTES.min(pages * PAGE_DESCRIPTOR_BYTES - first);
+            // Memory that the machine does not have has no descriptors.
+            let Ok(bytes) = self.memory.read(PAGE_DESCRIPTORS.start + first, size) else {
+                continue;
+            };
+            for (index, page) in bytes
+                .chunks_exact(PAGE_DESCRIPTOR_BYTES as usize)
+                .enumerate()
+            {
+                let number = first / PAGE_DESCRIPTOR_BYTES + index as u64;
+                let descriptor = PAGE_DESCRIPTORS.start + number * PAGE_DESCRIPTOR_BYTES;
+                let head = word(&page[COMPOUND_HEAD_OFFSET..]);
+                if head & 1 == 1 {
+                    if let Some(slab) = slabs.last_mut().filter(|_| head - 1 == open) {
+                        let size = slab.end - slab.start;
+                        slab.end += if size < SLAB_PAGES_MAX * PAGE_BYTES {
+                            PAGE_BYTES
+                        } else {
+                            0
+                        };
+                    }
+                    continue;
+                }
+                open = 0;
+                if let Some(cache) = caches.get(&word(&page[offset as usize..])) {
+                    open = descriptor;
+                    let start = DIRECT_MAP + number * PAGE_BYTES;
+                    slabs.push(Slab {
+                        start,
+                        end: start + PAGE_BYTES,
+                        cache: cache.name.clone(),
+                        type_name: cache.type_name.clone(),
+                        stride_bytes: cache.stride_bytes,
+                    });
+                }
+            }
+        }
+        slabs
+    }
+
+    /// The caches by the address of their descriptor.
+    fn caches(&mut self, types: &BTreeMap<String, String>) -> Option<BTreeMap<u64, Cache>> {
+        let head = self.symbols.address("slab_caches")?;
+        let link = self.member_offset("kmem_cache", "list")?;
+        let (name_at, size_at) = (
+            self.member_offset("kmem_cache", "name")?,
+            self.member_offset("kmem_cache", "size")?,
+        );
+        let mut caches = BTreeMap::new();
+        let mut at = self.pointer(head)?;
+        while at != head && caches.len() < super::walk::LIST_MAX {
+            let cache = at.wrapping_sub(link);
+            let name = self.pointer(cache + name_at)?;
+            let name = self.text(name)?;
+            let size = self.memory.read(cache + size_at, 4).ok()?;
+            let own = types.get(&name).unwrap_or(&name);
+            let is_type = self.has_layout(own);
+            let type_name = if is_type { own.clone() } else { String::new() };
+            let stride_bytes = word(&size);
+            caches.insert(
+                cache,
+                Cache {
+                    name,
+                    type_name,
+                    stride_bytes,
+                },
+            );
+            at = self.pointer(at)?;
+        }
+        Some(caches)
+    }
+
+    /// A short text that ends with a zero byte.
+    fn text(&mut self, address: u64) -> Option<String> {
+        const TEXT_BYTES: u64 = 64;
+        // It may lie at the end of what is mapped.
+        let room = PAGE_BYTES - address % PAGE_BYTES;
+        let bytes = self.memory.read(address, TEXT_BYTES.min(room)).ok()?;
+        let text = bytes.split(|&byte| byte == 0).next()?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+}

@@ -1,0 +1,155 @@
+//! Names in a recorded machine: the kernel's objects, its variables, and the program's memory.
+
+use hitm_layout::{StructLayout, TypeStore};
+use hitm_trace::{Region, RegionKind};
+
+use crate::kernel::MOVED;
+
+use super::names::{AddressNames, DataLabel};
+
+/// Bytes of a page of the machines that can be recorded.
+const PAGE_BYTES: u64 = 4096;
+
+/// What makes known what an address is, in a recorded machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KnownAs {
+    /// An object that a walk over the kernel's memory found.
+    Object,
+    /// A variable of the kernel, a CPU's copy of one, or a page's descriptor.
+    Variable,
+    /// An object of a slab cache whose type is known.
+    Typed,
+    /// An object of a slab cache, of which only the cache is known.
+    Slab,
+    /// Memory of the recorded program.
+    Program,
+}
+
+/// Where an access is in an object of some type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypePlace {
+    /// Address of the object.
+    pub base: u64,
+    /// Bytes from there to the access.
+    pub offset: u64,
+}
+
+impl AddressNames<'_> {
+    /// What a region of a kernel has at an address.
+    pub(super) fn kernel_label(&self, region: &Region, addr: u64, size: u8) -> DataLabel {
+        let offset = addr - region.start;
+        let mut label = self.region_label(region, addr);
+        let kernel = self.kernel.as_ref();
+        let member = |type_name: &str, at: u64| {
+            let kernel = kernel.filter(|_| !type_name.is_empty());
+            kernel.map_or_else(
+                || format!("+{at:#x}"),
+                |kernel| kernel.member(type_name, at..at + u64::from(size)),
+            )
+        };
+        match &region.kind {
+            RegionKind::Object { type_name, .. } if MOVED.contains(&region.start) => {
+                let moved = kernel.map(|kernel| kernel.moved_member(type_name, offset, size));
+                label.member = moved.unwrap_or_else(|| format!("+{offset:#x}"));
+            }
+            RegionKind::Object { type_name, .. } => label.member = member(type_name, offset),
+            RegionKind::Slab {
+                cache,
+                type_name,
+                stride_bytes,
+            } => {
+                let stride = (*stride_bytes).max(1);
+                label.object_addr = region.start + offset / stride * stride;
+                label.object_size = stride;
+                label.member = member(type_name, offset % stride);
+                label.object = match type_name.is_empty() {
+                    true => format!("slab {cache}"),
+                    false => type_name.clone(),
+                };
+            }
+            RegionKind::PerCpu { cpu } => {
+                if let Some(own) = kernel.and_then(|kernel| kernel.per_cpu(*cpu, offset, size)) {
+                    label = own;
+                    label.object_addr += region.start;
+                }
+            }
+            RegionKind::UserMemory { address } => {
+                if let Some(own) = self.file_label(address + offset, size) {
+                    return own;
+                }
+                label.object_addr = address & !(PAGE_BYTES - 1);
+                label.member = format!("{:#x}", address + offset);
+            }
+            _ => {}
+        }
+        label
+    }
+
+    /// The kernel's objects of a type: name, address, size. Those of slab caches are not among them.
+    pub(crate) fn objects_of_type(&self, wanted: &str) -> Vec<(String, u64, u64)> {
+        let regions = self
+            .kernel_regions
+            .all()
+            .filter_map(|region| match &region.kind {
+                RegionKind::Object { name, type_name } if type_name == wanted => {
+                    Some((name.clone(), region.start, region.end - region.start))
+                }
+                _ => None,
+            });
+        regions.collect()
+    }
+
+    /// Asks the kernel's types about a structure; none when it has none of this name.
+    pub(crate) fn with_kernel_type<T>(
+        &self,
+        type_name: &str,
+        ask: impl FnOnce(&TypeStore, &StructLayout) -> T,
+    ) -> Option<T> {
+        self.kernel.as_ref()?.with_type(type_name, ask)
+    }
+
+    /// Whether a whole machine was recorded, and names of its kernel are kept.
+    pub fn is_machine(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// What makes known what an address of a recorded machine is; none when nothing does.
+    pub fn known_as(&self, addr: u64) -> Option<KnownAs> {
+        let Some(region) = self.kernel_regions.at(addr) else {
+            let kernel = self.kernel.as_ref()?;
+            return kernel.variable(addr, 1).map(|_| KnownAs::Variable);
+        };
+        Some(match &region.kind {
+            RegionKind::Slab { type_name, .. } if type_name.is_empty() => KnownAs::Slab,
+            RegionKind::Slab { .. } => KnownAs::Typed,
+            RegionKind::PerCpu { .. } => KnownAs::Variable,
+            RegionKind::UserMemory { .. } => KnownAs::Program,
+            _ => KnownAs::Object,
+        })
+    }
+
+    /// The object of type `wanted` that holds the byte at `addr`, also one inside another object.
+    pub fn place_in_type(&self, addr: u64, size: u8, wanted: &str) -> Option<TypePlace> {
+        let base = match self.kernel_regions.at(addr) {
+            None => self.typed_instance(addr, size, wanted)?,
+            Some(region) => match (&region.kind, &self.kernel) {
+                (RegionKind::UserMemory { address }, _) => {
+                    let own = address + (addr - region.start);
+                    let base = self.typed_instance(own, size, wanted)?;
+                    // By its address in the machine, as all others.
+                    addr.wrapping_sub(own - base)
+                }
+                (_, Some(kernel)) => kernel.instance(region, addr, wanted)?,
+                _ => return None,
+            },
+        };
+        let offset = addr.wrapping_sub(base);
+        Some(TypePlace { base, offset })
+    }
+
+    /// The member at an offset of a kernel's type; none when it has no such type.
+    pub fn member_of_type(&self, type_name: &str, offset: u64, size: u8) -> Option<String> {
+        let kernel = self.kernel.as_ref()?;
+        Some(kernel.moved_member(type_name, offset, size))
+    }
+}

@@ -1,0 +1,76 @@
+//! Members that are moved while the real kernel runs: which objects a layout file is about, and where
+//! their members are priced.
+
+use hitm_layout::layout_file::LayoutFile;
+use hitm_trace::{Record, Region, RegionKind};
+use hitm_weave::Relocation;
+
+use super::VmError;
+use crate::kernel::{KernelObject, MOVED, Walker, Walks};
+use crate::whatif::member_map::MemberMap;
+
+/// What is moved.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// For the recorder.
+    pub(super) relocation: Relocation,
+    /// For the names in the recording.
+    pub(super) records: Vec<Record>,
+}
+
+/// Finds the objects of a guest that stands still.
+pub(super) fn plan(walker: &mut Walker<'_>, layouts: &[LayoutFile]) -> Result<Plan, VmError> {
+    let objects = walker.objects(&Walks::known());
+    let mut plan = Plan {
+        relocation: Relocation::default(),
+        records: Vec::new(),
+    };
+    let mut end = MOVED.start;
+    for wanted in layouts.iter().flat_map(|layout| &layout.structs) {
+        let mut of_type = objects
+            .iter()
+            .filter(|object| object.type_name == wanted.name);
+        let Some(first) = of_type.next() else {
+            continue;
+        };
+        let map = map(walker, wanted, layouts)?;
+        plan.relocation.add_map(map.moved_spans());
+        for object in std::iter::once(first).chain(of_type) {
+            end = end.next_multiple_of(map.align.max(hitm_base::LINE_SIZE));
+            plan.relocation.add_object(object.start, map.sizes.0, end);
+            plan.records.push(moved(object, end, map.sizes.1));
+            end += map.sizes.1;
+        }
+    }
+    if plan.records.is_empty() {
+        let structs = layouts.iter().flat_map(|layout| &layout.structs);
+        let structs: Vec<&str> = structs.map(|known| known.name.as_str()).collect();
+        return Err(VmError::NothingMoves {
+            structs: structs.join(", "),
+        });
+    }
+    Ok(plan)
+}
+
+fn map(
+    walker: &mut Walker<'_>,
+    wanted: &hitm_layout::layout_file::FileStruct,
+    layouts: &[LayoutFile],
+) -> Result<MemberMap, VmError> {
+    let failed = |what: String| VmError::Layout { what };
+    let compiled = walker.btf.struct_layout(&wanted.name);
+    let compiled = compiled.map_err(|error| failed(error.to_string()))?;
+    let map = MemberMap::new(walker.btf.types(), &compiled, wanted, layouts);
+    map.map_err(|error| failed(error.to_string()))
+}
+
+fn moved(object: &KernelObject, start: u64, size: u64) -> Record {
+    Record::Region(Region {
+        start,
+        end: start + size,
+        kind: RegionKind::Object {
+            name: object.name.clone(),
+            type_name: object.type_name.clone(),
+        },
+    })
+}
