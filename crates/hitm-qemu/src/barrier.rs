@@ -400,6 +400,11 @@ impl Barrier {
     /// Lets every thread go, for good.
     fn release_all(&self, inner: &Inner) {
         self.over.store(true, Ordering::Relaxed);
+        if self.idle_time_passes && self.idle_since_nanos.load(Ordering::Relaxed) == 0 {
+            // Nobody drives the clock any more, and a guest that sleeps must wake up.
+            self.now.store(inner.weave.now().0, Ordering::Relaxed);
+            self.idle_since_nanos.store(host_nanos(), Ordering::Relaxed);
+        }
         for member in &inner.members {
             member.parker.unpark();
         }

@@ -7,7 +7,9 @@ mod of_type;
 mod tables;
 mod whatif;
 
-pub use of_type::{MACHINE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS};
+pub use of_type::{
+    MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
+};
 pub use tables::{
     LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
     TOTALS_FIELDS,
@@ -285,6 +287,7 @@ mod tests {
         check(THREAD_FIELDS);
         check(MACHINE_FIELDS);
         check(UNNAMED_FIELDS);
+        check(SIDE_FIELDS);
         check(TYPE_FIELDS);
         check(TYPE_LINE_FIELDS);
         check(TYPE_ROW_FIELDS);

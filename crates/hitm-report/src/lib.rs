@@ -21,6 +21,7 @@ mod names;
 mod of_type;
 pub mod perf_c2c;
 mod recording;
+mod side_by_side;
 pub mod sim;
 pub mod text;
 pub mod whatif;
@@ -33,3 +34,4 @@ pub use model::{
 };
 pub use names::{CodeName, DataName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
+pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideRow};

@@ -3,6 +3,7 @@
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
 pub mod of_type;
+pub mod side_by_side;
 pub(crate) mod style;
 pub(crate) mod table;
 pub mod whatif;

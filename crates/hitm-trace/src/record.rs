@@ -164,7 +164,7 @@ pub enum RegionKind {
     Object {
         /// What it is called: `runqueues[3]`.
         name: String,
-        /// Its type in the kernel's BTF: `struct rq`; empty when it has none.
+        /// Its type in the kernel's BTF: `rq`; empty when it has none.
         type_name: String,
     },
     /// Objects of one slab cache of a kernel, one after the other.

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use hitm::recording::Recording;
 use hitm::vm::{KernelSource, StartAt, VmConfig, VmEnded, VmProgress, run as run_vm};
 use hitm_base::Cycles;
+use hitm_report::text::{self as text_report, TextOptions};
+use hitm_report::{SideBySide, json};
 
+use crate::commands::Format;
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
 
@@ -22,19 +26,15 @@ pub(crate) struct VmArgs {
 enum VmCommand {
     /// Boot a kernel on a modelled machine, run a program in it, and record both
     Run(RunArgs),
+    /// Boot a kernel on a modelled machine and look around in it; nothing is recorded
+    Shell(ShellArgs),
+    /// Record one workload on several kernels, and show the recordings side by side
+    Diff(DiffArgs),
 }
 
-#[derive(Debug, Args)]
-struct RunArgs {
-    /// The kernel: an image that QEMU can boot, or debian:VERSION for the newest package of apt
-    /// whose version begins so
-    #[arg(
-        short,
-        long,
-        value_name = "FILE|debian:VERSION",
-        default_value = "debian:6"
-    )]
-    kernel: KernelSource,
+/// The machine.
+#[derive(Debug, Clone, Args)]
+struct MachineArgs {
     /// The machine to price accesses on, whose CPUs the guest gets: a preset (see
     /// `hitm machine list`), a file, or `host`
     #[arg(short, long, value_name = "NAME|FILE", default_value = "icelake-2s")]
@@ -49,6 +49,70 @@ struct RunArgs {
     /// Further options for the kernel
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     append: String,
+    /// Where downloaded kernels and the states of booted machines are kept
+    /// [default: $XDG_CACHE_HOME/hitm or ~/.cache/hitm]
+    #[arg(long, value_name = "DIR")]
+    snapshot_cache: Option<PathBuf>,
+    /// The qemu-system-x86_64 to use, instead of the one in PATH
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ShellArgs {
+    /// The kernel: an image that QEMU can boot, or debian:VERSION for the newest package of apt
+    /// whose version begins so
+    #[arg(
+        short,
+        long,
+        value_name = "FILE|debian:VERSION",
+        default_value = "debian:6"
+    )]
+    kernel: KernelSource,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// The program to run and its arguments [default: busybox sh, or sh]
+    #[arg(last = true, value_name = "PROGRAM")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct DiffArgs {
+    /// A kernel, as for `hitm vm run`; given at least twice
+    #[arg(short, long, value_name = "FILE|debian:VERSION", required = true)]
+    kernel: Vec<KernelSource>,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// How long the workload may take on this host, on each kernel
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// The recordings to write: NAME-1, NAME-2 and so on
+    #[arg(short, long, value_name = "NAME", default_value = "hitm-diff")]
+    output: String,
+    /// What to write; docs/formats/side-by-side.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// How many rows each table has
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    top: usize,
+    /// The program to run and its arguments, as for `hitm vm run`
+    #[arg(last = true, required = true, value_name = "WORKLOAD")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The kernel: an image that QEMU can boot, or debian:VERSION for the newest package of apt
+    /// whose version begins so
+    #[arg(
+        short,
+        long,
+        value_name = "FILE|debian:VERSION",
+        default_value = "debian:6"
+    )]
+    kernel: KernelSource,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// A layout file with structures of the kernel: their objects are priced with members in these
     /// places while the kernel runs; may be given several times
     #[arg(short, long, value_name = "FILE")]
@@ -63,13 +127,6 @@ struct RunArgs {
     /// How long the workload may take on this host before the recording is ended
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
-    /// Where downloaded kernels and the states of booted machines are kept
-    /// [default: $XDG_CACHE_HOME/hitm or ~/.cache/hitm]
-    #[arg(long, value_name = "DIR")]
-    snapshot_cache: Option<PathBuf>,
-    /// The qemu-system-x86_64 to use, instead of the one in PATH
-    #[arg(long, value_name = "FILE")]
-    qemu: Option<PathBuf>,
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
@@ -82,12 +139,55 @@ struct RunArgs {
 pub(super) fn run(args: VmArgs, terminal: &mut Terminal) -> Result<Exit> {
     match args.command {
         VmCommand::Run(args) => record(args, terminal),
+        VmCommand::Shell(args) => shell(args),
+        VmCommand::Diff(args) => diff(args, terminal),
     }
 }
 
-fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
+/// What both verbs have in common; the rest is as a shell needs it.
+fn config(kernel: KernelSource, args: MachineArgs, command: Vec<String>) -> Result<VmConfig> {
     let machine = hitm::machine::resolve(&args.machine)
         .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    Ok(VmConfig {
+        layouts: Vec::new(),
+        kernel,
+        machine,
+        cpu_count: args.smp,
+        memory_mib: args.memory,
+        append: args.append,
+        command,
+        qemu: args.qemu,
+        start: StartAt::Workload,
+        window: hitm::record::DEFAULT_WINDOW,
+        time_limit: Duration::MAX,
+        cache: args.snapshot_cache.unwrap_or_else(hitm::vm::default_cache),
+        output: PathBuf::new(),
+    })
+}
+
+fn shell(args: ShellArgs) -> Result<Exit> {
+    let command = match args.command.is_empty() {
+        true => hitm::vm::default_shell(),
+        false => args.command,
+    };
+    let config = config(args.kernel, args.machine, command)?;
+    let mut spinner = Some(Spinner::start("preparing"));
+    let status = hitm::vm::shell(&config, &mut |progress| match progress {
+        VmProgress::Running => {
+            if let Some(spinner) = spinner.take() {
+                spinner.finish();
+            }
+        }
+        _ => {
+            if let Some(spinner) = &spinner {
+                spinner.say(&text(progress));
+            }
+        }
+    })?;
+    Ok(Exit::OfProgram(status))
+}
+
+fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
     let layouts = args
         .layout
         .iter()
@@ -95,29 +195,67 @@ fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
     let layouts = layouts.collect::<Result<_, _>>()?;
     let config = VmConfig {
         layouts,
-        kernel: args.kernel,
-        machine,
-        cpu_count: args.smp,
-        memory_mib: args.memory,
-        append: args.append,
-        command: args.command,
-        qemu: args.qemu,
         start: args.start,
         window: Cycles(args.window),
         time_limit: Duration::from_secs(args.timeout),
-        cache: args.snapshot_cache.unwrap_or_else(hitm::vm::default_cache),
         output: args.output,
+        ..config(args.kernel, args.machine, args.command)?
     };
-    let spinner = Spinner::start("preparing");
-    let ended = run_vm(&config, &mut |progress| spinner.say(&text(progress)))?;
-    spinner.finish();
-    terminal.err(&summary(&config, &ended));
+    let ended = run_with_spinner(&config, terminal)?;
     Ok(Exit::OfProgram(ended.exit_code))
+}
+
+fn run_with_spinner(config: &VmConfig, terminal: &mut Terminal) -> Result<VmEnded> {
+    let spinner = Spinner::start("preparing");
+    let mut notes = String::new();
+    let ended = run_vm(config, &mut |progress| match progress {
+        VmProgress::Note(note) => notes.push_str(&format!("hitm: {note}\n")),
+        _ => spinner.say(&text(progress)),
+    })?;
+    spinner.finish();
+    terminal.err(&notes);
+    terminal.err(&summary(config, &ended));
+    Ok(ended)
+}
+
+fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if args.kernel.len() < 2 {
+        bail!("found one --kernel, expected at least two to show side by side");
+    }
+    let mut recordings = Vec::new();
+    for (kernel, number) in args.kernel.iter().zip(1..) {
+        let output = PathBuf::from(format!("{}-{number}", args.output));
+        let config = VmConfig {
+            time_limit: Duration::from_secs(args.timeout),
+            output,
+            ..config(kernel.clone(), args.machine.clone(), args.command.clone())?
+        };
+        let ended = run_with_spinner(&config, terminal)?;
+        if ended.exit_code != 0 {
+            terminal.err(&format!(
+                "hitm: the workload ended with {}\n",
+                ended.exit_code
+            ));
+        }
+        let recording = Recording::load(&config.output, &mut |_, _| {})?;
+        recordings.push((kernel.to_string(), recording));
+    }
+    let sides = SideBySide::of_recordings(&recordings, args.top);
+    let options = TextOptions {
+        width: terminal.width(),
+        color: terminal.color(),
+    };
+    terminal.out(&match args.format {
+        Format::Text => text_report::side_by_side::render(&sides, &options),
+        Format::Json => json::side_by_side::render(&sides),
+    })?;
+    Ok(Exit::Done)
 }
 
 fn text(progress: VmProgress<'_>) -> String {
     match progress {
-        VmProgress::Preparing(what) => what.to_owned(),
+        VmProgress::Preparing(what) | VmProgress::Note(what) => what.to_owned(),
+        VmProgress::Running => String::new(),
         VmProgress::Recording(progress) => format!(
             "{:.1} M cycles, {:.1} M records",
             progress.time.0 as f64 / 1e6,

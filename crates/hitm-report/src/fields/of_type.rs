@@ -5,6 +5,7 @@ use hitm_base::AccessOp;
 use super::{Field, Unit, Value};
 use crate::machine::{MachineSummary, Unnamed};
 use crate::of_type::{TypeLine, TypeReport, TypeRow};
+use crate::side_by_side::SideRow;
 
 /// How well a recorded machine is known.
 pub const MACHINE_FIELDS: &[Field<MachineSummary>] = &[
@@ -95,6 +96,31 @@ pub const UNNAMED_FIELDS: &[Field<Unnamed>] = &[
         unit: Unit::Address,
         description: "One of the places",
         value: |one| Value::Whole(one.address),
+    },
+];
+
+/// A place or function of several recordings.
+pub const SIDE_FIELDS: &[Field<SideRow>] = &[
+    Field {
+        id: "name",
+        title: "name",
+        unit: Unit::None,
+        description: "Object and member without numbers, or a function",
+        value: |row| Value::Text(row.name.clone()),
+    },
+    Field {
+        id: "stall_cycles",
+        title: "stall",
+        unit: Unit::Cycles,
+        description: "Cycles that CPUs waited there, by recording",
+        value: |row| Value::Wholes(row.stall_cycles.clone()),
+    },
+    Field {
+        id: "hitm_count",
+        title: "HITM",
+        unit: Unit::Count,
+        description: "Accesses that found their line modified in another cache, by recording",
+        value: |row| Value::Wholes(row.hitm_count.clone()),
     },
 ];
 

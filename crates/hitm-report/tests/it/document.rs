@@ -2,16 +2,17 @@
 
 use hitm_report::fields::{
     Field, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
-    SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS,
-    UNNAMED_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
+    SIDE_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS,
+    TYPE_ROW_FIELDS, UNNAMED_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
     WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
 };
 use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
-use hitm_report::{SCHEMA, TYPE_SCHEMA};
+use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA};
 
 const REPORT: &str = include_str!("../../../../docs/formats/report.md");
 const TYPE: &str = include_str!("../../../../docs/formats/type.md");
+const SIDES: &str = include_str!("../../../../docs/formats/side-by-side.md");
 const SIM: &str = include_str!("../../../../docs/formats/sim.md");
 const WHATIF: &str = include_str!("../../../../docs/formats/whatif.md");
 
@@ -60,6 +61,7 @@ fn every_field_is_described() {
     check(REPORT, "threads", THREAD_FIELDS);
     check(REPORT, "of_machine", MACHINE_FIELDS);
     check(REPORT, "unnamed", UNNAMED_FIELDS);
+    check(SIDES, "rows", SIDE_FIELDS);
     check(TYPE, "type", TYPE_FIELDS);
     check(TYPE, "lines", TYPE_LINE_FIELDS);
     check(TYPE, "rows", TYPE_ROW_FIELDS);
@@ -75,6 +77,7 @@ fn every_field_is_described() {
 fn the_document_is_about_this_schema() {
     assert!(REPORT.contains(&format!("`schema` is {SCHEMA}")));
     assert!(WHATIF.contains(&format!("`schema` is {WHATIF_SCHEMA}")));
+    assert!(SIDES.contains(&format!("`schema` is {SIDE_BY_SIDE_SCHEMA}")));
     assert!(TYPE.contains(&format!("`schema` is {TYPE_SCHEMA}")));
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hitm::recording::KnownAs;
 use hitm_base::machine::{CacheShape, Caches, CoreModel, Dram, Machine, Protocol, Transfer};
 use hitm_base::{
     Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Distance, Numbering, Outcome,
@@ -233,6 +234,22 @@ impl Names for Symbols {
             file: "examples/packed.c".to_owned(),
             line: *line,
         }
+    }
+
+    fn known_as(&self, addr: u64) -> Option<KnownAs> {
+        match addr {
+            PACKED..0x4040d0 => Some(KnownAs::Object),
+            SLOTS.. => Some(KnownAs::Slab),
+            _ => None,
+        }
+    }
+
+    fn place_in_type(&self, addr: u64, _: u8, type_name: &str) -> Option<(u64, u64)> {
+        let is_slot = type_name == "slot" && addr >= SLOTS;
+        is_slot.then(|| {
+            let offset = (addr - SLOTS) % 48;
+            (addr - offset, offset)
+        })
     }
 
     fn thread(&self, thread: ThreadId) -> String {

@@ -4,4 +4,5 @@ mod document;
 mod example;
 mod gates;
 mod model;
+mod of_type;
 mod views;

@@ -6,6 +6,7 @@
 
 mod expression;
 mod names;
+mod page_tables;
 mod slabs;
 mod store;
 mod symbols;

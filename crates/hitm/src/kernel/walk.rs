@@ -152,9 +152,10 @@ impl Walker<'_> {
                 true => name.to_owned(),
                 false => format!("{name}[{index}]"),
             };
-            let type_name = place
-                .type_id
-                .map(|id| self.btf.types().get(id).name.to_string());
+            let type_name = place.type_id.map(|id| {
+                let name = &self.btf.types().get(id).name;
+                name.strip_prefix("struct ").unwrap_or(name).to_owned()
+            });
             KernelObject {
                 start: place.address,
                 size: place.size,

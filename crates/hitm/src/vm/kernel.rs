@@ -1,5 +1,6 @@
 //! The kernel that a guest boots: a file, or one of Debian's packages.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -13,6 +14,18 @@ pub enum KernelSource {
     File(PathBuf),
     /// The newest package `linux-image-VERSION…` that apt knows, by the beginning of its version.
     Debian(String),
+}
+
+impl fmt::Display for KernelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KernelSource::File(path) => {
+                let name = path.file_name().unwrap_or(path.as_os_str());
+                f.write_str(&name.to_string_lossy())
+            }
+            KernelSource::Debian(version) => write!(f, "debian:{version}"),
+        }
+    }
 }
 
 impl FromStr for KernelSource {

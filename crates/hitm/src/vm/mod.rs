@@ -13,6 +13,7 @@ mod moves;
 mod objects;
 mod qmp;
 mod run;
+mod shell;
 mod snapshot;
 mod topology;
 mod workload;
@@ -29,6 +30,7 @@ use thiserror::Error;
 
 pub use kernel::KernelSource;
 pub use run::{VmEnded, VmProgress, run};
+pub use shell::{default_shell, shell};
 
 /// What to boot, what to run in it, and how to record it.
 #[derive(Debug, Clone)]

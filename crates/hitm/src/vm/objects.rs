@@ -67,7 +67,12 @@ pub(super) fn of_kernel(
     let mut walker = kernel.walker();
     let slabs: Vec<Slab> = walker.slabs(&walks.slab);
     let areas = walker.per_cpu_areas();
-    let objects = walker.objects(&walks);
+    let mut objects = walker.objects(&walks);
+    let spaces = objects
+        .iter()
+        .filter(|object| object.type_name == "mm_struct");
+    let spaces: Vec<u64> = spaces.map(|object| object.start).collect();
+    objects.extend(walker.page_tables(&spaces));
     let StoppedKernel {
         symbols, build_id, ..
     } = kernel;

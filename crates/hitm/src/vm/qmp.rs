@@ -77,8 +77,8 @@ impl Qmp {
 
     /// Waits until the machine has been read from its file.
     pub(super) fn wait_for_machine(&mut self) -> io::Result<()> {
-        let read = ["paused", "prelaunch", "postmigrate", "running"];
-        self.wait_for("query-status", &read)
+        // "prelaunch" and "inmigrate" come before.
+        self.wait_for("query-status", &["paused", "running"])
     }
 
     /// Lets the machine run.

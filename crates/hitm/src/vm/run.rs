@@ -36,6 +36,10 @@ pub enum VmProgress<'p> {
     Preparing(&'p str),
     /// The recording.
     Recording(Progress),
+    /// The guest's own words follow.
+    Running,
+    /// Something that went wrong and costs no more than names.
+    Note(&'p str),
 }
 
 /// How a recording of a machine ended.
@@ -55,6 +59,20 @@ pub fn run(
     config: &VmConfig,
     progress: &mut dyn FnMut(VmProgress<'_>),
 ) -> Result<VmEnded, VmError> {
+    with_emulator(config, progress, |emulator, initramfs, progress| {
+        let snapshot = Snapshot::find_or_make(emulator, initramfs, &mut |what| {
+            progress(VmProgress::Preparing(what));
+        })?;
+        record(emulator, &snapshot, progress)
+    })
+}
+
+/// Prepares everything that a machine is started with: `then` gets it, and the guest's file system.
+pub(super) fn with_emulator<T>(
+    config: &VmConfig,
+    progress: &mut dyn FnMut(VmProgress<'_>),
+    then: impl FnOnce(&Emulator<'_>, &[u8], &mut dyn FnMut(VmProgress<'_>)) -> Result<T, VmError>,
+) -> Result<T, VmError> {
     let (machine, _) = &config.machine;
     let cpu_count = config.cpu_count.unwrap_or(machine.topology.cpu_count());
     let cpus = GuestCpus::choose(machine, cpu_count).ok_or_else(|| VmError::CpuCount {
@@ -80,10 +98,7 @@ pub fn run(
         config,
         cpus: &cpus,
     };
-    let snapshot = Snapshot::find_or_make(&emulator, &initramfs, &mut |what| {
-        progress(VmProgress::Preparing(what));
-    })?;
-    record(&emulator, &snapshot, progress)
+    then(&emulator, &initramfs, progress)
 }
 
 /// The archive and what is unpacked of it are in memory together, beside a kernel that wants some
@@ -142,7 +157,11 @@ fn record(
             let text = machine
                 .agent
                 .fetch(&mut machine.qmp, MEMORY_FILE, LOOK_TIME);
-            let text = text.map_err(explain)?;
+            let text = text.unwrap_or_else(|error| {
+                let note = format!("no names of the program: {error}");
+                progress(VmProgress::Note(&note));
+                Vec::new()
+            });
             let on_host = |path: &str| workload::path_on_host(path, &config.cache);
             sink.write_records(&memory::records(&String::from_utf8_lossy(&text), &on_host));
         }
@@ -284,7 +303,7 @@ impl Console {
     }
 
     /// Keeps it and shows all of it on standard output.
-    fn show(stream: &UnixStream) -> io::Result<Console> {
+    pub(super) fn show(stream: &UnixStream) -> io::Result<Console> {
         Console::read(stream, true)
     }
 

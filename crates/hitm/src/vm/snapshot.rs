@@ -13,7 +13,7 @@ use super::emulator::{Emulator, Purpose};
 use super::run::Console;
 
 /// How long a guest may take to boot on this host.
-const BOOT_TIME_MAX: Duration = Duration::from_secs(900);
+pub(super) const BOOT_TIME_MAX: Duration = Duration::from_secs(900);
 /// How long it may take to hand over a file.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 

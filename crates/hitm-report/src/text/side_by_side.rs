@@ -1,0 +1,44 @@
+//! Recordings side by side as text.
+
+use super::style::{Painter, Style};
+use super::table::{Align, Column, Table};
+use super::{TextOptions, Writer};
+use crate::fields::{SIDE_FIELDS, by_id, grouped};
+use crate::side_by_side::{SideBySide, SideRow};
+
+/// The tables.
+pub fn render(sides: &SideBySide, options: &TextOptions) -> String {
+    let mut writer = Writer {
+        out: String::new(),
+        width: options.width.max(TextOptions::WIDTH_MIN),
+        painter: Painter {
+            color: options.color,
+        },
+    };
+    writer.sides("By object and member", sides, &sides.places);
+    writer.sides("By function", sides, &sides.functions);
+    writer.out
+}
+
+impl Writer {
+    fn sides(&mut self, title: &str, sides: &SideBySide, rows: &[SideRow]) {
+        self.title(title);
+        let mut columns = vec![Column::new("", Align::Name)];
+        for id in ["stall_cycles", "hitm_count"] {
+            let title = by_id(SIDE_FIELDS, id).title;
+            let heads = sides.labels.iter().map(|label| format!("{title} {label}"));
+            columns.extend(heads.map(|head| Column::new(&head, Align::Right)));
+        }
+        let mut table = Table::new(columns);
+        for row in rows.iter().chain([&sides.all]) {
+            let numbers = row.stall_cycles.iter().chain(&row.hitm_count);
+            let mut cells = vec![row.name.clone()];
+            cells.extend(numbers.map(|number| grouped(*number)));
+            table.push(cells);
+        }
+        self.table(&table);
+        if rows.is_empty() {
+            self.push(Style::Plain, "  Nothing waited.");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! One type of a recording, and how well a recorded machine is known.
+
+use expect_test::expect;
+use hitm_report::text::{TextOptions, of_type};
+use hitm_report::{MachineSummary, TypeReport, json};
+
+use crate::example::{Run, Symbols};
+
+fn slots() -> Run {
+    let mut run = Run::default();
+    run.packed(5);
+    run.lock(2);
+    run.slots(3, 60);
+    run
+}
+
+#[test]
+fn objects_of_a_type_are_taken_together() {
+    let run = slots();
+    let header = (vec!["./packed".to_owned()], "toy-4s".to_owned());
+    let statistics = run.statistics();
+    let report = TypeReport::build(&statistics, &Symbols, "slot", header.clone());
+    let report = report.expect("there are slots");
+    assert_eq!((report.object_count, report.unaligned_count), (3, 2));
+    let [line] = report.lines.as_slice() else {
+        panic!("48 bytes are one line: {:?}", report.lines);
+    };
+    // 60 rounds of 3 threads at 2 members: a load with a HITM and a store each.
+    assert_eq!(
+        (line.number, line.local_hitm(), line.store_count()),
+        (1, 360, 360)
+    );
+    let options = TextOptions {
+        width: 110,
+        color: false,
+    };
+    expect![[""]].assert_eq(&of_type::render(&report, &options));
+    let text = json::of_type::render(&report);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["lines"][0]["rows"][0]["local_hitm_share"], 0.5);
+    assert!(TypeReport::build(&statistics, &Symbols, "fish", header).is_none());
+}
+
+#[test]
+fn every_hitm_is_known_as_something_or_listed() {
+    let run = slots();
+    let summary = MachineSummary::build(&run.statistics(), &Symbols, (7, 9));
+    let known = summary.object_count + summary.slab_count;
+    let unnamed: u64 = summary.unnamed.iter().map(|one| one.hitm_count).sum();
+    assert_eq!(summary.slab_count, 360);
+    assert!(summary.object_count > 0 && unnamed > 0);
+    assert_eq!(known + unnamed, summary.hitm_count);
+    assert_eq!(summary.unnamed[0].function, "account_add");
+    assert_eq!(
+        (summary.device_access_count, summary.user_access_count),
+        (7, 9)
+    );
+    let share = known as f64 / summary.hitm_count as f64;
+    assert!((summary.named_share() - share).abs() < 1e-9);
+}

@@ -1,0 +1,58 @@
+//! The page tables of a stopped kernel's processes: four levels of pages on x86-64.
+//!
+//! An entry is in use when bit 0 is set, leads to the physical address in bits 12 to 51, and is the
+//! last one when bit 7 is set (Intel SDM volume 3, section 4.5; a large page).
+
+use std::collections::BTreeSet;
+
+use super::slabs::{DIRECT_MAP, PAGE_BYTES};
+use super::walk::{KernelObject, Walker, word};
+
+const PRESENT: u64 = 1;
+const LARGE: u64 = 1 << 7;
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+/// Levels above the one whose entries lead to the program's pages.
+const UPPER_LEVELS: usize = 3;
+/// Bytes of the top level that are about user space.
+const USER_BYTES: u64 = PAGE_BYTES / 2;
+/// Pages of all tables.
+const TABLES_MAX: usize = 100_000;
+
+impl Walker<'_> {
+    /// The pages that the tables of these address spaces take.
+    pub(crate) fn page_tables(&mut self, spaces: &[u64]) -> Vec<KernelObject> {
+        let Some(offset) = self.member_offset("mm_struct", "pgd") else {
+            return Vec::new();
+        };
+        let tops = spaces
+            .iter()
+            .filter_map(|space| self.pointer(space + offset));
+        let mut level: BTreeSet<u64> = tops.filter(|top| *top >= DIRECT_MAP).collect();
+        let mut tables = level.clone();
+        let mut size = USER_BYTES;
+        for _ in 0..UPPER_LEVELS {
+            let mut next = BTreeSet::new();
+            for table in &level {
+                let Ok(bytes) = self.memory.read(*table, size) else {
+                    continue;
+                };
+                let entries = bytes.chunks_exact(8).map(word);
+                let used = entries.filter(|entry| entry & (PRESENT | LARGE) == PRESENT);
+                next.extend(used.map(|entry| DIRECT_MAP + (entry & ADDRESS)));
+            }
+            if tables.len() + next.len() > TABLES_MAX {
+                break;
+            }
+            tables.extend(&next);
+            level = next;
+            size = PAGE_BYTES;
+        }
+        let objects = tables.into_iter().map(|start| KernelObject {
+            start,
+            size: PAGE_BYTES,
+            name: "page table".to_owned(),
+            type_name: String::new(),
+        });
+        objects.collect()
+    }
+}

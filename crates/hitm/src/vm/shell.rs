@@ -1,0 +1,101 @@
+//! A machine to look around in: booted like those that are recorded, at full speed, with a shell.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::emulator::{Emulator, Purpose};
+use super::run::{Console, VmProgress};
+use super::snapshot::BOOT_TIME_MAX;
+use super::{VmConfig, VmError, run};
+use crate::record::find_in_path;
+
+/// How long the shell's end is waited for before the signal of a user is looked for.
+const LISTEN_TIME: Duration = Duration::from_millis(200);
+
+/// Boots the machine of `config` and runs its command with this terminal as its own; the command's exit
+/// status. Nothing is recorded.
+pub fn shell(config: &VmConfig, progress: &mut dyn FnMut(VmProgress<'_>)) -> Result<u8, VmError> {
+    run::with_emulator(config, progress, |emulator, _, progress| {
+        progress(VmProgress::Preparing("booting"));
+        talk(emulator, progress)
+    })
+}
+
+/// What to run when nothing is said: busybox brings programs along, any other shell only itself.
+pub fn default_shell() -> Vec<String> {
+    match find_in_path("busybox") {
+        Some(_) => vec!["busybox".into(), "sh".into()],
+        None => vec!["sh".into()],
+    }
+}
+
+fn talk(emulator: &Emulator<'_>, progress: &mut dyn FnMut(VmProgress<'_>)) -> Result<u8, VmError> {
+    let io = |what: &'static str| move |source| VmError::system(what, source);
+    let mut machine = emulator.start(Purpose::Boot)?;
+    let console = Console::show(&machine.console).map_err(io("read the console"))?;
+    let ready = machine.agent.wait_until_ready(BOOT_TIME_MAX);
+    ready.map_err(|error| console.explain(&error.to_string()))?;
+    progress(VmProgress::Running);
+    let _raw = RawTerminal::enter();
+    let typed = machine.console.try_clone();
+    forward(typed.map_err(io("write to the console"))?);
+    let explain = |error: io::Error| console.explain(&error.to_string());
+    machine.agent.send("run").map_err(explain)?;
+    loop {
+        if let Some(line) = machine.agent.read_line(LISTEN_TIME).map_err(explain)? {
+            let status = line
+                .strip_prefix("exit ")
+                .and_then(|text| text.parse().ok());
+            return status.ok_or_else(|| console.explain(&format!("the guest agent says: {line}")));
+        }
+    }
+}
+
+/// What is typed goes to the guest, until the process ends.
+fn forward(mut console: UnixStream) {
+    std::thread::spawn(move || {
+        let mut buffer = [0u8; 256];
+        let mut input = io::stdin().lock();
+        while let Ok(count @ 1..) = input.read(&mut buffer) {
+            if console.write_all(&buffer[..count]).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// This terminal without its own echo and editing: the guest's terminal does both. As it was before
+/// when dropped.
+struct RawTerminal {
+    before: libc::termios,
+}
+
+impl RawTerminal {
+    fn enter() -> Option<RawTerminal> {
+        let input = io::stdin();
+        if !input.is_terminal() {
+            return None;
+        }
+        let fd = input.as_raw_fd();
+        // SAFETY: plain system calls on an open descriptor, with a structure that the first one fills.
+        unsafe {
+            let mut before: libc::termios = std::mem::zeroed();
+            if libc::tcgetattr(fd, &mut before) != 0 {
+                return None;
+            }
+            let mut raw = before;
+            libc::cfmakeraw(&mut raw);
+            libc::tcsetattr(fd, libc::TCSANOW, &raw);
+            Some(RawTerminal { before })
+        }
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        // SAFETY: as in `enter`.
+        unsafe { libc::tcsetattr(io::stdin().as_raw_fd(), libc::TCSANOW, &self.before) };
+    }
+}
