@@ -81,10 +81,7 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             KIND_THREAD_EXIT
         }
         Record::Mapping(mapping) => {
-            push_all(out, [mapping.start, mapping.end, mapping.file_offset]);
-            push_bytes(out, mapping.path.as_bytes());
-            push_bytes(out, &mapping.build_id);
-            out.push(u8::from(mapping.executable));
+            encode_mapping(mapping, out);
             KIND_MAPPING
         }
         Record::HeapObject(object) => {
@@ -99,11 +96,7 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             KIND_REGION
         }
         Record::Counters(counters) => {
-            push_varint(out, counters.len() as u64);
-            for counter in counters {
-                push_bytes(out, counter.name.as_bytes());
-                push_varint(out, counter.value);
-            }
+            encode_counters(counters, out);
             KIND_COUNTERS
         }
         Record::End(end) => {
@@ -129,6 +122,21 @@ fn encode_exit(exit: &ThreadExit, out: &mut Vec<u8>) {
     push_all(out, [exit.thread.0.into(), exit.time.0]);
     push_all(out, [exit.insns, exit.accesses]);
     push_all(out, [exit.stall.0, exit.contention_stall.0]);
+}
+
+fn encode_mapping(mapping: &Mapping, out: &mut Vec<u8>) {
+    push_all(out, [mapping.start, mapping.end, mapping.file_offset]);
+    push_bytes(out, mapping.path.as_bytes());
+    push_bytes(out, &mapping.build_id);
+    out.push(u8::from(mapping.executable));
+}
+
+fn encode_counters(counters: &[Counter], out: &mut Vec<u8>) {
+    push_varint(out, counters.len() as u64);
+    for counter in counters {
+        push_bytes(out, counter.name.as_bytes());
+        push_varint(out, counter.value);
+    }
 }
 
 fn encode_region_kind(kind: &RegionKind, out: &mut Vec<u8>) {

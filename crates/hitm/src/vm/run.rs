@@ -151,22 +151,9 @@ fn record(
         progress,
     );
     if let Ok(outcome) = &outcome {
-        progress(VmProgress::Preparing("naming the kernel's objects"));
-        // A workload that was cut short does not stand still to be looked at.
-        if matches!(outcome, Outcome::Exited(_)) {
-            let text = machine
-                .agent
-                .fetch(&mut machine.qmp, MEMORY_FILE, LOOK_TIME);
-            let text = text.unwrap_or_else(|error| {
-                let note = format!("no names of the program: {error}");
-                progress(VmProgress::Note(&note));
-                Vec::new()
-            });
-            let on_host = |path: &str| workload::path_on_host(path, &config.cache);
-            sink.write_records(&memory::records(&String::from_utf8_lossy(&text), &on_host));
-        }
-        let named = objects::of_kernel(&mut machine.qmp, snapshot, emulator.cpus.order.len());
-        sink.write_records(&named.map_err(explain)?);
+        let has_ended = matches!(outcome, Outcome::Exited(_));
+        let at = (emulator, snapshot);
+        name(&mut machine, &mut sink, at, has_ended, progress).map_err(explain)?;
         // The recorder writes its last words when QEMU ends.
         let _ = machine.qmp.quit();
         let _ = machine.child.wait();
@@ -197,6 +184,35 @@ fn record(
         progress: written,
         is_cut,
     })
+}
+
+/// Writes what is needed for names. The guest stands still afterwards.
+fn name(
+    machine: &mut Machine,
+    sink: &mut Sink,
+    (emulator, snapshot): (&Emulator<'_>, &Snapshot),
+    has_ended: bool,
+    progress: &mut dyn FnMut(VmProgress<'_>),
+) -> io::Result<()> {
+    progress(VmProgress::Preparing("naming the kernel's objects"));
+    // A workload that was cut short does not stand still to be looked at.
+    if has_ended {
+        let text = machine
+            .agent
+            .fetch(&mut machine.qmp, MEMORY_FILE, LOOK_TIME);
+        let text = text.unwrap_or_else(|error| {
+            let note = format!("no names of the program: {error}");
+            progress(VmProgress::Note(&note));
+            Vec::new()
+        });
+        let cache = &emulator.config.cache;
+        let on_host = |path: &str| workload::path_on_host(path, cache);
+        sink.write_records(&memory::records(&String::from_utf8_lossy(&text), &on_host));
+    }
+    let cpu_count = emulator.cpus.order.len();
+    let named = objects::of_kernel(&mut machine.qmp, snapshot, cpu_count)?;
+    sink.write_records(&named);
+    Ok(())
 }
 
 /// Finds the objects of the layouts and tells the recorder; the records for their names.
