@@ -8,6 +8,7 @@ mod access;
 mod hash;
 mod ids;
 pub mod machine;
+mod text;
 mod topology;
 mod units;
 
@@ -15,6 +16,7 @@ pub use access::{Access, AccessOp, DataSource, Outcome};
 pub use hash::Fnv1a;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
 pub use machine::Machine;
+pub use text::grouped;
 pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};
 pub use units::{Clock, Cycles, Nanos};
 

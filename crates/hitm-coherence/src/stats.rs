@@ -246,41 +246,55 @@ pub fn byte_mask(offset: u8, size: u8) -> u64 {
 
 /// A set of CPUs, as bits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CpuSet(Vec<u64>);
+pub struct CpuSet {
+    /// The first 64 CPUs, in place: there is a set for each row.
+    first: u64,
+    /// 64 more in each word.
+    others: Vec<u64>,
+}
 
 impl CpuSet {
     /// Adds one CPU.
     pub fn insert(&mut self, cpu: CpuId) {
-        let word = cpu.index() / 64;
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
+        let bit = 1 << (cpu.index() % 64);
+        let Some(word) = (cpu.index() / 64).checked_sub(1) else {
+            self.first |= bit;
+            return;
+        };
+        if word >= self.others.len() {
+            self.others.resize(word + 1, 0);
         }
-        self.0[word] |= 1 << (cpu.index() % 64);
+        self.others[word] |= bit;
     }
 
     /// Adds every CPU of `other`.
     pub fn merge(&mut self, other: &CpuSet) {
-        if other.0.len() > self.0.len() {
-            self.0.resize(other.0.len(), 0);
+        self.first |= other.first;
+        if other.others.len() > self.others.len() {
+            self.others.resize(other.others.len(), 0);
         }
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, theirs) in self.others.iter_mut().zip(&other.others) {
             *mine |= theirs;
         }
     }
 
+    fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        std::iter::once(self.first).chain(self.others.iter().copied())
+    }
+
     /// How many CPUs are in the set.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
+        self.words().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether the set has no CPU.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        self.words().all(|word| word == 0)
     }
 
     /// The CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        self.0.iter().enumerate().flat_map(|(index, word)| {
+        self.words().enumerate().flat_map(|(index, word)| {
             (0..64)
                 .filter(move |bit| word >> bit & 1 == 1)
                 .map(move |bit| CpuId((index * 64 + bit) as u16))

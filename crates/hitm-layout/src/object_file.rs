@@ -106,6 +106,12 @@ impl ObjectFile {
         self.elf.is_loaded(vaddr)
     }
 
+    /// The virtual address of the symbol with this name, marks of the linker such as `_text` included.
+    /// Looks at all symbols.
+    pub fn symbol_address(&self, name: &str) -> Option<u64> {
+        SymbolTable::address_of(self.symbol_elf(), name)
+    }
+
     /// What was damaged or missing so far.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         self.diagnostics.to_vec()

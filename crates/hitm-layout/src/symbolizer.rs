@@ -91,10 +91,14 @@ enum Place {
 /// Returns the bytes of a file by its path.
 type Loader<'l> = dyn FnMut(&str) -> Option<Bytes> + 'l;
 
+/// Says where copies of the file with a build id may lie.
+type Copies<'l> = dyn Fn(&[u8]) -> Vec<String> + 'l;
+
 /// Names runtime addresses. Files are loaded and indexed when an address in them is first asked for.
 pub struct Symbolizer<'l> {
     mappings: Vec<Mapping>,
     load: Box<Loader<'l>>,
+    copies: Box<Copies<'l>>,
     files: BTreeMap<String, Option<ObjectFile>>,
     diagnostics: Diagnostics,
 }
@@ -120,8 +124,18 @@ impl<'l> Symbolizer<'l> {
         Symbolizer {
             mappings,
             load: Box::new(load),
+            copies: Box::new(|_| Vec::new()),
             files: BTreeMap::new(),
             diagnostics: Diagnostics::default(),
+        }
+    }
+
+    /// The same, with caches of files by build id: where the file at a mapping's path is missing or is
+    /// not the one that was recorded, the first of `copies` with the recorded build id takes its place.
+    pub fn with_copies(self, copies: impl Fn(&[u8]) -> Vec<String> + 'l) -> Symbolizer<'l> {
+        Symbolizer {
+            copies: Box::new(copies),
+            ..self
         }
     }
 
@@ -266,7 +280,8 @@ impl<'l> Symbolizer<'l> {
             return;
         }
         let recorded = mapping.build_id.clone();
-        let file = match self.open(&path, recorded.as_deref()) {
+        let own = self.open(&path, &path, recorded.as_deref());
+        let file = match own.or_else(|problem| self.open_copy(&path, recorded, problem)) {
             Ok(file) => Some(file),
             Err(problem) => {
                 self.diagnostics.push(&path, problem);
@@ -276,8 +291,33 @@ impl<'l> Symbolizer<'l> {
         self.files.insert(path, file);
     }
 
-    fn open(&mut self, path: &str, recorded: Option<&[u8]>) -> Result<ObjectFile, String> {
-        let bytes = (self.load)(path).ok_or("not found: its addresses stay file+offset")?;
+    /// A copy of the file at `path`, which cannot be used for the reason given.
+    fn open_copy(
+        &mut self,
+        path: &str,
+        recorded: Option<Vec<u8>>,
+        problem: String,
+    ) -> Result<ObjectFile, String> {
+        let Some(recorded) = recorded else {
+            return Err(problem);
+        };
+        let copies = (self.copies)(&recorded);
+        let mut files = copies
+            .iter()
+            .filter_map(|copy| self.open(copy, path, Some(&recorded)).ok());
+        // A copy is known by its build id alone.
+        let same = files.find(|file| file.build_id() == Some(&recorded));
+        same.ok_or(problem)
+    }
+
+    /// The file at `from`, known as `path`, which messages and debug links are about.
+    fn open(
+        &mut self,
+        from: &str,
+        path: &str,
+        recorded: Option<&[u8]>,
+    ) -> Result<ObjectFile, String> {
+        let bytes = (self.load)(from).ok_or("not found: its addresses stay file+offset")?;
         let mut file = ObjectFile::parse(bytes, path).map_err(|error| error.to_string())?;
         match (recorded, file.build_id()) {
             (Some(recorded), Some(found)) if recorded != found => {

@@ -111,6 +111,20 @@ impl SymbolTable {
         }
     }
 
+    /// The address of the symbol with this name, of whatever kind, marks of the linker included.
+    pub(crate) fn address_of(elf: &Elf, name: &str) -> Option<u64> {
+        let strings = &elf.bytes[elf.section(".strtab")?.range.clone()];
+        let is_wanted = |entry: &&[u8]| {
+            let place = entry.first_chunk().map(|place| u32::from_le_bytes(*place));
+            let own = place.and_then(|place| strings.get(place as usize..));
+            let rest = own.and_then(|own| own.strip_prefix(name.as_bytes()));
+            rest.is_some_and(|rest| rest.first() == Some(&0))
+        };
+        let table = &elf.bytes[elf.section(".symtab")?.range.clone()];
+        let entry = table.chunks_exact(ENTRY_SIZE).find(is_wanted)?;
+        Some(u64::from_le_bytes(entry.get(8..16)?.try_into().ok()?))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.code.symbols.is_empty() && self.data.symbols.is_empty()
     }

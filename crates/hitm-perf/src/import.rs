@@ -3,13 +3,20 @@
 //! What a sample does not have is given a value that changes no count: every access has one byte;
 //! a store that does not say what it hit completed in its store buffer. What cannot be an access is
 //! counted by reason.
+//!
+//! Memory that processes share has an address in each of them. Where samples have physical addresses,
+//! [`Importer::aliases`] finds lines that are one.
 
-use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
+use std::collections::BTreeMap;
+
+use hitm_base::{
+    Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, LineAddr, Outcome, ThreadId,
+};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::Sample;
 use crate::spaces::Spaces;
+use crate::{DataSrc, Sample};
 
 /// Samples that are no access of a recording, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +52,40 @@ impl Rejected {
     }
 }
 
+/// What was found last, by a few bits of what it was found for: threads and words repeat, and looking
+/// one up costs as much as everything else that is done with a sample.
+const RECENT_COUNT: usize = 64;
+
+type RecentWord = (DataSrc, Option<(AccessOp, Option<DataSource>)>);
+
+#[derive(Debug)]
+struct Recent {
+    words: [RecentWord; RECENT_COUNT],
+    threads: [Option<((u32, u32), ThreadId)>; RECENT_COUNT],
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        let none = DataSrc::default();
+        Recent {
+            words: [(none, none.access()); RECENT_COUNT],
+            threads: [None; RECENT_COUNT],
+        }
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn access(&mut self, word: DataSrc) -> Option<(AccessOp, Option<DataSource>)> {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let slot = &mut self.words[(word.0.wrapping_mul(SPREAD) >> 58) as usize % RECENT_COUNT];
+        if slot.0 != word {
+            *slot = (word, word.access());
+        }
+        slot.1
+    }
+}
+
 /// Turns samples into accesses, and numbers threads and processes as they appear.
 #[derive(Debug, Default)]
 pub struct Importer {
@@ -54,7 +95,14 @@ pub struct Importer {
     pub rejected: Rejected,
     threads: IndexMap<(u32, u32), (CpuId, u64), FxBuildHasher>,
     cpu_max: Option<u16>,
+    recent: Recent,
+    /// Physical lines, by the line of the common space, in the order of appearance.
+    physical: IndexMap<LineAddr, u64, FxBuildHasher>,
+    aliases: Aliases,
 }
+
+/// Lines that are the same memory as others, under which they are counted.
+pub type Aliases = BTreeMap<LineAddr, LineAddr>;
 
 impl Importer {
     /// One that knows these processes already.
@@ -65,10 +113,33 @@ impl Importer {
         }
     }
 
+    /// The same, which counts these lines under others.
+    pub fn with_aliases(self, aliases: Aliases) -> Importer {
+        Importer { aliases, ..self }
+    }
+
+    /// Lines whose samples had the same physical line under different addresses: each with the one that
+    /// appeared first. Lines of memory that `is_private` to its process are none: a page that one
+    /// process gave back and another one got is not shared.
+    pub fn aliases(&self, is_private: impl Fn(LineAddr) -> bool) -> Aliases {
+        let mut first: BTreeMap<u64, LineAddr> = BTreeMap::new();
+        let mut aliases = Aliases::new();
+        for (line, physical) in &self.physical {
+            if is_private(*line) {
+                continue;
+            }
+            let same = *first.entry(*physical).or_insert(*line);
+            if same != *line {
+                aliases.insert(*line, same);
+            }
+        }
+        aliases
+    }
+
     /// The access of a sample and its outcome; `None` when it is none, which is counted.
     #[inline]
     pub fn access(&mut self, sample: &Sample) -> Option<(Access, Outcome)> {
-        let Some((op, source)) = sample.data_src.access() else {
+        let Some((op, source)) = self.recent.access(sample.data_src) else {
             self.rejected.no_operation += 1;
             return None;
         };
@@ -92,9 +163,8 @@ impl Importer {
             }
         };
         self.cpu_max = self.cpu_max.max(Some(cpu));
-        let entry = self.threads.entry((sample.pid, sample.tid));
-        let thread = ThreadId(entry.index() as u32);
-        entry.or_insert((CpuId(cpu), sample.time_ns));
+        let thread = self.thread(sample, CpuId(cpu));
+        let addr = self.address(sample);
         let latency = Cycles(sample.weight);
         // Plain stores are posted: nobody waited.
         let stall = if op == AccessOp::Store {
@@ -106,7 +176,7 @@ impl Importer {
             thread,
             cpu: CpuId(cpu),
             time: Cycles(sample.time_ns),
-            addr: self.spaces.pack(sample.pid, sample.addr),
+            addr,
             size: 1,
             op,
             code: CodeAddr(self.spaces.pack(sample.pid, sample.ip)),
@@ -118,6 +188,38 @@ impl Importer {
             stall,
         };
         Some((access, outcome))
+    }
+
+    /// The address in the common space.
+    #[inline]
+    fn address(&mut self, sample: &Sample) -> u64 {
+        let addr = self.spaces.pack(sample.pid, sample.addr);
+        if sample.phys_addr == 0 {
+            return addr;
+        }
+        let line = LineAddr::of(addr);
+        let physical = sample.phys_addr / LINE_SIZE;
+        self.physical.entry(line).or_insert(physical);
+        match self.aliases.get(&line) {
+            Some(same) => same.first_byte() + addr % LINE_SIZE,
+            None => addr,
+        }
+    }
+
+    #[inline]
+    fn thread(&mut self, sample: &Sample, cpu: CpuId) -> ThreadId {
+        let ids = (sample.pid, sample.tid);
+        let slot = &mut self.recent.threads[sample.tid as usize % RECENT_COUNT];
+        if let Some((last, thread)) = *slot
+            && last == ids
+        {
+            return thread;
+        }
+        let entry = self.threads.entry(ids);
+        let thread = ThreadId(entry.index() as u32);
+        entry.or_insert((cpu, sample.time_ns));
+        *slot = Some((ids, thread));
+        thread
     }
 
     /// The threads by number: process and thread, first CPU and first time.

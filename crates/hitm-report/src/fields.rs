@@ -7,6 +7,8 @@ mod of_type;
 mod tables;
 mod whatif;
 
+use hitm_base::grouped;
+
 pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
 };
@@ -175,19 +177,6 @@ pub fn by_id<T>(fields: &'static [Field<T>], id: &str) -> &'static Field<T> {
     field.unwrap_or_else(|| panic!("the field table has no field {id}"))
 }
 
-/// `1234567` as `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Numbers from a million on with four digits and a suffix: `12345678` as `12.35M`.
 fn compact(number: u64) -> String {
     if number < 1_000_000 {
@@ -236,14 +225,6 @@ fn ranges(numbers: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1000), "1,000");
-        assert_eq!(grouped(123_456_789), "123,456,789");
-    }
 
     #[test]
     fn large_numbers_keep_four_digits() {

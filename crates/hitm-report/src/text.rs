@@ -8,11 +8,11 @@ pub(crate) mod style;
 pub(crate) mod table;
 pub mod whatif;
 
-use hitm_base::AccessOp;
+use hitm_base::{AccessOp, grouped};
 
 use crate::fields::{
     Field, LINE_FIELDS, MACHINE_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
-    THREAD_FIELDS, TOTALS_FIELDS, Unit, by_id, grouped,
+    THREAD_FIELDS, TOTALS_FIELDS, Unit, by_id,
 };
 use crate::model::{LineReport, Report, RowReport, SampledEvent, ThreadSummary};
 use style::{Painter, Style};

@@ -1,13 +1,13 @@
 //! A recording, read: what happened to each line, who the threads were, and names for addresses.
 
+pub(crate) mod build_ids;
 mod elements;
+mod file;
 mod machine;
 mod names;
 mod objects;
 mod statistics;
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use hitm_base::{Machine, ThreadId};
@@ -15,11 +15,12 @@ use hitm_coherence::stats::Statistics;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
     Counter, End, EndReason, Header, HeapObject, Mapping, ReadError, Record, Recovery, ThreadExit,
-    ThreadStart, TraceReader,
+    ThreadStart,
 };
 use thiserror::Error;
 
 use crate::perf_data::ExtraNames;
+pub(crate) use file::RecordingFile;
 pub use machine::{KnownAs, TypePlace};
 pub(crate) use names::symbolizer;
 pub use names::{AddressNames, CodeLabel, DataLabel};
@@ -94,31 +95,15 @@ impl Recording {
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        let open_failed = |source| RecordingError::Open {
-            path: path.into(),
-            source,
-        };
-        let read_failed = |source: ReadError| RecordingError::Read {
-            path: path.into(),
-            source: source.into(),
-        };
-        let file = File::open(path).map_err(open_failed)?;
-        let file_bytes = file.metadata().map_err(open_failed)?.len();
-        let mut reader =
-            TraceReader::new(BufReader::with_capacity(1 << 20, file)).map_err(read_failed)?;
-        let header = reader.header().clone();
-        let machine =
-            Machine::from_toml(&header.machine_toml, "machine model").map_err(|source| {
-                RecordingError::Machine {
-                    path: path.into(),
-                    source: source.into(),
-                }
-            })?;
-        let collected = statistics::collect(&mut reader, &mut |read| progress(read, file_bytes))
-            .map_err(read_failed)?;
+        let mut file = RecordingFile::open(path)?;
+        let header = file.header().clone();
+        let machine = file.machine()?;
+        let all = file.len();
+        let collected = statistics::collect(&mut file.reader, &mut |read| progress(read, all))
+            .map_err(|error| file.failed(error))?;
         let mut recording = Recording::of_parts(header, machine, collected.statistics);
         recording.has_work = collected.has_work;
-        recording.recovery = reader.recovery();
+        recording.recovery = file.reader.recovery();
         let others = collected.others.into_iter();
         others.for_each(|record| recording.take(record));
         Ok(recording)
@@ -149,6 +134,11 @@ impl Recording {
     /// The files that were mapped, in order.
     pub(crate) fn mappings(&self) -> &[Mapping] {
         &self.objects.mappings
+    }
+
+    /// What names are made from, to add more.
+    pub(crate) fn names_mut(&mut self) -> (&mut Vec<Mapping>, &mut ExtraNames) {
+        (&mut self.objects.mappings, &mut self.extra_names)
     }
 
     /// A reader of the mapped files' symbols and types.

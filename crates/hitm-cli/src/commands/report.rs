@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use hitm::perf_data;
+use hitm::perf_data::{self, KernelSource};
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
 use hitm_report::gate::{Gate, failures};
@@ -40,9 +40,19 @@ pub(crate) struct ReportArgs {
     /// What --perf-c2c sorts lines by; as in perf, peer on Arm and tot elsewhere
     #[arg(long, value_enum, requires = "perf_c2c")]
     display: Option<DisplayArg>,
-    /// Names of the kernel, for perf.data: a copy of /proc/kallsyms of the machine that was sampled
-    #[arg(long, value_name = "FILE")]
+    /// Names of the kernel, for samples: a copy of /proc/kallsyms of the machine that was sampled
+    #[arg(long, value_name = "FILE", conflicts_with = "vmlinux")]
     kallsyms: Option<PathBuf>,
+    /// Names, source lines and types of the kernel, for samples: the ELF file of the sampled kernel
+    #[arg(long, value_name = "FILE")]
+    vmlinux: Option<PathBuf>,
+}
+
+impl ReportArgs {
+    fn kernel(&self) -> Option<KernelSource> {
+        let kallsyms = self.kallsyms.clone().map(KernelSource::Kallsyms);
+        kallsyms.or(self.vmlinux.clone().map(KernelSource::Vmlinux))
+    }
 }
 
 /// perf's words for what lines are sorted by.
@@ -73,13 +83,12 @@ fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     let bar = Bar::start("reading");
     let display = args.display.map(Display::from);
     let mut progress = |read, all| bar.set(read, all);
-    let report = match perf_data::sample_format(&args.input) {
-        Some(_) => {
-            let kernel = args.kallsyms.as_deref();
-            perf_data::tables_of_samples(&args.input, kernel, display, &mut progress)?
-        }
-        None => perf_data::tables_of_recording(&args.input, display, &mut progress)?,
+    let kernel = args.kernel();
+    let tables = match perf_data::sample_format(&args.input) {
+        Some(_) => perf_data::tables_of_samples,
+        None => perf_data::tables_of_recording,
     };
+    let report = tables(&args.input, kernel.as_ref(), display, &mut progress)?;
     bar.finish();
     terminal.out(&match args.format {
         Format::Text => perf_c2c::text(&report),
@@ -117,11 +126,19 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
     let bar = Bar::start("reading");
     let mut progress = |read, all| bar.set(read, all);
-    let recording = match perf_data::sample_format(&args.input) {
-        Some(_) => perf_data::load(&args.input, args.kallsyms.as_deref(), &mut progress)?,
+    let mut recording = match perf_data::sample_format(&args.input) {
+        Some(_) => perf_data::load(&args.input, &mut progress)?,
         None => Recording::load(&args.input, &mut progress)?,
     };
     bar.finish();
+    if recording.header.sampled.is_some() {
+        perf_data::name_kernel(&mut recording, args.kernel().as_ref())?;
+    } else if args.kernel().is_some() {
+        bail!(
+            "--kallsyms and --vmlinux name the kernel of samples, and {} has none",
+            args.input.display()
+        );
+    }
     if let Some(type_name) = &args.type_name {
         return show_type(&recording, type_name, &args, terminal);
     }

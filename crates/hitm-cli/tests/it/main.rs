@@ -6,6 +6,8 @@ mod examples;
 mod generator;
 mod layout;
 mod perf_data;
+mod perf_data_hostile;
+mod perf_data_names;
 mod programs;
 mod recording;
 mod sim;

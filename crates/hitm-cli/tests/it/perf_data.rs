@@ -358,6 +358,42 @@ fn kernel_addresses_are_named_by_a_list_of_symbols() {
     assert!(error.contains("every address is 0"), "{error}");
 }
 
+/// Two processes map one file at different addresses: one line, where samples have physical addresses.
+#[test]
+fn memory_that_processes_share_is_one_line_by_its_physical_address() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    for (sample_type, lines) in [(generator::bits::PHYS_ADDR, 1), (0, 2)] {
+        let weight = generator::bits::WEIGHT | sample_type;
+        let mut content =
+            vendors::content("x86_64", "GenuineIntel,6,85,7", &vendors::intel(), weight);
+        const APART: u64 = 0x1000_0000;
+        for (_, sample) in content
+            .samples
+            .iter_mut()
+            .filter(|(_, sample)| sample.tid > 101)
+        {
+            sample.pid = 200;
+            sample.addr += APART;
+        }
+        let (start, name) = (0x7f00_0000_0000 + APART, "/nonexistent/data");
+        content.mappings.push((200, start, 0x10_0000, name));
+        write(directory, "shared.data", &content, Layout::PLAIN);
+        hitm(directory, &["import", "shared.data", "-o", "shared.hitm"]);
+        for file in ["shared.data", "shared.hitm"] {
+            let report: Value = serde_json::from_str(&hitm(
+                directory,
+                &["report", "-i", file, "--format", "json"],
+            ))
+            .expect("the report is JSON");
+            assert_eq!(report["totals"]["line_count"], lines, "{file}");
+            let said = report["diagnostics"].to_string();
+            let is_told = said.contains("1 lines are other lines' memory under another address");
+            assert_eq!(is_told, lines == 1, "{said}");
+        }
+    }
+}
+
 #[test]
 fn files_that_lie_end_with_code_2_and_the_place() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -5,13 +5,19 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::Statistics;
-use super::rows::RowTable;
+use super::rows::{RowId, RowTable};
+
+/// Accesses that are counted together. Rows are found in tables that do not fit the host's caches:
+/// of so many accesses the tables' parts are fetched at the same time, instead of one after another.
+const BLOCK: usize = 32;
 
 /// Counts accesses and their outcomes by line; [`Collector::finish`] puts them in order.
 #[derive(Debug, Clone, Default)]
 pub struct Collector {
     ids: IndexSet<LineAddr, FxBuildHasher>,
     rows: RowTable,
+    /// At most [`BLOCK`], not counted yet.
+    waiting: Vec<(Access, Outcome)>,
 }
 
 impl Collector {
@@ -19,15 +25,38 @@ impl Collector {
     #[inline]
     pub fn add(&mut self, access: &Access, outcome: &Outcome) {
         if access.op != AccessOp::Fence {
+            self.waiting.push((*access, *outcome));
+            if self.waiting.len() == BLOCK {
+                self.count_waiting();
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn count_waiting(&mut self) {
+        let mut found = [(0, RowId::default()); BLOCK];
+        for ((access, _), (hash, _)) in self.waiting.iter().zip(&mut found) {
+            *hash = self.rows.prepare(access);
+        }
+        let found = &mut found[..self.waiting.len()];
+        for (hash, row) in &mut *found {
+            *row = self.rows.guess(*hash);
+        }
+        for ((access, outcome), found) in self.waiting.iter().zip(&mut *found) {
             let ids = &mut self.ids;
-            let row = self.rows.row(access, || ids.insert_full(access.line()).0);
+            let line = || ids.insert_full(access.line()).0;
+            found.1 = self.rows.confirm(access, *found, line);
+            self.rows.expect(found.1, outcome.source);
+        }
+        for ((_, outcome), (_, row)) in self.waiting.drain(..).zip(found) {
             self.rows
-                .add(row, outcome.source, outcome.latency, outcome.stall);
+                .add(*row, outcome.source, outcome.latency, outcome.stall);
         }
     }
 
     /// The statistics of everything that was counted.
-    pub fn finish(self) -> Statistics {
+    pub fn finish(mut self) -> Statistics {
+        self.count_waiting();
         // Outcomes come with their own latencies: no hit is counted without.
         let lines = self.rows.finish(|_| Cycles::ZERO);
         Statistics {

@@ -102,21 +102,11 @@ pub(crate) struct RowTable {
 }
 
 impl RowTable {
-    /// The row of an access, which is no fence. A new one belongs to the line that `line_of` names.
-    #[inline]
-    pub(crate) fn row(&mut self, access: &Access, line_of: impl FnOnce() -> usize) -> RowId {
-        let identity = Identity::of(access);
-        let hash = identity.hash();
-        match self.find(identity, hash) {
-            Some(row) => row,
-            None => self.insert(identity, hash, line_of()),
-        }
-    }
-
-    /// First step towards the row of an access: its hash, with which the others go on.
+    /// First step towards the row of an access, which is no fence: its hash, with which the others
+    /// go on.
     ///
-    /// The steps do what [`RowTable::row`] does. Between them the caller does something else, and the
-    /// host's memory gets ready what the next one needs.
+    /// Between the steps the caller does something else, and the host's memory gets ready what the
+    /// next one needs.
     #[inline]
     pub(crate) fn prepare(&self, access: &Access) -> u64 {
         let hash = Identity::of(access).hash();
@@ -152,6 +142,14 @@ impl RowTable {
                 Some(row) => row,
                 None => self.insert(identity, hash, line_of()),
             },
+        }
+    }
+
+    /// Gets the host's memory ready to count an access from this source.
+    #[inline]
+    pub(crate) fn expect(&self, row: RowId, source: DataSource) {
+        if source > DataSource::L2 {
+            prefetch(&self.histograms, self.line(row));
         }
     }
 
@@ -298,6 +296,10 @@ impl RowTable {
         rows: &[RowId],
         hit_latency: &impl Fn(AccessOp) -> Cycles,
     ) -> Vec<(RowKey, RowStats)> {
+        // Rows lie in the order in which they occurred first, all over the host's memory.
+        for row in rows {
+            prefetch(&self.counts, row.0 as usize);
+        }
         let identity = |row: &RowId| self.heads[row.0 as usize].identity;
         let keyed = rows.iter().map(|row| (identity(row).row_key(), *row));
         let mut keyed: Vec<(RowKey, RowId)> = keyed.collect();
@@ -356,6 +358,15 @@ mod tests {
             size: 4,
             op,
             code: CodeAddr(code),
+        }
+    }
+
+    impl RowTable {
+        /// All steps at once.
+        fn row(&mut self, access: &Access, line_of: impl FnOnce() -> usize) -> RowId {
+            let hash = self.prepare(access);
+            let guess = self.guess(hash);
+            self.confirm(access, (hash, guess), line_of)
         }
     }
 

@@ -1,6 +1,8 @@
 //! One sentence for each member that moves: from whom it gets away, or whom it joins, and what that
 //! is worth.
 
+use hitm_base::grouped;
+
 use super::atoms::LINE;
 use super::bins::Weigher;
 use super::subject::Subject;
@@ -113,14 +115,14 @@ fn reason(
                     "{name} gets away from {other_name}: {}, and {}; in one line they cost {} cycles more than apart",
                     about(index),
                     about(other),
-                    grouped(price)
+                    rounded(price)
                 ),
             ))
         }
         (_, Some((price, other))) => {
             let other_name = name_of(weigher, subject, other);
             let why = if price < 0.0 {
-                format!("apart they cost {} cycles more", grouped(-price))
+                format!("apart they cost {} cycles more", rounded(-price))
             } else {
                 String::from("of all company it costs least")
             };
@@ -202,33 +204,25 @@ fn habits(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> String {
     match (reads > 0.0, writes > 0.0) {
         (true, true) => format!(
             "{name} is written {} times by {} and read {} times by {}",
-            grouped(writes),
+            rounded(writes),
             by(writers),
-            grouped(reads),
+            rounded(reads),
             by(readers)
         ),
         (false, true) => format!(
             "{name} is written {} times by {}",
-            grouped(writes),
+            rounded(writes),
             by(writers)
         ),
         _ => format!(
             "{name} is only read, {} times by {}",
-            grouped(reads),
+            rounded(reads),
             by(readers)
         ),
     }
 }
 
-/// A whole number with commas.
-pub(super) fn grouped(number: f64) -> String {
-    let digits = format!("{}", number.round().clamp(0.0, 1e18) as u64);
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+/// The nearest whole number, with commas.
+fn rounded(number: f64) -> String {
+    grouped(number.round().clamp(0.0, 1e18) as u64)
 }

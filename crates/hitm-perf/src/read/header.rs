@@ -193,6 +193,15 @@ pub(super) fn read_attrs<R: Read + Seek>(
             len: ids.u64().unwrap_or(0),
         };
         check(ids, "an event's sample ids", layout.len)?;
+        let records = layout.data.offset..layout.data.offset + layout.data.len;
+        if ids.len > 0 && ids.offset < records.end && ids.offset + ids.len > records.start {
+            return Err(ReadError::malformed(
+                ids.offset,
+                "an event's sample ids among the records",
+                format!("bytes {} to {}", ids.offset, ids.offset + ids.len),
+                format!("none of bytes {} to {}", records.start, records.end),
+            ));
+        }
         // Sections may overlap, so that a small file could claim the same ids for many events.
         if ids.len / 8 + events.id_count() as u64 > IDS_MAX as u64 {
             let found = ids.len / 8;
@@ -225,6 +234,7 @@ pub(super) fn read_features<R: Read + Seek>(
         len: 16 * bits.len() as u64,
     };
     check(table, "the table of feature sections", layout.len)?;
+    let mut free = table.offset + table.len;
     let table = load(source, table)?;
     let mut table = Bytes::new(&table, layout.order);
     for bit in bits {
@@ -233,6 +243,17 @@ pub(super) fn read_features<R: Read + Seek>(
             len: table.u64().unwrap_or(0),
         };
         check(section, "a feature section", layout.len)?;
+        // perf writes them one behind the other. Sections that lead back into what was read before
+        // could say the same things without end.
+        if section.len > 0 && section.offset < free {
+            return Err(ReadError::malformed(
+                section.offset,
+                "a feature section over what stands before it",
+                format!("feature {bit} at byte {}", section.offset),
+                format!("byte {free} or later"),
+            ));
+        }
+        free = free.max(section.offset + section.len);
         if section.len > FEATURE_LEN_MAX {
             let expected = format!("at most {FEATURE_LEN_MAX}");
             return Err(ReadError::malformed(

@@ -2,10 +2,19 @@
 
 use super::attr::{ATTR_LEN_MAX, ATTR_LEN_MIN, Attr};
 use super::bytes::{ByteOrder, Bytes};
+use super::events::IDS_MAX;
+use super::header::EVENTS_MAX;
+use super::side::PATH_LEN_MAX;
 use crate::format::feature;
 
 /// CPUs that a file may describe; Linux can be built for 8192.
 pub(super) const CPUS_MAX: u32 = 1 << 16;
+
+/// Arguments of perf that are kept, more than Linux passes on.
+const ARGS_MAX: u32 = 1 << 16;
+
+/// Files with a build id that a file may name.
+const BUILD_IDS_MAX: usize = 1 << 18;
 
 /// What the feature sections say. Empty where the file says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +41,7 @@ pub struct FileFacts {
     pub build_ids: Vec<(String, Vec<u8>)>,
     /// Names of events by sample id.
     pub(super) event_names: Vec<(String, Attr, Vec<u64>)>,
+    event_id_count: usize,
     /// The most bytes that a compressed record holds, 0 when not said.
     pub(super) compressed_len_max: u64,
     /// Sections that could not be read.
@@ -65,7 +75,7 @@ impl FileFacts {
     fn take_command(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
         let count = bytes.u32()?;
         self.command.clear();
-        for _ in 0..count {
+        for _ in 0..count.min(ARGS_MAX) {
             self.command.push(bytes.counted_text()?);
         }
         Some(())
@@ -84,12 +94,20 @@ impl FileFacts {
             return None;
         }
         for _ in 0..count {
+            // A stream may bring the section again and again.
+            if self.event_names.len() >= EVENTS_MAX {
+                return None;
+            }
             let attr = Attr::read(bytes.take(attr_len as usize)?, order)?;
             let id_count = bytes.u32()?;
             let name = bytes.counted_text()?;
             let ids = bytes.take((id_count as usize).checked_mul(8)?)?;
             let mut ids = Bytes::new(ids, order);
-            let ids = std::iter::from_fn(|| ids.u64()).collect();
+            let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).collect();
+            self.event_id_count += ids.len();
+            if self.event_id_count > IDS_MAX {
+                return None;
+            }
             self.event_names.push((name, attr, ids));
         }
         Some(())
@@ -146,6 +164,9 @@ impl FileFacts {
             20
         };
         let path = Bytes::new(body.get(28..)?, ByteOrder::Little).text();
+        if self.build_ids.len() >= BUILD_IDS_MAX || path.len() > PATH_LEN_MAX {
+            return None;
+        }
         self.build_ids.push((path, id[..len].to_vec()));
         Some(())
     }

@@ -52,6 +52,8 @@ pub struct Unused {
     pub guest: u64,
     /// Records about processes that are cut off.
     pub cut_records: u64,
+    /// Records about processes and mappings that were too many to keep.
+    pub too_many_records: u64,
     /// Records about namespaces.
     pub namespaces: u64,
     /// Pieces of hardware traces.
@@ -83,6 +85,10 @@ impl Unused {
             ),
             (self.guest, "samples were taken in a guest"),
             (self.cut_records, "records about processes are cut off"),
+            (
+                self.too_many_records,
+                "records about processes and mappings are more than are kept",
+            ),
             (self.namespaces, "records about namespaces were passed over"),
             (
                 self.hardware_trace,
@@ -159,6 +165,7 @@ pub fn read<R: Read + Seek>(
     } = reader;
     events.name(&facts.event_names);
     unused.unreadable_features += facts.unreadable;
+    unused.too_many_records = side.left_out;
     Ok(PerfData {
         world: side.finish(&facts.build_ids),
         events: events.list,

@@ -30,9 +30,19 @@ enum SideEvent {
     },
 }
 
+/// Bytes that are kept of records about processes and mappings; a busy day of a large machine has
+/// fewer. Without a bound, a small compressed file could ask for much memory.
+const KEPT_BYTES_MAX: usize = 96 << 20;
+
+/// The longest path that Linux has (`PATH_MAX`); what is behind it is cut off.
+pub(super) const PATH_LEN_MAX: usize = 4096;
+
 /// What was collected.
 #[derive(Debug, Default)]
 pub(super) struct Side {
+    kept_bytes: usize,
+    /// Records that were left out because there were too many.
+    pub(super) left_out: u64,
     events: Vec<(u64, SideEvent)>,
     paths: Vec<String>,
     path_numbers: BTreeMap<String, u32>,
@@ -66,6 +76,10 @@ impl Side {
         let (body, time) = split_time(raw.body, attr, order);
         let misc = raw.misc;
         let bytes = Bytes::new(body, order);
+        if self.kept_bytes > KEPT_BYTES_MAX {
+            self.left_out += 1;
+            return Some(());
+        }
         let event = match raw.kind {
             record::MMAP => self.mmap(misc, bytes)?,
             record::MMAP2 => self.mmap2(misc, bytes)?,
@@ -73,6 +87,12 @@ impl Side {
             record::FORK => fork(bytes)?,
             _ => return Some(()),
         };
+        let name_len = match &event {
+            SideEvent::Comm { name, .. } => name.len(),
+            _ => 0,
+        };
+        // Twice, because they are sorted.
+        self.kept_bytes += name_len + 2 * size_of::<(u64, SideEvent)>();
         self.events.push((time, event));
         Some(())
     }
@@ -128,11 +148,18 @@ impl Side {
     }
 
     fn named(&mut self, pid: u32, mut map: Map, path: &str) -> SideEvent {
+        let mut len = path.len().min(PATH_LEN_MAX);
+        while !path.is_char_boundary(len) {
+            len -= 1;
+        }
+        let path = &path[..len];
         map.is_anonymous = is_anonymous_name(path);
         map.path = match self.path_numbers.get(path) {
             Some(number) => *number,
             None => {
                 let number = self.paths.len() as u32;
+                // In both tables, and as what finds it in one of them.
+                self.kept_bytes += 2 * (path.len() + 64);
                 self.paths.push(path.to_owned());
                 self.path_numbers.insert(path.to_owned(), number);
                 number
@@ -168,7 +195,11 @@ impl Side {
             }
         }
         for (path, build_id) in more_build_ids {
-            if let Some(number) = self.path_numbers.get(path) {
+            // The mapping of the kernel's image is named with a symbol of it behind: `[kernel.kallsyms]_text`.
+            let is_kernel = path.starts_with("[kernel");
+            let own = self.path_numbers.range(path.clone()..);
+            let own = own.take_while(|(other, _)| other.starts_with(path));
+            for (_, number) in own.filter(|(other, _)| is_kernel || *other == path) {
                 world
                     .build_ids
                     .entry(*number)

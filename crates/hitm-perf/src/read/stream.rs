@@ -51,10 +51,11 @@ impl<'r, R: Read + Seek> RecordStream<'r, R> {
         layout: &Layout,
     ) -> Result<RecordStream<'r, R>, ReadError> {
         source.seek(SeekFrom::Start(layout.data.offset))?;
+        let window_len = WINDOW_LEN.min(usize::try_from(layout.data.len).unwrap_or(WINDOW_LEN));
         Ok(RecordStream {
             source,
             order: layout.order,
-            window: vec![0; WINDOW_LEN],
+            window: vec![0; window_len],
             at: 0,
             filled: 0,
             window_offset: layout.data.offset,

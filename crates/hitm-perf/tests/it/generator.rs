@@ -71,8 +71,10 @@ pub(crate) struct Content {
     pub(crate) events: Vec<Event>,
     /// Place of the event, and the sample.
     pub(crate) samples: Vec<(usize, Sample)>,
-    /// Mappings: process, start, length, path.
+    /// Mappings: process, start, length, path. That of a kernel's image is named with a symbol of it.
     pub(crate) mappings: Vec<(u32, u64, u64, &'static str)>,
+    /// Build ids of mapped files.
+    pub(crate) build_ids: Vec<(&'static str, Vec<u8>)>,
 }
 
 struct Out {
@@ -170,12 +172,14 @@ pub(crate) fn generate(content: &Content, layout: Layout) -> Vec<u8> {
 
 fn write_records(content: &Content, out: &mut Out) {
     for (pid, start, len, path) in &content.mappings {
-        out.record(10, 2, |out| {
+        let is_kernel = path.starts_with("[kernel");
+        out.record(10, if is_kernel { 1 } else { 2 }, |out| {
             out.u32(*pid);
             out.u32(*pid);
             out.u64(*start);
             out.u64(*len);
-            out.u64(0);
+            // In place of an offset, the address of the symbol.
+            out.u64(if is_kernel { *start } else { 0 });
             // Device, inode, and its generation.
             out.u32(8);
             out.u32(1);
@@ -269,15 +273,45 @@ fn attr(out: &mut Out, event: &Event) {
     out.bytes.resize(start + LEN as usize, 0);
 }
 
+fn build_ids(content: &Content, out: &mut Out) {
+    for (path, build_id) in &content.build_ids {
+        let is_kernel = path.starts_with("[kernel");
+        out.record(67, if is_kernel { 1 } else { 2 }, |out| {
+            out.u32(u32::MAX);
+            let start = out.bytes.len();
+            out.bytes.extend(build_id);
+            out.bytes.resize(start + 24, 0);
+            out.padded(path, 64);
+        });
+    }
+}
+
+/// The CPUs of a node.
+fn cpu_list(content: &Content, node: u32) -> String {
+    let per_node = content.cpus / content.nodes;
+    format!("{}-{}", node * per_node, (node + 1) * per_node - 1)
+}
+
+fn topology(content: &Content, out: &mut Out) {
+    let per_node = content.cpus / content.nodes;
+    out.u32(content.nodes);
+    (0..content.nodes).for_each(|node| out.counted(&cpu_list(content, node)));
+    out.u32(content.cpus);
+    (0..content.cpus).for_each(|cpu| out.counted(&cpu.to_string()));
+    for cpu in 0..content.cpus {
+        out.u32(cpu % per_node);
+        out.u32(cpu / per_node);
+    }
+}
+
 fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
     let section = |write: &dyn Fn(&mut Out)| {
         let mut out = Out::new(layout);
         write(&mut out);
         out.bytes
     };
-    let per_node = content.cpus / content.nodes;
-    let list = |node: u32| format!("{}-{}", node * per_node, (node + 1) * per_node - 1);
     let mut features = vec![
+        (2, section(&|out| build_ids(content, out))),
         (6, section(&|out| out.counted(content.arch))),
         (
             7,
@@ -300,19 +334,7 @@ fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
                 }
             }),
         ),
-        (
-            13,
-            section(&|out| {
-                out.u32(content.nodes);
-                (0..content.nodes).for_each(|node| out.counted(&list(node)));
-                out.u32(content.cpus);
-                (0..content.cpus).for_each(|cpu| out.counted(&cpu.to_string()));
-                for cpu in 0..content.cpus {
-                    out.u32(cpu % per_node);
-                    out.u32(cpu / per_node);
-                }
-            }),
-        ),
+        (13, section(&|out| topology(content, out))),
         (
             14,
             section(&|out| {
@@ -321,7 +343,7 @@ fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
                     out.u32(node);
                     out.u64(1 << 20);
                     out.u64(1 << 10);
-                    out.counted(&list(node));
+                    out.counted(&cpu_list(content, node));
                 }
             }),
         ),

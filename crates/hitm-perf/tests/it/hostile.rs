@@ -64,6 +64,35 @@ fn sizes_that_lie_are_errors_with_their_place() {
 }
 
 #[test]
+fn sections_that_lead_in_circles_are_errors_with_their_place() {
+    let plain = generate(&content(), Layout::PLAIN);
+    let (data, len) = (word(&plain, 40), word(&plain, 48));
+    let table = data + len;
+    // A feature section that is the table of feature sections, one that holds itself and all before
+    // it, and one among the records.
+    for (offset, len) in [(table, 16), (0, plain.len()), (data, 64)] {
+        let mut file = plain.clone();
+        for entry in 1..6 {
+            let at = table + 16 * entry;
+            file[at..at + 8].copy_from_slice(&(offset as u64).to_le_bytes());
+            file[at + 8..at + 16].copy_from_slice(&(len as u64).to_le_bytes());
+        }
+        check(
+            file,
+            &format!("byte {offset}: a feature section over what stands before it"),
+        );
+    }
+    // The sample ids of an event are the records.
+    let mut file = plain.clone();
+    let ids = 104 + 112;
+    file[ids..ids + 8].copy_from_slice(&(data as u64).to_le_bytes());
+    check(
+        file,
+        &format!("byte {data}: an event's sample ids among the records"),
+    );
+}
+
+#[test]
 fn records_that_lie_are_errors_with_their_place() {
     let plain = generate(&content(), Layout::PLAIN);
     let data = u64::from_le_bytes(plain[40..48].try_into().unwrap()) as usize;

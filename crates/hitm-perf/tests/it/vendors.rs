@@ -240,5 +240,6 @@ pub(crate) fn content(
             (100, 0x40_0000, 0x1_0000, "/nonexistent/program"),
             (100, 0x7f00_0000_0000, 0x10_0000, "/nonexistent/data"),
         ],
+        build_ids: Vec::new(),
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use hitm::sim::{C2cLine, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
+use hitm_base::grouped;
 
 use super::fields::{
     COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView, SCENARIO_FIELDS,
 };
-use crate::fields::{by_id, grouped};
+use crate::fields::by_id;
 use crate::text::style::{Painter, Style};
 use crate::text::table::{Align, Column, Table, wrap};
 use crate::text::{FieldTable, TextOptions};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hitm_base::Cycles;
+use hitm_base::{Cycles, grouped};
 use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Weighed};
 use serde_json::{Value, json};
 
@@ -275,15 +275,7 @@ fn whole(number: f64) -> u64 {
 }
 
 fn number(value: f64) -> String {
-    let digits = whole(value).to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    grouped(whole(value))
 }
 
 fn percent(share: f64) -> String {

@@ -44,6 +44,20 @@ impl KernelSymbols {
         list
     }
 
+    /// The same symbols of a kernel whose image is so much farther up. Per-CPU offsets and modules stay.
+    pub(crate) fn shifted(mut self, shift: u64) -> KernelSymbols {
+        if let Some(image) = self.image.clone().filter(|_| shift != 0) {
+            for (address, _) in &mut self.symbols {
+                // `_end` is the first address behind the image, and moves with it.
+                if image.contains(address) || *address == image.end {
+                    *address = address.wrapping_add(shift);
+                }
+            }
+            return KernelSymbols::of(self.symbols);
+        }
+        self
+    }
+
     /// The address of a symbol, or its offset when it is a per-CPU variable. Looks at all symbols.
     pub(crate) fn address(&self, name: &str) -> Option<u64> {
         let symbol = self.symbols.iter().find(|(_, own)| own == name);
@@ -88,5 +102,8 @@ mod tests {
         assert_eq!(symbols.in_image(0xffff_ffff_8100_0104), Some(("f", 4)));
         assert_eq!(symbols.in_image(0xffff_ffff_8300_0000), None);
         assert_eq!(symbols.at(5), None);
+        let moved = symbols.shifted(0x20_0000);
+        assert_eq!(moved.in_image(0xffff_ffff_8120_0104), Some(("f", 4)));
+        assert_eq!(moved.address("runqueues"), Some(0x36040));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufWriter};
 use std::path::Path;
 
 use hitm_base::{Access, AccessOp, Machine, Outcome, ThreadId};
@@ -15,10 +15,10 @@ use hitm_perf::write::{
     CpuInfo, FileInfo, LOADS_NAME, MmapInfo, Moment, PerfDataWriter, STORES_NAME,
 };
 use hitm_perf::{EventKind, Sample, Spaces};
-use hitm_trace::{Header, Mapping, Record, Region, RegionKind, ThreadExit, TraceReader, Visitor};
+use hitm_trace::{Header, Mapping, Record, Region, RegionKind, ThreadExit, Visitor};
 
 use super::PerfDataError;
-use crate::recording::RecordingError;
+use crate::recording::{RecordingError, RecordingFile};
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +50,7 @@ pub fn export(
     };
     let file = BufWriter::with_capacity(1 << 20, File::create(to).map_err(failed)?);
     let mut exporter = Exporter::new(&scene, file, period).map_err(failed)?;
-    visit(from, &mut exporter, &mut |read, all| {
+    RecordingFile::open(from)?.visit(&mut exporter, &mut |read, all| {
         progress(all + read, 2 * all)
     })?;
     exporter.finish(&scene).map_err(failed)
@@ -110,14 +110,10 @@ impl Scene {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Scene, RecordingError> {
         let mut visitor = SceneVisitor::default();
-        let (header, missing_bytes) = visit(path, &mut visitor, progress)?;
-        let machine =
-            Machine::from_toml(&header.machine_toml, "machine model").map_err(|source| {
-                RecordingError::Machine {
-                    path: path.into(),
-                    source: source.into(),
-                }
-            })?;
+        let mut file = RecordingFile::open(path)?;
+        let header = file.header().clone();
+        let machine = file.machine()?;
+        file.visit(&mut visitor, progress)?;
         // perf takes process 0 for the idle task.
         let pid = visitor.pid.filter(|pid| *pid > 0).unwrap_or(1);
         let origin = match &header.sampled {
@@ -136,7 +132,7 @@ impl Scene {
             origin,
             tids: visitor.tids,
             names: visitor.names,
-            missing_bytes,
+            missing_bytes: file.missing_bytes(),
         })
     }
 
@@ -170,7 +166,9 @@ impl Scene {
                 shown.saturating_add(end - start),
             )
         };
-        let files = self.mappings.iter().map(|mapping| {
+        // Where a sampled kernel was helps naming it here; perf has its own way to find one.
+        let of_process = |mapping: &&Mapping| self.origin.place(mapping.start).0.is_some();
+        let files = self.mappings.iter().filter(of_process).map(|mapping| {
             let (pid, start, end) = place(mapping.start, mapping.end.max(mapping.start));
             MmapInfo {
                 pid,
@@ -229,32 +227,6 @@ impl Scene {
             cpus: cpus.collect(),
         }
     }
-}
-
-/// Reads a recording from front to back; returns its header and how many bytes were damaged.
-pub(super) fn visit<V: Visitor>(
-    path: &Path,
-    visitor: &mut V,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Header, u64), RecordingError> {
-    let open_failed = |source| RecordingError::Open {
-        path: path.into(),
-        source,
-    };
-    let read_failed = |source: hitm_trace::ReadError| RecordingError::Read {
-        path: path.into(),
-        source: source.into(),
-    };
-    let file = File::open(path).map_err(open_failed)?;
-    let all = file.metadata().map_err(open_failed)?.len();
-    let mut reader =
-        TraceReader::new(BufReader::with_capacity(1 << 20, file)).map_err(read_failed)?;
-    while let Some(chunk) = reader.next_chunk().map_err(read_failed)? {
-        let block = hitm_trace::decode_chunk(&chunk).map_err(read_failed)?;
-        block.visit(visitor).map_err(read_failed)?;
-        progress(chunk.offset() + chunk.stored_len() as u64, all);
-    }
-    Ok((reader.header().clone(), reader.recovery().missing_bytes))
 }
 
 /// Writes records as they are read. The first failure is kept and ends the writing.

@@ -5,21 +5,21 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::Path;
 
-use hitm_base::{Access, Clock, CpuId, Cycles, Machine, Outcome, ThreadId};
-use hitm_coherence::stats::Collector;
-use hitm_perf::c2c::{C2c, Display};
-use hitm_perf::import::Importer;
+use hitm_base::{Access, Clock, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
+use hitm_coherence::stats::{Collector, Statistics};
+use hitm_perf::c2c::{C2c, Display, Maps as _};
+use hitm_perf::import::{Aliases, Importer};
+use hitm_perf::maps::KERNEL_PID;
 use hitm_perf::read::{PerfData, ReadError, is_perf_data, read};
-use hitm_perf::{Sample, Spaces, script};
+use hitm_perf::{CpuMode, Sample, Spaces, script};
 use hitm_trace::{
     BlockEncoder, End, EndReason, Header, Mapping, Record, Region, RegionKind, Sampled,
     SampledEvent, SampledProcess, ThreadStart, Totals, TraceWriter,
 };
 
 use super::PerfDataError;
-use super::kernel::{ExtraNames, kernel_symbols};
+use super::kernel::{ExtraNames, KernelFound, KernelSource};
 use super::tables::{C2cReport, Naming};
-use crate::kernel::KernelSymbols;
 use crate::machine;
 use crate::recording::Recording;
 
@@ -53,6 +53,8 @@ pub fn sample_format(path: &Path) -> Option<SampleFormat> {
 struct Pass {
     perf: PerfData,
     importer: Importer,
+    /// Lines that are others under another address.
+    aliases: Aliases,
 }
 
 /// Reads the samples of a file, of whichever format.
@@ -78,35 +80,61 @@ fn read_samples(
 
 fn read_accesses(
     path: &Path,
+    mut importer: Importer,
     sink: &mut dyn FnMut(&Access, &Outcome),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Pass, PerfDataError> {
-    let mut importer = Importer::default();
     let mut visit = |_: usize, sample: &Sample| {
         if let Some((access, outcome)) = importer.access(sample) {
             sink(&access, &outcome);
         }
     };
     let perf = read_samples(path, &mut visit, progress)?;
-    Ok(Pass { perf, importer })
+    let is_private = |line: LineAddr| {
+        let (pid, addr) = importer.spaces.unpack(line.first_byte());
+        let place = pid.and_then(|pid| perf.world.maps.find(pid, CpuMode::User, addr));
+        place.is_some_and(|place| place.is_private)
+    };
+    let aliases = importer.aliases(is_private);
+    Ok(Pass {
+        perf,
+        importer,
+        aliases,
+    })
 }
 
-/// Reads a file of samples as a recording. `kernel` names kernel addresses.
-pub fn load(
-    path: &Path,
-    kernel: Option<&Path>,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Recording, PerfDataError> {
-    let kernel = kernel.map(kernel_symbols).transpose()?;
-    let mut collector = Collector::default();
-    let mut sink = |access: &Access, outcome: &Outcome| collector.add(access, outcome);
-    let pass = read_accesses(path, &mut sink, progress)?;
+/// Names the kernel's addresses in a recording of samples: from what is given, or else from what
+/// caches of this host have under the kernel's build id.
+pub fn name_kernel(
+    recording: &mut Recording,
+    source: Option<&KernelSource>,
+) -> Result<(), PerfDataError> {
+    let found = KernelFound::find(recording.mappings(), source)?;
+    let (mappings, extra) = recording.names_mut();
+    found.install(mappings, extra);
+    Ok(())
+}
+
+/// Reads a file of samples as a recording. The kernel's addresses are named by [`name_kernel`].
+pub fn load(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Recording, PerfDataError> {
+    let mut count = |importer: Importer| -> Result<(Pass, Statistics), PerfDataError> {
+        let mut collector = Collector::default();
+        let mut sink = |access: &Access, outcome: &Outcome| collector.add(access, outcome);
+        let pass = read_accesses(path, importer, &mut sink, progress)?;
+        Ok((pass, collector.finish()))
+    };
+    let (mut pass, mut statistics) = count(Importer::default())?;
+    if !pass.aliases.is_empty() {
+        // Which lines are one is known now: they are counted again.
+        let importer = Importer::default().with_aliases(pass.aliases);
+        (pass, statistics) = count(importer)?;
+    }
     let (header, machine) = pass.header()?;
-    let mut recording = Recording::of_parts(header, machine, collector.finish());
+    let mut recording = Recording::of_parts(header, machine, statistics);
     pass.records()
         .into_iter()
         .for_each(|record| recording.take(record));
-    recording.extra_names = pass.extra_names(kernel);
+    recording.extra_names = pass.extra_names();
     Ok(recording)
 }
 
@@ -128,9 +156,13 @@ pub fn import(
     to: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ImportSummary, PerfDataError> {
-    let first = read_accesses(from, &mut |_, _| {}, &mut |done, all| {
-        progress(done, 2 * all)
-    })?;
+    let first = read_accesses(
+        from,
+        Importer::default(),
+        &mut |_, _| {},
+        &mut |done, all| progress(done, 2 * all),
+    )?;
+    let importer = Importer::default().with_aliases(first.aliases.clone());
     let (header, _) = first.header()?;
     let failed = |error: hitm_trace::WriteError| PerfDataError::WriteTrace {
         path: to.into(),
@@ -155,7 +187,7 @@ pub fn import(
             outcome: *outcome,
         });
     };
-    read_accesses(from, &mut sink, &mut |done, all| {
+    read_accesses(from, importer, &mut sink, &mut |done, all| {
         progress(all + done, 2 * all)
     })?;
     if let Some(end) = end {
@@ -224,14 +256,14 @@ impl BlockWriter {
 }
 
 impl Pass {
-    fn extra_names(&self, kernel: Option<KernelSymbols>) -> ExtraNames {
+    fn extra_names(&self) -> ExtraNames {
         let spaces = &self.importer.spaces;
         let functions =
             self.perf.code_names.iter().filter_map(|((pid, ip), name)| {
                 Some((spaces.pack_known(*pid, *ip)?, name.clone()))
             });
         ExtraNames {
-            kernel,
+            kernel: None,
             functions: functions.collect(),
         }
     }
@@ -239,6 +271,13 @@ impl Pass {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.perf.notes.clone();
         notes.extend(self.importer.rejected.describe());
+        if !self.aliases.is_empty() {
+            notes.push(format!(
+                "{} lines are other lines' memory under another address, by their physical addresses: \
+                 counted and named under the first",
+                self.aliases.len()
+            ));
+        }
         notes.extend(self.perf.unused.describe());
         notes
     }
@@ -316,12 +355,15 @@ impl Pass {
         records
     }
 
-    /// What is mapped in the processes that have samples.
+    /// What is mapped in the kernel, and in the processes that have samples.
     fn mappings(&self, numbers: &BTreeMap<u32, ThreadId>) -> Vec<Record> {
         let world = &self.perf.world;
         let spaces = &self.importer.spaces;
         let known = world.maps.iter().filter_map(|(pid, map)| {
-            let start = spaces.pack_known(pid, map.start)?;
+            let start = match pid {
+                KERNEL_PID => map.start,
+                _ => spaces.pack_known(pid, map.start)?,
+            };
             Some((pid, map, start))
         });
         let record = |(pid, map, start): (u32, &hitm_perf::maps::Map, u64)| {
@@ -357,11 +399,10 @@ impl Pass {
 /// The tables of `perf c2c report` for a file of samples.
 pub fn tables_of_samples(
     path: &Path,
-    kernel: Option<&Path>,
+    kernel: Option<&KernelSource>,
     display: Option<Display>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<C2cReport, PerfDataError> {
-    let kernel = kernel.map(kernel_symbols).transpose()?;
     let mut c2c = C2c::default();
     let mut spaces = Spaces::default();
     let mut visit = |_: usize, sample: &Sample| {
@@ -378,6 +419,7 @@ pub fn tables_of_samples(
     let pass = Pass {
         perf,
         importer: Importer::of_spaces(spaces),
+        aliases: Aliases::new(),
     };
     let mappings = pass
         .mappings(&BTreeMap::new())
@@ -386,8 +428,9 @@ pub fn tables_of_samples(
             Record::Mapping(mapping) => Some(mapping),
             _ => None,
         });
-    let mappings: Vec<Mapping> = mappings.collect();
-    let names = pass.extra_names(kernel);
+    let mut mappings: Vec<Mapping> = mappings.collect();
+    let mut names = pass.extra_names();
+    KernelFound::find(&mappings, kernel)?.install(&mut mappings, &mut names);
     Ok(C2cReport {
         tables,
         events,

@@ -1,37 +1,188 @@
-//! Names that do not come from mapped files: of the kernel, from a list such as /proc/kallsyms, and
-//! of functions that the samples themselves name.
+//! Names that do not come from mapped files: of the kernel, from a list such as /proc/kallsyms or
+//! from its `vmlinux`, and of functions that the samples themselves name.
+//!
+//! A kernel may run elsewhere than it was linked for (KASLR). perf tells where with the mapping of
+//! the kernel's image: its name ends with that of a symbol, `_text` or `_stext`, and its file offset
+//! is that symbol's address (tools/perf/util/event.c, `machine__process_kernel_mmap_event`, Linux
+//! 6.1).
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use hitm_layout::{ObjectFile, Segment};
+use hitm_trace::Mapping;
 
 use super::PerfDataError;
 use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
+use crate::recording::build_ids::{CopyOf, copies, map};
 
 /// The longest line that is read: names of Rust and C++ symbols are the longest.
 const LINE_LEN_MAX: u64 = 4096;
 
-/// Reads lines of address, type and name. A file whose addresses are all hidden, as they are from
-/// users without the right to see them, is an error.
-pub(super) fn kernel_symbols(path: &Path) -> Result<KernelSymbols, PerfDataError> {
-    let failed = |source| PerfDataError::Symbols {
+/// How the name of the kernel's mapping begins.
+const IMAGE_NAME: &str = "[kernel.kallsyms]";
+
+/// Where the names of a sampled kernel come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelSource {
+    /// A copy of /proc/kallsyms.
+    Kallsyms(PathBuf),
+    /// The kernel's ELF file, with debug information or without.
+    Vmlinux(PathBuf),
+}
+
+/// What was found of a kernel.
+#[derive(Debug, Default)]
+pub(super) struct KernelFound {
+    symbols: Option<KernelSymbols>,
+    /// Where its ELF file is in memory.
+    image: Vec<Mapping>,
+}
+
+/// What a file of samples says about its kernel.
+#[derive(Debug, Default)]
+struct Sampled<'a> {
+    build_id: &'a [u8],
+    /// A symbol, and where it was.
+    reference: Option<(&'a str, u64)>,
+}
+
+impl<'a> Sampled<'a> {
+    fn of(mappings: &'a [Mapping]) -> Sampled<'a> {
+        let image = mappings.iter().find_map(|mapping| {
+            let symbol = mapping.path.strip_prefix(IMAGE_NAME)?;
+            Some((mapping, symbol))
+        });
+        let Some((mapping, symbol)) = image else {
+            return Sampled::default();
+        };
+        let has_place = mapping.file_offset != 0 && !symbol.is_empty();
+        Sampled {
+            build_id: &mapping.build_id,
+            reference: has_place.then_some((symbol, mapping.file_offset)),
+        }
+    }
+
+    /// How much farther up the kernel was than where its reference symbol is in a file.
+    fn shift(&self, address_of: impl FnOnce(&str) -> Option<u64>) -> u64 {
+        let found = self.reference.and_then(|(symbol, address)| {
+            let linked = address_of(symbol)?;
+            Some(address.wrapping_sub(linked))
+        });
+        found.unwrap_or(0)
+    }
+}
+
+impl KernelFound {
+    /// Finds names for the kernel that these mappings tell of: those that are asked for, or else what
+    /// caches of this host have under its build id.
+    pub(super) fn find(
+        mappings: &[Mapping],
+        source: Option<&KernelSource>,
+    ) -> Result<KernelFound, PerfDataError> {
+        let sampled = Sampled::of(mappings);
+        match source {
+            Some(KernelSource::Kallsyms(path)) => kallsyms(path, &sampled),
+            Some(KernelSource::Vmlinux(path)) => vmlinux(path, &sampled),
+            None => Ok(in_caches(&sampled)),
+        }
+    }
+
+    /// Puts the names where they are looked for.
+    pub(super) fn install(self, mappings: &mut Vec<Mapping>, extra: &mut ExtraNames) {
+        if !self.image.is_empty() {
+            mappings.retain(|mapping| !mapping.path.starts_with(IMAGE_NAME));
+            mappings.extend(self.image);
+        }
+        extra.kernel = self.symbols;
+    }
+}
+
+/// A cached file that cannot be used is none: nobody asked for it.
+fn in_caches(sampled: &Sampled<'_>) -> KernelFound {
+    let places = [CopyOf::Executable, CopyOf::DebugInfo];
+    let mut images = places
+        .into_iter()
+        .flat_map(|of| copies(sampled.build_id, of));
+    let image = images.find_map(|path| vmlinux(&path, sampled).ok());
+    let list = || {
+        let mut lists = copies(sampled.build_id, CopyOf::Kallsyms).into_iter();
+        lists.find_map(|path| kallsyms(&path, sampled).ok())
+    };
+    image.or_else(list).unwrap_or_default()
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> PerfDataError {
+    move |source| PerfDataError::Symbols {
         path: path.into(),
         source,
+    }
+}
+
+fn vmlinux(path: &Path, sampled: &Sampled<'_>) -> Result<KernelFound, PerfDataError> {
+    let wrong = |message: String| failed(path)(io::Error::new(io::ErrorKind::InvalidData, message));
+    // Opened for the error that says why it cannot be.
+    File::open(path).map_err(failed(path))?;
+    let bytes = map(path).ok_or_else(|| wrong("it is empty".to_owned()))?;
+    let name = path.to_string_lossy().into_owned();
+    let file = ObjectFile::parse(bytes, &name).map_err(|error| wrong(error.to_string()))?;
+    let hex = |id: &[u8]| {
+        id.iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
     };
+    let build_id = file.build_id().unwrap_or_default();
+    if !sampled.build_id.is_empty() && !build_id.is_empty() && build_id != sampled.build_id {
+        return Err(wrong(format!(
+            "build id: found {}, expected that of the sampled kernel, {}",
+            hex(build_id),
+            hex(sampled.build_id)
+        )));
+    }
+    let shift = sampled.shift(|symbol| file.symbol_address(symbol));
+    // What has no bytes in the file is found behind what has.
+    let is_mapped = |part: &&Segment| part.vaddr >> 63 == 1 && part.file_size > 0;
+    let in_kernel = file.segments().iter().filter(is_mapped);
+    let image: Vec<Mapping> = in_kernel
+        .map(|part| Mapping {
+            start: part.vaddr.wrapping_add(shift),
+            end: part
+                .vaddr
+                .wrapping_add(shift)
+                .saturating_add(part.memory_size),
+            file_offset: part.file_offset,
+            path: name.clone(),
+            build_id: build_id.to_vec(),
+            executable: true,
+        })
+        .collect();
+    if image.is_empty() {
+        return Err(wrong(
+            "no part of it belongs into a kernel's half of the addresses".to_owned(),
+        ));
+    }
+    Ok(KernelFound {
+        symbols: None,
+        image,
+    })
+}
+
+/// Reads lines of address, type and name. A file whose addresses are all hidden, as they are from
+/// users without the right to see them, is an error.
+fn kallsyms(path: &Path, sampled: &Sampled<'_>) -> Result<KernelFound, PerfDataError> {
     let wrong = |line: usize, message: &str| {
-        failed(std::io::Error::new(
-            std::io::ErrorKind::InvalidData,
-            format!("line {line}: {message}"),
-        ))
+        let message = format!("line {line}: {message}");
+        failed(path)(io::Error::new(io::ErrorKind::InvalidData, message))
     };
-    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let mut reader = BufReader::new(File::open(path).map_err(failed(path))?);
     let mut symbols: Vec<(u64, String)> = Vec::new();
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let mut limited = std::io::Read::take(&mut reader, LINE_LEN_MAX);
-        if limited.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+        let mut limited = io::Read::take(&mut reader, LINE_LEN_MAX);
+        if limited.read_until(b'\n', &mut line).map_err(failed(path))? == 0 {
             break;
         }
         let text = String::from_utf8_lossy(&line);
@@ -49,7 +200,12 @@ pub(super) fn kernel_symbols(path: &Path) -> Result<KernelSymbols, PerfDataError
     if symbols.iter().all(|(address, _)| *address == 0) {
         return Err(wrong(1, "every address is 0: read /proc/kallsyms as root"));
     }
-    Ok(KernelSymbols::of(symbols))
+    let listed = KernelSymbols::of(symbols);
+    let shift = sampled.shift(|symbol| listed.address(symbol));
+    Ok(KernelFound {
+        symbols: Some(listed.shifted(shift)),
+        image: Vec::new(),
+    })
 }
 
 /// All of these names.

@@ -14,8 +14,11 @@ use thiserror::Error;
 
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
-pub use import::{ImportSummary, SampleFormat, import, load, sample_format, tables_of_samples};
+pub use import::{
+    ImportSummary, SampleFormat, import, load, name_kernel, sample_format, tables_of_samples,
+};
 pub(crate) use kernel::ExtraNames;
+pub use kernel::KernelSource;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
 
 /// Why a perf.data file cannot be made or read.

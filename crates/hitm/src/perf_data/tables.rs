@@ -14,9 +14,9 @@ use hitm_perf::{CpuMode, Spaces};
 use hitm_trace::{Mapping, Record, Visitor};
 
 use super::PerfDataError;
-use super::export::{Scene, tid_of, visit};
-use super::kernel::ExtraNames;
-use crate::recording::symbolizer;
+use super::export::{Scene, tid_of};
+use super::kernel::{ExtraNames, KernelFound, KernelSource};
+use crate::recording::{RecordingFile, symbolizer};
 
 /// perf's tables, and what is needed to show them.
 pub struct C2cReport {
@@ -75,6 +75,7 @@ pub struct RowPlace {
 /// The tables for the recording at `path`, every access a sample.
 pub fn tables_of_recording(
     path: &Path,
+    kernel: Option<&KernelSource>,
     display: Option<Display>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<C2cReport, PerfDataError> {
@@ -84,9 +85,8 @@ pub fn tables_of_recording(
         sampler: Sampler::new(1, scene.header.clock, scene.origin.clone()),
         tids: scene.tids.clone(),
     };
-    visit(path, &mut counter, &mut |read, all| {
-        progress(all + read, 2 * all)
-    })?;
+    RecordingFile::open(path)?
+        .visit(&mut counter, &mut |read, all| progress(all + read, 2 * all))?;
     let mmaps = scene.mmaps();
     let maps = address_maps(&mmaps);
     let display = display.unwrap_or(Display::for_arch(&scene.header.arch));
@@ -94,12 +94,14 @@ pub fn tables_of_recording(
     let nodes = topology
         .cpus()
         .map(|cpu| Some(topology.node_of(cpu).into()));
+    let (mut mappings, mut extra) = (scene.mappings().to_vec(), ExtraNames::default());
+    KernelFound::find(&mappings, kernel)?.install(&mut mappings, &mut extra);
     Ok(C2cReport {
         tables: counter.c2c.finish(&maps, display),
         events: scene.event_names(),
         nodes: nodes.collect(),
         notes: Vec::new(),
-        naming: Naming::new(scene.mappings(), ExtraNames::default(), scene.spaces()),
+        naming: Naming::new(&mappings, extra, scene.spaces()),
     })
 }
 
@@ -109,14 +111,11 @@ impl C2cReport {
         let naming = &self.naming;
         let code = naming.spaces.pack_known(row.pid, row.ip).unwrap_or(row.ip);
         let is_kernel = CpuMode::of_code(row.ip) == CpuMode::Kernel;
-        if is_kernel || naming.extra.code(code).is_some() {
+        let kernel_object = || is_kernel.then(|| "[kernel]".to_owned());
+        if let Some(function) = naming.extra.code(code) {
             return RowPlace {
-                function: naming.extra.code(code).unwrap_or_default(),
-                object: if is_kernel {
-                    "[kernel]".to_owned()
-                } else {
-                    String::new()
-                },
+                function,
+                object: kernel_object().unwrap_or_default(),
                 is_kernel,
                 ..RowPlace::default()
             };
@@ -129,7 +128,7 @@ impl C2cReport {
             function: symbol.or(location.function).unwrap_or_default(),
             file: location.file.unwrap_or_default(),
             line: location.line.unwrap_or(0),
-            object: name.path.unwrap_or_default(),
+            object: kernel_object().or(name.path).unwrap_or_default(),
             is_kernel,
         }
     }

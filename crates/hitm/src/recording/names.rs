@@ -6,9 +6,10 @@ use std::fmt;
 
 use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
 use hitm_coherence::stats::Statistics;
-use hitm_layout::{Bytes, Symbolizer, TypeKind};
+use hitm_layout::{Symbolizer, TypeKind};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
+use super::build_ids::{CopyOf, copies, load};
 use super::elements::element_size;
 use super::objects::{KernelRegions, Objects};
 use super::{RecordedThread, Recording};
@@ -379,14 +380,10 @@ pub(crate) fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
         path: mapping.path.clone(),
         build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),
     });
-    Symbolizer::new(mappings.collect(), load)
-}
-
-/// The bytes of a file, mapped.
-fn load(path: &str) -> Option<Bytes> {
-    let file = std::fs::File::open(path).ok()?;
-    // SAFETY: the file may change under the mapping, as under any reader; the parser takes any
-    // bytes, and a file that shrinks ends this process as it would end a linker or a debugger.
-    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
-    Some(Bytes::new(map))
+    Symbolizer::new(mappings.collect(), load).with_copies(|build_id| {
+        let copies = copies(build_id, CopyOf::Executable).into_iter();
+        copies
+            .map(|copy| copy.to_string_lossy().into_owned())
+            .collect()
+    })
 }

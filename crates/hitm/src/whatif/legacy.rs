@@ -5,15 +5,13 @@
 //! and the program order of two accesses with one time is that of the file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use hitm_base::{Access, AccessOp, Cycles, Outcome, ThreadId};
-use hitm_trace::{ReadError, Record, Step, Steps, Stretch, TraceReader, Turn, Visitor, Work};
+use hitm_trace::{Record, Step, Steps, Stretch, Turn, Visitor, Work};
 
 use super::WhatifError;
-use crate::recording::{Recording, RecordingError};
+use crate::recording::{Recording, RecordingFile};
 
 /// What a reader of the figures must know.
 pub(super) const NOTE: &str = "the recording does not say what threads did between accesses (format 1.0): the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
@@ -25,17 +23,8 @@ pub(super) fn is_legacy(recording: &Recording) -> bool {
 
 /// Reads the accesses and makes the records that are missing, in the order of a recording.
 pub(super) fn read(recording: &Recording, path: &Path) -> Result<Vec<Record>, WhatifError> {
-    let failed = |source: ReadError| RecordingError::Read {
-        path: path.into(),
-        source: source.into(),
-    };
-    let file = File::open(path).map_err(|source| RecordingError::Open {
-        path: path.into(),
-        source,
-    })?;
-    let mut reader = TraceReader::new(BufReader::new(file)).map_err(failed)?;
     let mut events = Events::default();
-    reader.visit(&mut events).map_err(failed)?;
+    RecordingFile::open(path)?.visit(&mut events, &mut |_, _| {})?;
     let window = recording.header.window.0.max(1);
     let cpi_milli = recording.machine.core.cpi_milli.into();
     Ok(events.log(window, cpi_milli))

@@ -1,19 +1,17 @@
 //! One run of a recording: as it was recorded, or replayed.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use hitm_base::{Access, CpuId, Cycles, Machine, Outcome, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
-use hitm_trace::{ChunkDecoder, ReadError, Record, ThreadStart, TraceReader, Visitor};
+use hitm_trace::{ChunkDecoder, Record, ThreadStart, Visitor};
 use hitm_weave::replay::{Replay, ReplayCounts, ReplayError};
 use hitm_weave::{Placement, ThreadTotals};
 
 use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError};
-use crate::recording::{Recording, RecordingError};
+use crate::recording::{Recording, RecordingFile};
 
 /// What came of a run.
 #[derive(Debug)]
@@ -140,25 +138,13 @@ impl<'r> SecondRun<'r> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SecondRun<'r>, WhatifError> {
         let path = &config.input;
-        let open_failed = |source| RecordingError::Open {
-            path: path.into(),
-            source,
-        };
-        let read_failed = |source: ReadError| RecordingError::Read {
-            path: path.into(),
-            source: source.into(),
-        };
-        let file = File::open(path).map_err(open_failed)?;
-        let file_bytes = file.metadata().map_err(open_failed)?.len();
-        let mut reader = TraceReader::new(BufReader::new(file)).map_err(read_failed)?;
-        let mut decoder = ChunkDecoder::new().map_err(|error| read_failed(error.into()))?;
+        let mut file = RecordingFile::open(path)?;
+        let mut decoder = ChunkDecoder::new().map_err(|error| file.failed(error.into()))?;
         let (mut feed, setting) = feed(recording, config, moves)?;
-        while let Some(chunk) = reader.next_chunk().map_err(read_failed)? {
-            let read = chunk.offset() + chunk.stored_len() as u64;
-            let block = decoder.decode(&chunk).map_err(read_failed)?;
-            block.visit(&mut feed).map_err(read_failed)?;
+        while let Some((block, read, all)) = file.next_block(&mut decoder)? {
+            block.visit(&mut feed).map_err(|error| file.failed(error))?;
             check(&mut feed, path)?;
-            progress(read, file_bytes);
+            progress(read, all);
         }
         finish(feed, setting, path)
     }
