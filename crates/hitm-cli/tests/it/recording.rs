@@ -129,23 +129,45 @@ fn signal(child: &Child, signal: libc::c_int) {
 }
 
 /// The program that a `hitm record` runs; it outlives a recorder that is killed.
-fn kill_program_of(child: &Child) {
+fn programs_of(child: &Child) -> Vec<libc::pid_t> {
     let path = format!("/proc/{0}/task/{0}/children", child.id());
     let children = fs::read_to_string(path).unwrap_or_default();
-    for pid in children
-        .split_ascii_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-    {
+    let pids = children.split_ascii_whitespace();
+    pids.filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn kill_program_of(child: &Child) {
+    for pid in programs_of(child) {
         // SAFETY: a signal to a process that this test started.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
+}
+
+/// Waits until the program has run for a while: by the time that it had, which on a busy host says
+/// more than the time that went by.
+fn wait_for_work(child: &Child) {
+    const TICKS: u64 = 50;
+    for _ in 0..6000 {
+        let ticks = programs_of(child).into_iter().map(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let after_name = stat.rsplit(')').next().unwrap_or_default();
+            let field = |index| after_name.split_ascii_whitespace().nth(index);
+            let [user, system] = [11, 12].map(|index| field(index)?.parse::<u64>().ok());
+            user.unwrap_or(0) + system.unwrap_or(0)
+        });
+        if ticks.sum::<u64>() >= TICKS {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("the program did not run");
 }
 
 #[test]
 fn an_interrupted_recording_ends_cleanly() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut child = start_endless(directory.path());
-    sleep(Duration::from_millis(700));
+    wait_for_work(&child);
     signal(&child, libc::SIGINT);
     let status = child.wait().expect("hitm ends");
     assert_eq!(status.code(), Some(128 + libc::SIGINT));
@@ -176,7 +198,7 @@ fn a_killed_recorder_leaves_a_readable_file() {
 fn a_killed_program_loses_nothing_that_was_priced() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut child = start_endless(directory.path());
-    sleep(Duration::from_millis(700));
+    wait_for_work(&child);
     kill_program_of(&child);
     let status = child.wait().expect("hitm ends");
     assert_eq!(status.code(), Some(128 + libc::SIGKILL));
