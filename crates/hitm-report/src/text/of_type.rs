@@ -3,7 +3,9 @@
 use super::style::{Painter, Style};
 use super::table::{Align, shorten, wrap};
 use super::{FieldTable, TextOptions, Writer};
-use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, by_id, grouped};
+use hitm_base::grouped;
+
+use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, by_id};
 use crate::of_type::{TypeLine, TypeReport};
 
 const LINE_COLUMNS: &[(&str, Align)] = &[

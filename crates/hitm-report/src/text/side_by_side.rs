@@ -3,7 +3,9 @@
 use super::style::{Painter, Style};
 use super::table::{Align, Column, Table};
 use super::{TextOptions, Writer};
-use crate::fields::{SIDE_FIELDS, by_id, grouped};
+use hitm_base::grouped;
+
+use crate::fields::{SIDE_FIELDS, by_id};
 use crate::side_by_side::{SideBySide, SideRow};
 
 /// The tables.

@@ -26,6 +26,8 @@ const MEMORY_FILE: &str = "/hitm/memory";
 const LOOK_TIME: Duration = Duration::from_secs(60);
 /// Lines of the console that an error shows.
 const CONSOLE_LINES: usize = 12;
+/// How a kernel says that it cannot go on.
+const PANIC: &str = "Kernel panic";
 /// Bytes of the console that are kept for it.
 const CONSOLE_BYTES_MAX: usize = 1 << 16;
 
@@ -353,10 +355,14 @@ impl Console {
         let kept = self.last.lock().expect("nothing panics with the lock held");
         let text = String::from_utf8_lossy(&kept).into_owned();
         let lines: Vec<&str> = text.lines().collect();
-        let first = lines.len().saturating_sub(CONSOLE_LINES);
+        let last = lines.len().saturating_sub(CONSOLE_LINES);
+        // What a kernel that panics prints after its reason is where it was.
+        let panic = lines.iter().rposition(|line| line.contains(PANIC));
+        let shown = lines.iter().skip(panic.unwrap_or(last).min(last));
+        let shown: Vec<&str> = shown.take(CONSOLE_LINES).copied().collect();
         VmError::Guest {
             problem: problem.to_owned(),
-            console: lines[first..].join("\n"),
+            console: shown.join("\n"),
         }
     }
 }
