@@ -1,10 +1,10 @@
 //! One type of a recording as text.
 
+use hitm_base::grouped;
+
 use super::style::{Painter, Style};
 use super::table::{Align, shorten, wrap};
 use super::{FieldTable, TextOptions, Writer};
-use hitm_base::grouped;
-
 use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, by_id};
 use crate::of_type::{TypeLine, TypeReport};
 

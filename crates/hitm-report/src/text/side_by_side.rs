@@ -1,10 +1,10 @@
 //! Recordings side by side as text.
 
+use hitm_base::grouped;
+
 use super::style::{Painter, Style};
 use super::table::{Align, Column, Table};
 use super::{TextOptions, Writer};
-use hitm_base::grouped;
-
 use crate::fields::{SIDE_FIELDS, by_id};
 use crate::side_by_side::{SideBySide, SideRow};
 
