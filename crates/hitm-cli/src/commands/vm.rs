@@ -59,7 +59,7 @@ struct MachineArgs {
 }
 
 #[derive(Debug, Args)]
-struct ShellArgs {
+struct KernelArgs {
     /// The kernel: an image that QEMU can boot, or debian:VERSION for the newest package of apt
     /// whose version begins so
     #[arg(
@@ -69,6 +69,12 @@ struct ShellArgs {
         default_value = "debian:6"
     )]
     kernel: KernelSource,
+}
+
+#[derive(Debug, Args)]
+struct ShellArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
     #[command(flatten)]
     machine: MachineArgs,
     /// The program to run and its arguments [default: busybox sh, or sh]
@@ -102,15 +108,8 @@ struct DiffArgs {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The kernel: an image that QEMU can boot, or debian:VERSION for the newest package of apt
-    /// whose version begins so
-    #[arg(
-        short,
-        long,
-        value_name = "FILE|debian:VERSION",
-        default_value = "debian:6"
-    )]
-    kernel: KernelSource,
+    #[command(flatten)]
+    kernel: KernelArgs,
     #[command(flatten)]
     machine: MachineArgs,
     /// A layout file with structures of the kernel: their objects are priced with members in these
@@ -170,7 +169,7 @@ fn shell(args: ShellArgs) -> Result<Exit> {
         true => hitm::vm::default_shell(),
         false => args.command,
     };
-    let config = config(args.kernel, args.machine, command)?;
+    let config = config(args.kernel.kernel, args.machine, command)?;
     let mut spinner = Some(Spinner::start("preparing"));
     let status = hitm::vm::shell(&config, &mut |progress| match progress {
         VmProgress::Running => {
@@ -199,7 +198,7 @@ fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
         window: Cycles(args.window),
         time_limit: Duration::from_secs(args.timeout),
         output: args.output,
-        ..config(args.kernel, args.machine, args.command)?
+        ..config(args.kernel.kernel, args.machine, args.command)?
     };
     let ended = run_with_spinner(&config, terminal)?;
     Ok(Exit::OfProgram(ended.exit_code))
