@@ -406,26 +406,13 @@ fn parse_step(step: &str) -> (&str, Option<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use hitm_base::Cycles;
-    use hitm_coherence::directory::Capacity;
-
     use super::*;
     use crate::engine::EngineConfig;
 
     /// Addresses of the lines and offsets of all words of a field on a machine of 480 CPUs in six
     /// nodes.
     fn field_of(members: Vec<Member>, path: &str) -> Field {
-        let text = hitm_base::machine::preset("xeon-480").unwrap();
-        let machine = hitm_base::Machine::from_toml(text, "xeon-480").unwrap();
-        let engine = Engine::new(&EngineConfig {
-            machine,
-            capacity: Capacity::Infinite,
-            seed: 1,
-            scenario_hash: 0,
-            end: Cycles(1),
-            events_max: 1,
-            sites: &["test"],
-        });
+        let engine = Engine::new(&EngineConfig::at_rest("xeon-480"));
         let vector = StructLayout::new(
             "vector",
             16,

@@ -38,6 +38,23 @@ pub struct EngineConfig {
     pub sites: &'static [&'static str],
 }
 
+#[cfg(test)]
+impl EngineConfig {
+    /// For tests of where objects lie, in which nothing runs.
+    pub(crate) fn at_rest(preset: &str) -> EngineConfig {
+        let text = hitm_base::machine::preset(preset).unwrap();
+        EngineConfig {
+            machine: Machine::from_toml(text, preset).unwrap(),
+            capacity: Capacity::Infinite,
+            seed: 1,
+            scenario_hash: 0,
+            end: Cycles(1),
+            events_max: 1,
+            sites: &["test"],
+        }
+    }
+}
+
 /// What a run was: enough to repeat it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunHeader {

@@ -133,9 +133,6 @@ fn shuffled(object: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hitm_base::Cycles;
-    use hitm_coherence::directory::Capacity;
-
     use super::*;
     use crate::engine::EngineConfig;
 
@@ -154,17 +151,7 @@ mod tests {
 
     #[test]
     fn objects_have_lines_and_words_of_their_own() {
-        let text = hitm_base::machine::preset("broadwell-4s").unwrap();
-        let machine = hitm_base::Machine::from_toml(text, "broadwell-4s").unwrap();
-        let engine = Engine::new(&EngineConfig {
-            machine,
-            capacity: Capacity::Infinite,
-            seed: 1,
-            scenario_hash: 0,
-            end: Cycles(1),
-            events_max: 1,
-            sites: &["test"],
-        });
+        let engine = Engine::new(&EngineConfig::at_rest("broadwell-4s"));
         let key = |path: &str, offset_bytes| MemberKey {
             type_name: "thing".to_owned(),
             path: path.to_owned(),

@@ -12,7 +12,7 @@ use super::cfs_rq::CfsId;
 use super::entity::{EntityId, Owner};
 use super::places::{CfsMember, SeMember};
 use super::tree::{Dequeue, Enqueue, Ran};
-use crate::engine::{Place, Site};
+use crate::engine::{AccessFuture, Place, Site, StoreFuture};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
@@ -34,6 +34,34 @@ impl Kernel {
             Owner::Task(task) => self.task(task).p.se[member as usize],
             Owner::Group(cfs) => self.fair.pools.entity(cfs, member),
         }
+    }
+
+    fn load_cfs(&self, site: Site, (cfs, member): (CfsId, CfsMember)) -> AccessFuture<'_> {
+        self.engine.load(site, self.cfs_place(cfs, member))
+    }
+
+    fn store_cfs(
+        &self,
+        site: Site,
+        (cfs, member): (CfsId, CfsMember),
+        value: u64,
+    ) -> StoreFuture<'_> {
+        let place = self.cfs_place(cfs, member);
+        self.engine.store(site, place, value)
+    }
+
+    fn load_se(&self, site: Site, (se, member): (EntityId, SeMember)) -> AccessFuture<'_> {
+        self.engine.load(site, self.se_place(se, member))
+    }
+
+    fn store_se(
+        &self,
+        site: Site,
+        (se, member): (EntityId, SeMember),
+        value: u64,
+    ) -> StoreFuture<'_> {
+        let place = self.se_place(se, member);
+        self.engine.store(site, place, value)
     }
 
     /// The entity, its parent, and so on to the root.
@@ -179,24 +207,12 @@ impl Kernel {
         self.charge(rq, cfs, ran).await;
         self.update_load(cfs, se, site).await;
         let load = self.fair.groups.borrow().tree.q(cfs).load;
-        engine
-            .store(site, self.cfs_place(cfs, CfsMember::Load), load)
-            .await;
-        engine
-            .store(site, self.se_place(se, SeMember::Vruntime), now)
-            .await;
-        engine
-            .load(site, self.cfs_place(cfs, CfsMember::Timeline))
-            .await;
-        engine
-            .store(site, self.se_place(se, SeMember::RunNode), 1)
-            .await;
-        engine
-            .store(site, self.cfs_place(cfs, CfsMember::Timeline), 1)
-            .await;
-        engine
-            .store(site, self.se_place(se, SeMember::OnRq), 1)
-            .await;
+        self.store_cfs(site, (cfs, CfsMember::Load), load).await;
+        self.store_se(site, (se, SeMember::Vruntime), now).await;
+        self.load_cfs(site, (cfs, CfsMember::Timeline)).await;
+        self.store_se(site, (se, SeMember::RunNode), 1).await;
+        self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
+        self.store_se(site, (se, SeMember::OnRq), 1).await;
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 1 {
             self.check_enqueue_throttle(rq, cfs).await;
             self.list_add_leaf(cfs).await;
@@ -217,24 +233,14 @@ impl Kernel {
         self.charge(rq, cfs, ran).await;
         self.update_load(cfs, se, site).await;
         if !is_off {
-            engine
-                .store(site, self.se_place(se, SeMember::OnRq), 3)
-                .await;
+            self.store_se(site, (se, SeMember::OnRq), 3).await;
             return false;
         }
-        engine
-            .load(site, self.se_place(se, SeMember::RunNode))
-            .await;
-        engine
-            .store(site, self.cfs_place(cfs, CfsMember::Timeline), 1)
-            .await;
-        engine
-            .store(site, self.se_place(se, SeMember::OnRq), 0)
-            .await;
+        self.load_se(site, (se, SeMember::RunNode)).await;
+        self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
+        self.store_se(site, (se, SeMember::OnRq), 0).await;
         let load = self.fair.groups.borrow().tree.q(cfs).load;
-        engine
-            .store(site, self.cfs_place(cfs, CfsMember::Load), load)
-            .await;
+        self.store_cfs(site, (cfs, CfsMember::Load), load).await;
         self.update_cfs_group(rq, se).await;
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 0 {
             self.return_cfs_rq_runtime(cfs).await;
@@ -249,9 +255,7 @@ impl Kernel {
         let now = engine.now().0;
         self.fair.groups.borrow_mut().tree.requeue_delayed(se, now);
         self.update_load(cfs, se, site).await;
-        engine
-            .store(site, self.se_place(se, SeMember::OnRq), 1)
-            .await;
+        self.store_se(site, (se, SeMember::OnRq), 1).await;
     }
 
     /// `count` more tasks are queued on a queue and below.
@@ -269,14 +273,10 @@ impl Kernel {
     /// `update_load_avg`: brings the averages of an entity and its queue up to date.
     pub(in crate::kernel) async fn update_load(&self, cfs: CfsId, se: EntityId, site: Site) {
         let engine = &self.engine;
-        engine.load(site, self.se_place(se, SeMember::Avg)).await;
-        engine
-            .store(site, self.se_place(se, SeMember::Avg), 1)
-            .await;
-        engine.load(site, self.cfs_place(cfs, CfsMember::Avg)).await;
-        engine
-            .store(site, self.cfs_place(cfs, CfsMember::Avg), 1)
-            .await;
+        self.load_se(site, (se, SeMember::Avg)).await;
+        self.store_se(site, (se, SeMember::Avg), 1).await;
+        self.load_cfs(site, (cfs, CfsMember::Avg)).await;
+        self.store_cfs(site, (cfs, CfsMember::Avg), 1).await;
         let now = engine.now().0;
         let interval = self.fair.load_interval;
         let reported = self
@@ -306,9 +306,7 @@ impl Kernel {
             }
             cfs
         };
-        engine
-            .load(site, self.cfs_place(cfs, CfsMember::Load))
-            .await;
+        self.load_cfs(site, (cfs, CfsMember::Load)).await;
         let group = self.fair.groups.borrow().group_of(cfs);
         engine
             .load(site, self.fair.group_places(group).load_avg)
@@ -324,12 +322,8 @@ impl Kernel {
         self.update_curr_fair(rq, queue).await;
         let now = engine.now().0;
         self.fair.groups.borrow_mut().tree.reweight(se, weight, now);
-        engine
-            .store(site, self.se_place(se, SeMember::Load), weight)
-            .await;
-        engine
-            .store(site, self.se_place(se, SeMember::Vruntime), now)
-            .await;
+        self.store_se(site, (se, SeMember::Load), weight).await;
+        self.store_se(site, (se, SeMember::Vruntime), now).await;
     }
 
     /// Charges the running entity of a queue.
@@ -362,12 +356,10 @@ impl Kernel {
 
     /// The task to run, the running one included.
     pub(in crate::kernel) async fn pick_task_fair(&self, rq: &Rq) -> Option<Rc<Task>> {
-        let (engine, site) = (&self.engine, f::PICK_NEXT_TASK_FAIR);
+        let site = f::PICK_NEXT_TASK_FAIR;
         let root = CfsId(u32::from(rq.cpu.0));
         'again: loop {
-            engine
-                .load(site, self.cfs_place(root, CfsMember::NrQueued))
-                .await;
+            self.load_cfs(site, (root, CfsMember::NrQueued)).await;
             if self.fair.groups.borrow().tree.q(root).nr_queued == 0 {
                 return None;
             }
@@ -381,12 +373,8 @@ impl Kernel {
                 let Some(se) = se else {
                     continue 'again;
                 };
-                engine
-                    .load(site, self.cfs_place(cfs, CfsMember::Timeline))
-                    .await;
-                engine
-                    .load(site, self.se_place(se, SeMember::Deadline))
-                    .await;
+                self.load_cfs(site, (cfs, CfsMember::Timeline)).await;
+                self.load_se(site, (se, SeMember::Deadline)).await;
                 if self.is_delayed(se) {
                     self.leave_late(rq, se).await;
                     continue 'again;
@@ -438,19 +426,11 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::PICK_NEXT_TASK_FAIR);
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
-            engine
-                .load(site, self.se_place(se, SeMember::RunNode))
-                .await;
-            engine
-                .store(site, self.cfs_place(cfs, CfsMember::Timeline), 1)
-                .await;
+            self.load_se(site, (se, SeMember::RunNode)).await;
+            self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
             self.update_load(cfs, se, site).await;
-            engine
-                .store(site, self.se_place(se, SeMember::ExecStart), 0)
-                .await;
-            engine
-                .store(site, self.cfs_place(cfs, CfsMember::Curr), 1)
-                .await;
+            self.store_se(site, (se, SeMember::ExecStart), 0).await;
+            self.store_cfs(site, (cfs, CfsMember::Curr), 1).await;
             let now = engine.now().0;
             self.fair.groups.borrow_mut().tree.set_next(se, now);
         }
@@ -464,18 +444,12 @@ impl Kernel {
             let now = engine.now().0;
             if self.fair.groups.borrow().tree.se(se).on_rq {
                 self.update_curr_fair(rq, cfs).await;
-                engine
-                    .store(site, self.se_place(se, SeMember::RunNode), 1)
-                    .await;
-                engine
-                    .store(site, self.cfs_place(cfs, CfsMember::Timeline), 1)
-                    .await;
+                self.store_se(site, (se, SeMember::RunNode), 1).await;
+                self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
                 self.update_load(cfs, se, site).await;
             }
             self.fair.groups.borrow_mut().tree.put_prev(se, now);
-            engine
-                .store(site, self.cfs_place(cfs, CfsMember::Curr), 0)
-                .await;
+            self.store_cfs(site, (cfs, CfsMember::Curr), 0).await;
         }
     }
 
@@ -513,9 +487,7 @@ impl Kernel {
             return;
         }
         self.update_curr_fair(rq, cfs).await;
-        engine
-            .load(site, self.cfs_place(cfs, CfsMember::Timeline))
-            .await;
+        self.load_cfs(site, (cfs, CfsMember::Timeline)).await;
         let picked = self.fair.groups.borrow().tree.pick_eevdf(cfs);
         if picked == Some(se) {
             self.resched_curr(rq).await;
