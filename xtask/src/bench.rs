@@ -20,6 +20,8 @@ mod replay;
 #[cfg(feature = "bench")]
 mod statistics;
 #[cfg(feature = "bench")]
+mod streams;
+#[cfg(feature = "bench")]
 mod whatif;
 
 use std::fs::{self, OpenOptions};
@@ -206,6 +208,13 @@ pub const BENCHES: &[Bench] = &[
         unit: "M accesses/CPU s",
         run_count: 5,
         measure: Measure::Median(replay::one_core),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "replay-contended",
+        unit: "M accesses/s",
+        run_count: 5,
+        measure: Measure::Median(replay::contended_one_core),
     },
     #[cfg(feature = "bench")]
     Bench {
