@@ -18,6 +18,8 @@ mod recording;
 #[cfg(feature = "bench")]
 mod replay;
 #[cfg(feature = "bench")]
+mod sim;
+#[cfg(feature = "bench")]
 mod statistics;
 #[cfg(feature = "bench")]
 mod streams;
@@ -236,6 +238,111 @@ pub const BENCHES: &[Bench] = &[
         unit: "M accesses/CPU s",
         run_count: 3,
         measure: Measure::Median(replay::worst_case),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-64-accesses",
+        unit: "M accesses/CPU s",
+        run_count: 3,
+        measure: Measure::Median(sim::accesses::<64>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-64-time",
+        unit: "virtual ms/CPU s",
+        run_count: 1,
+        measure: Measure::Median(sim::virtual_time::<64>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-64-memory",
+        unit: "MiB",
+        run_count: 1,
+        measure: Measure::Median(sim::memory::<64>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-128-accesses",
+        unit: "M accesses/CPU s",
+        run_count: 3,
+        measure: Measure::Median(sim::accesses::<128>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-128-time",
+        unit: "virtual ms/CPU s",
+        run_count: 1,
+        measure: Measure::Median(sim::virtual_time::<128>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-128-memory",
+        unit: "MiB",
+        run_count: 1,
+        measure: Measure::Median(sim::memory::<128>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-480-accesses",
+        unit: "M accesses/CPU s",
+        run_count: 3,
+        measure: Measure::Median(sim::accesses::<480>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-480-time",
+        unit: "virtual ms/CPU s",
+        run_count: 1,
+        measure: Measure::Median(sim::virtual_time::<480>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-480-memory",
+        unit: "MiB",
+        run_count: 1,
+        measure: Measure::Median(sim::memory::<480>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-1024-accesses",
+        unit: "M accesses/CPU s",
+        run_count: 3,
+        measure: Measure::Median(sim::accesses::<1024>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-1024-time",
+        unit: "virtual ms/CPU s",
+        run_count: 1,
+        measure: Measure::Median(sim::virtual_time::<1024>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-1024-memory",
+        unit: "MiB",
+        run_count: 1,
+        measure: Measure::Median(sim::memory::<1024>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-4096-accesses",
+        unit: "M accesses/CPU s",
+        run_count: 3,
+        measure: Measure::Median(sim::accesses::<4096>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-4096-time",
+        unit: "virtual ms/CPU s",
+        run_count: 1,
+        measure: Measure::Median(sim::virtual_time::<4096>),
+    },
+    #[cfg(feature = "bench")]
+    Bench {
+        name: "sim-4096-memory",
+        unit: "MiB",
+        run_count: 1,
+        measure: Measure::Median(sim::memory::<4096>),
     },
 ];
 

@@ -73,9 +73,14 @@ fn program() -> Result<PathBuf> {
 }
 
 pub(super) fn run(command: &mut Command) -> Result<Used> {
+    run_into(command, Stdio::null())
+}
+
+/// As [`run`], with its standard output kept.
+pub(super) fn run_into(command: &mut Command, stdout: Stdio) -> Result<Used> {
     command
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(stdout)
         .stderr(Stdio::null());
     let child = command.spawn().context("cannot start the program")?;
     let mut status = 0;

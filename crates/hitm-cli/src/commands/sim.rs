@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::sim::{LoadOptions, SimReport, Simulation};
+use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
 use hitm_report::text::TextOptions;
 
@@ -12,21 +12,19 @@ use crate::commands::Format;
 use crate::progress::VirtualTime;
 use crate::{Exit, Terminal};
 
-/// Seeds that are enough for any confidence.
-const SEEDS_MAX: u64 = 10_000;
-
 /// Options of `hitm sim`.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
     /// The scenario; docs/formats/scenario.md describes it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// The first seed, instead of the scenario's
+    /// The first seed, instead of the scenario's; the only one unless --seeds says otherwise
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How many seeds to run, one after the other; figures are then means with their spread
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
-    seeds: u64,
+    /// How many seeds to run, instead of as many as the scenario states; figures are then means with
+    /// their spread
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
+    seeds: Option<u64>,
     /// A layout instead of the scenario's: a name, a layout file, or a kernel's BTF or debug
     /// information; may be given several times
     #[arg(long, value_name = "NAME|FILE")]
@@ -64,8 +62,14 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let simulation = Simulation::load(&args.scenario, &options)?;
     let bar = VirtualTime::start();
-    let seed = args.seed.unwrap_or_else(|| simulation.seed());
-    let report = simulation.run(seed, args.seeds, &|progress| {
+    let (seed, seed_count) = match (args.seed, args.seeds) {
+        (None, None) => (simulation.seed(), simulation.seed_count()),
+        (seed, count) => (
+            seed.unwrap_or_else(|| simulation.seed()),
+            count.unwrap_or(1),
+        ),
+    };
+    let report = simulation.run(seed, seed_count, &|progress| {
         bar.set("simulating", progress)
     });
     bar.finish();
@@ -83,7 +87,7 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     terminal.out(&rendered)?;
     Ok(if args.check {
-        check(&report, terminal)
+        check(&[report], terminal)
     } else {
         Exit::Done
     })
@@ -96,20 +100,19 @@ pub(super) fn text_options(terminal: &Terminal) -> TextOptions {
     }
 }
 
-fn check(report: &SimReport, terminal: &mut Terminal) -> Exit {
-    for variant in &report.variants {
-        for outcome in &variant.outcomes {
-            for workload in &outcome.workloads {
-                if workload.passed == Some(false) {
-                    terminal.err(&format!(
-                        "hitm: {}: {} fails its check with seed {}\n",
-                        variant.label, workload.name, outcome.header.seed
-                    ));
-                }
+/// Says which workloads fail their own check, and with which seed.
+pub(super) fn check(reports: &[SimReport], terminal: &mut Terminal) -> Exit {
+    for report in reports {
+        for checked in report.checks() {
+            for seed in checked.failed_seeds {
+                terminal.err(&format!(
+                    "hitm: {}: {}: {} fails its check with seed {seed}\n",
+                    report.scenario, checked.variant, checked.workload
+                ));
             }
         }
     }
-    if report.passed() {
+    if reports.iter().all(SimReport::passed) {
         Exit::Done
     } else {
         Exit::GateFailed

@@ -139,6 +139,53 @@ fn a_case_is_reproduced_by_its_number() {
 }
 
 #[test]
+fn the_published_failure_is_shown_and_fails_the_check() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = hitm(
+        &["reproduce", "001", "--quick", "--check"],
+        directory.path(),
+    );
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let failed = error
+        .lines()
+        .filter(|line| line.contains("fails its check"));
+    for line in failed {
+        assert!(line.contains(": passive: rt_migrate"), "{line}");
+    }
+    let (_, shown) = out
+        .split_once("  passive, rt_migrate: fails with 5 of 10 seeds; seed 2:\n")
+        .unwrap_or_else(|| panic!("{out}"));
+    let starts = shown.lines().nth(1).expect("a row of starts");
+    let starts = starts.split_whitespace().skip(1);
+    let starts: Vec<u64> = starts.map(|one| one.parse().expect("a number")).collect();
+    let (lowest, higher) = starts.split_first().expect("five threads");
+    assert!(*lowest < 1000, "the lowest starts at once: {starts:?}");
+    let late = higher
+        .iter()
+        .filter(|start| (19_000..22_000).contains(*start));
+    assert_eq!(late.count(), 1, "{starts:?}");
+    assert!(
+        out.contains("  push-ipi, rt_migrate: passes with all 10 seeds\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_seed_alone_runs_alone() {
+    let several = format!("{SCENARIO}\n[run]\nseed = 3\nseeds = 2\n");
+    let check = |args: &[&str], expected: &str| {
+        let args: Vec<&str> = ["--quick"].iter().chain(args).copied().collect();
+        let output = sim(&several, &args);
+        let out = text(&output.stdout);
+        assert!(out.contains(expected), "{out}{}", text(&output.stderr));
+    };
+    check(&[], "; seeds 3-4;");
+    check(&["--seed", "7"], "; seeds 7;");
+    check(&["--seed", "7", "--seeds", "3"], "; seeds 7-9;");
+}
+
+#[test]
 fn a_kernels_types_move_members() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     // The count moves from the first line to the second one; what the model does not use is left out.

@@ -134,6 +134,7 @@ impl Serialize for WorkloadJson<'_> {
         map.serialize_entry("name", &self.0.name)?;
         map.serialize_entry("passed", &self.0.passed)?;
         map.serialize_entry("output", &self.0.text)?;
+        map.serialize_entry("failure", &self.0.failure)?;
         map.end()
     }
 }

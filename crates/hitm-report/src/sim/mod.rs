@@ -5,7 +5,9 @@
 
 pub mod fields;
 mod json;
+mod markdown;
 mod text;
 
 pub use json::{SCHEMA, reproduction_json, simulation_json};
+pub use markdown::reproduction_markdown;
 pub use text::{SimTextOptions, reproduction_text, simulation_text};

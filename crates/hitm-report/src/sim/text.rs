@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hitm::sim::{C2cLine, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
+use hitm::sim::{C2cLine, Check, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
 use hitm_base::grouped;
 
 use super::fields::{
@@ -27,11 +27,15 @@ pub struct SimTextOptions {
 /// Functions of a variant that are shown.
 const FUNCTIONS_MAX: usize = 12;
 /// Figures that the table of variants has beside those of workloads.
-const COMMON_COLUMNS: [&str; 3] = [
+const COMMON_COLUMNS: [&str; 4] = [
+    "sched.stale_overloads",
     "time.kernel_of_busy",
     "root_domain.line_1.load_cycles_mean",
     "root_domain.line_3.load_cycles_mean",
 ];
+
+/// Figures of workloads that tell variants little apart.
+const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
 
 const LINE_COLUMNS: &[(&str, Align)] = &[
     ("object", Align::Name),
@@ -79,6 +83,7 @@ pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String
         }
         writer.header("hitm reproduce", report);
         writer.variants(report);
+        writer.checks(report);
         writer.comparisons(&report.comparisons);
         writer.crossing(report.crossing.as_ref());
     }
@@ -154,7 +159,9 @@ impl Writer {
             .collect();
         let is_shown = |id: &str| {
             let owner = id.split('.').next().unwrap_or_default();
-            workloads.contains(owner) || COMMON_COLUMNS.contains(&id)
+            let of_workload =
+                workloads.contains(owner) && !DETAILS.iter().any(|end| id.ends_with(end));
+            of_workload || COMMON_COLUMNS.contains(&id)
         };
         let mut ids: Vec<&str> = Vec::new();
         for summary in report
@@ -168,10 +175,12 @@ impl Writer {
         }
         self.title("Variants");
         let mut columns = vec![Column::new("Variant", Align::Left)];
-        columns.extend(
-            ids.iter()
-                .map(|id| Column::new(&column_title(id), Align::Right)),
-        );
+        let titles: Vec<String> = ids.iter().map(|id| column_title(id)).collect();
+        for (id, title) in ids.iter().zip(&titles) {
+            let is_alone = titles.iter().filter(|other| *other == title).count() == 1;
+            let title = if is_alone { title } else { *id };
+            columns.push(Column::new(title, Align::Right));
+        }
         let mut table = Table::new(columns);
         for variant in &report.variants {
             let mut cells = vec![variant.label.clone()];
@@ -289,6 +298,25 @@ impl Writer {
         }
     }
 
+    /// How many runs pass the checks of their own workloads, and the first failure of each variant.
+    fn checks(&mut self, report: &SimReport) {
+        let checks = report.checks();
+        if checks.is_empty() {
+            return;
+        }
+        self.title("Checks of the workloads themselves");
+        for check in checks {
+            let style = match check.failed_seeds.is_empty() {
+                true => Style::Plain,
+                false => Style::Bold,
+            };
+            self.push(style, &format!("  {}", check_line(&check)));
+            if let Some(failure) = check.failure {
+                self.out.push_str(failure);
+            }
+        }
+    }
+
     fn comparisons(&mut self, comparisons: &[Comparison]) {
         if comparisons.is_empty() {
             return;
@@ -331,16 +359,11 @@ impl Writer {
             head("unit", Align::Left),
         ]);
         for one in comparisons {
-            let (least, most) = one.published;
-            let published = match least == most {
-                true => number(least),
-                false => format!("{}-{}", number(least), number(most)),
-            };
             table.push_with_note(
                 vec![
                     one.id.clone(),
                     one.label.clone(),
-                    published,
+                    published(one.published),
                     one.simulated.map_or("-".to_owned(), number),
                     one.ratio
                         .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
@@ -350,6 +373,28 @@ impl Writer {
             );
         }
         self.table(&table);
+    }
+}
+
+/// How many runs pass a check; the seed is that of the failure that is shown.
+pub(super) fn check_line(check: &Check<'_>) -> String {
+    let what = format!("{}, {}", check.variant, check.workload);
+    match (check.failed_seeds.first(), check.run_count) {
+        (None, 1) => format!("{what}: passes with the one seed"),
+        (None, all) => format!("{what}: passes with all {all} seeds"),
+        (Some(seed), 1) => format!("{what}: fails with the one seed, {seed}:"),
+        (Some(seed), all) => {
+            let failed = check.failed_seeds.len();
+            format!("{what}: fails with {failed} of {all} seeds; seed {seed}:")
+        }
+    }
+}
+
+/// A published value, or the ends of its range.
+pub(super) fn published((least, most): (f64, f64)) -> String {
+    match least == most {
+        true => number(least),
+        false => format!("{}-{}", number(least), number(most)),
     }
 }
 
@@ -364,7 +409,7 @@ fn column_title(id: &str) -> String {
 }
 
 /// A figure with about four digits.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1000.0 {
         let sign = if value < 0.0 { "-" } else { "" };

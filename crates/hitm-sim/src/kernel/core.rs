@@ -121,7 +121,7 @@ impl Kernel {
             let first = p.allowed.borrow().iter().next();
             first.expect("a task may run somewhere")
         };
-        if self.config.balancing == Balancing::Passive {
+        if self.balancing.get() == Balancing::Passive {
             self.wake_idle(p, cpu).await
         } else if p.is_rt() {
             self.select_task_rq_rt(p, cpu).await
@@ -341,7 +341,8 @@ impl Kernel {
             self.push_rt_tasks(rq).await;
         }
         if pull {
-            self.pull_rt_task(rq).await;
+            let curr = self.task(rq.curr.get());
+            self.pull_rt_task(rq, &curr).await;
         }
     }
 

@@ -168,6 +168,12 @@ impl FairClass {
         groups.tree.add(entity)
     }
 
+    /// A task, which is on no queue, gets the weight of a nice value.
+    pub(super) fn set_nice(&self, se: EntityId, nice: i8, now: u64) {
+        let weight = weight::weight_of_nice(nice);
+        self.groups.borrow_mut().tree.reweight(se, weight, now);
+    }
+
     /// A task, which is on no queue, goes to another CPU.
     pub(super) fn set_task_rq(&self, se: EntityId, group: GroupId, cpu: usize) {
         self.groups.borrow_mut().set_task_rq(se, group, cpu);

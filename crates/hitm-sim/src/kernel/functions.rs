@@ -100,4 +100,6 @@ functions! {
     RT_MUTEX_SLOWLOCK = "rt_mutex_slowlock",
     RT_MUTEX_SLOWUNLOCK = "rt_mutex_slowunlock",
     USER = "[user]",
+    SCHED_SETSCHEDULER = "__sched_setscheduler",
+    FIND_LOWEST_CPUS = "find_lowest_cpus",
 }

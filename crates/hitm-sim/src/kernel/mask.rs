@@ -60,22 +60,20 @@ impl SharedMask {
         })
     }
 
-    /// Sets the bit of `cpu`.
-    pub async fn set(&self, engine: &Engine, site: Site, cpu: CpuId) {
+    /// Sets the bit of `cpu`; true when it was set before.
+    pub async fn set(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
         self.read_pointer(engine, site).await;
-        let bit = 1 << (cpu.index() % 64);
-        engine
-            .rmw(site, self.of_cpu[cpu.index()], Rmw::Or(bit))
-            .await;
+        let bit: u64 = 1 << (cpu.index() % 64);
+        let place = self.of_cpu[cpu.index()];
+        engine.rmw(site, place, Rmw::Or(bit)).await & bit != 0
     }
 
-    /// Clears the bit of `cpu`.
-    pub async fn clear(&self, engine: &Engine, site: Site, cpu: CpuId) {
+    /// Clears the bit of `cpu`; true when it was set before.
+    pub async fn clear(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
         self.read_pointer(engine, site).await;
-        let bit = 1 << (cpu.index() % 64);
-        engine
-            .rmw(site, self.of_cpu[cpu.index()], Rmw::And(!bit))
-            .await;
+        let bit: u64 = 1 << (cpu.index() % 64);
+        let place = self.of_cpu[cpu.index()];
+        engine.rmw(site, place, Rmw::And(!bit)).await & bit != 0
     }
 
     /// Whether the bit of `cpu` is set.

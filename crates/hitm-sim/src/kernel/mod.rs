@@ -28,6 +28,7 @@ mod rt;
 mod rtmutex;
 mod rwsem;
 mod smp;
+mod syscalls;
 mod task;
 mod topology;
 
@@ -92,6 +93,11 @@ pub struct KernelConfig {
 }
 
 impl KernelConfig {
+    /// Whether cpusets share CPUs, as in 2007.
+    pub fn has_overlapping_cpusets(&self) -> bool {
+        matches!(self.partition, Partition::Overlapping(_))
+    }
+
     /// One root domain, 250 Hz, no RT limit, and wake-ups as the kernels of that balancing do them.
     pub fn new(balancing: Balancing) -> KernelConfig {
         KernelConfig {
@@ -124,6 +130,8 @@ pub struct KernelCounts {
     pub pulls: u64,
     /// Interrupts sent to other CPUs.
     pub ipis: u64,
+    /// CPUs that stood in a cpuset's overload mask without reason and were taken out.
+    pub stale_overloads: u64,
 }
 
 /// A task to be made.
@@ -147,6 +155,8 @@ pub struct Kernel {
     engine: Rc<Engine>,
     arena: RefCell<Arena>,
     config: KernelConfig,
+    /// As configured, or what was switched since.
+    balancing: Cell<Balancing>,
     costs: Costs,
     globals: GlobalLines,
     tick_period: Cycles,
@@ -178,15 +188,25 @@ impl Kernel {
     ) -> Result<Rc<Kernel>, SimError> {
         let mut arena = Arena::new(Rc::clone(engine), layouts);
         let machine = engine.machine();
+        if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
+            let text =
+                "cpusets overlap: the chain of interrupts goes through root domains, which do not";
+            return Err(SimError::Workload(text.to_owned()));
+        }
         let (root_domains, domain_of) =
             topology::root_domains(&mut arena, engine, &config.partition)?;
+        let all = CpuMask::all(machine.topology.cpu_count());
         let mut rqs = Vec::new();
         let mut qnodes = Vec::new();
         let mut call_queues = Vec::new();
         let mut timers = Vec::new();
         for cpu in machine.topology.cpus() {
             let root = domain_of[cpu.index()];
-            let span = &root_domains[root].span;
+            // Cpusets that overlap leave the scheduling domains as they are.
+            let span = match config.has_overlapping_cpusets() {
+                true => &all,
+                false => &root_domains[root].span,
+            };
             let domains = topology::sched_domains(&machine.topology, span, cpu);
             rqs.push(Rq::new(&mut arena, cpu, root, domains)?);
             qnodes.push(QNodes::new(&mut arena, cpu)?);
@@ -205,6 +225,7 @@ impl Kernel {
             tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
             engine: Rc::clone(engine),
             arena: RefCell::new(arena),
+            balancing: Cell::new(config.balancing),
             config,
             rqs,
             root_domains,
@@ -297,14 +318,7 @@ impl Kernel {
                 spec.name, spec.cpu.0
             )));
         }
-        let mut outside = allowed.clone();
-        outside.keep(span);
-        if outside != allowed {
-            return Err(SimError::Workload(format!(
-                "task {} may run on CPUs outside of its cpuset",
-                spec.name
-            )));
-        }
+        let cpuset = self.cpuset_of(spec, &allowed)?;
         let id = TaskId(self.tasks.borrow().len() as u32);
         let places = TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu)?;
         let prio = if is_idle {
@@ -329,6 +343,7 @@ impl Kernel {
             prio: Cell::new(prio),
             normal_prio: Cell::new(prio),
             cpu: Cell::new(spec.cpu),
+            cpuset,
             on_rq: Cell::new(false),
             allowed_count: Cell::new(allowed.count()),
             allowed: RefCell::new(Rc::new(allowed)),
@@ -358,6 +373,17 @@ impl Kernel {
     /// How it is set up.
     pub fn config(&self) -> &KernelConfig {
         &self.config
+    }
+
+    /// Switches the scheduler's feature `RT_PUSH_IPI`, as a write to `sched/features` does while the
+    /// kernel runs: CPUs that look for tasks ask others by interrupts, or take the locks themselves.
+    /// A kernel with passive balancing has no such feature.
+    pub fn set_rt_push_ipi(&self, is_on: bool) {
+        self.balancing.set(match (self.balancing.get(), is_on) {
+            (Balancing::Passive, _) => Balancing::Passive,
+            (_, true) => Balancing::PushIpi,
+            (_, false) => Balancing::PushPull,
+        });
     }
 
     /// CPUs of the machine.

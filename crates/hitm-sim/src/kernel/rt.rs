@@ -18,6 +18,7 @@
 //! before 4.15 are those of 2.6.32 (push and pull) and 2.6.24 (passive).
 
 mod balance;
+mod cpusets;
 mod queue;
 
 pub use balance::Balancing;

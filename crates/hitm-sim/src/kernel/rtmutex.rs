@@ -69,6 +69,13 @@ impl PiMutex {
     }
 }
 
+/// The better of a priority of its own and that of its first waiter.
+pub(super) fn effective_prio(task: &Task, own: u32) -> u32 {
+    let pi = task.pi.borrow();
+    let top = pi.waiters.iter().map(|(prio, _)| *prio).min();
+    own.min(top.unwrap_or(u32::MAX))
+}
+
 impl Kernel {
     /// A new mutex that nobody has.
     pub fn pi_mutex(&self, name: &str) -> Result<Rc<PiMutex>, SimError> {
@@ -198,31 +205,48 @@ impl Kernel {
             let Some(mutex) = next.filter(|_| changed) else {
                 return;
             };
-            self.spin_lock(mutex.wait_lock).await;
-            let is_waiting = mutex.owner.get() != Some(task.id)
-                && mutex.waiters.borrow().iter().any(|(.., id)| *id == task.id);
-            if is_waiting {
-                mutex.remove(task.id);
-                mutex.add(task.prio.get(), task.id);
-            }
-            let owner = if is_waiting {
-                self.lend(&mutex).await
-            } else {
-                None
-            };
-            self.spin_unlock(mutex.wait_lock).await;
-            match owner {
+            match self.requeue_waiter(&task, &mutex).await {
                 Some(owner) => task = owner,
                 None => return,
             }
         }
     }
 
+    /// A task has another priority of its own: whom it waits for gets to know.
+    pub(super) async fn rt_mutex_adjust_pi(&self, task: &Rc<Task>) {
+        self.spin_lock(task.p.pi_lock).await;
+        let next = task.pi.borrow().blocked_on.clone();
+        self.spin_unlock(task.p.pi_lock).await;
+        let Some(mutex) = next else {
+            return;
+        };
+        if let Some(owner) = self.requeue_waiter(task, &mutex).await {
+            self.rt_mutex_adjust_prio_chain(owner).await;
+        }
+    }
+
+    /// A waiter takes the place of its present priority; returns the owner, who is told.
+    async fn requeue_waiter(&self, task: &Task, mutex: &PiMutex) -> Option<Rc<Task>> {
+        self.spin_lock(mutex.wait_lock).await;
+        let is_waiting = mutex.owner.get() != Some(task.id)
+            && mutex.waiters.borrow().iter().any(|(.., id)| *id == task.id);
+        if is_waiting {
+            mutex.remove(task.id);
+            mutex.add(task.prio.get(), task.id);
+        }
+        let owner = if is_waiting {
+            self.lend(mutex).await
+        } else {
+            None
+        };
+        self.spin_unlock(mutex.wait_lock).await;
+        owner
+    }
+
     /// Sets the priority of a task, whose `pi_lock` is held, to its own or its first waiter's; true
     /// when that is another one.
     async fn rt_mutex_adjust_prio(&self, task: &Task) -> bool {
-        let top = task.pi.borrow().waiters.iter().map(|(prio, _)| *prio).min();
-        let prio = task.normal_prio.get().min(top.unwrap_or(u32::MAX));
+        let prio = effective_prio(task, task.normal_prio.get());
         if prio == task.prio.get() {
             return false;
         }
@@ -236,7 +260,20 @@ impl Kernel {
         let irqs = engine.set_irqs(false);
         let rq = self.task_rq_lock(task).await;
         self.update_rq_clock(rq).await;
+        self.change_prio(rq, task, prio, || {}).await;
+        self.balance_callbacks(rq).await;
+        self.rq_unlock(rq).await;
+        if irqs {
+            engine.set_irqs(true);
+        }
+    }
+
+    /// Gives a task another effective priority, and with it maybe another class. Its run queue is
+    /// locked; `also` is done while the task is on no queue.
+    pub(super) async fn change_prio(&self, rq: &Rq, task: &Task, prio: u32, also: impl FnOnce()) {
+        let (engine, site) = (&self.engine, f::RT_MUTEX_SETPRIO);
         let before = task.prio.get();
+        let was_rt = task.is_rt();
         // One that sleeps does not take what it owes into another class.
         self.finish_delayed(rq, task).await;
         let is_queued = task.on_rq.get();
@@ -248,18 +285,18 @@ impl Kernel {
             self.dequeue_for_setprio(rq, task).await;
         }
         task.prio.set(prio);
+        also();
         engine.store(site, task.p.prio, u64::from(prio)).await;
         if is_queued {
             self.enqueue_for_setprio(rq, task, before < prio).await;
             if is_running && !task.is_rt() {
                 self.set_next_task_fair(task).await;
+            } else if is_running && !was_rt {
+                // Its time as a real-time task begins now.
+                task.exec_start.set(engine.now());
             }
+            self.class_changed(rq, task, (was_rt, is_running));
             self.prio_changed(rq, task, (before, is_running)).await;
-        }
-        self.balance_callbacks(rq).await;
-        self.rq_unlock(rq).await;
-        if irqs {
-            engine.set_irqs(true);
         }
     }
 
@@ -277,6 +314,18 @@ impl Kernel {
             self.enqueue_task_rt(rq, task, at_head).await;
         } else {
             self.enqueue_task_fair(rq, task).await;
+        }
+    }
+
+    /// A queued task is of another class than before: `switched_from_rt` and `switched_to_rt`.
+    fn class_changed(&self, rq: &Rq, task: &Task, (was_rt, is_running): (bool, bool)) {
+        let mut inner = rq.inner.borrow_mut();
+        if was_rt && !task.is_rt() && inner.rt.nr_running == 0 {
+            inner.pull_wanted = true;
+        }
+        let may_move = task.allowed_count.get() > 1 && inner.rt.overloaded;
+        if !was_rt && task.is_rt() && !is_running && may_move {
+            inner.push_wanted = true;
         }
     }
 

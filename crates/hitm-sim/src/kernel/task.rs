@@ -139,6 +139,8 @@ pub struct Task {
     pub(super) prio: Cell<u32>,
     pub(super) normal_prio: Cell<u32>,
     pub(super) cpu: Cell<CpuId>,
+    /// Its cpuset, as the number of a root domain: that of its CPUs unless cpusets overlap.
+    pub(super) cpuset: usize,
     pub(super) on_rq: Cell<bool>,
     pub(super) allowed: RefCell<Rc<CpuMask>>,
     pub(super) allowed_count: Cell<usize>,

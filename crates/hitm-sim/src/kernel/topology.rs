@@ -5,9 +5,9 @@
 //! its core to the whole.
 //!
 //! **What we do:** the same, made once before the run. The set-up of 2007, where a cpuset and not a
-//! root domain kept the overload mask and cpusets might overlap, is available too: each CPU then
-//! belongs to the last cpuset that contains it, so that a mask may name CPUs that have left
-//! ([`Partition::Overlapping`]); searches check what they find and clean the mask up.
+//! root domain kept the overload mask and cpusets might overlap, is available too
+//! ([`Partition::Overlapping`]): a mask may then name CPUs without waiting tasks and lack some that
+//! have them, and pulls clean it up (`rt/cpusets.rs`).
 //!
 //! **What a test could notice:** domains do not change during a run; no CPU goes offline.
 
@@ -27,8 +27,9 @@ pub enum Partition {
     Whole,
     /// Exclusive cpusets; what no cpuset has is one more root domain.
     Exclusive(Vec<CpuMask>),
-    /// The form of 2007: cpusets that may overlap. A CPU keeps its state in the last one that has
-    /// it, but the search for overloaded CPUs covers all that the cpuset spans.
+    /// The form of 2007: cpusets that may overlap, each with an overload mask of its own; a task is
+    /// of one of them. What is left of a root domain (`overloaded`) a CPU has in the last one that
+    /// contains it. Not with [`super::Balancing::PushIpi`].
     Overlapping(Vec<CpuMask>),
 }
 

@@ -134,7 +134,9 @@ impl Scenario {
             self.check_exist(&key("cpus"), cpus, topology)?;
             let domain = self.domain_of(CpuId(cpus[0]), has);
             let outside = cpus.iter().find(|cpu| !domain.contains(CpuId(**cpu)));
-            if let (Some(cpu), false) = (outside, choice.pinned) {
+            let mut sets = self.kernel.cpusets.iter();
+            let is_in_one = sets.any(|set| cpus.iter().all(|cpu| set.contains(cpu)));
+            if let (Some(cpu), false) = (outside, choice.pinned || is_in_one) {
                 let found = format!("CPUs {} and {cpu} of two cpusets", cpus[0]);
                 let expected = "CPUs of one cpuset: no task may run in two".to_owned();
                 return Err(self.error(&key("cpus"), found, expected));

@@ -41,4 +41,6 @@ pub struct WorkloadResult {
     pub text: Option<String>,
     /// Whether its own check passed, for those that have one.
     pub passed: Option<bool>,
+    /// What failed, in its own form, when its check did not pass.
+    pub failure: Option<String>,
 }

@@ -46,6 +46,8 @@ pub use workload::{
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// The most combinations of policies, layouts and loads of one scenario.
 pub const VARIANTS_MAX: usize = 256;
+/// The most seeds of one scenario: enough for any confidence.
+pub const SEEDS_MAX: u64 = 10_000;
 
 /// A scenario file.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,6 +127,8 @@ pub struct KernelSpec {
 pub struct RunSpec {
     /// The seed, unless the caller has another.
     pub seed: u64,
+    /// How many seeds from it on each variant is run with, unless the caller says otherwise.
+    pub seeds: u64,
     /// Virtual time after which the run ends; absent when a workload ends it.
     pub duration: Option<Duration>,
     /// Virtual time at the start that rates and sums leave out.

@@ -177,6 +177,7 @@ pub(super) struct Ended<'a> {
     pub(super) clock: Clock,
     pub(super) variant: &'a Variant,
     pub(super) run: RunSpec,
+    pub(super) has_overlapping_cpusets: bool,
     pub(super) snapshot: Snapshot,
     pub(super) counts: KernelCounts,
     pub(super) wake_latencies: Vec<Cycles>,
@@ -200,6 +201,17 @@ impl Ended<'_> {
         self.irqs_off_metric(&mut metrics);
         let cpus = self.totals.cpus.len() as f64;
         count_metrics(&counts, seconds * cpus, &mut metrics);
+        if self.has_overlapping_cpusets {
+            let text =
+                "CPUs that stood in a cpuset's overload mask without reason and were taken out";
+            let count = counts.stale_overloads as f64;
+            metrics.push(Metric::new(
+                "sched",
+                ("stale_overloads", "count"),
+                count,
+                text,
+            ));
+        }
         latency_metrics(&latencies, &mut metrics);
         line_metrics(&lines, &mut metrics);
         Outcome {
@@ -251,6 +263,7 @@ fn minus(end: KernelCounts, start: KernelCounts) -> KernelCounts {
         pushes: end.pushes - start.pushes,
         pulls: end.pulls - start.pulls,
         ipis: end.ipis - start.ipis,
+        stale_overloads: end.stale_overloads - start.stale_overloads,
     }
 }
 

@@ -8,8 +8,8 @@ use super::reader::{Reader, Table, integer};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind, workload};
 use super::{
-    KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, Scenario, ScenarioError,
-    TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, throttling_name,
+    KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
+    ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, throttling_name,
 };
 use crate::kernel::{Balancing, MECHANISMS, Throttling};
 
@@ -156,6 +156,12 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     }
     kernel.cpusets = table.lists_of_cpus("cpusets")?.unwrap_or_default();
     kernel.overlapping = table.flag("overlapping_cpusets")?;
+    if kernel.overlapping && kernel.balancing.contains(&Balancing::PushIpi) {
+        let found = "true with balancing \"push-ipi\"";
+        let expected =
+            "balancing \"passive\" or \"push-pull\": since 2.6.25 cpusets do not overlap";
+        return Err(table.error("overlapping_cpusets", found, expected));
+    }
     let least = Duration::from_micros(1);
     kernel.rt_runtime = table.time("rt_runtime", least, RUN_MAX)?;
     kernel.rt_period = table
@@ -203,6 +209,7 @@ fn workloads(
 fn run(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<RunSpec, ScenarioError> {
     let mut run = RunSpec {
         seed: 1,
+        seeds: 1,
         duration: None,
         warm_up: Duration::ZERO,
         events_max: EVENTS_MAX,
@@ -212,6 +219,7 @@ fn run(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<RunSpec, Scenari
     };
     let table = reader.table(value, "run".into())?;
     run.seed = table.number("seed", 0, u64::MAX)?.unwrap_or(run.seed);
+    run.seeds = table.number("seeds", 1, SEEDS_MAX)?.unwrap_or(run.seeds);
     run.duration = table.time("duration", Duration::from_micros(1), RUN_MAX)?;
     run.warm_up = table
         .time("warm_up", Duration::ZERO, RUN_MAX)?

@@ -102,6 +102,7 @@ pub fn run(
         clock,
         variant: request.variant,
         run: scenario.run,
+        has_overlapping_cpusets: kernel.config().has_overlapping_cpusets(),
         snapshot,
         counts: kernel.counts(),
         wake_latencies: kernel.wake_latencies(),

@@ -29,6 +29,10 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "001-rt-balancing" / "cpus-008.toml",
     "001-rt-balancing" / "cpus-096.toml",
     "001-rt-balancing" / "cpus-480.toml",
+    "001-rt-balancing" / "cpusets.toml",
+    "001-rt-balancing" / "overlapping-cpusets.toml",
+    "001-rt-balancing" / "one-domain.toml",
+    "001-rt-balancing" / "open-case.toml",
     "004-task-throttle" / "walk.toml",
     "004-task-throttle" / "lock-holder.toml",
 ];

@@ -12,8 +12,7 @@ use super::workload::{
 };
 use super::{RunRequest, Scenario};
 use crate::engine::SimError;
-use crate::kernel::Kernel;
-use crate::kernel::Quota;
+use crate::kernel::{Kernel, Quota, Task};
 use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
 use crate::workload::lock_holder::{LockHolder, LockHolderConfig};
@@ -35,7 +34,7 @@ enum RunningKind {
     Pools(Rc<Pools>, u64),
     Cyclictest(Rc<Cyclic>),
     Cyclic(Rc<Cyclic>),
-    Hogs,
+    Hogs(Vec<Rc<Task>>),
     CgroupHogs(CgroupHogs),
     LockHolder(LockHolder),
     PiStress(Rc<PiStress>),
@@ -75,8 +74,9 @@ pub(super) fn start(
             RunningKind::Cyclic(cyclic(kernel, scenario, spec, sleep)?)
         }
         WorkloadKind::Hogs(spec) => {
-            spawn_hogs(kernel, &spec.cpus.masks(scenario, cpus), spec.sched.policy)?;
-            RunningKind::Hogs
+            let masks = spec.cpus.masks(scenario, cpus);
+            let start = nanos(spec.start);
+            RunningKind::Hogs(spawn_hogs(kernel, &masks, (spec.sched.policy, start))?)
         }
         WorkloadKind::CgroupHogs(spec) => {
             RunningKind::CgroupHogs(CgroupHogs::spawn(kernel, cgroup_hogs_config(spec))?)
@@ -209,6 +209,7 @@ impl Running {
             metrics: Vec::new(),
             text: None,
             passed: None,
+            failure: None,
         };
         let mut add = |id, value, description| {
             result
@@ -219,8 +220,11 @@ impl Running {
             RunningKind::RtMigrateTest(running) => {
                 let results = running.results();
                 rt_migrate_metrics(&results, &mut add);
-                result.passed = Some(results.failures().is_empty());
+                let failures = results.failures();
+                result.passed = Some(failures.is_empty());
                 result.text = Some(results.text());
+                let shown = failures.first().map(|first| results.failure_text(*first));
+                result.failure = shown;
             }
             RunningKind::Pools(_, frame_bursts) => {
                 let frames = per_second / *frame_bursts as f64;
@@ -241,7 +245,12 @@ impl Running {
                 add(("operations_per_second", "1/s"), per_second, text);
                 lateness(cyclic, window, &mut add);
             }
-            RunningKind::Hogs => {}
+            RunningKind::Hogs(tasks) => {
+                let used = tasks.iter().map(|task| task.totals().run_time.0).sum();
+                let millis = window.clock.nanos(Cycles(used)).0 / 1e6;
+                let text = "CPU time of all threads in the whole run, as of each one's last tick or switch";
+                add(("used_ms", "ms"), millis, text);
+            }
             RunningKind::LockHolder(holder) => {
                 result.text = Some(lock_metrics(&holder.waits(), window, &mut add));
             }

@@ -132,6 +132,8 @@ pub struct HogsSpec {
     pub cpus: CpuChoice,
     /// How they are scheduled.
     pub sched: SchedSpec,
+    /// When they begin.
+    pub start: Duration,
 }
 
 /// A tree of groups with quotas and hogs.
@@ -238,8 +240,12 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
             )
         }
         Kind::Hogs => {
-            let (cpus, sched) = (cpu_choice(table)?, sched(table, Policy::Normal(0))?);
-            ("hogs", WorkloadKind::Hogs(HogsSpec { cpus, sched }))
+            let spec = HogsSpec {
+                cpus: cpu_choice(table)?,
+                sched: sched(table, Policy::Normal(0))?,
+                start: start(table)?,
+            };
+            ("hogs", WorkloadKind::Hogs(spec))
         }
         Kind::Pinned => ("pinned", WorkloadKind::Hogs(pinned(table)?)),
         Kind::CgroupHogs => ("cgroup_hogs", WorkloadKind::CgroupHogs(cgroup_hogs(table)?)),
@@ -376,8 +382,16 @@ fn pinned(table: &Table<'_, '_, '_>) -> Result<HogsSpec, ScenarioError> {
         pinned: true,
         threads: None,
     };
-    let sched = sched(table, Policy::Fifo(99))?;
-    Ok(HogsSpec { cpus, sched })
+    Ok(HogsSpec {
+        cpus,
+        sched: sched(table, Policy::Fifo(99))?,
+        start: start(table)?,
+    })
+}
+
+fn start(table: &Table<'_, '_, '_>) -> Result<Duration, ScenarioError> {
+    let stated = table.time("start", Duration::ZERO, TIME_MAX)?;
+    Ok(stated.unwrap_or_default())
 }
 
 fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::SimError;
-use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec, Thread};
+use crate::kernel::{CpuMask, Kernel, Policy, Task, TaskSpec, Thread};
 
 /// How a cyclic thread sleeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,28 +130,30 @@ impl Cyclic {
     }
 }
 
-/// A thread for each mask that burns its CPU for ever.
+/// A thread for each mask that burns its CPU for ever, from `start` on.
 pub fn spawn_hogs(
     kernel: &Rc<Kernel>,
     threads: &[CpuMask],
-    policy: Policy,
-) -> Result<(), SimError> {
+    (policy, start): (Policy, Nanos),
+) -> Result<Vec<Rc<Task>>, SimError> {
+    let mut tasks = Vec::new();
     for (number, allowed) in threads.iter().enumerate() {
         let spec = TaskSpec {
             name: format!("hog/{number}"),
             policy,
             cpu: any_of(allowed, number)?,
             allowed: Some(allowed.clone()),
-            start: Cycles(number as u64),
+            start: kernel.cycles(start) + Cycles(number as u64),
         };
-        kernel.spawn(&spec, |thread| async move {
+        let task = kernel.spawn(&spec, |thread| async move {
             let slice = thread.kernel().cycles(Nanos(1e9));
             loop {
                 thread.run(slice).await;
             }
         })?;
+        tasks.push(task);
     }
-    Ok(())
+    Ok(tasks)
 }
 
 /// The CPU of a mask on which thread `number` begins: threads are spread.

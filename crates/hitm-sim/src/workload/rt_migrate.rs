@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
@@ -121,18 +122,10 @@ impl RtMigrate {
 
     /// The results in the form of the test.
     pub fn text(&self) -> String {
-        let mut text = String::from("Iter: ");
-        for task in 0..self.config.tasks {
-            let _ = write!(text, "{task:7} ");
-        }
-        text.push('\n');
-        for (number, samples) in self.iterations.iter().enumerate() {
-            row(&mut text, &format!("{number:4}:"), samples, |sample| {
-                sample.start_us
-            });
-            row(&mut text, " len:", samples, |sample| sample.length_us);
-            row(&mut text, " loops:", samples, |sample| sample.loops);
-            text.push('\n');
+        let tasks = 0..self.config.tasks;
+        let mut text = head(tasks.clone());
+        for number in 0..self.iterations.len() {
+            self.iteration(&mut text, number, tasks.clone());
         }
         for task in 0..self.config.tasks {
             let starts = self.iterations.iter().map(|samples| samples[task].start_us);
@@ -155,6 +148,41 @@ impl RtMigrate {
         }
         text
     }
+
+    /// An iteration that fails in the form of the test; of many threads those around the one that
+    /// had to wait.
+    pub fn failure_text(&self, iteration: usize) -> String {
+        let waiting = self.failure(iteration).unwrap_or(0);
+        let first = waiting.saturating_sub(SHOWN_TASKS / 2);
+        let last = (first + SHOWN_TASKS).min(self.config.tasks);
+        let tasks = last.saturating_sub(SHOWN_TASKS)..last;
+        let mut text = head(tasks.clone());
+        self.iteration(&mut text, iteration, tasks);
+        let _ = writeln!(text, " Failed at iteration {iteration}!");
+        text
+    }
+
+    fn iteration(&self, text: &mut String, number: usize, tasks: Range<usize>) {
+        let samples = &self.iterations[number][tasks];
+        row(text, &format!("{number:4}:"), samples, |sample| {
+            sample.start_us
+        });
+        row(text, " len:", samples, |sample| sample.length_us);
+        row(text, " loops:", samples, |sample| sample.loops);
+        text.push('\n');
+    }
+}
+
+/// Threads of an iteration that fit a terminal's width.
+const SHOWN_TASKS: usize = 10;
+
+fn head(tasks: Range<usize>) -> String {
+    let mut text = String::from("Iter: ");
+    for task in tasks {
+        let _ = write!(text, "{task:7} ");
+    }
+    text.push('\n');
+    text
 }
 
 fn row(text: &mut String, head: &str, samples: &[Sample], value: impl Fn(&Sample) -> u64) {

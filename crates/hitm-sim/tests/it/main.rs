@@ -1,6 +1,7 @@
 //! Integration tests of the simulator, in one binary.
 
 mod bandwidth;
+mod cpusets;
 mod determinism;
 mod engine;
 mod fair;

@@ -7,6 +7,7 @@
 mod layouts;
 mod load;
 mod reproduce;
+mod sections;
 mod summary;
 mod types;
 
@@ -25,11 +26,12 @@ use thiserror::Error;
 use crate::text_file::TextFileError;
 
 pub use hitm_sim::scenario::{
-    C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, Variant, WorkloadResult,
+    C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant, WorkloadResult,
 };
 pub use layouts::layouts_of;
 pub use reproduce::{Reproduction, folders, reproduce};
-pub use summary::{Comparison, Crossing, Summary, VariantReport, variant_label};
+pub use sections::{SectionError, Sections};
+pub use summary::{Check, Comparison, Crossing, Summary, VariantReport, variant_label};
 
 /// Why there is no simulation, or no result.
 #[derive(Debug, Error)]
@@ -151,9 +153,16 @@ pub struct SimReport {
 impl SimReport {
     /// Whether every workload that checks itself passed, in every run.
     pub fn passed(&self) -> bool {
-        let outcomes = self.variants.iter().flat_map(|variant| &variant.outcomes);
-        let mut workloads = outcomes.flat_map(|outcome| &outcome.workloads);
-        workloads.all(|workload| workload.passed != Some(false))
+        let checks = self.checks();
+        checks.iter().all(|check| check.failed_seeds.is_empty())
+    }
+
+    /// What workloads that check themselves found, by variant and workload.
+    pub fn checks(&self) -> Vec<Check<'_>> {
+        self.variants
+            .iter()
+            .flat_map(VariantReport::checks)
+            .collect()
     }
 }
 
@@ -161,6 +170,11 @@ impl Simulation {
     /// The seed that the scenario states.
     pub fn seed(&self) -> u64 {
         self.scenario.run.seed
+    }
+
+    /// How many seeds from it on the scenario states.
+    pub fn seed_count(&self) -> u64 {
+        self.scenario.run.seeds
     }
 
     /// The scenario.

@@ -13,8 +13,8 @@ pub struct Reproduction {
     pub folders: Vec<String>,
     /// Less of each: see [`LoadOptions::quick`].
     pub quick: bool,
-    /// Seeds of each variant.
-    pub seed_count: u64,
+    /// Seeds of each variant; absent for as many as each scenario states.
+    pub seed_count: Option<u64>,
 }
 
 /// The names of the folders.
@@ -22,6 +22,29 @@ pub fn folders() -> Vec<&'static str> {
     let mut names: Vec<&str> = shipped().map(|file| file.folder).collect();
     names.dedup();
     names
+}
+
+impl Reproduction {
+    /// The names of the folders that it is about.
+    ///
+    /// # Errors
+    /// An unknown one.
+    pub fn cases(&self) -> Result<Vec<&'static str>, Error> {
+        let all = folders();
+        for name in &self.folders {
+            if !all.iter().any(|folder| is_folder(folder, name)) {
+                return Err(Error::UnknownFolder {
+                    name: name.clone(),
+                    known: all.join(", "),
+                });
+            }
+        }
+        let is_wanted = |folder: &&str| {
+            let mut names = self.folders.iter();
+            self.folders.is_empty() || names.any(|name| is_folder(folder, name))
+        };
+        Ok(all.into_iter().filter(is_wanted).collect())
+    }
 }
 
 /// Runs the scenarios of the folders in order; `progress` is told each scenario's name with it.
@@ -32,33 +55,21 @@ pub fn reproduce(
     wanted: &Reproduction,
     progress: &(dyn Fn(&str, Progress) + Sync),
 ) -> Result<Vec<SimReport>, Error> {
-    for name in &wanted.folders {
-        if !folders().iter().any(|folder| is_folder(folder, name)) {
-            return Err(Error::UnknownFolder {
-                name: name.clone(),
-                known: folders().join(", "),
-            });
-        }
-    }
+    let cases = wanted.cases()?;
     let options = LoadOptions {
         quick: wanted.quick,
         ..LoadOptions::default()
     };
     let mut reports = Vec::new();
     for file in shipped() {
-        let all = wanted.folders.is_empty();
-        if !all
-            && !wanted
-                .folders
-                .iter()
-                .any(|name| is_folder(file.folder, name))
-        {
+        if !cases.contains(&file.folder) {
             continue;
         }
         let origin = format!("scenarios/{}/{}", file.folder, file.name);
         let simulation = Simulation::of_text(file.text, &origin, Path::new(""), &options)?;
         let tell = |now| progress(file.name, now);
-        reports.push(simulation.run(simulation.seed(), wanted.seed_count, &tell)?);
+        let seed_count = wanted.seed_count.unwrap_or(simulation.seed_count());
+        reports.push(simulation.run(simulation.seed(), seed_count, &tell)?);
     }
     Ok(reports)
 }

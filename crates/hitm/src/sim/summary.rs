@@ -38,6 +38,21 @@ pub struct VariantReport {
     pub outcomes: Vec<Outcome>,
 }
 
+/// What a workload that checks itself found in all runs of a variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check<'a> {
+    /// The variant.
+    pub variant: &'a str,
+    /// The workload.
+    pub workload: &'a str,
+    /// Runs that it checked.
+    pub run_count: usize,
+    /// The seeds of those that failed.
+    pub failed_seeds: Vec<u64>,
+    /// What failed in the first of them, in the workload's own form.
+    pub failure: Option<&'a str>,
+}
+
 /// A published figure beside a simulated one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
@@ -95,6 +110,38 @@ impl VariantReport {
     /// The word that a scenario gives its policy.
     pub fn balancing_name(&self) -> &'static str {
         balancing_name(self.variant.balancing)
+    }
+
+    /// What its workloads that check themselves found.
+    pub fn checks(&self) -> Vec<Check<'_>> {
+        let mut checks: Vec<Check<'_>> = Vec::new();
+        for outcome in &self.outcomes {
+            for workload in &outcome.workloads {
+                let Some(passed) = workload.passed else {
+                    continue;
+                };
+                let known = checks
+                    .iter()
+                    .position(|check| check.workload == workload.name);
+                let index = known.unwrap_or_else(|| {
+                    checks.push(Check {
+                        variant: &self.label,
+                        workload: &workload.name,
+                        run_count: 0,
+                        failed_seeds: Vec::new(),
+                        failure: None,
+                    });
+                    checks.len() - 1
+                });
+                let check = &mut checks[index];
+                check.run_count += 1;
+                if !passed {
+                    check.failed_seeds.push(outcome.header.seed);
+                    check.failure = check.failure.or(workload.failure.as_deref());
+                }
+            }
+        }
+        checks
     }
 
     /// The figure of this id.

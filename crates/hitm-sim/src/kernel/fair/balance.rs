@@ -48,7 +48,7 @@ impl Kernel {
     pub(in crate::kernel) async fn sched_balance_newidle(&self, rq: &Rq) -> bool {
         let (engine, site) = (&self.engine, f::SCHED_BALANCE_NEWIDLE);
         engine.work(site, self.costs.function);
-        if self.config.balancing == Balancing::Passive {
+        if self.balancing.get() == Balancing::Passive {
             let found = self.load_balance_rt(rq).await || self.pull_fair(rq).await;
             // Others may have put something here while the lock was dropped.
             return found || rq.inner.borrow().nr_running > 0;
@@ -127,7 +127,7 @@ impl Kernel {
         let interval = self.cycles(self.config.balance_interval);
         let now = self.engine.now();
         let due = now.0 / interval.0 > now.saturating_sub(self.tick_period).0 / interval.0;
-        if due && self.config.balancing == Balancing::Passive && self.load_balance_rt(rq).await {
+        if due && self.balancing.get() == Balancing::Passive && self.load_balance_rt(rq).await {
             self.resched_curr(rq).await;
         }
     }

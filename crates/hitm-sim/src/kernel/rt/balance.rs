@@ -57,13 +57,7 @@ impl Kernel {
         }
         engine.load(site, rq.p.rt_overloaded).await;
         if !was_overloaded {
-            if self.config.balancing != Balancing::Passive {
-                engine.load(site, rq.p.rd).await;
-                let domain = &self.root_domains[rq.root_domain];
-                domain.rto_mask.set(engine, site, rq.cpu).await;
-                // Whoever sees the count sees the mask: both are locked operations on x86.
-                domain.rto_count.add(engine, site, rq.cpu, 1).await;
-            }
+            self.rt_set_overload(site, rq, p).await;
             engine.store(site, rq.p.rt_overloaded, 1).await;
         }
     }
@@ -89,12 +83,7 @@ impl Kernel {
         let next = u64::from(next.unwrap_or(MAX_RT_PRIO - 1));
         engine.store(site, rq.p.rt_highest_next, next).await;
         if clears {
-            if self.config.balancing != Balancing::Passive {
-                engine.load(site, rq.p.rd).await;
-                let domain = &self.root_domains[rq.root_domain];
-                domain.rto_count.add(engine, site, rq.cpu, -1).await;
-                domain.rto_mask.clear(engine, site, rq.cpu).await;
-            }
+            self.rt_clear_overload(site, rq, p).await;
             engine.store(site, rq.p.rt_overloaded, 0).await;
         }
     }
@@ -107,8 +96,13 @@ impl Kernel {
             return None;
         }
         let mut lowest = self.masks.take();
-        let cp = &self.root_domains[self.rq(p.cpu.get()).root_domain].cpupri;
-        let found = if self.cpupri_find(cp, p, Some(&mut lowest)).await {
+        let is_found = if self.config.has_overlapping_cpusets() {
+            self.find_lowest_cpus(p, &mut lowest).await
+        } else {
+            let cp = &self.root_domains[self.rq(p.cpu.get()).root_domain].cpupri;
+            self.cpupri_find(cp, p, Some(&mut lowest)).await
+        };
+        let found = if is_found {
             self.nearest_of(p, &lowest)
         } else {
             None
@@ -160,7 +154,7 @@ impl Kernel {
             }
             let lowest = self.rq(cpu);
             let prio = u64::from(p.prio.get());
-            if self.config.balancing == Balancing::PushIpi
+            if self.balancing.get() == Balancing::PushIpi
                 && engine.load(site, lowest.p.rt_highest_curr).await <= prio
             {
                 return None;
@@ -235,7 +229,7 @@ impl Kernel {
     /// A task was woken but does not run at once: it may be pushed.
     pub(in crate::kernel) async fn task_woken_rt(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::TASK_WOKEN_RT);
-        if self.config.balancing == Balancing::Passive || p.allowed_count.get() < 2 {
+        if self.balancing.get() == Balancing::Passive || p.allowed_count.get() < 2 {
             return;
         }
         let curr = self.task(rq.curr.get());
@@ -251,21 +245,22 @@ impl Kernel {
     /// RT tasks to run instead. The lock may be dropped meanwhile.
     pub(in crate::kernel) async fn balance_rt(&self, rq: &Rq, prev: &Task) {
         let site = f::BALANCE_RT;
-        if prev.on_rq.get() || self.config.balancing == Balancing::Passive {
+        if prev.on_rq.get() || self.balancing.get() == Balancing::Passive {
             return;
         }
         let highest = self.engine.load(site, rq.p.rt_highest_curr).await;
         if highest > u64::from(prev.prio.get()) {
-            self.pull_rt_task(rq).await;
+            self.pull_rt_task(rq, prev).await;
         }
     }
 
-    /// Pulls from overloaded run queues all tasks that are better than what is queued here.
-    pub(in crate::kernel) async fn pull_rt_task(&self, this: &Rq) {
+    /// Pulls from overloaded run queues all tasks that are better than what is queued here; `last` is
+    /// the task that ran.
+    pub(in crate::kernel) async fn pull_rt_task(&self, this: &Rq, last: &Task) {
         let (engine, site) = (&*self.engine, f::PULL_RT_TASK);
         engine.work(site, self.costs.function);
         engine.load(site, this.p.rd).await;
-        let domain = &self.root_domains[this.root_domain];
+        let domain = &self.root_domains[last.cpuset];
         let overloaded = domain.rto_count.read(engine, site).await;
         if overloaded <= 0 {
             return;
@@ -273,7 +268,7 @@ impl Kernel {
         if overloaded == 1 && domain.rto_mask.test(engine, site, this.cpu).await {
             return;
         }
-        if self.config.balancing == Balancing::PushIpi {
+        if self.balancing.get() == Balancing::PushIpi {
             self.tell_cpu_to_push(this).await;
             return;
         }
@@ -281,8 +276,13 @@ impl Kernel {
         let mut resched = false;
         while let Some(cpu) = domain.rto_mask.next(engine, site, from).await {
             from = cpu.index() + 1;
-            if cpu != this.cpu {
-                resched |= self.pull_from(this, self.rq(cpu)).await;
+            if cpu == this.cpu {
+                continue;
+            }
+            let source = self.rq(cpu);
+            let has_stale = self.config.has_overlapping_cpusets();
+            if !has_stale || !self.clean_overload(this, source, domain).await {
+                resched |= self.pull_from(this, source).await;
             }
         }
         if resched {
@@ -411,8 +411,10 @@ impl Kernel {
     pub(in crate::kernel) async fn load_balance_rt(&self, this: &Rq) -> bool {
         let (engine, site) = (&self.engine, f::SCHED_BALANCE_RQ);
         let mut busiest: Option<(u64, CpuId)> = None;
-        let span = &self.root_domains[this.root_domain].span;
-        for cpu in span.iter().filter(|cpu| *cpu != this.cpu) {
+        // The largest scheduling domain has all CPUs that the tasks here may use.
+        let span = this.domains.last();
+        let near = span.into_iter().flat_map(|span| span.iter());
+        for cpu in near.filter(|cpu| *cpu != this.cpu) {
             let count = engine.load(site, self.rq(cpu).p.rt_nr_running).await;
             if count > busiest.map_or(1, |(most, _)| most) {
                 busiest = Some((count, cpu));

@@ -149,7 +149,8 @@ impl Kernel {
         self.engine
             .store(site, rq.p.rt_highest_curr, u64::from(prio))
             .await;
-        if self.config.balancing != Balancing::Passive {
+        let has_cpupri = !self.config.has_overlapping_cpusets();
+        if self.balancing.get() != Balancing::Passive && has_cpupri {
             self.engine.load(site, rq.p.rd).await;
             let domain = &self.root_domains[rq.root_domain];
             self.cpupri_set(&domain.cpupri, rq.cpu, prio).await;
@@ -181,7 +182,7 @@ impl Kernel {
         self.dequeue_pushable_task(rq, p).await;
         let has_pushable = !rq.inner.borrow().rt.pushable.is_empty();
         engine.load(site, rq.p.rt_pushable).await;
-        if has_pushable && self.config.balancing != Balancing::Passive {
+        if has_pushable && self.balancing.get() != Balancing::Passive {
             rq.inner.borrow_mut().push_wanted = true;
             engine.store(site, rq.p.balance_callback, 1).await;
         }
@@ -282,11 +283,15 @@ impl Kernel {
             self.resched_curr(rq).await;
             return;
         }
-        if p.prio.get() != curr.prio.get() || self.config.balancing == Balancing::Passive {
+        if p.prio.get() != curr.prio.get() || self.balancing.get() == Balancing::Passive {
             return;
         }
         let flags = engine.load(site, curr.p.flags).await;
         if flags & TIF_NEED_RESCHED != 0 || curr.allowed_count.get() == 1 {
+            return;
+        }
+        // Equals did not make room for each other before there was cpupri.
+        if self.config.has_overlapping_cpusets() {
             return;
         }
         let cp = &self.root_domains[rq.root_domain].cpupri;

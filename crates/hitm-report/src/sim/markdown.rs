@@ -1,0 +1,133 @@
+//! Reproductions as a section of a Markdown page.
+
+use std::fmt::Write as _;
+
+use hitm::sim::{Comparison, SimReport};
+
+use super::fields::{COMPARISON_FIELDS, SCENARIO_FIELDS};
+use super::text::{check_line, number, published};
+use crate::fields::by_id;
+
+/// Published and simulated figures of scenarios, without a title of their own; `command` is what
+/// was run.
+pub fn reproduction_markdown(reports: &[SimReport], command: &str) -> String {
+    let mut out = format!("Written by `{command}`.\n");
+    for report in reports {
+        scenario(&mut out, report);
+    }
+    out
+}
+
+fn scenario(out: &mut String, report: &SimReport) {
+    let field = |id| by_id(SCENARIO_FIELDS, id).text(report);
+    let _ = write!(
+        out,
+        "\n### {}\n\n{}. Machine {}, {} CPUs; seeds {}; model {}, scenario {}.\n",
+        field("scenario"),
+        field("description"),
+        field("machine"),
+        field("cpu_count"),
+        field("seeds"),
+        field("model_version"),
+        field("scenario_hash"),
+    );
+    let checks = report.checks();
+    if !checks.is_empty() {
+        out.push('\n');
+    }
+    for check in &checks {
+        let _ = writeln!(out, "- {}", check_line(check));
+    }
+    for failure in checks.iter().filter_map(|check| check.failure) {
+        let _ = write!(out, "\n```text\n{}\n```\n", failure.trim_end());
+    }
+    if !report.comparisons.is_empty() {
+        comparisons(out, &report.comparisons);
+    } else if checks.is_empty() {
+        figures(out, report);
+    }
+    if let Some((crossing, load)) = report
+        .crossing
+        .as_ref()
+        .and_then(|crossing| Some((crossing, crossing.load?)))
+    {
+        let _ = write!(
+            out,
+            "\nAt {} wake-ups a second and CPU asked for, where {} of {} is {} {} as published:\n",
+            number(load),
+            crossing.id,
+            crossing.layout,
+            number(crossing.published),
+            crossing.unit
+        );
+        comparisons(out, &crossing.comparisons);
+    }
+}
+
+fn comparisons(out: &mut String, comparisons: &[Comparison]) {
+    let ids = [
+        "id",
+        "variant",
+        "published_min",
+        "simulated",
+        "ratio",
+        "unit",
+    ];
+    let titles = ids.map(|id| by_id(COMPARISON_FIELDS, id).title);
+    let _ = write!(
+        out,
+        "\n| {} |\n|---|---|---|---|---|---|\n",
+        titles.join(" | ")
+    );
+    for one in comparisons {
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} | {} | {} |",
+            one.id,
+            one.label,
+            published(one.published),
+            one.simulated.map_or("-".to_owned(), number),
+            one.ratio
+                .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            one.unit
+        );
+    }
+}
+
+/// What the workloads of a scenario without published figures say.
+fn figures(out: &mut String, report: &SimReport) {
+    let labels: Vec<&str> = report
+        .variants
+        .iter()
+        .map(|variant| variant.label.as_str())
+        .collect();
+    let rules = "|---".repeat(labels.len());
+    let _ = write!(
+        out,
+        "\n| Metric | {} | Unit |\n|---{rules}|---|\n",
+        labels.join(" | ")
+    );
+    let Some(first) = report.variants.first() else {
+        return;
+    };
+    let shown = first.summaries.iter().filter(|summary| {
+        let owner = summary.id.split('.').next().unwrap_or_default();
+        let outcomes = first.outcomes.iter();
+        let mut workloads = outcomes.flat_map(|outcome| &outcome.workloads);
+        summary.id == "sched.stale_overloads" || workloads.any(|workload| workload.name == owner)
+    });
+    for summary in shown {
+        let values = report.variants.iter().map(|variant| {
+            let value = variant.get(&summary.id);
+            value.map_or("-".to_owned(), |value| number(value.mean))
+        });
+        let values: Vec<String> = values.collect();
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} |",
+            summary.id,
+            values.join(" | "),
+            summary.unit
+        );
+    }
+}

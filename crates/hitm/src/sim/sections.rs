@@ -1,0 +1,147 @@
+//! Sections of a text file that belong to `hitm reproduce`, each between two lines of its own; the
+//! rest of the file is somebody else's.
+//!
+//! Invariant: a file that was opened has the two lines of each section, in order and once.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A file with sections.
+#[derive(Debug, Clone)]
+pub struct Sections {
+    path: PathBuf,
+    text: String,
+}
+
+/// Why a section cannot be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SectionError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// The file has no place for a section.
+    #[error("{}: found no section for {case}, expected one line {begin:?} and below it one line {end:?}",
+        path.display())]
+    NoSection {
+        /// The file.
+        path: PathBuf,
+        /// The section.
+        case: String,
+        /// The line before it.
+        begin: String,
+        /// The line after it.
+        end: String,
+    },
+}
+
+fn lines_of(case: &str) -> (String, String) {
+    (
+        format!("<!-- hitm reproduce: {case} -->"),
+        format!("<!-- end of hitm reproduce: {case} -->"),
+    )
+}
+
+impl Sections {
+    /// Reads a file that has a section for each of the cases.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or lacks the lines of a section.
+    pub fn open(path: &Path, cases: &[&str]) -> Result<Sections, SectionError> {
+        let failed = |source| SectionError::File {
+            path: path.into(),
+            source,
+        };
+        let sections = Sections {
+            path: path.into(),
+            text: fs::read_to_string(path).map_err(failed)?,
+        };
+        for case in cases {
+            sections.place(case)?;
+        }
+        Ok(sections)
+    }
+
+    /// Puts `text` into the section of a case and writes the file.
+    ///
+    /// # Errors
+    /// As [`Sections::open`], or a file that cannot be written.
+    pub fn write(&mut self, case: &str, text: &str) -> Result<(), SectionError> {
+        let place = self.place(case)?;
+        self.text.replace_range(place, &format!("\n{text}\n"));
+        fs::write(&self.path, &self.text).map_err(|source| SectionError::File {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// From behind the first line of a section to its last one.
+    fn place(&self, case: &str) -> Result<Range<usize>, SectionError> {
+        let (begin, end) = lines_of(case);
+        let only = |line: &str| {
+            let whole = format!("{line}\n");
+            let mut found = self.text.match_indices(&whole);
+            let (first, _) = found.next()?;
+            found.next().is_none().then_some(first)
+        };
+        match (only(&begin), only(&end)) {
+            (Some(first), Some(last)) if first < last => Ok(first + begin.len() + 1..last),
+            _ => Err(SectionError::NoSection {
+                path: self.path.clone(),
+                case: case.to_owned(),
+                begin,
+                end,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, case: &str, expected: &str) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.md");
+        fs::write(&path, text).unwrap();
+        let written = Sections::open(&path, &[case])
+            .and_then(|mut sections| sections.write(case, "| new |\n"));
+        let actual = match written {
+            Ok(()) => fs::read_to_string(&path).unwrap(),
+            Err(error) => error.to_string().replace(&*path.to_string_lossy(), "x.md"),
+        };
+        assert_eq!(actual, expected);
+    }
+
+    #[test]
+    fn a_section_is_replaced_and_the_rest_stays() {
+        let text =
+            "# Mine\n<!-- hitm reproduce: a -->\nold\n<!-- end of hitm reproduce: a -->\nlast\n";
+        let new = "# Mine\n<!-- hitm reproduce: a -->\n\n| new |\n\n<!-- end of hitm reproduce: a -->\nlast\n";
+        check(text, "a", new);
+        check(new, "a", new);
+    }
+
+    #[test]
+    fn a_file_without_the_lines_is_left_alone() {
+        let error = "x.md: found no section for a, expected one line \"<!-- hitm reproduce: a -->\" and below \
+                     it one line \"<!-- end of hitm reproduce: a -->\"";
+        check("# Mine\n", "a", error);
+        let twice =
+            "<!-- hitm reproduce: a -->\n".repeat(2) + "<!-- end of hitm reproduce: a -->\n";
+        check(&twice, "a", error);
+        check(
+            "<!-- end of hitm reproduce: a -->\n<!-- hitm reproduce: a -->\n",
+            "a",
+            error,
+        );
+    }
+}
