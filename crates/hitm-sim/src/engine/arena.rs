@@ -151,7 +151,12 @@ impl Arena {
     /// CPUs 8 N to 8 N + 7.
     pub fn pointer_arrays(&mut self, name: &str) -> ObjectPool {
         let cpus = self.engine.machine().topology.cpu_count() as u64;
-        let lines = (cpus * 8).div_ceil(hitm_base::LINE_SIZE);
+        self.plain_pool(name, cpus * 8)
+    }
+
+    /// A pool of objects without members; member N is line N.
+    pub fn plain_pool(&mut self, name: &str, bytes: u64) -> ObjectPool {
+        let lines = bytes.div_ceil(hitm_base::LINE_SIZE);
         let keys = (0..lines).map(|line| MemberKey {
             type_name: name.to_owned(),
             path: name.to_owned(),
@@ -160,7 +165,7 @@ impl Arena {
         let keys = keys.collect();
         self.pool_count += 1;
         let (engine, number) = (Rc::clone(&self.engine), self.pool_count);
-        ObjectPool::new(engine, number, cpus * 8, keys)
+        ObjectPool::new(engine, number, bytes, keys)
     }
 
     /// One place for each CPU in the array that the pointer at `path` leads to. A layout that says

@@ -101,9 +101,10 @@ pub(super) struct JoinGroup {
     pub(super) issued: Cycles,
 }
 
-/// Independent loads of a CPU.
+/// Independent loads of a CPU, or lines that it overwrites.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Join {
+    pub(super) overwrites: bool,
     pub(super) words: Vec<u32>,
     pub(super) results: Vec<u64>,
     pub(super) next: usize,
@@ -115,7 +116,8 @@ pub(super) struct Join {
 }
 
 impl Join {
-    pub(super) fn start(&mut self, places: &[Place]) {
+    pub(super) fn start(&mut self, places: &[Place], overwrites: bool) {
+        self.overwrites = overwrites;
         self.words.clear();
         self.words.extend(places.iter().map(|place| place.word));
         self.results.clear();

@@ -102,6 +102,7 @@ pub struct JoinFuture<'e, 'p, F> {
     site: Site,
     places: &'p [Place],
     use_value: F,
+    overwrites: bool,
     is_started: bool,
 }
 
@@ -111,12 +112,14 @@ impl<'e, 'p, F: FnMut(usize, u64) + Unpin> JoinFuture<'e, 'p, F> {
         site: Site,
         places: &'p [Place],
         use_value: F,
+        overwrites: bool,
     ) -> JoinFuture<'e, 'p, F> {
         JoinFuture {
             engine,
             site,
             places,
             use_value,
+            overwrites,
             is_started: false,
         }
     }
@@ -128,7 +131,8 @@ impl<F: FnMut(usize, u64) + Unpin> Future for JoinFuture<'_, '_, F> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut state = this.engine.state.borrow_mut();
-        match state.join(this.places, this.site, !this.is_started) {
+        let start = (!this.is_started).then_some(this.overwrites);
+        match state.join(this.places, this.site, start) {
             Step::Done(_) => {
                 let current = state.current;
                 for (index, value) in state.cpus[current].join.results.iter().enumerate() {

@@ -207,7 +207,17 @@ impl Engine {
         places: &'p [Place],
         use_value: F,
     ) -> JoinFuture<'_, 'p, F> {
-        JoinFuture::new(self, site, places, use_value)
+        JoinFuture::new(self, site, places, use_value, false)
+    }
+
+    /// Overwrites whole lines, as a copy of a block does, overlapped as far as the core's fill buffers
+    /// allow. The values of their words stay: nobody looks at them. One access is counted a line.
+    pub fn overwrite_all<'p>(
+        &self,
+        site: Site,
+        places: &'p [Place],
+    ) -> JoinFuture<'_, 'p, impl FnMut(usize, u64) + Unpin + use<>> {
+        JoinFuture::new(self, site, places, |_, _| {}, true)
     }
 
     /// A full fence. `near` is any place of the fencing code.
@@ -246,6 +256,14 @@ impl Engine {
             seen,
             is_parked: false,
         }
+    }
+
+    /// Makes those who spin on a place's line look again: something else that they poll beside it has
+    /// changed.
+    pub fn look_again(&self, place: Place) {
+        let mut state = self.state.borrow_mut();
+        let now = state.cpus[state.current].clock;
+        state.wake_parked(place.line, now);
     }
 
     /// Leaves this CPU to the stack `next`.

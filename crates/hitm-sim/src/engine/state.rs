@@ -443,15 +443,15 @@ impl State {
         Step::Done(0)
     }
 
-    /// Independent loads of the running CPU; `start` in the first call for them. The results are
-    /// in the CPU's `join` when it is done.
-    pub(super) fn join(&mut self, places: &[Place], site: Site, start: bool) -> Step {
-        if !self.may_go_on() && start {
+    /// Independent loads of the running CPU, or lines that it overwrites; `start` says which in the
+    /// first call for them. The results are in the CPU's `join` when it is done.
+    pub(super) fn join(&mut self, places: &[Place], site: Site, start: Option<bool>) -> Step {
+        if !self.may_go_on() && start.is_some() {
             return self.sync();
         }
         let index = self.current;
-        if start {
-            self.cpus[index].join.start(places);
+        if let Some(overwrites) = start {
+            self.cpus[index].join.start(places, overwrites);
         }
         while self.cpus[index].join.next < places.len() {
             if !self.join_next(index, places, site) {
@@ -483,8 +483,9 @@ impl State {
             to: from + same.count(),
             issued: now,
         };
-        if let Some((source, latency)) = self.directory.hit(CpuId(index as u16), first.line, false)
-        {
+        let exclusive = self.cpus[index].join.overwrites;
+        let cpu = CpuId(index as u16);
+        if let Some((source, latency)) = self.directory.hit(cpu, first.line, exclusive) {
             let arrival = self.cpus[index].buffer.arrival(first);
             let done = arrival.unwrap_or(Cycles::ZERO).max(now + latency);
             self.join_done(
@@ -505,7 +506,7 @@ impl State {
             }
             let number = join.groups.len();
             let mark = ticket(index, JOIN, number);
-            let grant = self.ask(index, first.line, (now, false), mark);
+            let grant = self.ask(index, first.line, (now, exclusive), mark);
             self.cpus[index].join.groups.push(group);
             match grant {
                 Some(grant) => self.join_done(index, group, grant),
@@ -531,7 +532,11 @@ impl State {
             self.cpus[index].join.results[result] = own.unwrap_or(committed);
         }
         let sample = Sample {
-            op: AccessOp::Load,
+            op: if self.cpus[index].join.overwrites {
+                AccessOp::Store
+            } else {
+                AccessOp::Load
+            },
             source: grant.source,
             latency: grant.done - group.issued,
             queued: grant.queued,
@@ -575,7 +580,7 @@ impl State {
 
     /// Those who spin on a line look again: it was written at `at`.
     #[inline]
-    fn wake_parked(&mut self, line: LineId, at: Cycles) {
+    pub(super) fn wake_parked(&mut self, line: LineId, at: Cycles) {
         if self.parked[line.index()] == NO_CPU {
             return;
         }

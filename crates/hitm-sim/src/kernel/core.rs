@@ -292,7 +292,7 @@ impl Kernel {
         engine.store(site, next.p.on_cpu, 1).await;
         engine.work(site, self.costs.context_switch);
         self.count(|counts| counts.switches += 1);
-        self.note_switch_in(next);
+        self.note_switch(prev, next);
         let stack = next.stack.get();
         engine
             .switch_to(stack.expect("a task that runs has a stack"))
@@ -300,8 +300,10 @@ impl Kernel {
         self.finish_task_switch().await;
     }
 
-    fn note_switch_in(&self, next: &Task) {
+    fn note_switch(&self, prev: &Task, next: &Task) {
         let now = self.engine.now();
+        prev.on_cpu_sum.set(self.cpu_time(prev));
+        next.on_cpu_since.set(now);
         let latency = next.woken_at.take().map(|at| now.saturating_sub(at));
         next.count(|totals| {
             totals.switches_in += 1;
@@ -320,7 +322,18 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::FINISH_TASK_SWITCH);
         let rq = self.rq(engine.cpu());
         let prev = self.task(rq.prev.get());
-        engine.store(site, prev.p.on_cpu, 0).await;
+        match prev.spun_on.get() {
+            Some(word) => {
+                // Who spins for its lock polls this as well: it must be there when they look.
+                let away = Rmw::Swap {
+                    mask: u64::MAX,
+                    value: 0,
+                };
+                engine.rmw(site, prev.p.on_cpu, away).await;
+                engine.look_again(word);
+            }
+            None => engine.store(site, prev.p.on_cpu, 0).await,
+        }
         self.balance_callbacks(rq).await;
         self.rq_unlock(rq).await;
         engine.set_irqs(true);

@@ -15,12 +15,16 @@ mod costs;
 mod cpumask;
 mod cpupri;
 mod fair;
+mod filemap;
 pub mod functions;
 mod futex;
 mod hrtimer;
 mod idle;
+mod lock_affinity;
+mod lock_stat;
 mod mask;
 mod mechanisms;
+mod osq;
 mod process;
 mod qspinlock;
 mod rq;
@@ -45,11 +49,16 @@ use self::fair::FairClass;
 pub use self::fair::{
     BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, Quota, Throttling,
 };
+pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
+use self::lock_affinity::LockAffinity;
+pub use self::lock_affinity::{Decision, Placement};
+pub use self::lock_stat::{LockId, LockStat, LockTotals};
 pub use self::mask::{SharedCounter, SharedMask};
 use self::mechanisms::GlobalLines;
 pub use self::mechanisms::{MECHANISMS, Mechanism};
+use self::osq::OsqNode;
 pub use self::process::Thread;
 use self::qspinlock::QNodes;
 use self::rq::Rq;
@@ -86,6 +95,8 @@ pub struct KernelConfig {
     pub balance_interval: Nanos,
     /// What happens to a group that has used its quota.
     pub throttling: Throttling,
+    /// Where threads that fight for a lock run.
+    pub placement: Placement,
     /// From the write that wakes an idle CPU to its next instruction; [`Costs::idle_exit`].
     pub idle_exit: Nanos,
     /// What is modelled beyond the usual.
@@ -109,6 +120,7 @@ impl KernelConfig {
             rt_period: Nanos(1e9),
             balance_interval: Nanos(64e6),
             throttling: Throttling::Async,
+            placement: Placement::Default,
             idle_exit: Nanos(1000.0),
             mechanisms: Vec::new(),
         }
@@ -163,6 +175,7 @@ pub struct Kernel {
     rqs: Vec<Rq>,
     root_domains: Vec<RootDomain>,
     qnodes: Vec<QNodes>,
+    osq_nodes: Vec<OsqNode>,
     call_queues: Vec<CallQueue>,
     timers: Vec<TimerBase>,
     tasks: RefCell<Vec<Rc<Task>>>,
@@ -170,6 +183,8 @@ pub struct Kernel {
     wake_latency: RefCell<Vec<Cycles>>,
     user_lines: Cell<u64>,
     mutex_count: Cell<u64>,
+    lock_count: Cell<usize>,
+    lock_affinity: Option<LockAffinity>,
     masks: MaskPool,
     fair: FairClass,
 }
@@ -198,6 +213,7 @@ impl Kernel {
         let all = CpuMask::all(machine.topology.cpu_count());
         let mut rqs = Vec::new();
         let mut qnodes = Vec::new();
+        let mut osq_nodes = Vec::new();
         let mut call_queues = Vec::new();
         let mut timers = Vec::new();
         for cpu in machine.topology.cpus() {
@@ -210,10 +226,13 @@ impl Kernel {
             let domains = topology::sched_domains(&machine.topology, span, cpu);
             rqs.push(Rq::new(&mut arena, cpu, root, domains)?);
             qnodes.push(QNodes::new(&mut arena, cpu)?);
+            osq_nodes.push(OsqNode::new(&mut arena, cpu)?);
             call_queues.push(CallQueue::new(&mut arena, cpu)?);
             timers.push(TimerBase::new(&mut arena, cpu)?);
         }
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
+        let lock_affinity = (config.placement == Placement::LockAware)
+            .then(|| LockAffinity::new(rqs.len(), |span| machine.clock.cycles(span)));
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let kernel = Rc::new(Kernel {
             fair,
@@ -230,6 +249,7 @@ impl Kernel {
             rqs,
             root_domains,
             qnodes,
+            osq_nodes,
             call_queues,
             timers,
             tasks: RefCell::new(Vec::new()),
@@ -237,6 +257,8 @@ impl Kernel {
             wake_latency: RefCell::new(Vec::new()),
             user_lines: Cell::new(0),
             mutex_count: Cell::new(0),
+            lock_count: Cell::new(0),
+            lock_affinity,
             masks: MaskPool::new(engine.machine().topology.cpu_count()),
         });
         kernel.boot()?;
@@ -357,6 +379,10 @@ impl Kernel {
             is_throttled: Cell::new(false),
             has_throttle_work: Cell::new(false),
             woken_at: Cell::new(None),
+            on_cpu_since: Cell::default(),
+            on_cpu_sum: Cell::default(),
+            spun_on: Cell::new(None),
+            domain: RefCell::new(None),
             totals: Cell::new(TaskTotals::default()),
             pi: RefCell::new(rtmutex::PiState::default()),
             is_idle,

@@ -158,6 +158,13 @@ pub struct Task {
     /// Whether it has to look at that before it returns to user mode.
     pub(super) has_throttle_work: Cell<bool>,
     pub(super) woken_at: Cell<Option<Cycles>>,
+    /// When it got its CPU, and for how long it had one before.
+    pub(super) on_cpu_since: Cell<Cycles>,
+    pub(super) on_cpu_sum: Cell<Cycles>,
+    /// The word on which others spin for a lock that it has.
+    pub(super) spun_on: Cell<Option<Place>>,
+    /// The CPUs of the group that fights for a lock with it.
+    pub(super) domain: RefCell<Option<Rc<CpuMask>>>,
     pub(super) totals: Cell<TaskTotals>,
     pub(super) pi: RefCell<PiState>,
     pub(super) is_idle: bool,

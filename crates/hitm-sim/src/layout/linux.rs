@@ -25,7 +25,8 @@ impl Layouts {
         ]);
         layouts.overlay([qnode(), mcs_spinlock(), rt_mutex_base(), hrtimer_cpu_base()]);
         layouts.overlay([futex_hash_bucket(), llist_head(), cfs_bandwidth()]);
-        layouts.overlay([rw_semaphore()]);
+        layouts.overlay([rw_semaphore(), optimistic_spin_node()]);
+        layouts.overlay([inode(), address_space(), page()]);
         layouts
     }
 }
@@ -256,8 +257,39 @@ fn rt_mutex_base() -> StructLayout {
 }
 
 fn rw_semaphore() -> StructLayout {
-    let members = plain(&[("count", 0, 8), ("wait_lock", 20, 4), ("wait_list", 24, 16)]);
+    let members = plain(&[
+        ("count", 0, 8),
+        ("owner", 8, 8),
+        ("osq", 16, 4),
+        ("wait_lock", 20, 4),
+        ("wait_list", 24, 16),
+    ]);
     StructLayout::new("rw_semaphore", 40, 8, members)
+}
+
+/// The per-CPU `osq_node`, which has lines of its own.
+fn optimistic_spin_node() -> StructLayout {
+    let members = plain(&[("next", 0, 8), ("prev", 8, 8), ("locked", 16, 4)]);
+    StructLayout::new("optimistic_spin_node", 64, 64, members)
+}
+
+/// Its caches hand out inodes at multiples of a line.
+fn inode() -> StructLayout {
+    let mut members = plain(&[("i_size", 80, 8), ("i_mtime_sec", 96, 8)]);
+    members.extend([
+        Member::nested("i_rwsem", 152, 40, "rw_semaphore"),
+        Member::nested("i_data", 368, 192, "address_space"),
+    ]);
+    StructLayout::new("inode", 624, 64, members)
+}
+
+fn address_space() -> StructLayout {
+    StructLayout::new("address_space", 192, 8, plain(&[("i_pages", 8, 16)]))
+}
+
+fn page() -> StructLayout {
+    let members = plain(&[("flags", 0, 8), ("_refcount", 52, 4)]);
+    StructLayout::new("page", 64, 64, members)
 }
 
 fn hrtimer_cpu_base() -> StructLayout {

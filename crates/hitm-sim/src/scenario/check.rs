@@ -39,6 +39,7 @@ impl Scenario {
                     self.check_choice(&spec.cpus, topology, &key)?;
                 }
                 WorkloadKind::Hogs(spec) => self.check_choice(&spec.cpus, topology, &key)?,
+                WorkloadKind::FileCopy(spec) => self.check_choice(&spec.cpus, topology, &key)?,
                 WorkloadKind::CgroupHogs(_)
                 | WorkloadKind::LockHolder(_)
                 | WorkloadKind::RtMigrateTest(_)

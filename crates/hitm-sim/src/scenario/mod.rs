@@ -13,6 +13,7 @@
 
 mod check;
 mod distribute;
+mod locks;
 mod metric;
 mod outcome;
 mod parse;
@@ -31,15 +32,15 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::kernel::{Balancing, Mechanism, Throttling};
+use crate::kernel::{Balancing, Mechanism, Placement, Throttling};
 
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, HogsSpec, LockHolderSpec, PiStressSpec, PoolSpec,
-    RtAppSpec, RtMigrateSpec, SchedSpec, Workload, WorkloadKind,
+    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HogsSpec, LockHolderSpec, PiStressSpec,
+    PoolSpec, RtAppSpec, RtMigrateSpec, SchedSpec, Workload, WorkloadKind,
 };
 
 /// Longest file, in bytes.
@@ -99,6 +100,8 @@ pub struct KernelSpec {
     pub balancing: Vec<Balancing>,
     /// What happens to groups without quota left: one variant each.
     pub throttling: Vec<Throttling>,
+    /// Where threads that fight for a lock run: one variant each.
+    pub placement: Vec<Placement>,
     /// Whether wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
     /// policy do.
     pub wake_lists: Option<bool>,
@@ -154,6 +157,8 @@ pub struct Published {
     pub balancing: Option<Balancing>,
     /// As above: this form of throttling only.
     pub throttling: Option<Throttling>,
+    /// As above: this placement only.
+    pub placement: Option<Placement>,
     /// The figure is the change from this layout to the other, in per cent.
     pub change_from: Option<String>,
 }
@@ -165,6 +170,8 @@ pub struct Variant {
     pub balancing: Balancing,
     /// What happens to groups without quota left.
     pub throttling: Throttling,
+    /// Where threads that fight for a lock run.
+    pub placement: Placement,
     /// The layout, by name or path.
     pub layout: String,
     /// The load of the workload that has several, in wake-ups a second and CPU.
@@ -198,20 +205,30 @@ impl Scenario {
     pub fn variants(&self) -> Vec<Variant> {
         let loads = self.loads();
         let mut variants = Vec::new();
-        for balancing in &self.kernel.balancing {
-            for throttling in &self.kernel.throttling {
-                for wakeups_per_second in &loads {
-                    let of_layout = |layout: &String| Variant {
-                        balancing: *balancing,
-                        throttling: *throttling,
-                        layout: layout.clone(),
-                        wakeups_per_second: *wakeups_per_second,
-                    };
-                    variants.extend(self.kernel.layouts.iter().map(of_layout));
-                }
+        for (balancing, throttling, placement) in self.policies() {
+            for wakeups_per_second in &loads {
+                let of_layout = |layout: &String| Variant {
+                    balancing,
+                    throttling,
+                    placement,
+                    layout: layout.clone(),
+                    wakeups_per_second: *wakeups_per_second,
+                };
+                variants.extend(self.kernel.layouts.iter().map(of_layout));
             }
         }
         variants
+    }
+
+    fn policies(&self) -> Vec<(Balancing, Throttling, Placement)> {
+        let mut policies = Vec::new();
+        for balancing in &self.kernel.balancing {
+            for throttling in &self.kernel.throttling {
+                let placements = self.kernel.placement.iter();
+                policies.extend(placements.map(|placement| (*balancing, *throttling, *placement)));
+            }
+        }
+        policies
     }
 
     /// A tenth of the duration and of the iterations, for a quick look.
@@ -265,6 +282,14 @@ pub const fn throttling_name(throttling: Throttling) -> &'static str {
         Throttling::Async => "async",
         Throttling::Task => "task",
         Throttling::TaskSync => "task-sync",
+    }
+}
+
+/// The word that a file gives a placement.
+pub const fn placement_name(placement: Placement) -> &'static str {
+    match placement {
+        Placement::Default => "default",
+        Placement::LockAware => "lock-aware",
     }
 }
 

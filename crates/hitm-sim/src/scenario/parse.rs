@@ -9,9 +9,9 @@ use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind, workload};
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
-    ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, throttling_name,
+    ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,
 };
-use crate::kernel::{Balancing, MECHANISMS, Throttling};
+use crate::kernel::{Balancing, MECHANISMS, Placement, Throttling};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
@@ -33,6 +33,10 @@ const THROTTLING: [(&str, Throttling); 4] = [
     (throttling_name(Throttling::Async), Throttling::Async),
     (throttling_name(Throttling::Task), Throttling::Task),
     (throttling_name(Throttling::TaskSync), Throttling::TaskSync),
+];
+const PLACEMENT: [(&str, Placement); 2] = [
+    (placement_name(Placement::Default), Placement::Default),
+    (placement_name(Placement::LockAware), Placement::LockAware),
 ];
 const CACHES: [(&str, bool); 2] = [("infinite", false), ("finite", true)];
 
@@ -123,6 +127,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let mut kernel = KernelSpec {
         balancing: vec![Balancing::PushIpi],
         throttling: vec![Throttling::Async],
+        placement: vec![Placement::Default],
         wake_lists: None,
         layouts: vec![LAYOUT.to_owned()],
         tick_hz: 250,
@@ -143,6 +148,9 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     }
     if let Some(throttling) = table.some_of("throttling", &THROTTLING)? {
         kernel.throttling = throttling;
+    }
+    if let Some(placement) = table.some_of("placement", &PLACEMENT)? {
+        kernel.placement = placement;
     }
     kernel.wake_lists = table.choice_flag("wake_lists")?;
     if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
@@ -248,6 +256,7 @@ fn published(
             layout: table.words("layout")?,
             balancing: table.one_of("balancing", &BALANCING)?,
             throttling: table.one_of("throttling", &THROTTLING)?,
+            placement: table.one_of("placement", &PLACEMENT)?,
             change_from: table.words("change_from")?,
         };
         table.finish()?;
@@ -283,6 +292,7 @@ fn check_variants(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
     let mut with_loads = 0;
     let kernel = &scenario.kernel;
     let mut count = kernel.balancing.len() * kernel.throttling.len() * kernel.layouts.len();
+    count *= kernel.placement.len();
     for workload in &scenario.workloads {
         if let WorkloadKind::Pool(pool) = &workload.kind {
             with_loads += 1;

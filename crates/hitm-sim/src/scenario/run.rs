@@ -149,6 +149,7 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         rt_period: nanos(spec.rt_period),
         balance_interval: nanos(spec.balance_interval),
         throttling: request.variant.throttling,
+        placement: request.variant.placement,
         idle_exit: nanos(spec.idle_exit),
         mechanisms: spec.mechanisms.clone(),
     }

@@ -33,6 +33,9 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "001-rt-balancing" / "overlapping-cpusets.toml",
     "001-rt-balancing" / "one-domain.toml",
     "001-rt-balancing" / "open-case.toml",
+    "003-lock-affinity" / "one-thread.toml",
+    "003-lock-affinity" / "96-threads.toml",
+    "003-lock-affinity" / "bystanders.toml",
     "004-task-throttle" / "walk.toml",
     "004-task-throttle" / "lock-holder.toml",
 ];

@@ -3,18 +3,21 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use hitm_base::{Cycles, Nanos};
+use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::distribute::{distribute_metrics, lock_metrics};
+use super::locks::file_copy_metrics;
 use super::metric::{Metric, WorkloadResult};
 use super::workload::{
-    CgroupHogsSpec, CyclicSpec, LockHolderSpec, PoolSpec, RtMigrateSpec, Workload, WorkloadKind,
+    CgroupHogsSpec, CyclicSpec, FileCopySpec, LockHolderSpec, PoolSpec, RtMigrateSpec, Workload,
+    WorkloadKind,
 };
 use super::{RunRequest, Scenario};
 use crate::engine::SimError;
-use crate::kernel::{Kernel, Quota, Task};
+use crate::kernel::{CpuMask, Kernel, Quota, Task};
 use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
+use crate::workload::file_copy::{FileCopy, FileCopyConfig};
 use crate::workload::lock_holder::{LockHolder, LockHolderConfig};
 use crate::workload::pi_stress::{PiStress, PiStressConfig};
 use crate::workload::pool::{PoolConfig, Pools};
@@ -25,6 +28,7 @@ use crate::workload::rt_migrate::{self, RtMigrate, RtMigrateConfig};
 pub(super) struct Running {
     name: String,
     kind: RunningKind,
+    kernel: Rc<Kernel>,
     /// Its counter when the warm-up ended.
     warm: u64,
 }
@@ -37,6 +41,7 @@ enum RunningKind {
     Hogs(Vec<Rc<Task>>),
     CgroupHogs(CgroupHogs),
     LockHolder(LockHolder),
+    FileCopy(FileCopy, u64),
     PiStress(Rc<PiStress>),
     RtApp(Rc<rt_app::Running>),
 }
@@ -84,6 +89,10 @@ pub(super) fn start(
         WorkloadKind::LockHolder(spec) => {
             RunningKind::LockHolder(LockHolder::spawn(kernel, lock_holder_config(spec))?)
         }
+        WorkloadKind::FileCopy(spec) => {
+            let config = file_copy_config(spec, cpus);
+            RunningKind::FileCopy(FileCopy::spawn(kernel, &config)?, spec.baseline)
+        }
         WorkloadKind::PiStress(spec) => {
             let config = PiStressConfig {
                 groups: vec![None; spec.groups.unwrap_or(cpus.div_ceil(2))],
@@ -101,6 +110,7 @@ pub(super) fn start(
     Ok(Running {
         name: workload.name.clone(),
         kind,
+        kernel: Rc::clone(kernel),
         warm: 0,
     })
 }
@@ -129,6 +139,22 @@ fn lock_holder_config(spec: &LockHolderSpec) -> LockHolderConfig {
         work: nanos(spec.work),
         page_wait: nanos(spec.page_wait),
         pause: nanos(spec.pause),
+    }
+}
+
+fn file_copy_config(spec: &FileCopySpec, cpu_count: usize) -> FileCopyConfig {
+    let allowed = spec.cpus.cpus.as_ref();
+    let mask = |cpus: &Vec<u16>| CpuMask::of(cpu_count, cpus.iter().map(|cpu| CpuId(*cpu)));
+    let allowed = allowed.map(mask);
+    let own = allowed.as_ref().map_or(cpu_count, CpuMask::count);
+    FileCopyConfig {
+        threads: spec.cpus.threads.unwrap_or(own),
+        files: spec.files,
+        buffer_bytes: spec.buffer_bytes,
+        blocks: spec.blocks,
+        cycle: nanos(spec.cycle),
+        hold_share: spec.hold_percent as f64 / 100.0,
+        allowed,
     }
 }
 
@@ -198,6 +224,7 @@ impl Running {
             RunningKind::Pools(pools, _) => pools.bursts(),
             RunningKind::Cyclic(cyclic) => cyclic.operations(),
             RunningKind::PiStress(stress) => stress.inversions(),
+            RunningKind::FileCopy(copy, _) => copy.blocks(),
             _ => 0,
         }
     }
@@ -256,6 +283,16 @@ impl Running {
             }
             RunningKind::CgroupHogs(hogs) => {
                 result.text = Some(distribute_metrics(hogs, window, &mut add));
+            }
+            RunningKind::FileCopy(copy, baseline) => {
+                let kilobytes = per_second * copy.buffer_bytes() as f64 / 1024.0;
+                let index = kilobytes / *baseline as f64 * 10.0;
+                result.text = Some(file_copy_metrics(
+                    copy,
+                    index,
+                    (window, &self.kernel),
+                    &mut add,
+                ));
             }
             RunningKind::PiStress(_) => {
                 let text = "Priority inversions of all groups a second";

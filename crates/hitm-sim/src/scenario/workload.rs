@@ -43,6 +43,8 @@ pub enum WorkloadKind {
     CgroupHogs(CgroupHogsSpec),
     /// Tasks with a quota that hold a lock of the kernel, and tasks without one that want it.
     LockHolder(LockHolderSpec),
+    /// The file copy of UnixBench.
+    FileCopy(FileCopySpec),
     /// `pi_stress` of rt-tests: groups of three threads that provoke priority inversions.
     PiStress(PiStressSpec),
     /// An rt-app file.
@@ -170,6 +172,25 @@ pub struct LockHolderSpec {
     pub pause: Duration,
 }
 
+/// The file copy of UnixBench.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileCopySpec {
+    /// Where its threads may run, and how many there are.
+    pub cpus: CpuChoice,
+    /// Pairs of files.
+    pub files: usize,
+    /// Bytes of a block.
+    pub buffer_bytes: u64,
+    /// Blocks of a file.
+    pub blocks: u64,
+    /// KB/s that make 10 points.
+    pub baseline: u64,
+    /// What a block takes one thread alone.
+    pub cycle: Duration,
+    /// The share of it for which the thread holds the lock, in per cent.
+    pub hold_percent: u64,
+}
+
 /// Options of `pi_stress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PiStressSpec {
@@ -198,11 +219,12 @@ enum Kind {
     Pinned,
     CgroupHogs,
     LockHolder,
+    FileCopy,
     PiStress,
     RtApp,
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 11] = [
     ("rt-migrate-test", Kind::RtMigrateTest),
     ("ffmpeg", Kind::Ffmpeg),
     ("cyclictest", Kind::Cyclictest),
@@ -211,6 +233,7 @@ const KINDS: [(&str, Kind); 10] = [
     ("pinned", Kind::Pinned),
     ("cgroup-hogs", Kind::CgroupHogs),
     ("lock-holder", Kind::LockHolder),
+    ("file-copy", Kind::FileCopy),
     ("pi-stress", Kind::PiStress),
     ("rt-app", Kind::RtApp),
 ];
@@ -250,6 +273,7 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
         Kind::Pinned => ("pinned", WorkloadKind::Hogs(pinned(table)?)),
         Kind::CgroupHogs => ("cgroup_hogs", WorkloadKind::CgroupHogs(cgroup_hogs(table)?)),
         Kind::LockHolder => ("lock_holder", WorkloadKind::LockHolder(lock_holder(table)?)),
+        Kind::FileCopy => ("file_copy", WorkloadKind::FileCopy(file_copy(table)?)),
         Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
         Kind::RtApp => {
             let file = table.required_words("file")?;
@@ -363,6 +387,20 @@ fn lock_holder(table: &Table<'_, '_, '_>) -> Result<LockHolderSpec, ScenarioErro
         work: time("work", Duration::from_micros(5))?,
         page_wait: time("page_wait", Duration::from_micros(200))?,
         pause: time("pause", Duration::from_millis(2))?,
+    })
+}
+
+fn file_copy(table: &Table<'_, '_, '_>) -> Result<FileCopySpec, ScenarioError> {
+    let cycle = table.time("cycle", Duration::from_nanos(100), TIME_MAX)?;
+    let missing = || table.error("cycle", "no such key", "a time, such as \"2us\"");
+    Ok(FileCopySpec {
+        cpus: cpu_choice(table)?,
+        files: count(table, "files", 4096)?.unwrap_or(1),
+        buffer_bytes: required(table, "buffer_bytes", 1, 1 << 20)?,
+        blocks: required(table, "blocks", 1, 1 << 16)?,
+        baseline: required(table, "baseline", 1, 1 << 20)?,
+        cycle: cycle.ok_or_else(missing)?,
+        hold_percent: required(table, "hold_percent", 1, 99)?,
     })
 }
 

@@ -64,7 +64,7 @@ impl LockHolder {
             quota: Some(config.quota),
             ..GroupSpec::within(GroupId::ROOT)
         })?;
-        let sem = kernel.rw_sem()?;
+        let sem = kernel.rw_sem("lock")?;
         let holder = LockHolder {
             waits: Rc::default(),
         };

@@ -2,6 +2,7 @@
 
 pub mod cgroup_hogs;
 pub mod cyclic;
+pub mod file_copy;
 pub mod lock_holder;
 pub mod pi_stress;
 pub mod pool;

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use hitm_sim::scenario::{Outcome, Published, Scenario, Variant, balancing_name, throttling_name};
+use hitm_sim::scenario::{
+    Outcome, Published, Scenario, Variant, balancing_name, placement_name, throttling_name,
+};
 
 /// One figure over all seeds.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,13 +156,21 @@ impl VariantReport {
 pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
     let mut label = String::new();
     let kernel = &scenario.kernel;
-    let is_alone = kernel.layouts.len() == 1 && kernel.throttling.len() == 1;
+    let is_alone = [
+        kernel.layouts.len(),
+        kernel.throttling.len(),
+        kernel.placement.len(),
+    ] == [1; 3];
     if kernel.balancing.len() > 1 || is_alone {
         label.push_str(balancing_name(variant.balancing));
         label.push(' ');
     }
     if scenario.kernel.throttling.len() > 1 {
         label.push_str(throttling_name(variant.throttling));
+        label.push(' ');
+    }
+    if scenario.kernel.placement.len() > 1 {
+        label.push_str(placement_name(variant.placement));
         label.push(' ');
     }
     if scenario.kernel.layouts.len() > 1 {
@@ -213,9 +223,11 @@ pub(super) fn comparisons(scenario: &Scenario, reports: &[VariantReport]) -> Vec
 fn concerns(published: &Published, variant: &Variant) -> bool {
     let layout = published.layout.as_ref();
     let (balancing, throttling) = (published.balancing, published.throttling);
+    let placement = published.placement;
     layout.is_none_or(|layout| *layout == variant.layout)
         && balancing.is_none_or(|balancing| balancing == variant.balancing)
         && throttling.is_none_or(|throttling| throttling == variant.throttling)
+        && placement.is_none_or(|placement| placement == variant.placement)
 }
 
 fn comparison(

@@ -15,6 +15,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::places::CfsMember;
 use crate::kernel::Kernel;
+use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 use crate::kernel::rt::Balancing;
@@ -29,6 +30,13 @@ impl Kernel {
     pub(in crate::kernel) async fn select_task_rq_fair(&self, p: &Task, cpu: CpuId) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
         engine.work(site, self.costs.function);
+        let domain = p.domain.borrow().clone();
+        if let Some(domain) = domain {
+            return self.select_in_domain(p, cpu, &domain).await;
+        }
+        if self.is_reserved_cpu(cpu) {
+            return self.select_outside(p, cpu).await;
+        }
         if engine.load(site, self.rq(cpu).p.nr_running).await == 0 {
             return cpu;
         }
@@ -36,12 +44,60 @@ impl Kernel {
         let near = |other: &CpuId| topology.llc_of(*other) == topology.llc_of(cpu);
         let allowed = Rc::clone(&p.allowed.borrow());
         // `nr_idle_scan` bounds the search on large domains.
-        for other in allowed.iter().filter(near).take(8) {
+        let is_open = |other: &CpuId| !self.is_reserved_cpu(*other);
+        for other in allowed.iter().filter(near).filter(is_open).take(8) {
             if engine.load(site, self.rq(other).p.nr_running).await == 0 {
                 return other;
             }
         }
         cpu
+    }
+
+    /// For a member of a group: the CPU of its domain with the fewest tasks, its own among equals.
+    async fn select_in_domain(&self, p: &Task, cpu: CpuId, domain: &CpuMask) -> CpuId {
+        let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
+        let mut best = (u64::MAX, cpu);
+        let own = domain.contains(cpu).then_some(cpu);
+        let others = domain.iter().filter(|other| *other != cpu);
+        for other in own.into_iter().chain(others) {
+            if !p.may_run_on(other) {
+                continue;
+            }
+            let count = engine.load(site, self.rq(other).p.nr_running).await;
+            if count < best.0 {
+                best = (count, other);
+            }
+        }
+        best.1
+    }
+
+    /// For a task on a CPU that a group has: an idle CPU outside, else that of the first few with the
+    /// fewest tasks.
+    async fn select_outside(&self, p: &Task, cpu: CpuId) -> CpuId {
+        let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
+        let topology = &engine.machine().topology;
+        let allowed = Rc::clone(&p.allowed.borrow());
+        let mut open: Vec<CpuId> = allowed
+            .iter()
+            .filter(|other| !self.is_reserved_cpu(*other))
+            .collect();
+        open.sort_by_key(|other| topology.distance(cpu, *other));
+        let mut best = (u64::MAX, cpu);
+        for other in open.into_iter().take(8) {
+            let count = engine.load(site, self.rq(other).p.nr_running).await;
+            if count < best.0 {
+                best = (count, other);
+            }
+            if count == 0 {
+                break;
+            }
+        }
+        best.1
+    }
+
+    /// Fair tasks that are on a CPU's queue.
+    pub(in crate::kernel) fn fair_task_count(&self, cpu: CpuId) -> usize {
+        self.fair.cpu_tasks.borrow()[cpu.index()].len()
     }
 
     /// The CPU has nothing to run: takes a task from another. True when there may be one now.
@@ -94,7 +150,7 @@ impl Kernel {
         let mut busiest = (1, None);
         engine
             .load_all(site, places, |index, count| {
-                if count > busiest.0 {
+                if count > busiest.0 && self.may_balance(cpus[index], rq.cpu) {
                     busiest = (count, Some(cpus[index]));
                 }
             })

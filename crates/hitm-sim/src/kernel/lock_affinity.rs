@@ -1,0 +1,458 @@
+//! Lock-aware placement: threads that fight for one lock share as few and as near CPUs as the lock can
+//! keep busy.
+//!
+//! **What Linux does:** nothing of the kind. The idea is that of Li Qiang, "Affinity scheduling of
+//! multi-threaded applications on openEuler" (KylinSec): threads related by a lock are recognised, the
+//! CPUs that they can use follow from the share `u` of its time for which a thread holds the lock,
+//! woken threads go to the smallest scheduling domain with so many CPUs, and that domain is kept out of
+//! load balancing. How its patch does so is not published; what follows is ours.
+//!
+//! **What we do:**
+//! - *Who belongs together:* writers that had to wait for the same lock.
+//! - *When:* each [`WINDOW`] the lock's last user adds up how many waited on average. From
+//!   [`CROWD`] on, twice in a row, the lock is worth it; below [`CALM`], four times in a row, no more.
+//! - *How much of its time a thread holds the lock:* CPU time with the lock against CPU time between
+//!   two uses, both measured while everybody waits: waiting is in neither. Holding takes longer when
+//!   the lock's data comes from afar, so of all uses those count whose predecessor was nearest.
+//! - *How many CPUs:* ceil(1 / u): that many keep the lock in use all the time.
+//! - *Which:* the smallest domain (cluster, last-level cache, die, package) with so many CPUs on which
+//!   all of the threads may run and that no other group has; of equal ones that with the fewest other
+//!   tasks, then with most of the threads already there. None: no placement.
+//! - *Moving:* a member that is elsewhere does not spin but sleeps, and wakes up in the domain.
+//! - *Keeping it apart:* other fair tasks do not wake up in the domain and nobody pulls across its
+//!   border, unless affinity leaves them no other CPU.
+//! - *Changes:* another number of CPUs three times in a row moves the group or lets it go.
+//!
+//! **What a test could notice:** only writers of reader-writer semaphores are looked at; a task that
+//! never sleeps stays in a domain that becomes a group's; a group's quota is not looked at, since the
+//! domain bounds it more tightly or not at all.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Distance, Nanos};
+
+use super::Kernel;
+use super::cpumask::CpuMask;
+use super::functions as f;
+use super::lock_stat::{LockId, Use};
+use super::task::{Task, TaskId};
+
+/// Where threads that fight for a lock run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Placement {
+    /// Wherever the classes put them, as in Linux.
+    Default,
+    /// Together, on as many CPUs as the lock can keep busy.
+    LockAware,
+}
+
+/// How often a lock is judged. Assumed 5 ms (1 to 100 ms): how soon placement begins and ends.
+const WINDOW: Nanos = Nanos(5e6);
+/// Waiting threads that make a lock worth it. Assumed 2 (1 to 8): below, two CPUs and a queue of one
+/// need no help.
+const CROWD: f64 = 2.0;
+/// Waiting threads below which it is no more. Assumed 0.25 (0 to 1): far from [`CROWD`], so that groups
+/// do not come and go.
+const CALM: f64 = 0.25;
+const CROWDED_WINDOWS: u32 = 2;
+const CALM_WINDOWS: u32 = 4;
+const OTHER_SIZE_WINDOWS: u32 = 3;
+/// Uses after a predecessor at one distance that make their mean worth something. Assumed 16 (8 to
+/// 100).
+const USES_MIN: u64 = 16;
+/// What judging a lock costs: a walk over its threads. Assumed 2 us (0.5 to 10 us), once a window.
+const JUDGE_COST: Nanos = Nanos(2000.0);
+
+/// A mean that forgets.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: u64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, span: Cycles) {
+        self.sum += span.0;
+        self.count += 1;
+    }
+
+    /// Half of what it knows counts no more.
+    fn fade(&mut self) {
+        self.sum /= 2;
+        self.count /= 2;
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+}
+
+/// One lock and the threads that want it.
+#[derive(Debug, Default)]
+struct Group {
+    /// Threads that had to wait, and when each gave the lock back last, in its own CPU time.
+    members: BTreeMap<TaskId, Option<Cycles>>,
+    /// By distance of the use before.
+    holds: [Mean; Distance::COUNT],
+    between: Mean,
+    /// Of the window: since when, and how long threads waited.
+    since: Cycles,
+    waited: Cycles,
+    crowded: u32,
+    calm: u32,
+    other_size: u32,
+    placed: Option<Rc<CpuMask>>,
+}
+
+/// What was decided for a lock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Which lock.
+    pub lock: LockId,
+    /// When.
+    pub at: Cycles,
+    /// Share of its time for which a thread holds the lock, as estimated.
+    pub hold_share: f64,
+    /// CPUs that the lock can keep busy.
+    pub needed: usize,
+    /// The CPUs chosen; `None` when the threads may run everywhere again.
+    pub cpus: Option<Vec<CpuId>>,
+}
+
+/// The state of the policy.
+#[derive(Debug)]
+pub(super) struct LockAffinity {
+    groups: RefCell<BTreeMap<LockId, Group>>,
+    /// CPUs of all groups.
+    reserved: RefCell<CpuMask>,
+    is_any_reserved: Cell<bool>,
+    decisions: RefCell<Vec<Decision>>,
+    window: Cycles,
+    judge_cost: Cycles,
+}
+
+/// What judging a group led to.
+enum Verdict {
+    Stay,
+    Place(usize),
+    Release,
+}
+
+impl Group {
+    /// Share of its time for which a thread holds the lock.
+    fn hold_share(&self) -> Option<f64> {
+        let near = self.holds.iter().find(|mean| mean.count >= USES_MIN)?;
+        let (hold, between) = (near.value()?, self.between.value()?);
+        Some(hold / (hold + between))
+    }
+
+    /// What to do at the end of a window of this length.
+    fn judge(&mut self, window: Cycles) -> Verdict {
+        let waiting = self.waited.0 as f64 / window.0 as f64;
+        let needed = self.hold_share().map(needed_cpus);
+        self.crowded = if waiting >= CROWD {
+            self.crowded + 1
+        } else {
+            0
+        };
+        self.calm = if waiting < CALM { self.calm + 1 } else { 0 };
+        match (&self.placed, needed) {
+            (None, Some(needed)) if self.crowded >= CROWDED_WINDOWS => Verdict::Place(needed),
+            (Some(_), _) if self.calm >= CALM_WINDOWS => Verdict::Release,
+            (Some(domain), Some(needed)) => {
+                // A domain of more CPUs than needed is what there was; half of them would do as well
+                // only if it was chosen for more.
+                let fits = needed <= domain.count() && domain.count() < needed.max(2) * 4;
+                self.other_size = if fits { 0 } else { self.other_size + 1 };
+                if self.other_size < OTHER_SIZE_WINDOWS {
+                    return Verdict::Stay;
+                }
+                self.other_size = 0;
+                Verdict::Place(needed)
+            }
+            _ => Verdict::Stay,
+        }
+    }
+
+    fn next_window(&mut self, now: Cycles) {
+        self.since = now;
+        self.waited = Cycles::ZERO;
+        self.between.fade();
+        self.holds.iter_mut().for_each(Mean::fade);
+    }
+}
+
+fn needed_cpus(hold_share: f64) -> usize {
+    (1.0 / hold_share).ceil() as usize
+}
+
+impl LockAffinity {
+    pub(super) fn new(cpus: usize, cycles: impl Fn(Nanos) -> Cycles) -> LockAffinity {
+        LockAffinity {
+            groups: RefCell::default(),
+            reserved: RefCell::new(CpuMask::empty(cpus)),
+            is_any_reserved: Cell::new(false),
+            decisions: RefCell::default(),
+            window: cycles(WINDOW),
+            judge_cost: cycles(JUDGE_COST),
+        }
+    }
+
+    /// A thread wants a lock: what it did since it had it last was its own.
+    pub(super) fn wanted(&self, task: TaskId, lock: LockId, cpu_time: Cycles) {
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(lock).or_default();
+        if let Some(Some(released)) = group.members.get(&task) {
+            group.between.add(cpu_time.saturating_sub(*released));
+        }
+    }
+
+    /// It has it.
+    pub(super) fn taken(&self, task: &Task, lock: LockId, (wait, contended): (Cycles, bool)) {
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(lock).or_default();
+        if !contended {
+            return;
+        }
+        group.waited += wait;
+        group.members.entry(task.id).or_default();
+        if group.placed.is_some() && task.domain.borrow().is_none() {
+            *task.domain.borrow_mut() = group.placed.clone();
+        }
+    }
+
+    fn released(&self, task: TaskId, lock: LockId, (used, cpu_time): (Use, Cycles)) {
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(lock).or_default();
+        if let Some(released) = group.members.get_mut(&task) {
+            *released = Some(cpu_time);
+        }
+        if let Some(distance) = used.distance {
+            group.holds[distance.index()].add(used.hold);
+        }
+    }
+
+    /// Whether two CPUs are both free for everybody, or of one group.
+    fn are_together(&self, one: CpuId, other: CpuId) -> bool {
+        if !self.is_any_reserved.get() {
+            return true;
+        }
+        let groups = self.groups.borrow();
+        let domain_of = |cpu| {
+            let mut placed = groups.values().filter_map(|group| group.placed.as_ref());
+            placed.position(|domain| domain.contains(cpu))
+        };
+        domain_of(one) == domain_of(other)
+    }
+
+    fn note_reserved(&self, cpus: usize) {
+        let groups = self.groups.borrow();
+        let placed = groups.values().filter_map(|group| group.placed.as_ref());
+        let reserved = CpuMask::of(cpus, placed.flat_map(|domain| domain.iter()));
+        self.is_any_reserved.set(!reserved.is_empty());
+        *self.reserved.borrow_mut() = reserved;
+    }
+}
+
+impl Kernel {
+    /// What lock-aware placement decided so far.
+    pub fn lock_decisions(&self) -> Vec<Decision> {
+        let affinity = self.lock_affinity.as_ref();
+        affinity.map_or_else(Vec::new, |affinity| affinity.decisions.borrow().clone())
+    }
+
+    /// Share of its time for which a thread holds a lock, as lock-aware placement sees it now.
+    pub fn lock_hold_share(&self, lock: LockId) -> Option<f64> {
+        let affinity = self.lock_affinity.as_ref()?;
+        affinity.groups.borrow().get(&lock)?.hold_share()
+    }
+
+    /// A use of a lock is over; at the end of a window its user judges the lock.
+    pub(super) fn note_lock_use(&self, task: &Task, lock: LockId, used: Use) {
+        let Some(affinity) = &self.lock_affinity else {
+            return;
+        };
+        affinity.released(task.id, lock, (used, self.cpu_time(task)));
+        let now = self.engine.now();
+        let verdict = {
+            let mut groups = affinity.groups.borrow_mut();
+            let group = groups.entry(lock).or_default();
+            let window = now.saturating_sub(group.since);
+            if window < affinity.window {
+                return;
+            }
+            let verdict = group.judge(window);
+            group.next_window(now);
+            verdict
+        };
+        self.engine.work(f::UP_WRITE, affinity.judge_cost);
+        match verdict {
+            Verdict::Stay => {}
+            Verdict::Place(needed) => self.place_group(affinity, lock, needed),
+            Verdict::Release => self.settle(affinity, lock, (0, None)),
+        }
+    }
+
+    fn place_group(&self, affinity: &LockAffinity, lock: LockId, needed: usize) {
+        let members: Vec<TaskId> = {
+            let groups = affinity.groups.borrow();
+            groups[&lock].members.keys().copied().collect()
+        };
+        let before = affinity.groups.borrow()[&lock].placed.clone();
+        if let Some(group) = affinity.groups.borrow_mut().get_mut(&lock) {
+            group.placed = None;
+        }
+        affinity.note_reserved(self.cpu_count());
+        let domain = self.best_domain(affinity, &members, needed);
+        if domain.is_none() && before.is_none() {
+            return;
+        }
+        self.settle(affinity, lock, (needed, domain));
+    }
+
+    /// The smallest domain with so many CPUs that the group can have.
+    fn best_domain(
+        &self,
+        affinity: &LockAffinity,
+        members: &[TaskId],
+        needed: usize,
+    ) -> Option<Rc<CpuMask>> {
+        let reserved = affinity.reserved.borrow();
+        let members: Vec<Rc<Task>> = members.iter().map(|id| self.task(*id)).collect();
+        let home = self.rq(members.first()?.cpu()).root_domain;
+        let span = &self.root_domains[home].span;
+        let mut found: Vec<Rc<CpuMask>> = Vec::new();
+        for cpu in span.iter() {
+            let domains = &self.rq(cpu).domains;
+            let fits = |domain: &&Rc<CpuMask>| {
+                domain.count() >= needed
+                    && domain.count() < span.count()
+                    && domain.iter().all(|cpu| !reserved.contains(cpu))
+                    && members
+                        .iter()
+                        .all(|task| domain.iter().all(|cpu| task.may_run_on(cpu)))
+            };
+            if let Some(domain) = domains.iter().find(fits) {
+                if found.last().is_none_or(|last| last != domain) {
+                    found.push(Rc::clone(domain));
+                }
+            }
+        }
+        let rank = |domain: &Rc<CpuMask>| {
+            let inside = members.iter().filter(|task| domain.contains(task.cpu()));
+            let inside = inside.count();
+            let tasks: usize = domain.iter().map(|cpu| self.fair_task_count(cpu)).sum();
+            let others = tasks.saturating_sub(inside);
+            (domain.count(), others, std::cmp::Reverse(inside))
+        };
+        found.into_iter().min_by_key(rank)
+    }
+
+    /// Gives the group its domain, or none.
+    fn settle(
+        &self,
+        affinity: &LockAffinity,
+        lock: LockId,
+        (needed, domain): (usize, Option<Rc<CpuMask>>),
+    ) {
+        let mut groups = affinity.groups.borrow_mut();
+        let group = groups.entry(lock).or_default();
+        for task in group.members.keys() {
+            *self.task(*task).domain.borrow_mut() = domain.clone();
+        }
+        let hold_share = group.hold_share().unwrap_or(0.0);
+        group.placed = domain.clone();
+        (group.crowded, group.calm) = (0, 0);
+        if domain.is_none() {
+            group.members.clear();
+        }
+        drop(groups);
+        affinity.note_reserved(self.cpu_count());
+        affinity.decisions.borrow_mut().push(Decision {
+            lock,
+            at: self.engine.now(),
+            hold_share,
+            needed,
+            cpus: domain.map(|domain| domain.iter().collect()),
+        });
+    }
+
+    /// Whether a task that wants a lock may spin for it where it is.
+    pub(super) fn may_spin(&self, task: &Task) -> bool {
+        let domain = task.domain.borrow();
+        domain
+            .as_ref()
+            .is_none_or(|domain| domain.contains(self.engine.cpu()))
+    }
+
+    /// Whether a fair task that is in no group should not go to a CPU.
+    pub(super) fn is_reserved_cpu(&self, cpu: CpuId) -> bool {
+        let affinity = self.lock_affinity.as_ref();
+        affinity.is_some_and(|affinity| {
+            affinity.is_any_reserved.get() && affinity.reserved.borrow().contains(cpu)
+        })
+    }
+
+    /// Whether load may be balanced between two CPUs.
+    pub(super) fn may_balance(&self, one: CpuId, other: CpuId) -> bool {
+        let affinity = self.lock_affinity.as_ref();
+        affinity.is_none_or(|affinity| affinity.are_together(one, other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_43_percent_keeps_three_cpus_busy() {
+        assert_eq!(
+            [0.43, 0.5, 0.51, 1.0, 0.03].map(needed_cpus),
+            [3, 2, 2, 1, 34]
+        );
+    }
+
+    #[test]
+    fn the_nearest_uses_decide_the_share() {
+        let mut group = Group::default();
+        for _ in 0..USES_MIN {
+            group.between.add(Cycles(570));
+            group.holds[Distance::Remote.index()].add(Cycles(2000));
+        }
+        assert_eq!(group.hold_share(), Some(2000.0 / 2570.0));
+        for _ in 0..USES_MIN {
+            group.holds[Distance::Cluster.index()].add(Cycles(430));
+        }
+        assert_eq!(group.hold_share(), Some(0.43));
+    }
+
+    #[test]
+    fn one_crowded_window_is_not_enough_and_calm_ones_end_it() {
+        let mut group = Group::default();
+        let window = Cycles(100);
+        let mut judge = |waited: u64| {
+            for _ in 0..USES_MIN {
+                group.between.add(Cycles(60));
+                group.holds[0].add(Cycles(40));
+            }
+            group.waited = Cycles(waited);
+            let verdict = group.judge(window);
+            group.next_window(Cycles::ZERO);
+            match verdict {
+                Verdict::Stay => 's',
+                Verdict::Release => 'r',
+                Verdict::Place(_) => {
+                    group.placed = Some(Rc::new(CpuMask::all(4)));
+                    'p'
+                }
+            }
+        };
+        let verdicts: String = [300, 100, 300, 300, 20, 20, 200, 20, 20, 20, 20]
+            .into_iter()
+            .map(&mut judge)
+            .collect();
+        assert_eq!(verdicts, "ssspssssssr");
+    }
+}

@@ -1,0 +1,144 @@
+//! The queue of optimistic spinners: kernel/locking/osq_lock.c, v6.12.
+//!
+//! **What Linux does:** those who spin for a sleeping lock queue up like the waiters of an MCS lock,
+//! each on a node of its own CPU, so that one of them at a time looks at the lock. Who must give up its
+//! CPU leaves the queue from the middle.
+//!
+//! **What we do:** the same protocol on the same lines.
+//!
+//! **What a test could notice:** no `vcpu_is_preempted`; a CPU has one node, as in Linux, since whoever
+//! spins is not preempted.
+
+use hitm_base::CpuId;
+
+use super::Kernel;
+use super::functions as f;
+use super::task::{TIF_NEED_RESCHED, Task};
+use crate::engine::{Arena, Place, Rmw, SimError};
+
+/// The node of one CPU (`osq_node`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OsqNode {
+    next: Place,
+    prev: Place,
+    locked: Place,
+}
+
+/// No CPU, as a tail (`OSQ_UNLOCKED_VAL`) and as a neighbour.
+const NOBODY: u64 = 0;
+
+impl OsqNode {
+    pub(super) fn new(arena: &mut Arena, cpu: CpuId) -> Result<OsqNode, SimError> {
+        let object = arena.allocate("optimistic_spin_node", cpu)?;
+        Ok(OsqNode {
+            next: arena.place(&object, "next")?,
+            prev: arena.place(&object, "prev")?,
+            locked: arena.place(&object, "locked")?,
+        })
+    }
+}
+
+const fn swap(value: u64) -> Rmw {
+    Rmw::Swap {
+        mask: u64::MAX,
+        value,
+    }
+}
+
+impl Kernel {
+    fn osq_node(&self, number: u64) -> OsqNode {
+        self.osq_nodes[number as usize - 1]
+    }
+
+    /// Queues up; false when the task must give up its CPU before its turn.
+    pub(super) async fn osq_lock(&self, task: &Task, tail: Place) -> bool {
+        let (engine, site) = (&self.engine, f::OSQ_LOCK);
+        let own = u64::from(engine.cpu().0) + 1;
+        let node = self.osq_node(own);
+        engine.store(site, node.locked, 0).await;
+        engine.store(site, node.next, NOBODY).await;
+        let before = engine.rmw(site, tail, swap(own)).await;
+        if before == NOBODY {
+            return true;
+        }
+        engine.store(site, node.prev, before).await;
+        engine.store(site, self.osq_node(before).next, own).await;
+        loop {
+            if engine.load(site, node.locked).await != 0 {
+                return true;
+            }
+            if self.need_resched(task).await {
+                break;
+            }
+            engine.wait_for_write(node.locked, 0).await;
+        }
+        self.osq_leave(tail, own).await
+    }
+
+    /// Takes the node of a CPU out of the queue; true when its turn came meanwhile.
+    async fn osq_leave(&self, tail: Place, own: u64) -> bool {
+        let (engine, site) = (&self.engine, f::OSQ_LOCK);
+        let node = self.osq_node(own);
+        let before = loop {
+            let before = engine.load(site, node.prev).await;
+            let next = self.osq_node(before).next;
+            if engine.compare_swap(site, next, own, NOBODY).await == own {
+                break before;
+            }
+            // Who is before is leaving too, or hands over just now.
+            if engine.load(site, node.locked).await != 0 {
+                return true;
+            }
+            engine.work(site, self.costs.function);
+        };
+        let next = self.osq_wait_next(tail, own, before).await;
+        if next != NOBODY {
+            engine.store(site, self.osq_node(next).prev, before).await;
+            engine.store(site, self.osq_node(before).next, next).await;
+        }
+        false
+    }
+
+    /// Who comes after the node of a CPU, which leaves: nobody when it could make `before` the last.
+    async fn osq_wait_next(&self, tail: Place, own: u64, before: u64) -> u64 {
+        let (engine, site) = (&self.engine, f::OSQ_UNLOCK);
+        let node = self.osq_node(own);
+        loop {
+            if engine.load(site, tail).await == own
+                && engine.compare_swap(site, tail, own, before).await == own
+            {
+                return NOBODY;
+            }
+            if engine.load(site, node.next).await != NOBODY {
+                let next = engine.rmw(site, node.next, swap(NOBODY)).await;
+                if next != NOBODY {
+                    return next;
+                }
+            }
+            engine.work(site, self.costs.function);
+        }
+    }
+
+    /// Gives the turn to the next.
+    pub(super) async fn osq_unlock(&self, tail: Place) {
+        let (engine, site) = (&self.engine, f::OSQ_UNLOCK);
+        let own = u64::from(engine.cpu().0) + 1;
+        if engine.compare_swap(site, tail, own, NOBODY).await == own {
+            return;
+        }
+        let node = self.osq_node(own);
+        let mut next = engine.rmw(site, node.next, swap(NOBODY)).await;
+        if next == NOBODY {
+            next = self.osq_wait_next(tail, own, NOBODY).await;
+        }
+        if next != NOBODY {
+            engine.store(site, self.osq_node(next).locked, 1).await;
+        }
+    }
+
+    /// Whether the running task must call the scheduler.
+    pub(super) async fn need_resched(&self, task: &Task) -> bool {
+        let flags = self.engine.load(f::OSQ_LOCK, task.p.flags).await;
+        flags & TIF_NEED_RESCHED != 0
+    }
+}

@@ -1,0 +1,124 @@
+//! Figures of locks: how long they were held and waited for, and where their threads were put.
+
+use std::fmt::Write;
+
+use hitm_base::{Cycles, Distance};
+
+use super::start::{Add, Window};
+use crate::kernel::{Decision, Kernel, LockStat};
+use crate::workload::file_copy::FileCopy;
+
+/// Adds the figures of a file copy with this score; returns the table of locks and what placement did.
+pub(super) fn file_copy_metrics(
+    copy: &FileCopy,
+    index: f64,
+    (window, kernel): (Window, &Kernel),
+    add: Add<'_>,
+) -> String {
+    let text = "Score of all threads: KB/s over the baseline, times 10";
+    add(("score", "points"), index, text);
+    let locks: Vec<&LockStat> = copy
+        .targets()
+        .iter()
+        .map(|file| file.i_rwsem.stat())
+        .collect();
+    let mut text = String::from(
+        "lock        writes  contended    wait ns    spin ns    hold ns  hand-over ns  hand-overs by distance\n",
+    );
+    for lock in &locks {
+        lock_line(lock, window, &mut text);
+    }
+    if let [first, ..] = locks[..] {
+        lock_figures(first, (window, kernel), add);
+    }
+    for decision in kernel.lock_decisions() {
+        decision_line(&decision, window, &mut text);
+    }
+    text
+}
+
+fn lock_line(lock: &LockStat, window: Window, text: &mut String) {
+    let totals = lock.totals();
+    let mean = |sum: Cycles, count: u64| window.clock.nanos(sum).0 / count.max(1) as f64;
+    let _ = write!(
+        text,
+        "{:<10} {:>7} {:>9.1}% {:>10.0} {:>10.0} {:>10.0} {:>13.0} ",
+        lock.name(),
+        totals.writes,
+        totals.contended as f64 * 100.0 / totals.writes.max(1) as f64,
+        mean(totals.wait, totals.writes),
+        mean(totals.spin, totals.writes),
+        mean(totals.hold, totals.writes),
+        mean(totals.hand_over, totals.contended),
+    );
+    for distance in Distance::ALL {
+        let count = totals.hand_overs[distance.index()];
+        if count > 0 {
+            let _ = write!(text, " {} {count}", name(distance));
+        }
+    }
+    text.push('\n');
+}
+
+fn name(distance: Distance) -> &'static str {
+    match distance {
+        Distance::Same => "cpu",
+        Distance::Smt => "core",
+        Distance::Cluster => "cluster",
+        Distance::Llc => "llc",
+        Distance::Die => "die",
+        Distance::Package => "package",
+        Distance::Remote => "remote",
+        Distance::FarRemote => "far",
+    }
+}
+
+/// The figures of one lock.
+fn lock_figures(lock: &LockStat, (window, kernel): (Window, &Kernel), add: Add<'_>) {
+    let totals = lock.totals();
+    let mean = |sum: Cycles, count: u64| window.clock.nanos(sum).0 / count.max(1) as f64;
+    let text = "Mean time for which a writer had the lock, of the whole run";
+    add(
+        ("lock_hold_ns", "ns"),
+        mean(totals.hold, totals.writes),
+        text,
+    );
+    let text = "Mean time for which a writer waited for it";
+    add(
+        ("lock_wait_ns", "ns"),
+        mean(totals.wait, totals.writes),
+        text,
+    );
+    let text = "Mean time from the end of one use to the start of the next that waited";
+    let hand_over = mean(totals.hand_over, totals.contended);
+    add(("lock_hand_over_ns", "ns"), hand_over, text);
+    let Some(last) = kernel.lock_decisions().into_iter().last() else {
+        return;
+    };
+    let share = kernel.lock_hold_share(last.lock).unwrap_or(last.hold_share);
+    let text = "Share of its time for which a thread holds the lock, as placement estimates it";
+    add(("hold_share", "%"), share * 100.0, text);
+    let text = "CPUs that the lock can keep busy, by that share";
+    add(("needed_cpus", "count"), last.needed as f64, text);
+    let text = "CPUs that its threads were given";
+    let cpus = last.cpus.map_or(0, |cpus| cpus.len());
+    add(("chosen_cpus", "count"), cpus as f64, text);
+}
+
+fn decision_line(decision: &Decision, window: Window, text: &mut String) {
+    let millis = window.clock.nanos(decision.at).0 / 1e6;
+    let _ = write!(text, "{millis:.3} ms: lock {}: ", decision.lock.number());
+    let _ = match &decision.cpus {
+        Some(cpus) => {
+            let cpus: Vec<String> = cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+            writeln!(
+                text,
+                "held {:.1} % of a thread's time, {} CPUs needed: CPUs {}",
+                decision.hold_share * 100.0,
+                decision.needed,
+                cpus.join(",")
+            )
+        }
+        None => writeln!(text, "threads may run anywhere"),
+    };
+}

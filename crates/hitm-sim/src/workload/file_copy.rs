@@ -1,0 +1,169 @@
+//! The file copy of UnixBench: `fstime` with its buffer sizes (fs.c of UnixBench 5).
+//!
+//! Each copy of the benchmark reads blocks of one file and writes them to another, over and over. All
+//! copies name the same two files, so that all writers want the lock of one inode. The score is what
+//! they copy together a second, against a machine of the nineties.
+//!
+//! How long a block takes one thread alone, and for which share of that it holds the lock, is stated;
+//! what shared accesses and system calls cost is part of it. Where each copy is in the file when
+//! others begin is random, and decides who takes which page from whom.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::{Random, SimError};
+use crate::kernel::{BlockCopy, CpuMask, Kernel, PageCacheFile, Policy, TaskSpec, Thread};
+
+/// What the threads do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileCopyConfig {
+    /// Threads.
+    pub threads: usize,
+    /// Pairs of files; threads take turns.
+    pub files: usize,
+    /// Bytes of a block.
+    pub buffer_bytes: u64,
+    /// Blocks of a file.
+    pub blocks: u64,
+    /// What a block takes one thread alone.
+    pub cycle: Nanos,
+    /// The share of it for which the thread holds the lock, 0 to 1.
+    pub hold_share: f64,
+    /// Where threads may run.
+    pub allowed: Option<CpuMask>,
+}
+
+/// The threads.
+#[derive(Debug)]
+pub struct FileCopy {
+    targets: Vec<Rc<PageCacheFile>>,
+    blocks: Rc<Cell<u64>>,
+    buffer_bytes: u64,
+}
+
+/// What one thread does, in cycles.
+#[derive(Debug, Clone, Copy)]
+struct Copying {
+    buffer_bytes: u64,
+    blocks: u64,
+    read: Cycles,
+    write: Cycles,
+    user: Cycles,
+}
+
+/// Two thirds of what is not under the lock is the read, as is the copying of a block in the write:
+/// assumed (a half to nine tenths). The rest is user code and the entry of system calls; where it is
+/// makes no difference to the lock.
+const READ_SHARE: f64 = 0.67;
+
+impl FileCopy {
+    /// Makes files and threads, which begin on random CPUs within the first millisecond.
+    ///
+    /// # Errors
+    /// Layouts without what a file needs, fewer CPUs than none.
+    pub fn spawn(kernel: &Rc<Kernel>, config: &FileCopyConfig) -> Result<FileCopy, SimError> {
+        let bytes = config.buffer_bytes * config.blocks;
+        let file =
+            |name: &str, number: usize| kernel.page_cache_file(&format!("{name}{number}"), bytes);
+        let numbers = 0..config.files;
+        let sources = numbers.clone().map(|number| file("from", number));
+        let sources = sources.collect::<Result<Vec<_>, _>>()?;
+        let targets = numbers.map(|number| file("to", number));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        let copy = FileCopy {
+            targets,
+            blocks: Rc::default(),
+            buffer_bytes: config.buffer_bytes,
+        };
+        let mut random = kernel.engine().random("file-copy");
+        let cpus = start_cpus(kernel, config, &mut random);
+        for number in 0..config.threads {
+            let spec = TaskSpec {
+                name: format!("fstime/{number}"),
+                policy: Policy::Normal(0),
+                allowed: config.allowed.clone(),
+                cpu: cpus[number % cpus.len()],
+                start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
+            };
+            let files = (
+                Rc::clone(&sources[number % config.files]),
+                Rc::clone(&copy.targets[number % config.files]),
+            );
+            let (done, at) = (Rc::clone(&copy.blocks), random.below(config.blocks));
+            let copying = copying(kernel, config);
+            kernel.spawn(&spec, move |thread| {
+                copy_blocks(thread, files, (copying, at), done)
+            })?;
+        }
+        Ok(copy)
+    }
+
+    /// Blocks that were copied so far.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.get()
+    }
+
+    /// Bytes of a block.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.buffer_bytes
+    }
+
+    /// The files that are written.
+    pub fn targets(&self) -> &[Rc<PageCacheFile>] {
+        &self.targets
+    }
+}
+
+/// The CPUs on which threads begin: each once before any twice, as when they are forked one by one.
+fn start_cpus(kernel: &Kernel, config: &FileCopyConfig, random: &mut Random) -> Vec<CpuId> {
+    let all = CpuMask::all(kernel.cpu_count());
+    let allowed: Vec<CpuId> = config.allowed.as_ref().unwrap_or(&all).iter().collect();
+    let order = random.permutation(allowed.len());
+    order.into_iter().map(|index| allowed[index]).collect()
+}
+
+/// What is left of the stated times when the fixed costs of the model are taken off: those of an
+/// uncontended pass.
+fn copying(kernel: &Kernel, config: &FileCopyConfig) -> Copying {
+    let cycle = kernel.cycles(config.cycle);
+    let hold = Cycles((cycle.0 as f64 * config.hold_share) as u64);
+    let fixed = kernel.copy_costs(config.buffer_bytes);
+    let outside = (cycle - hold).saturating_sub(fixed.outside);
+    let read = Cycles((outside.0 as f64 * READ_SHARE) as u64);
+    Copying {
+        buffer_bytes: config.buffer_bytes,
+        blocks: config.blocks,
+        read,
+        write: hold.saturating_sub(fixed.under_lock),
+        user: outside - read,
+    }
+}
+
+async fn copy_blocks(
+    thread: Thread,
+    (from, to): (Rc<PageCacheFile>, Rc<PageCacheFile>),
+    (copying, start): (Copying, u64),
+    done: Rc<Cell<u64>>,
+) {
+    let mut block = start;
+    loop {
+        let offset_bytes = block * copying.buffer_bytes;
+        let read = BlockCopy {
+            offset_bytes,
+            count_bytes: copying.buffer_bytes,
+            work: copying.read,
+        };
+        thread.read_block(&from, read).await;
+        thread.run(copying.user).await;
+        let write = BlockCopy {
+            offset_bytes,
+            count_bytes: copying.buffer_bytes,
+            work: copying.write,
+        };
+        thread.write_block(&to, write).await;
+        done.set(done.get() + 1);
+        block = (block + 1) % copying.blocks;
+    }
+}
