@@ -62,7 +62,8 @@ const OTHER_SIZE_WINDOWS: u32 = 3;
 /// Uses after a predecessor at one distance that make their mean worth something. Assumed 16 (8 to
 /// 100).
 const USES_MIN: u64 = 16;
-/// What judging a lock costs: a walk over its threads. Assumed 2 us (0.5 to 10 us), once a window.
+/// What judging a lock costs for which somebody has waited: a walk over its threads. Assumed 2 us (0.5
+/// to 10 us), once a window.
 const JUDGE_COST: Nanos = Nanos(2000.0);
 
 /// A mean that forgets.
@@ -162,8 +163,7 @@ impl Group {
             (None, Some(needed)) if self.crowded >= CROWDED_WINDOWS => Verdict::Place(needed),
             (Some(_), _) if self.calm >= CALM_WINDOWS => Verdict::Release,
             (Some(domain), Some(needed)) => {
-                // A domain of more CPUs than needed is what there was; half of them would do as well
-                // only if it was chosen for more.
+                // Domains come in sizes: one that is somewhat too large may be the smallest that fits.
                 let fits = needed <= domain.count() && domain.count() < needed.max(2) * 4;
                 self.other_size = if fits { 0 } else { self.other_size + 1 };
                 if self.other_size < OTHER_SIZE_WINDOWS {
@@ -283,8 +283,12 @@ impl Kernel {
             if window < affinity.window {
                 return;
             }
+            let is_idle = group.members.is_empty();
             let verdict = group.judge(window);
             group.next_window(now);
+            if is_idle {
+                return;
+            }
             verdict
         };
         self.engine.work(f::UP_WRITE, affinity.judge_cost);
@@ -334,10 +338,10 @@ impl Kernel {
                         .iter()
                         .all(|task| domain.iter().all(|cpu| task.may_run_on(cpu)))
             };
-            if let Some(domain) = domains.iter().find(fits) {
-                if found.last().is_none_or(|last| last != domain) {
-                    found.push(Rc::clone(domain));
-                }
+            let smallest = domains.iter().find(fits);
+            let is_new = |domain: &&Rc<CpuMask>| found.last() != Some(*domain);
+            if let Some(domain) = smallest.filter(is_new) {
+                found.push(Rc::clone(domain));
             }
         }
         let rank = |domain: &Rc<CpuMask>| {

@@ -379,20 +379,28 @@ fn site_of(hold: Hold) -> Site {
 impl Thread {
     /// One system call that takes a semaphore, works and sleeps while it holds it, as for a page that
     /// must be read, and gives it back; returns how long it waited for the semaphore.
-    pub async fn hold_sem(
+    pub async fn hold_sem(&self, sem: &RwSem, hold: Hold, held: (Cycles, Cycles)) -> Cycles {
+        self.with_sem(sem, hold, held, (|| (), || ())).await
+    }
+
+    /// The same, with something to do when the semaphore has been taken and before it is given back.
+    pub async fn with_sem(
         &self,
         sem: &RwSem,
         hold: Hold,
         (work, sleep): (Cycles, Cycles),
+        (taken, given_back): (impl FnOnce(), impl FnOnce()),
     ) -> Cycles {
         self.enter();
         let (kernel, begin) = (&self.kernel, self.now());
         kernel.down(&self.task, sem, hold).await;
         let waited = self.now().saturating_sub(begin);
+        taken();
         kernel.engine.work(site_of(hold), work);
         if sleep > Cycles::ZERO {
             kernel.sleep_in_kernel(&self.task, self.now() + sleep).await;
         }
+        given_back();
         kernel.up(&self.task, sem, hold).await;
         self.leave().await;
         waited

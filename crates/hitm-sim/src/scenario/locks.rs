@@ -8,13 +8,16 @@ use super::start::{Add, Window};
 use crate::kernel::{Decision, Kernel, LockStat};
 use crate::workload::file_copy::FileCopy;
 
-/// Adds the figures of a file copy with this score; returns the table of locks and what placement did.
+/// Adds the figures of a file copy that makes so many blocks a second, against a baseline in KB/s;
+/// returns the table of locks and what placement did.
 pub(super) fn file_copy_metrics(
     copy: &FileCopy,
-    index: f64,
+    (blocks_per_second, baseline): (f64, u64),
     (window, kernel): (Window, &Kernel),
     add: Add<'_>,
 ) -> String {
+    let kilobytes = blocks_per_second * copy.buffer_bytes() as f64 / 1024.0;
+    let index = kilobytes / baseline as f64 * 10.0;
     let text = "Score of all threads: KB/s over the baseline, times 10";
     add(("score", "points"), index, text);
     let locks: Vec<&LockStat> = copy
@@ -99,7 +102,7 @@ fn lock_figures(lock: &LockStat, (window, kernel): (Window, &Kernel), add: Add<'
     let text = "Share of its time for which a thread holds the lock, as placement estimates it";
     add(("hold_share", "%"), share * 100.0, text);
     let text = "CPUs that the lock can keep busy, by that share";
-    add(("needed_cpus", "count"), last.needed as f64, text);
+    add(("needed_cpus", "count"), (1.0 / share).ceil(), text);
     let text = "CPUs that its threads were given";
     let cpus = last.cpus.map_or(0, |cpus| cpus.len());
     add(("chosen_cpus", "count"), cpus as f64, text);

@@ -254,17 +254,7 @@ impl Running {
                 result.failure = shown;
             }
             RunningKind::Pools(_, frame_bursts) => {
-                let frames = per_second / *frame_bursts as f64;
-                add(
-                    ("frames_per_second", "1/s"),
-                    frames,
-                    "Frames of all instances a second",
-                );
-                add(
-                    ("bursts_per_second", "1/s"),
-                    per_second,
-                    "Bursts of all workers a second",
-                );
+                pool_metrics(per_second, *frame_bursts, &mut add)
             }
             RunningKind::Cyclictest(cyclic) => lateness(cyclic, window, &mut add),
             RunningKind::Cyclic(cyclic) => {
@@ -285,11 +275,10 @@ impl Running {
                 result.text = Some(distribute_metrics(hogs, window, &mut add));
             }
             RunningKind::FileCopy(copy, baseline) => {
-                let kilobytes = per_second * copy.buffer_bytes() as f64 / 1024.0;
-                let index = kilobytes / *baseline as f64 * 10.0;
+                let rate = (per_second, *baseline);
                 result.text = Some(file_copy_metrics(
                     copy,
-                    index,
+                    rate,
                     (window, &self.kernel),
                     &mut add,
                 ));
@@ -305,6 +294,14 @@ impl Running {
 }
 
 pub(super) type Add<'a> = &'a mut dyn FnMut((&'static str, &'static str), f64, &'static str);
+
+fn pool_metrics(bursts_per_second: f64, frame_bursts: u64, add: Add<'_>) {
+    let text = "Frames of all instances a second";
+    let frames = bursts_per_second / frame_bursts as f64;
+    add(("frames_per_second", "1/s"), frames, text);
+    let text = "Bursts of all workers a second";
+    add(("bursts_per_second", "1/s"), bursts_per_second, text);
+}
 
 fn rt_migrate_metrics(results: &RtMigrate, add: Add<'_>) {
     let failures = results.failures();

@@ -24,7 +24,7 @@ fn the_least_scenario_has_one_variant() {
     check(
         &format!("{HEAD}{REST}"),
         expect![[
-            r#"[Variant { balancing: PushIpi, throttling: Async, layout: "linux-6.12", wakeups_per_second: None }]"#
+            r#"[Variant { balancing: PushIpi, throttling: Async, placement: Default, layout: "linux-6.12", wakeups_per_second: None }]"#
         ]],
     );
 }
@@ -202,7 +202,7 @@ fn mistakes_in_a_setting_name_it() {
     check_settings(
         &["kernel.tack=1"],
         expect![
-            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle_exit, mechanisms"
+            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, placement, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle_exit, mechanisms"
         ],
     );
     check_settings(

@@ -1,0 +1,80 @@
+//! Reader-writer semaphores under more tasks than CPUs.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+use hitm_sim::kernel::{Balancing, Hold, KernelConfig, Policy, TaskSpec};
+use proptest::prelude::*;
+
+use crate::rt::{boot, machine};
+
+/// What is inside at one time.
+#[derive(Debug, Default)]
+struct Inside {
+    readers: Cell<u32>,
+    writers: Cell<u32>,
+    done: Cell<u32>,
+}
+
+impl Inside {
+    fn enter(&self, hold: Hold) {
+        let count = if hold == Hold::Read {
+            &self.readers
+        } else {
+            &self.writers
+        };
+        count.set(count.get() + 1);
+        let is_alone = self.readers.get() == 0 && self.writers.get() == 1;
+        assert!(is_alone || self.writers.get() == 0, "{self:?}");
+    }
+
+    fn leave(&self, hold: Hold) {
+        let count = if hold == Hold::Read {
+            &self.readers
+        } else {
+            &self.writers
+        };
+        count.set(count.get() - 1);
+        self.done.set(self.done.get() + 1);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Writers are alone, and every task gets its turns: nobody is forgotten in a queue.
+    #[test]
+    fn writers_are_alone_and_everybody_gets_a_turn(
+        seed in 0u64..1000,
+        cpus in 1usize..6,
+        tasks in prop::collection::vec((any::<bool>(), 0u64..4, 0u64..3), 1..14),
+    ) {
+        let config = KernelConfig::new(Balancing::PushIpi);
+        let (kernel, mut executor) = boot(machine("kunpeng920-96", cpus), seed, Nanos(400e6), config);
+        let sem = kernel.rw_sem("test").unwrap();
+        let inside = Rc::new(Inside::default());
+        for (number, (is_writer, work, sleep)) in tasks.iter().copied().enumerate() {
+            let hold = if is_writer { Hold::Write } else { Hold::Read };
+            let spec = TaskSpec {
+                name: format!("task/{number}"),
+                policy: Policy::Normal(0),
+                allowed: None,
+                cpu: CpuId((number % cpus) as u16),
+                start: Cycles(number as u64 * 50),
+            };
+            let (sem, inside) = (Rc::clone(&sem), Rc::clone(&inside));
+            let held = (kernel.cycles(Nanos(work as f64 * 2e3)), kernel.cycles(Nanos(sleep as f64 * 20e3)));
+            let program = move |thread: hitm_sim::kernel::Thread| async move {
+                for _ in 0..20 {
+                    let (enter, leave) = (|| inside.enter(hold), || inside.leave(hold));
+                    thread.with_sem(&sem, hold, held, (enter, leave)).await;
+                    thread.run(held.0).await;
+                }
+            };
+            kernel.spawn(&spec, program).unwrap();
+        }
+        executor.run().unwrap();
+        prop_assert_eq!(inside.done.get(), tasks.len() as u32 * 20);
+    }
+}
