@@ -1,7 +1,7 @@
 //! `rt-migrate-test` on the first CPUs of a preset, many times with different seeds.
 //!
 //! `cargo run --release -p hitm-sim --example rt_migrate -- passive|push-pull|push-ipi CPUS LOOPS RUNS`
-//! prints the first run, or the first that fails, and how many iterations failed.
+//! prints the iterations that fail, and how many.
 
 use std::rc::Rc;
 
@@ -53,9 +53,12 @@ fn main() {
     let places = places.map(|cpu| machine.topology.place(cpu)).collect();
     machine.topology = Topology::from_places(places).expect("at least one CPU");
     let (mut failed, mut iterations, mut late) = (0, 0, 0);
-    let mut shown: Option<RtMigrate> = None;
     for seed in 1..=runs as u64 {
         let results = run(machine.clone(), balancing, loops, seed);
+        for iteration in results.failures() {
+            println!("seed {seed}: iteration {iteration} fails");
+            print!("{}", results.failure_text(iteration));
+        }
         failed += results.failures().len();
         iterations += results.iterations.len();
         late = late.max(
@@ -65,18 +68,6 @@ fn main() {
                 .max()
                 .unwrap_or(0),
         );
-        let fails_first = !results.failures().is_empty()
-            && shown
-                .as_ref()
-                .is_none_or(|shown| shown.failures().is_empty());
-        if shown.is_none() || fails_first {
-            shown = Some(results);
-        }
-    }
-    if let Some(mut results) = shown {
-        let first = results.failures().first().copied().unwrap_or(0);
-        results.iterations = vec![results.iterations[first].clone()];
-        print!("{}", results.text());
     }
     println!(
         "{failed} of {iterations} iterations failed; all but the lowest start within {late} us"

@@ -67,7 +67,7 @@ pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit>
     let reports = reproduce(&wanted, &|name, progress| bar.set(name, progress));
     bar.finish();
     let reports = reports?;
-    if let Some(mut sections) = sections {
+    if let Some(sections) = sections {
         for case in cases {
             let is_of_case = |report: &&SimReport| report.scenario.split('/').next() == Some(case);
             let of_case: Vec<SimReport> = reports.iter().filter(is_of_case).cloned().collect();

@@ -85,6 +85,20 @@ impl Serialize for CrossingJson<'_> {
         Fields(CROSSING_FIELDS, self.0, &[]).write(&mut map)?;
         let comparisons = list(COMPARISON_FIELDS, &self.0.comparisons, &[]);
         map.serialize_entry("comparisons", &comparisons)?;
+        let ranking: Vec<RankJson<'_>> = self.0.ranking.iter().map(RankJson).collect();
+        map.serialize_entry("ranking", &ranking)?;
+        map.end()
+    }
+}
+
+struct RankJson<'a>(&'a (String, f64));
+
+impl Serialize for RankJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (layout, value) = self.0;
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("layout", layout)?;
+        map.serialize_entry("value", value)?;
         map.end()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hitm::sim::{Comparison, SimReport};
 
 use super::fields::{COMPARISON_FIELDS, SCENARIO_FIELDS};
-use super::text::{check_line, number, published};
+use super::text::{DETAILS, check_line, number, published};
 use crate::fields::by_id;
 
 /// Published and simulated figures of scenarios, without a title of their own; `command` is what
@@ -36,10 +36,18 @@ fn scenario(out: &mut String, report: &SimReport) {
         out.push('\n');
     }
     for check in &checks {
-        let _ = writeln!(out, "- {}", check_line(check));
+        let line = check_line(check);
+        let _ = writeln!(out, "- {}", line.trim_end_matches(':'));
     }
-    for failure in checks.iter().filter_map(|check| check.failure) {
-        let _ = write!(out, "\n```text\n{}\n```\n", failure.trim_end());
+    for (check, failure) in checks
+        .iter()
+        .filter_map(|check| Some((check, check.failure?)))
+    {
+        let _ = write!(out, "\nThe failure under {}:\n\n```text\n", check.variant);
+        for line in failure.trim_end().lines() {
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        out.push_str("```\n");
     }
     if !report.comparisons.is_empty() {
         comparisons(out, &report.comparisons);
@@ -61,6 +69,14 @@ fn scenario(out: &mut String, report: &SimReport) {
             crossing.unit
         );
         comparisons(out, &crossing.comparisons);
+        let _ = write!(
+            out,
+            "\nLayouts there, by `{}`:\n\n| Layout | {} |\n|---|---|\n",
+            crossing.id, crossing.unit
+        );
+        for (layout, value) in &crossing.ranking {
+            let _ = writeln!(out, "| {layout} | {} |", number(*value));
+        }
     }
 }
 
@@ -114,7 +130,9 @@ fn figures(out: &mut String, report: &SimReport) {
         let owner = summary.id.split('.').next().unwrap_or_default();
         let outcomes = first.outcomes.iter();
         let mut workloads = outcomes.flat_map(|outcome| &outcome.workloads);
-        summary.id == "sched.stale_overloads" || workloads.any(|workload| workload.name == owner)
+        let is_detail = DETAILS.iter().any(|end| summary.id.ends_with(end));
+        let is_of_workload = workloads.any(|workload| workload.name == owner) && !is_detail;
+        summary.id == "sched.stale_overloads" || is_of_workload
     });
     for summary in shown {
         let values = report.variants.iter().map(|variant| {

@@ -35,7 +35,7 @@ const COMMON_COLUMNS: [&str; 4] = [
 ];
 
 /// Figures of workloads that tell variants little apart.
-const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
+pub(super) const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
 
 const LINE_COLUMNS: &[(&str, Align)] = &[
     ("object", Align::Name),
@@ -346,6 +346,19 @@ impl Writer {
             "At {load} wake-ups a second and CPU asked for, {met}"
         ));
         self.comparison_table(&crossing.comparisons);
+        if crossing.ranking.len() < 2 {
+            return;
+        }
+        self.title(&format!("Layouts there, by {}", crossing.id));
+        let mut table = Table::new(vec![
+            Column::new("Layout", Align::Left),
+            Column::new(&crossing.id, Align::Right),
+            Column::new("Unit", Align::Left),
+        ]);
+        for (layout, value) in &crossing.ranking {
+            table.push(vec![layout.clone(), number(*value), crossing.unit.clone()]);
+        }
+        self.table(&table);
     }
 
     fn comparison_table(&mut self, comparisons: &[Comparison]) {
@@ -376,16 +389,18 @@ impl Writer {
     }
 }
 
-/// How many runs pass a check; the seed is that of the failure that is shown.
+/// How many runs pass a check, and the seed of the failure that is shown.
 pub(super) fn check_line(check: &Check<'_>) -> String {
     let what = format!("{}, {}", check.variant, check.workload);
-    match (check.failed_seeds.first(), check.run_count) {
-        (None, 1) => format!("{what}: passes with the one seed"),
-        (None, all) => format!("{what}: passes with all {all} seeds"),
-        (Some(seed), 1) => format!("{what}: fails with the one seed, {seed}:"),
-        (Some(seed), all) => {
+    let all = match check.run_count {
+        1 => "the one seed".to_owned(),
+        count => format!("{count} seeds"),
+    };
+    match check.failed_seeds.first() {
+        None => format!("{what}: passes with {all}"),
+        Some(seed) => {
             let failed = check.failed_seeds.len();
-            format!("{what}: fails with {failed} of {all} seeds; seed {seed}:")
+            format!("{what}: fails with {failed} of {all}; seed {seed}:")
         }
     }
 }

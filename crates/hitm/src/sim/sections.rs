@@ -1,7 +1,7 @@
 //! Sections of a text file that belong to `hitm reproduce`, each between two lines of its own; the
 //! rest of the file is somebody else's.
 //!
-//! Invariant: a file that was opened has the two lines of each section, in order and once.
+//! Invariant: a section is written only where its two lines stand in order and once.
 
 use std::fs;
 use std::ops::Range;
@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A file with sections.
+/// A file with sections. It is read again for each, so that what its owner writes meanwhile stays.
 #[derive(Debug, Clone)]
 pub struct Sections {
     path: PathBuf,
-    text: String,
 }
 
 /// Why a section cannot be written.
@@ -51,44 +50,47 @@ fn lines_of(case: &str) -> (String, String) {
 }
 
 impl Sections {
-    /// Reads a file that has a section for each of the cases.
+    /// Looks for the section of each of the cases in a file.
     ///
     /// # Errors
     /// A file that cannot be read, or lacks the lines of a section.
     pub fn open(path: &Path, cases: &[&str]) -> Result<Sections, SectionError> {
-        let failed = |source| SectionError::File {
-            path: path.into(),
-            source,
-        };
-        let sections = Sections {
-            path: path.into(),
-            text: fs::read_to_string(path).map_err(failed)?,
-        };
+        let sections = Sections { path: path.into() };
+        let text = sections.read()?;
         for case in cases {
-            sections.place(case)?;
+            sections.place(&text, case)?;
         }
         Ok(sections)
     }
 
-    /// Puts `text` into the section of a case and writes the file.
+    /// Puts `new` into the section of a case.
     ///
     /// # Errors
     /// As [`Sections::open`], or a file that cannot be written.
-    pub fn write(&mut self, case: &str, text: &str) -> Result<(), SectionError> {
-        let place = self.place(case)?;
-        self.text.replace_range(place, &format!("\n{text}\n"));
-        fs::write(&self.path, &self.text).map_err(|source| SectionError::File {
+    pub fn write(&self, case: &str, new: &str) -> Result<(), SectionError> {
+        let mut text = self.read()?;
+        let place = self.place(&text, case)?;
+        text.replace_range(place, &format!("\n{new}\n"));
+        fs::write(&self.path, text).map_err(|source| self.failed(source))
+    }
+
+    fn read(&self) -> Result<String, SectionError> {
+        fs::read_to_string(&self.path).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: std::io::Error) -> SectionError {
+        SectionError::File {
             path: self.path.clone(),
             source,
-        })
+        }
     }
 
     /// From behind the first line of a section to its last one.
-    fn place(&self, case: &str) -> Result<Range<usize>, SectionError> {
+    fn place(&self, text: &str, case: &str) -> Result<Range<usize>, SectionError> {
         let (begin, end) = lines_of(case);
         let only = |line: &str| {
             let whole = format!("{line}\n");
-            let mut found = self.text.match_indices(&whole);
+            let mut found = text.match_indices(&whole);
             let (first, _) = found.next()?;
             found.next().is_none().then_some(first)
         };
@@ -112,8 +114,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.md");
         fs::write(&path, text).unwrap();
-        let written = Sections::open(&path, &[case])
-            .and_then(|mut sections| sections.write(case, "| new |\n"));
+        let written =
+            Sections::open(&path, &[case]).and_then(|sections| sections.write(case, "| new |\n"));
         let actual = match written {
             Ok(()) => fs::read_to_string(&path).unwrap(),
             Err(error) => error.to_string().replace(&*path.to_string_lossy(), "x.md"),

@@ -280,6 +280,8 @@ pub struct Crossing {
     pub load: Option<f64>,
     /// The published figures beside those of that load.
     pub comparisons: Vec<Comparison>,
+    /// The figure that is met, of every layout at that load, least first.
+    pub ranking: Vec<(String, f64)>,
 }
 
 /// The crossing of the first published figure that is one value of one layout, when several loads
@@ -320,6 +322,10 @@ pub(super) fn crossing(scenario: &Scenario, reports: &[VariantReport]) -> Option
             source: published.source.clone(),
         })
     };
+    let layouts = scenario.kernel.layouts.iter();
+    let ranked = layouts.filter_map(|layout| Some((layout.clone(), at(layout, &anchor.id)?)));
+    let mut ranking: Vec<(String, f64)> = ranked.collect();
+    ranking.sort_by(|a, b| a.1.total_cmp(&b.1));
     Some(Crossing {
         id: anchor.id.clone(),
         layout,
@@ -327,6 +333,7 @@ pub(super) fn crossing(scenario: &Scenario, reports: &[VariantReport]) -> Option
         unit: anchor.unit.clone(),
         load,
         comparisons: scenario.published.iter().filter_map(compare).collect(),
+        ranking,
     })
 }
 
