@@ -50,6 +50,8 @@ impl Policy {
 pub(super) const TASK_RUNNING: u64 = 0;
 /// `__state`: asleep.
 pub(super) const TASK_INTERRUPTIBLE: u64 = 1;
+/// `__state`: asleep, and no signal wakes it.
+pub(super) const TASK_UNINTERRUPTIBLE: u64 = 2;
 /// `__state`: being woken.
 pub(super) const TASK_WAKING: u64 = 0x200;
 /// `__state`: gone.

@@ -27,6 +27,7 @@ impl Layouts {
         layouts.overlay([futex_hash_bucket(), llist_head(), cfs_bandwidth()]);
         layouts.overlay([rw_semaphore(), optimistic_spin_node()]);
         layouts.overlay([inode(), address_space(), page()]);
+        layouts.overlay([mutex(), wait_queue_head(), pipe_inode_info(), pipe_buffer()]);
         layouts
     }
 }
@@ -285,6 +286,35 @@ fn inode() -> StructLayout {
 
 fn address_space() -> StructLayout {
     StructLayout::new("address_space", 192, 8, plain(&[("i_pages", 8, 16)]))
+}
+
+fn mutex() -> StructLayout {
+    let members = plain(&[
+        ("owner", 0, 8),
+        ("wait_lock", 8, 4),
+        ("osq", 12, 4),
+        ("wait_list", 16, 16),
+    ]);
+    StructLayout::new("mutex", 32, 8, members)
+}
+
+fn wait_queue_head() -> StructLayout {
+    let members = plain(&[("lock", 0, 4), ("head", 8, 16)]);
+    StructLayout::new("wait_queue_head", 24, 8, members)
+}
+
+fn pipe_inode_info() -> StructLayout {
+    let mut members = plain(&[("head", 80, 4), ("tail", 84, 4)]);
+    members.extend([
+        Member::nested("mutex", 0, 32, "mutex"),
+        Member::nested("rd_wait", 32, 24, "wait_queue_head"),
+        Member::nested("wr_wait", 56, 24, "wait_queue_head"),
+    ]);
+    StructLayout::new("pipe_inode_info", 168, 8, members)
+}
+
+fn pipe_buffer() -> StructLayout {
+    StructLayout::new("pipe_buffer", 40, 8, plain(&[("len", 12, 4)]))
 }
 
 fn page() -> StructLayout {

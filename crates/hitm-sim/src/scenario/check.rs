@@ -42,6 +42,8 @@ impl Scenario {
                 WorkloadKind::FileCopy(spec) => self.check_choice(&spec.cpus, topology, &key)?,
                 WorkloadKind::CgroupHogs(_)
                 | WorkloadKind::LockHolder(_)
+                | WorkloadKind::Hackbench(_)
+                | WorkloadKind::Schbench(_)
                 | WorkloadKind::RtMigrateTest(_)
                 | WorkloadKind::PiStress(_)
                 | WorkloadKind::RtApp(_) => {}

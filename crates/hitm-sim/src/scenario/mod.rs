@@ -39,8 +39,9 @@ pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HogsSpec, LockHolderSpec, PiStressSpec,
-    PoolSpec, RtAppSpec, RtMigrateSpec, SchedSpec, Workload, WorkloadKind,
+    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockHolderSpec,
+    PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchbenchSpec, SchedSpec, Workload,
+    WorkloadKind,
 };
 
 /// Longest file, in bytes.

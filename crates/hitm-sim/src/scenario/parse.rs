@@ -278,7 +278,7 @@ fn check_duration(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
     let ends = |workload: &Workload| {
         matches!(
             workload.kind,
-            WorkloadKind::RtMigrateTest(_) | WorkloadKind::RtApp(_)
+            WorkloadKind::RtMigrateTest(_) | WorkloadKind::RtApp(_) | WorkloadKind::Hackbench(_)
         )
     };
     if scenario.run.duration.is_none() && !scenario.workloads.iter().any(ends) {

@@ -36,6 +36,8 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "003-lock-affinity" / "one-thread.toml",
     "003-lock-affinity" / "96-threads.toml",
     "003-lock-affinity" / "bystanders.toml",
+    "003-lock-affinity" / "hackbench.toml",
+    "003-lock-affinity" / "schbench.toml",
     "004-task-throttle" / "walk.toml",
     "004-task-throttle" / "lock-holder.toml",
 ];

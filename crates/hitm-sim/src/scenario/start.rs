@@ -18,11 +18,13 @@ use crate::kernel::{CpuMask, Kernel, Quota, Task};
 use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
 use crate::workload::file_copy::{FileCopy, FileCopyConfig};
+use crate::workload::hackbench::{Hackbench, HackbenchConfig};
 use crate::workload::lock_holder::{LockHolder, LockHolderConfig};
 use crate::workload::pi_stress::{PiStress, PiStressConfig};
 use crate::workload::pool::{PoolConfig, Pools};
 use crate::workload::rt_app;
 use crate::workload::rt_migrate::{self, RtMigrate, RtMigrateConfig};
+use crate::workload::schbench::{Schbench, SchbenchConfig};
 
 /// A workload that runs.
 pub(super) struct Running {
@@ -42,6 +44,8 @@ enum RunningKind {
     CgroupHogs(CgroupHogs),
     LockHolder(LockHolder),
     FileCopy(FileCopy, u64),
+    Hackbench(Rc<Hackbench>),
+    Schbench(Rc<Schbench>),
     PiStress(Rc<PiStress>),
     RtApp(Rc<rt_app::Running>),
 }
@@ -92,6 +96,24 @@ pub(super) fn start(
         WorkloadKind::FileCopy(spec) => {
             let config = file_copy_config(spec, cpus);
             RunningKind::FileCopy(FileCopy::spawn(kernel, &config)?, spec.baseline)
+        }
+        WorkloadKind::Hackbench(spec) => {
+            let config = HackbenchConfig {
+                groups: spec.groups,
+                pairs: spec.pairs,
+                loops: spec.loops as u64,
+                size_bytes: spec.size_bytes,
+            };
+            RunningKind::Hackbench(Hackbench::spawn(kernel, config)?)
+        }
+        WorkloadKind::Schbench(spec) => {
+            let config = SchbenchConfig {
+                message_threads: spec.message_threads,
+                workers: spec.workers,
+                work: nanos(spec.work),
+                pause: nanos(spec.pause),
+            };
+            RunningKind::Schbench(Schbench::spawn(kernel, config)?)
         }
         WorkloadKind::PiStress(spec) => {
             let config = PiStressConfig {
@@ -283,6 +305,8 @@ impl Running {
                     &mut add,
                 ));
             }
+            RunningKind::Hackbench(bench) => hackbench_metrics(bench, window, &mut add),
+            RunningKind::Schbench(bench) => schbench_metrics(bench, window, &mut add),
             RunningKind::PiStress(_) => {
                 let text = "Priority inversions of all groups a second";
                 add(("inversions_per_second", "1/s"), per_second, text);
@@ -294,6 +318,43 @@ impl Running {
 }
 
 pub(super) type Add<'a> = &'a mut dyn FnMut((&'static str, &'static str), f64, &'static str);
+
+fn hackbench_metrics(bench: &Hackbench, window: Window, add: Add<'_>) {
+    if let Some(time) = bench.time() {
+        let text = "From the first thread's start to the last message read";
+        add(("time_ms", "ms"), window.clock.nanos(time).0 / 1e6, text);
+    }
+    let text = "Messages read in the whole run";
+    add(("messages", "count"), bench.messages() as f64, text);
+}
+
+fn schbench_metrics(bench: &Schbench, window: Window, add: Add<'_>) {
+    let requests = bench.requests();
+    let text = "Requests done in the whole run";
+    add(("requests", "count"), requests.requests.len() as f64, text);
+    let mut of = |ids: [&'static str; 2], texts: [&'static str; 2], times: &[Cycles]| {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        for ((id, text), part) in ids.into_iter().zip(texts).zip([0.5, 0.99]) {
+            if let Some(last) = times.len().checked_sub(1) {
+                let time = times[(last as f64 * part).round() as usize];
+                add((id, "us"), window.clock.nanos(time).0 / 1e3, text);
+            }
+        }
+    };
+    let ids = ["wakeup_us_p50", "wakeup_us_p99"];
+    let texts = [
+        "From the wake-up of a worker to its first instruction, half of all take at most this",
+        "The same, 99 % of all",
+    ];
+    of(ids, texts, &requests.wakeups);
+    let ids = ["request_us_p50", "request_us_p99"];
+    let texts = [
+        "From the wake-up of a worker to the end of its request, half of all take at most this",
+        "The same, 99 % of all",
+    ];
+    of(ids, texts, &requests.requests);
+}
 
 fn pool_metrics(bursts_per_second: f64, frame_bursts: u64, add: Add<'_>) {
     let text = "Frames of all instances a second";

@@ -45,6 +45,10 @@ pub enum WorkloadKind {
     LockHolder(LockHolderSpec),
     /// The file copy of UnixBench.
     FileCopy(FileCopySpec),
+    /// `hackbench -p`: groups of senders and receivers over pipes.
+    Hackbench(HackbenchSpec),
+    /// schbench: message threads and workers.
+    Schbench(SchbenchSpec),
     /// `pi_stress` of rt-tests: groups of three threads that provoke priority inversions.
     PiStress(PiStressSpec),
     /// An rt-app file.
@@ -191,6 +195,32 @@ pub struct FileCopySpec {
     pub hold_percent: u64,
 }
 
+/// Options of `hackbench -p`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HackbenchSpec {
+    /// Groups (`-g`).
+    pub groups: usize,
+    /// Senders, and as many receivers, of a group (`-f`).
+    pub pairs: usize,
+    /// Messages of each sender to each receiver (`-l`).
+    pub loops: usize,
+    /// Bytes of a message (`-s`).
+    pub size_bytes: u64,
+}
+
+/// Options of schbench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchbenchSpec {
+    /// Message threads (`-m`).
+    pub message_threads: usize,
+    /// Workers of each (`-t`).
+    pub workers: usize,
+    /// What a request takes.
+    pub work: Duration,
+    /// What a message thread waits between two rounds.
+    pub pause: Duration,
+}
+
 /// Options of `pi_stress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PiStressSpec {
@@ -220,11 +250,13 @@ enum Kind {
     CgroupHogs,
     LockHolder,
     FileCopy,
+    Hackbench,
+    Schbench,
     PiStress,
     RtApp,
 }
 
-const KINDS: [(&str, Kind); 11] = [
+const KINDS: [(&str, Kind); 13] = [
     ("rt-migrate-test", Kind::RtMigrateTest),
     ("ffmpeg", Kind::Ffmpeg),
     ("cyclictest", Kind::Cyclictest),
@@ -234,6 +266,8 @@ const KINDS: [(&str, Kind); 11] = [
     ("cgroup-hogs", Kind::CgroupHogs),
     ("lock-holder", Kind::LockHolder),
     ("file-copy", Kind::FileCopy),
+    ("hackbench", Kind::Hackbench),
+    ("schbench", Kind::Schbench),
     ("pi-stress", Kind::PiStress),
     ("rt-app", Kind::RtApp),
 ];
@@ -274,6 +308,8 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
         Kind::CgroupHogs => ("cgroup_hogs", WorkloadKind::CgroupHogs(cgroup_hogs(table)?)),
         Kind::LockHolder => ("lock_holder", WorkloadKind::LockHolder(lock_holder(table)?)),
         Kind::FileCopy => ("file_copy", WorkloadKind::FileCopy(file_copy(table)?)),
+        Kind::Hackbench => ("hackbench", WorkloadKind::Hackbench(hackbench(table)?)),
+        Kind::Schbench => ("schbench", WorkloadKind::Schbench(schbench(table)?)),
         Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
         Kind::RtApp => {
             let file = table.required_words("file")?;
@@ -401,6 +437,26 @@ fn file_copy(table: &Table<'_, '_, '_>) -> Result<FileCopySpec, ScenarioError> {
         baseline: required(table, "baseline", 1, 1 << 20)?,
         cycle: cycle.ok_or_else(missing)?,
         hold_percent: required(table, "hold_percent", 1, 99)?,
+    })
+}
+
+fn hackbench(table: &Table<'_, '_, '_>) -> Result<HackbenchSpec, ScenarioError> {
+    Ok(HackbenchSpec {
+        groups: count(table, "groups", 4096)?.unwrap_or(10),
+        pairs: count(table, "pairs", 256)?.unwrap_or(20),
+        loops: count(table, "loops", 1_000_000)?.unwrap_or(100),
+        size_bytes: table.number("size_bytes", 1, 4096)?.unwrap_or(100),
+    })
+}
+
+fn schbench(table: &Table<'_, '_, '_>) -> Result<SchbenchSpec, ScenarioError> {
+    let work = table.time("work", Duration::from_nanos(100), TIME_MAX)?;
+    let pause = table.time("pause", Duration::ZERO, TIME_MAX)?;
+    Ok(SchbenchSpec {
+        message_threads: count(table, "message_threads", 4096)?.unwrap_or(2),
+        workers: count(table, "workers", 4096)?.unwrap_or(16),
+        work: work.unwrap_or(Duration::from_micros(500)),
+        pause: pause.unwrap_or_default(),
     })
 }
 

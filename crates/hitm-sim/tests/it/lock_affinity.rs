@@ -11,6 +11,8 @@ use hitm_sim::kernel::{
 };
 use hitm_sim::layout::Layouts;
 use hitm_sim::workload::file_copy::{FileCopy, FileCopyConfig};
+use hitm_sim::workload::hackbench::{Hackbench, HackbenchConfig};
+use hitm_sim::workload::schbench::{Schbench, SchbenchConfig};
 
 /// The 96 CPUs of Kunpeng 920, for so long.
 fn boot(placement: Placement, millis: f64) -> (Rc<Kernel>, Executor) {
@@ -216,4 +218,42 @@ fn without_contention_placement_changes_nothing() {
         executor.totals().event_hash
     };
     assert_eq!(hash(Placement::Default), hash(Placement::LockAware));
+}
+
+#[test]
+fn hackbench_reads_every_message_once() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 1000.0);
+    let config = HackbenchConfig {
+        groups: 2,
+        pairs: 5,
+        // Full pipes: a page has room for 4 messages, a pipe for 64.
+        loops: 30,
+        size_bytes: 1000,
+    };
+    let bench = Hackbench::spawn(&kernel, config).unwrap();
+    executor.run().unwrap();
+    assert!(bench.time().is_some());
+    assert_eq!(bench.messages(), 2 * 5 * 5 * 30);
+}
+
+#[test]
+fn schbench_serves_all_workers() {
+    let (kernel, mut executor) = boot(Placement::Default, 20.0);
+    let config = SchbenchConfig {
+        message_threads: 2,
+        workers: 8,
+        work: Nanos(100e3),
+        pause: Nanos(0.0),
+    };
+    let bench = Schbench::spawn(&kernel, config).unwrap();
+    executor.run().unwrap();
+    let requests = bench.requests();
+    // 16 workers with a CPU each: nearly a request every 100 us.
+    assert!(
+        (2900..3200).contains(&requests.requests.len()),
+        "{}",
+        requests.requests.len()
+    );
+    let work = kernel.cycles(Nanos(100e3));
+    assert!(requests.requests.iter().all(|time| *time >= work));
 }

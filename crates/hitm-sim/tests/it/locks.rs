@@ -1,4 +1,4 @@
-//! Reader-writer semaphores under more tasks than CPUs.
+//! Sleeping locks under more tasks than CPUs.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,6 +40,16 @@ impl Inside {
     }
 }
 
+fn task(number: usize, cpus: usize) -> TaskSpec {
+    TaskSpec {
+        name: format!("task/{number}"),
+        policy: Policy::Normal(0),
+        allowed: None,
+        cpu: CpuId((number % cpus) as u16),
+        start: Cycles(number as u64 * 50),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -56,13 +66,6 @@ proptest! {
         let inside = Rc::new(Inside::default());
         for (number, (is_writer, work, sleep)) in tasks.iter().copied().enumerate() {
             let hold = if is_writer { Hold::Write } else { Hold::Read };
-            let spec = TaskSpec {
-                name: format!("task/{number}"),
-                policy: Policy::Normal(0),
-                allowed: None,
-                cpu: CpuId((number % cpus) as u16),
-                start: Cycles(number as u64 * 50),
-            };
             let (sem, inside) = (Rc::clone(&sem), Rc::clone(&inside));
             let held = (kernel.cycles(Nanos(work as f64 * 2e3)), kernel.cycles(Nanos(sleep as f64 * 20e3)));
             let program = move |thread: hitm_sim::kernel::Thread| async move {
@@ -72,9 +75,38 @@ proptest! {
                     thread.run(held.0).await;
                 }
             };
-            kernel.spawn(&spec, program).unwrap();
+            kernel.spawn(&task(number, cpus), program).unwrap();
         }
         executor.run().unwrap();
         prop_assert_eq!(inside.done.get(), tasks.len() as u32 * 20);
+    }
+
+    /// The same of a mutex.
+    #[test]
+    fn owners_of_a_mutex_are_alone_and_everybody_gets_a_turn(
+        seed in 0u64..1000,
+        cpus in 1usize..6,
+        tasks in prop::collection::vec((0u64..20, 0u64..20), 1..14),
+    ) {
+        let config = KernelConfig::new(Balancing::PushIpi);
+        let (kernel, mut executor) = boot(machine("kunpeng920-96", cpus), seed, Nanos(400e6), config);
+        let mutex = kernel.mutex("test").unwrap();
+        let inside = Rc::new(Inside::default());
+        for (number, (held, between)) in tasks.iter().copied().enumerate() {
+            let (mutex, inside) = (Rc::clone(&mutex), Rc::clone(&inside));
+            let [held, between] = [held, between].map(|span| kernel.cycles(Nanos(span as f64 * 1e3)));
+            let program = move |thread: hitm_sim::kernel::Thread| async move {
+                for _ in 0..50 {
+                    let around = (|| inside.enter(Hold::Write), || inside.leave(Hold::Write));
+                    thread.with_mutex(&mutex, held, around).await;
+                    thread.run(between).await;
+                }
+            };
+            kernel.spawn(&task(number, cpus), program).unwrap();
+        }
+        executor.run().unwrap();
+        prop_assert_eq!(inside.done.get(), tasks.len() as u32 * 50);
+        let totals = mutex.stat().totals();
+        prop_assert_eq!(totals.writes, tasks.len() as u64 * 50);
     }
 }

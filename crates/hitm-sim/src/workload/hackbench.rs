@@ -1,0 +1,110 @@
+//! `hackbench -p` of rt-tests and perf: groups of senders and receivers over pipes.
+//!
+//! In each group every sender writes its messages to the pipe of every receiver, one round after the
+//! other; every receiver reads what all senders write. The run ends when all messages are read.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::SimError;
+use crate::kernel::{Kernel, Pipe, Policy, TaskSpec, Thread};
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HackbenchConfig {
+    /// Groups (`-g`).
+    pub groups: usize,
+    /// Senders, and as many receivers, of a group (`-f`).
+    pub pairs: usize,
+    /// Messages of each sender to each receiver (`-l`).
+    pub loops: u64,
+    /// Bytes of a message (`-s`).
+    pub size_bytes: u64,
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct Hackbench {
+    /// Receivers that still wait for messages.
+    receiving: Cell<usize>,
+    /// When the first thread began and the last receiver had all.
+    first: Cell<Cycles>,
+    last: Cell<Cycles>,
+    messages: Cell<u64>,
+}
+
+impl Hackbench {
+    /// Makes pipes and threads; they begin on random CPUs.
+    ///
+    /// # Errors
+    /// Layouts without what a pipe needs.
+    pub fn spawn(kernel: &Rc<Kernel>, config: HackbenchConfig) -> Result<Rc<Hackbench>, SimError> {
+        let bench = Rc::new(Hackbench {
+            receiving: Cell::new(config.groups * config.pairs),
+            first: Cell::new(Cycles::MAX),
+            last: Cell::new(Cycles::ZERO),
+            messages: Cell::new(0),
+        });
+        let mut random = kernel.engine().random("hackbench");
+        let mut order = Vec::new();
+        for group in 0..config.groups {
+            let pipes = (0..config.pairs).map(|pipe| kernel.pipe(&format!("pipe{group}.{pipe}")));
+            let pipes: Rc<[Rc<Pipe>]> = pipes.collect::<Result<Vec<_>, _>>()?.into();
+            for number in 0..config.pairs * 2 {
+                if order.is_empty() {
+                    order = random.permutation(kernel.cpu_count());
+                }
+                let cpu = CpuId(order.pop().unwrap_or(0) as u16);
+                let spec = TaskSpec {
+                    name: format!("hackbench/{group}.{number}"),
+                    policy: Policy::Normal(0),
+                    allowed: None,
+                    cpu,
+                    start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
+                };
+                let (bench, pipes) = (Rc::clone(&bench), Rc::clone(&pipes));
+                kernel.spawn(&spec, move |thread| async move {
+                    bench.first.set(bench.first.get().min(thread.now()));
+                    match number.checked_sub(config.pairs) {
+                        None => send(&thread, &pipes, config).await,
+                        Some(own) => bench.receive(&thread, &pipes[own], config).await,
+                    }
+                })?;
+            }
+        }
+        Ok(bench)
+    }
+
+    async fn receive(&self, thread: &Thread, pipe: &Pipe, config: HackbenchConfig) {
+        for _ in 0..config.pairs as u64 * config.loops {
+            thread.read_pipe(pipe, config.size_bytes).await;
+            self.messages.set(self.messages.get() + 1);
+        }
+        self.receiving.set(self.receiving.get() - 1);
+        self.last.set(self.last.get().max(thread.now()));
+        if self.receiving.get() == 0 {
+            thread.engine().stop();
+        }
+    }
+
+    /// From the first thread's start to the last message, once all are read.
+    pub fn time(&self) -> Option<Cycles> {
+        let is_done = self.receiving.get() == 0;
+        is_done.then(|| self.last.get() - self.first.get())
+    }
+
+    /// Messages read so far.
+    pub fn messages(&self) -> u64 {
+        self.messages.get()
+    }
+}
+
+async fn send(thread: &Thread, pipes: &[Rc<Pipe>], config: HackbenchConfig) {
+    for _ in 0..config.loops {
+        for pipe in pipes {
+            thread.write_pipe(pipe, config.size_bytes).await;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A request and response load in the manner of schbench: message threads that hand out work, workers
+//! that do it and ask for more.
+//!
+//! A worker tells its message thread that it is ready and sleeps; the message thread wakes all that are
+//! ready. How long a worker takes from being woken to running, and from being woken to the end of its
+//! request, is what the benchmark shows.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::{Rmw, SimError};
+use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread, functions as f};
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SchbenchConfig {
+    /// Message threads (`-m`).
+    pub message_threads: usize,
+    /// Workers of each (`-t`).
+    pub workers: usize,
+    /// What a request takes.
+    pub work: Nanos,
+    /// What a message thread waits between two rounds.
+    pub pause: Nanos,
+}
+
+/// Times of all requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// From the wake-up to the worker's first instruction.
+    pub wakeups: Vec<Cycles>,
+    /// From the wake-up to the end of the request.
+    pub requests: Vec<Cycles>,
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct Schbench {
+    requests: RefCell<Requests>,
+    config: SchbenchConfig,
+}
+
+/// What a message thread and its workers share.
+#[derive(Debug)]
+struct Desk {
+    /// Of each worker: its word is 1 while it waits.
+    waiting: Vec<Rc<Futex>>,
+    /// Counts workers that have become ready.
+    ready: Rc<Futex>,
+    /// When each was woken.
+    woken: RefCell<Vec<Cycles>>,
+}
+
+impl Schbench {
+    /// Makes the threads; they begin on random CPUs.
+    ///
+    /// # Errors
+    /// Layouts without what a futex needs.
+    pub fn spawn(kernel: &Rc<Kernel>, config: SchbenchConfig) -> Result<Rc<Schbench>, SimError> {
+        let bench = Rc::new(Schbench {
+            requests: RefCell::default(),
+            config,
+        });
+        let mut random = kernel.engine().random("schbench");
+        let mut order = Vec::new();
+        for number in 0..config.message_threads {
+            let waiting = (0..config.workers).map(|_| kernel.futex("waiting"));
+            let desk = Rc::new(Desk {
+                waiting: waiting.collect::<Result<Vec<_>, _>>()?,
+                ready: kernel.futex("ready")?,
+                woken: RefCell::new(vec![Cycles::ZERO; config.workers]),
+            });
+            for worker in 0..=config.workers {
+                if order.is_empty() {
+                    order = random.permutation(kernel.cpu_count());
+                }
+                let spec = TaskSpec {
+                    name: format!("schbench/{number}.{worker}"),
+                    policy: Policy::Normal(0),
+                    allowed: None,
+                    cpu: CpuId(order.pop().unwrap_or(0) as u16),
+                    start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
+                };
+                let (bench, desk) = (Rc::clone(&bench), Rc::clone(&desk));
+                kernel.spawn(&spec, move |thread| async move {
+                    match worker.checked_sub(1) {
+                        None => bench.hand_out(&thread, &desk).await,
+                        Some(own) => bench.work(&thread, &desk, own).await,
+                    }
+                })?;
+            }
+        }
+        Ok(bench)
+    }
+
+    /// Times so far.
+    pub fn requests(&self) -> Requests {
+        self.requests.borrow().clone()
+    }
+
+    async fn hand_out(&self, thread: &Thread, desk: &Desk) {
+        let (engine, pause) = (thread.engine(), thread.kernel().cycles(self.config.pause));
+        loop {
+            let seen = engine.load(f::USER, desk.ready.word()).await;
+            for (worker, futex) in desk.waiting.iter().enumerate() {
+                if engine.load(f::USER, futex.word()).await == 1 {
+                    desk.woken.borrow_mut()[worker] = thread.now();
+                    engine.rmw(f::USER, futex.word(), Rmw::And(0)).await;
+                    thread.futex_wake(futex, 1).await;
+                }
+            }
+            if pause > Cycles::ZERO {
+                thread.sleep(pause).await;
+            }
+            thread.futex_wait(&desk.ready, seen).await;
+        }
+    }
+
+    async fn work(&self, thread: &Thread, desk: &Desk, own: usize) {
+        let (engine, span) = (thread.engine(), thread.kernel().cycles(self.config.work));
+        let futex = &desk.waiting[own];
+        loop {
+            engine.rmw(f::USER, futex.word(), Rmw::Or(1)).await;
+            engine.rmw(f::USER, desk.ready.word(), Rmw::Add(1)).await;
+            thread.futex_wake(&desk.ready, 1).await;
+            while engine.load(f::USER, futex.word()).await == 1 {
+                thread.futex_wait(futex, 1).await;
+            }
+            let woken = desk.woken.borrow()[own];
+            let wakeup = thread.now().saturating_sub(woken);
+            thread.run(span).await;
+            let request = thread.now().saturating_sub(woken);
+            let mut requests = self.requests.borrow_mut();
+            requests.wakeups.push(wakeup);
+            requests.requests.push(request);
+        }
+    }
+}
