@@ -9,8 +9,8 @@ use super::distribute::{distribute_metrics, lock_metrics};
 use super::locks::file_copy_metrics;
 use super::metric::{Metric, WorkloadResult};
 use super::workload::{
-    CgroupHogsSpec, CyclicSpec, FileCopySpec, LockHolderSpec, PoolSpec, RtMigrateSpec, Workload,
-    WorkloadKind,
+    CgroupHogsSpec, CyclicSpec, FileCopySpec, HackbenchSpec, LockHolderSpec, PoolSpec,
+    RtMigrateSpec, SchbenchSpec, Workload, WorkloadKind,
 };
 use super::{RunRequest, Scenario};
 use crate::engine::SimError;
@@ -98,22 +98,10 @@ pub(super) fn start(
             RunningKind::FileCopy(FileCopy::spawn(kernel, &config)?, spec.baseline)
         }
         WorkloadKind::Hackbench(spec) => {
-            let config = HackbenchConfig {
-                groups: spec.groups,
-                pairs: spec.pairs,
-                loops: spec.loops as u64,
-                size_bytes: spec.size_bytes,
-            };
-            RunningKind::Hackbench(Hackbench::spawn(kernel, config)?)
+            RunningKind::Hackbench(Hackbench::spawn(kernel, hackbench_config(spec))?)
         }
         WorkloadKind::Schbench(spec) => {
-            let config = SchbenchConfig {
-                message_threads: spec.message_threads,
-                workers: spec.workers,
-                work: nanos(spec.work),
-                pause: nanos(spec.pause),
-            };
-            RunningKind::Schbench(Schbench::spawn(kernel, config)?)
+            RunningKind::Schbench(Schbench::spawn(kernel, schbench_config(spec))?)
         }
         WorkloadKind::PiStress(spec) => {
             let config = PiStressConfig {
@@ -177,6 +165,24 @@ fn file_copy_config(spec: &FileCopySpec, cpu_count: usize) -> FileCopyConfig {
         cycle: nanos(spec.cycle),
         hold_share: spec.hold_percent as f64 / 100.0,
         allowed,
+    }
+}
+
+fn hackbench_config(spec: &HackbenchSpec) -> HackbenchConfig {
+    HackbenchConfig {
+        groups: spec.groups,
+        pairs: spec.pairs,
+        loops: spec.loops as u64,
+        size_bytes: spec.size_bytes,
+    }
+}
+
+fn schbench_config(spec: &SchbenchSpec) -> SchbenchConfig {
+    SchbenchConfig {
+        message_threads: spec.message_threads,
+        workers: spec.workers,
+        work: nanos(spec.work),
+        pause: nanos(spec.pause),
     }
 }
 
