@@ -36,9 +36,28 @@ fn main() -> std::io::Result<()> {
     copy_all("machines", "fuzz/corpus/machine_toml")?;
     copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("profiles", "fuzz/corpus/profile_csv")?;
+    written("fuzz/corpus/layout_rules", "every-rule", RULES)?;
+    written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
+}
+
+/// A rule of each kind.
+const RULES: &str = "schema = 1\nline_size_bytes = 64\n[[rule]]\nstruct = \"rq\"\n\
+    separate = [[\"a\"], [\"b\", \"c\"]]\nwithin_lines = { members = [\"a\"], lines = 1 }\n\
+    size_max_bytes = 64\nno_straddle = [\"b\"]\n";
+
+/// A result of `hitm sim` with what a profile needs.
+const SIMULATED: &str = r#"{ "schema": 1, "scenario": "s", "machine": "m", "variants": [
+    { "variant": "v", "layout": "l", "runs": [ { "seed": 1, "work_cycles_mean": 1000.5, "lines": [
+    { "object": "root_domain", "object_count": 1, "rows": [ { "member": "rto_count", "function": "f",
+    "load_count": 3, "store_count": 2, "locked_count": 1, "cpus": "0-3 8" } ] } ] } ] } ] }"#;
+
+/// Writes one input.
+fn written(folder: &str, name: &str, text: &str) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(Path::new(folder).join(name), text)
 }
 
 /// What `elf_dwarf` asks for.
@@ -120,11 +139,13 @@ fn perf_files() -> std::io::Result<()> {
         let mut content = vendors::content(arch, "vendor,1,2,3", words, *weight);
         content.samples.truncate(40);
         for layout in 0..8usize {
-            let layout = generator::Layout {
-                is_big_endian: layout & 1 != 0,
-                is_pipe: layout & 2 != 0,
-                compressed_piece: if layout & 4 != 0 { 700 } else { 0 },
-            };
+            let mut form = generator::Layout::PLAIN;
+            form.is_big_endian = layout & 1 != 0;
+            form.is_pipe = layout & 2 != 0;
+            if layout & 4 != 0 {
+                form.compressed_piece = 700;
+            }
+            let layout = form;
             let name = format!("{vendor}-{layout:?}").replace([' ', '{', '}', ':', ','], "");
             fs::write(folder.join(name), generator::generate(&content, layout))?;
         }

@@ -12,10 +12,14 @@ mod sim;
 mod vm;
 mod whatif;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use hitm::perf_data::KernelSource;
 
 use crate::args::Command;
+use crate::{Exit, Terminal};
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
@@ -35,7 +39,24 @@ pub(crate) enum Format {
     /// For programs
     Json,
 }
-use crate::{Exit, Terminal};
+
+/// Where the names of a sampled kernel come from.
+#[derive(Debug, Args)]
+pub(crate) struct KernelArgs {
+    /// Names of the kernel, for samples: a copy of /proc/kallsyms of the machine that was sampled
+    #[arg(long, value_name = "FILE", conflicts_with = "vmlinux")]
+    kallsyms: Option<PathBuf>,
+    /// Names, source lines and types of the kernel, for samples: the ELF file of the sampled kernel
+    #[arg(long, value_name = "FILE")]
+    vmlinux: Option<PathBuf>,
+}
+
+impl KernelArgs {
+    fn source(&self) -> Option<KernelSource> {
+        let kallsyms = self.kallsyms.clone().map(KernelSource::Kallsyms);
+        kallsyms.or(self.vmlinux.clone().map(KernelSource::Vmlinux))
+    }
+}
 
 pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
     match command {

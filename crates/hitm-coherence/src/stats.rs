@@ -13,6 +13,7 @@ mod histogram;
 mod rows;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, ThreadId};
 
@@ -254,6 +255,15 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
+    /// The CPUs whose bits are set, 64 of them in each word.
+    pub fn of_words(words: &[u64]) -> CpuSet {
+        let (first, others) = words.split_first().unwrap_or((&0, &[]));
+        CpuSet {
+            first: *first,
+            others: others.to_vec(),
+        }
+    }
+
     /// Adds one CPU.
     pub fn insert(&mut self, cpu: CpuId) {
         let bit = 1 << (cpu.index() % 64);
@@ -299,6 +309,26 @@ impl CpuSet {
                 .filter(move |bit| word >> bit & 1 == 1)
                 .map(move |bit| CpuId((index * 64 + bit) as u16))
         })
+    }
+}
+
+impl fmt::Display for CpuSet {
+    /// Numbers and ranges: `0-3 8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.iter().map(|cpu| cpu.0).peekable();
+        let mut space = "";
+        while let Some(first) = cpus.next() {
+            let mut last = first;
+            while cpus.peek().is_some_and(|next| *next == last + 1) {
+                last = cpus.next().unwrap_or(last);
+            }
+            match first == last {
+                true => write!(f, "{space}{first}")?,
+                false => write!(f, "{space}{first}-{last}")?,
+            }
+            space = " ";
+        }
+        Ok(())
     }
 }
 

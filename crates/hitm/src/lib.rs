@@ -4,6 +4,7 @@ pub mod advise;
 pub mod doctor;
 mod kernel;
 pub mod layout;
+pub mod layout_files;
 pub mod machine;
 pub mod perf_data;
 pub mod record;

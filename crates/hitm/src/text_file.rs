@@ -11,7 +11,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum TextFileError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -28,11 +28,38 @@ pub enum TextFileError {
         /// What it should be.
         what: &'static str,
     },
+    /// The file is no text.
+    #[error("{}: found a byte that is no UTF-8 at offset {offset}, expected {what}", path.display())]
+    NoText {
+        /// The file.
+        path: PathBuf,
+        /// Bytes before it.
+        offset: usize,
+        /// What it should be.
+        what: &'static str,
+    },
 }
 
 /// The text of a file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no
 /// format takes for anything else, so that its parser can say where they stand.
 pub(crate) fn read(path: &Path, max: u64, what: &'static str) -> Result<String, TextFileError> {
+    Ok(String::from_utf8_lossy(&bytes(path, max, what)?).into_owned())
+}
+
+/// The same for a text whose every byte counts: one that is no UTF-8 is refused.
+pub(crate) fn read_utf8(
+    path: &Path,
+    max: u64,
+    what: &'static str,
+) -> Result<String, TextFileError> {
+    String::from_utf8(bytes(path, max, what)?).map_err(|error| TextFileError::NoText {
+        path: path.into(),
+        offset: error.utf8_error().valid_up_to(),
+        what,
+    })
+}
+
+fn bytes(path: &Path, max: u64, what: &'static str) -> Result<Vec<u8>, TextFileError> {
     let failed = |source| TextFileError::Read {
         path: path.into(),
         source,
@@ -47,5 +74,5 @@ pub(crate) fn read(path: &Path, max: u64, what: &'static str) -> Result<String, 
             what,
         });
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use hitm::perf_data::{self, KernelSource};
+use hitm::perf_data;
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::text::TextOptions;
 use hitm_report::{Report, ReportOptions, TypeReport, json, perf_c2c, text};
 
-use crate::commands::Format;
+use crate::commands::{Format, KernelArgs};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -40,19 +40,8 @@ pub(crate) struct ReportArgs {
     /// What --perf-c2c sorts lines by; as in perf, peer on Arm and tot elsewhere
     #[arg(long, value_enum, requires = "perf_c2c")]
     display: Option<DisplayArg>,
-    /// Names of the kernel, for samples: a copy of /proc/kallsyms of the machine that was sampled
-    #[arg(long, value_name = "FILE", conflicts_with = "vmlinux")]
-    kallsyms: Option<PathBuf>,
-    /// Names, source lines and types of the kernel, for samples: the ELF file of the sampled kernel
-    #[arg(long, value_name = "FILE")]
-    vmlinux: Option<PathBuf>,
-}
-
-impl ReportArgs {
-    fn kernel(&self) -> Option<KernelSource> {
-        let kallsyms = self.kallsyms.clone().map(KernelSource::Kallsyms);
-        kallsyms.or(self.vmlinux.clone().map(KernelSource::Vmlinux))
-    }
+    #[command(flatten)]
+    kernel: KernelArgs,
 }
 
 /// perf's words for what lines are sorted by.
@@ -83,7 +72,7 @@ fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     let bar = Bar::start("reading");
     let display = args.display.map(Display::from);
     let mut progress = |read, all| bar.set(read, all);
-    let kernel = args.kernel();
+    let kernel = args.kernel.source();
     let tables = match perf_data::sample_format(&args.input) {
         Some(_) => perf_data::tables_of_samples,
         None => perf_data::tables_of_recording,
@@ -132,8 +121,8 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     bar.finish();
     if recording.header.sampled.is_some() {
-        perf_data::name_kernel(&mut recording, args.kernel().as_ref())?;
-    } else if args.kernel().is_some() {
+        perf_data::name_kernel(&mut recording, args.kernel.source().as_ref())?;
+    } else if args.kernel.source().is_some() {
         bail!(
             "--kallsyms and --vmlinux name the kernel of samples, and {} has none",
             args.input.display()

@@ -1,10 +1,15 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
 mod advice;
+mod advice_profiles;
+#[path = "../../../hitm-layout/tests/it/btf/assembler.rs"]
+#[allow(dead_code, reason = "other tests need the rest of it")]
+mod btf_assembler;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
 mod layout;
+mod layout_btf;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Emission, LINE, Step, Style, steps};
-use crate::layout_file::FileStruct;
+use crate::layout_file::{FileMember, FileStruct};
 
 /// The structure as C or C++, one line a member.
 pub fn c_struct(emission: &Emission<'_>) -> String {
@@ -37,6 +37,12 @@ pub fn c_struct(emission: &Emission<'_>) -> String {
     out
 }
 
+/// The members that `offsetof` can name.
+fn named(layout: &FileStruct) -> impl Iterator<Item = &FileMember> {
+    let members = layout.members.iter();
+    members.filter(|member| member.bits.is_none() && !member.name.starts_with('('))
+}
+
 /// Assertions that fail to compile when a member moves.
 pub fn c_asserts(layout: &FileStruct, style: Style) -> String {
     let word = match style {
@@ -48,10 +54,7 @@ pub fn c_asserts(layout: &FileStruct, style: Style) -> String {
         Style::C | Style::Kernel => format!("struct {}", layout.name),
     };
     let mut out = String::new();
-    for member in layout.members.iter().filter(|member| member.bits.is_none()) {
-        if member.name.starts_with('(') {
-            continue;
-        }
+    for member in named(layout) {
         out += &format!(
             "{word}(offsetof({of}, {}) == {}, \"{}.{} moved\");\n",
             member.name, member.offset_bytes, layout.name, member.name
@@ -68,7 +71,7 @@ pub fn c_asserts(layout: &FileStruct, style: Style) -> String {
 /// built in. Only lines that begin with a member of their own are groups.
 pub fn kernel_asserts(layout: &FileStruct) -> String {
     let mut groups: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-    for member in layout.members.iter().filter(|member| member.bits.is_none()) {
+    for member in named(layout) {
         let end = member.offset_bytes + member.size_bytes.max(1);
         if (end - 1) / LINE == member.offset_bytes / LINE {
             groups

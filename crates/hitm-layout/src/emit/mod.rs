@@ -11,7 +11,9 @@
 
 mod array;
 mod c;
+mod declare;
 mod diff;
+mod open;
 mod patch;
 mod rust;
 #[cfg(test)]
@@ -21,13 +23,14 @@ use thiserror::Error;
 
 pub use array::patch_array;
 pub use c::{c_asserts, c_struct, clang_reorder_fields, kernel_asserts};
+pub use declare::{declarations, type_names};
 pub use diff::{Replacement, unified_diff};
+pub use open::{Flattened, flattened, semantic_patch};
 pub use patch::patch_struct;
 pub use rust::{patch_rust, rust_struct};
 
 use crate::advise::Subject;
 use crate::layout_file::{FileMember, FileStruct};
-use crate::types::{MemberKind, StructLayout, TypeStore};
 
 /// Bytes of a line.
 const LINE: u64 = 64;
@@ -91,19 +94,6 @@ pub enum EmitError {
         /// What can be rearranged.
         expected: String,
     },
-}
-
-/// The declarations of a structure's members, as C writes them.
-pub fn declarations(layout: &StructLayout, store: &TypeStore) -> Vec<String> {
-    let declare = |member: &crate::types::Member| {
-        let name = member.name.as_deref().unwrap_or("");
-        let text = store.get(member.type_id).declare(name);
-        match member.kind {
-            MemberKind::BitField => format!("{text} : {}", member.bit_size),
-            _ => text,
-        }
-    };
-    layout.members.iter().map(declare).collect()
 }
 
 /// One step of writing a structure: padding or a member.

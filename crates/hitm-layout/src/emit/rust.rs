@@ -125,11 +125,16 @@ fn fields(
             let mut in_line = layout.members.iter();
             let is_alone =
                 in_line.all(|other| other.offset_bytes / LINE != line || other.name == file.name);
-            let hint = match is_alone {
-                true => ", alone: crossbeam_utils::CachePadded does this without padding by hand",
-                false => "",
-            };
-            out.push(format!("    // Line {line}{hint}."));
+            out.push(format!("    // Line {line}."));
+            if is_alone {
+                let of = emission.declarations.get(index).map_or("_", |of| of);
+                out.push(format!(
+                    "    // Alone on it, as crossbeam_utils::CachePadded<{of}> would have it:"
+                ));
+                out.push(String::from(
+                    "    // that needs no padding by hand, and takes two lines on x86-64 and AArch64.",
+                ));
+            }
         }
         out.extend(declare(index, file));
         end = file.offset_bytes + file.size_bytes;

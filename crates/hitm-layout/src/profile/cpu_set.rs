@@ -36,11 +36,20 @@ impl CpuSet {
             }
             runs.push(run);
         }
+        CpuSet::of_runs(runs)
+    }
+
+    /// These CPUs; none when there are none.
+    pub fn of(cpus: impl Iterator<Item = CpuId>) -> Option<CpuSet> {
+        CpuSet::of_runs(cpus.map(|cpu| (cpu.0, cpu.0)).collect())
+    }
+
+    fn of_runs(mut runs: Vec<(u16, u16)>) -> Option<CpuSet> {
         runs.sort_unstable();
         let mut joined: Vec<(u16, u16)> = Vec::new();
         for run in runs {
             match joined.last_mut() {
-                Some(last) if run.0 <= last.1 + 1 => last.1 = last.1.max(run.1),
+                Some(last) if run.0 <= last.1.saturating_add(1) => last.1 = last.1.max(run.1),
                 _ => joined.push(run),
             }
         }

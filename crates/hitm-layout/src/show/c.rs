@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::text::keyword;
 use crate::types::{
     AggregateKind, ForcedAlignments, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore,
 };
@@ -66,7 +65,7 @@ struct Writer<'a> {
 const fn keyword_of(kind: AggregateKind) -> &'static str {
     match kind {
         AggregateKind::Class => "struct",
-        other => keyword(other),
+        other => other.keyword(),
     }
 }
 

@@ -49,7 +49,7 @@ pub fn layout_text(
         members_left: MAX_MEMBERS,
     };
     let name = layout.name.as_deref().unwrap_or(name);
-    let _ = writeln!(printer.out, "{} {name} {{", keyword(layout.kind));
+    let _ = writeln!(printer.out, "{} {name} {{", layout.kind.keyword());
     let body = printer.body(layout, 0, 1);
     if layout.kind != AggregateKind::Union {
         printer.totals(layout, &body);
@@ -89,14 +89,6 @@ struct Spot {
     is_last: bool,
     /// The alignment that was demanded for it.
     forced: Option<u64>,
-}
-
-pub(super) const fn keyword(kind: AggregateKind) -> &'static str {
-    match kind {
-        AggregateKind::Struct => "struct",
-        AggregateKind::Class => "class",
-        AggregateKind::Union => "union",
-    }
 }
 
 fn attributes(forced: &ForcedAlignments) -> String {
@@ -280,7 +272,7 @@ impl Printer<'_> {
                         let qualified = &self.store.get(member.type_id).name;
                         let is_const = qualified.starts_with("const ");
                         let qualifier = if is_const { "const " } else { "" };
-                        format!("{qualifier}{}", keyword(layout.kind))
+                        format!("{qualifier}{}", layout.kind.keyword())
                     }
                     name => name.to_owned(),
                 };

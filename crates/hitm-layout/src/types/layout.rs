@@ -18,6 +18,17 @@ pub enum AggregateKind {
     Union,
 }
 
+impl AggregateKind {
+    /// The word that it is declared with.
+    pub const fn keyword(self) -> &'static str {
+        match self {
+            AggregateKind::Struct => "struct",
+            AggregateKind::Class => "class",
+            AggregateKind::Union => "union",
+        }
+    }
+}
+
 /// What kind of member it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberKind {
@@ -135,6 +146,8 @@ pub struct StructLayout {
     pub members: Vec<Member>,
     /// Where the source defines it, if that is known.
     pub decl: Option<Decl>,
+    /// Whether the source is Rust, whose types have names of its own.
+    pub is_rust: bool,
     /// Virtual C++ base classes, by name. Each object knows where they are, the type does not: their
     /// bytes show as padding, or as holes of a class that is derived further.
     pub virtual_bases: Vec<Arc<str>>,
@@ -175,6 +188,7 @@ impl StructLayout {
             alignment,
             members,
             decl: None,
+            is_rust: false,
             virtual_bases: Vec::new(),
             discriminant: None,
             fault: None,

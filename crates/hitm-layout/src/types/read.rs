@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gimli::{AttributeValue, DwTag};
 
-use super::dwarf_name::{is_alias, name_at};
+use super::dwarf_name::{is_alias, is_rust, name_at};
 use super::{AggregateKind, Enumerator, MAX_SIZE, TypeId, TypeIndex, TypeKind, TypeStore};
 use crate::TypeFault;
 use crate::dwarf::{Die, DieRef, Unit, View, Walker, attr_u64};
@@ -215,6 +215,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         let alignment = die.u64(gimli::DW_AT_alignment);
         let mut layout = members.layout(own_name.map(Arc::from), kind, size, alignment);
         layout.decl = self.view.decl(unit, die);
+        layout.is_rust = is_rust(self.view, die.at.unit);
         let name = name_at(self.view, die.at);
         let kind = TypeKind::Aggregate(Arc::new(layout));
         self.store.add(name, Some(size), kind)

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use expect_test::expect;
 use hitm_layout::advise::{AdviseError, Subject, SubjectMember};
 use hitm_layout::emit::{
-    Emission, Style, c_asserts, c_struct, declarations, patch_array, patch_rust, patch_struct,
-    rust_struct,
+    Emission, Style, c_asserts, c_struct, declarations, flattened, patch_array, patch_rust,
+    patch_struct, rust_struct, semantic_patch,
 };
 use hitm_layout::layout_file::{FileMember, FileStruct};
 use hitm_layout::{ObjectFile, StructLayout};
@@ -107,7 +108,7 @@ fn patched_examples_compile_to_the_layout() {
         let layout = file.struct_layout(of).unwrap();
         let subject = Subject::from_types(&layout, file.types(), &[]).unwrap();
         let wanted = spread(&subject);
-        let declared = declarations(&layout, file.types());
+        let declared = declarations((&subject, &subject), &layout, file.types());
         let emission = Emission {
             subject: &subject,
             layout: &wanted,
@@ -278,4 +279,109 @@ fn members_of_an_opened_structure_are_the_subjects_own() {
     assert_eq!(members, expected);
     let unknown = Subject::from_types(&layout, file.types(), &[String::from("other")]);
     assert!(matches!(unknown, Err(AdviseError::BadConstraint { .. })));
+}
+
+const NESTED: &str = "\
+struct queue { long head; volatile long count; union { int a; char b; }; unsigned f : 3, g : 5; };
+struct pool {
+	int id;
+	struct queue in;
+	volatile long hits;
+	struct { int x, y; } pos[2];
+	union { int u; float v; };
+	void (*done)(struct pool *, long);
+};
+long use(struct pool *pool, struct pool value);
+long use(struct pool *pool, struct pool value)
+{
+	return pool->in.count + value.in.head + pool->in.a + pool[1].in.f + pool->pos[1].y + value.u;
+}
+";
+
+/// Emits a structure with an opened one inside; the compiler gives it the layout, and the old source
+/// compiles with it once its uses are rewritten as the semantic patch says.
+#[test]
+fn an_opened_structure_is_emitted_with_its_members_renamed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("a.c"), NESTED).unwrap();
+    compile(path, "a.c");
+    let mut file = object(path);
+    let layout = file.struct_layout("pool").unwrap();
+    let open = [String::from("queue")];
+    let subject = Subject::from_types(&layout, file.types(), &open).unwrap();
+    let mut wanted = subject.to_file_struct();
+    let (hits, count) = (64, 128);
+    for member in &mut wanted.members {
+        match member.name.as_str() {
+            "hits" => member.offset_bytes = hits,
+            "in.count" => member.offset_bytes = count,
+            "done" => member.offset_bytes = count + 8,
+            _ => {}
+        }
+    }
+    wanted.members.sort_by_key(|member| member.bit_span());
+    (wanted.size_bytes, wanted.align_bytes) = (192, Some(64));
+    let flat = flattened(&subject, &wanted, (&layout, file.types()));
+    let declared = declarations((&subject, &flat.subject), &layout, file.types());
+    let emission = Emission {
+        subject: &flat.subject,
+        layout: &flat.layout,
+        declarations: &declared,
+        style: Style::C,
+    };
+    let emitted = c_struct(&emission) + &c_asserts(&flat.layout, Style::C);
+    expect![[r#"
+        struct pool {
+        	_Alignas(64) int id;
+        	long int in_head;
+        	char hitm_padding0[8];
+        	char in_anonymous24[4];
+        	unsigned int in_f : 3;
+        	unsigned int in_g : 5;
+        	char hitm_padding1[8];
+        	struct {
+        		int x;
+        		int y;
+        	} pos[2];
+        	union {
+        		int u;
+        		float v;
+        	};
+
+        	/* line 1 */
+        	_Alignas(64) volatile long int hits;
+
+        	/* line 2 */
+        	_Alignas(64) volatile long int in_count;
+        	void (*done)(struct pool *, long int);
+        };
+        _Static_assert(offsetof(struct pool, id) == 0, "pool.id moved");
+        _Static_assert(offsetof(struct pool, in_head) == 8, "pool.in_head moved");
+        _Static_assert(offsetof(struct pool, in_anonymous24) == 24, "pool.in_anonymous24 moved");
+        _Static_assert(offsetof(struct pool, pos) == 40, "pool.pos moved");
+        _Static_assert(offsetof(struct pool, hits) == 64, "pool.hits moved");
+        _Static_assert(offsetof(struct pool, in_count) == 128, "pool.in_count moved");
+        _Static_assert(offsetof(struct pool, done) == 136, "pool.done moved");
+        _Static_assert(sizeof(struct pool) == 192, "pool has another size");
+    "#]]
+    .assert_eq(&emitted);
+    let patch = semantic_patch("pool", &flat.renames);
+    let rewrite = |text: &str| {
+        let mut text = text.to_owned();
+        for (old, new) in &flat.renames {
+            for access in ["->", "."] {
+                text = text.replace(&format!("{access}{old}"), &format!("{access}{new}"));
+            }
+            assert!(
+                patch.contains(&format!("- E->{old}\n+ E->{new}\n")),
+                "{patch}"
+            );
+        }
+        text
+    };
+    let (_, uses) = NESTED.split_once("};\nlong use").unwrap();
+    let source = format!("#include <stddef.h>\n{emitted}long use{}", rewrite(uses));
+    std::fs::write(path.join("b.c"), source).unwrap();
+    compile(path, "b.c");
 }

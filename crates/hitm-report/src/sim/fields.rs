@@ -192,6 +192,13 @@ pub const RUN_FIELDS: &[Field<Outcome>] = &[
         |o| Value::Whole(o.warm_up_ns),
     ),
     field(
+        "work_cycles_mean",
+        "Work",
+        Unit::Cycles,
+        "Cycles after the warm-up that a CPU did not stand still for lines, idle ones among them; mean over the CPUs",
+        |o| Value::Number(o.work_cycles_mean),
+    ),
+    field(
         "user_share",
         "User",
         Unit::Share,
@@ -337,6 +344,13 @@ pub const LINE_FIELDS: &[Field<C2cLine>] = &[
         Unit::None,
         "Type of the object, all objects of a type together; with `->` what the member points to",
         |l| text(&l.object),
+    ),
+    field(
+        "object_count",
+        "Objects",
+        Unit::Count,
+        "Objects of the type that were in use",
+        |l| Value::Whole(l.object_count),
     ),
     field(
         "offset_bytes",
@@ -506,6 +520,20 @@ pub const ROW_FIELDS: &[Field<RowView>] = &[
         Unit::Count,
         "Stores and locked operations",
         |r| Value::Whole(r.row.stores),
+    ),
+    field(
+        "locked_count",
+        "Locked",
+        Unit::Count,
+        "Locked operations, which are among the loads and the stores",
+        |r| Value::Whole(r.row.locked),
+    ),
+    field(
+        "cpus",
+        "CPUs",
+        Unit::None,
+        "CPUs that did it, warm-up included: numbers and ranges with spaces between",
+        |r| Value::Text(r.row.cpus.to_string()),
     ),
 ];
 

@@ -101,6 +101,7 @@ impl Arena {
     pub fn allocate(&mut self, type_name: &str, home: CpuId) -> Result<Object, SimError> {
         let layout = self.layout(type_name)?;
         let (size, align) = (layout.size_bytes, layout.align_bytes);
+        self.engine.count_object(type_name);
         Ok(Object {
             type_name: type_name.to_owned(),
             addr: self.allocate_bytes(size, align, home),

@@ -115,6 +115,9 @@ impl ObjectPool {
                 used.push(self.engine.line_place(addr + line * LINE_SIZE, home));
             }
             words.push(self.engine.add_words(self.members.len()));
+            if let Some(member) = self.members.first() {
+                self.engine.count_object_with(member.member);
+            }
         }
         first[object] as usize
     }

@@ -3,8 +3,10 @@
 //!
 //! Statistics only: nothing here decides a price or an order.
 
+use std::collections::BTreeMap;
+
 use hitm_base::{AccessOp, Cycles, DataSource, Machine};
-use hitm_coherence::stats::SourceCounts;
+use hitm_coherence::stats::{CpuSet, SourceCounts};
 use indexmap::IndexSet;
 
 use super::memory::Site;
@@ -35,6 +37,8 @@ pub struct ProfileRow {
     pub latency_min: Cycles,
     /// The part of the sum spent in the line's queue.
     pub queued: Cycles,
+    /// The CPUs that made them.
+    pub cpus: CpuSet,
 }
 
 /// One row of [`Profile::rows`].
@@ -72,8 +76,13 @@ pub struct Profile {
     /// What they take, by operation.
     hit_latencies: [Cycles; OPS],
     rows: Vec<ProfileRow>,
+    /// By row: a bit for each CPU that made an access, `cpu_words` words.
+    cpus: Vec<u64>,
+    cpu_words: usize,
     keys: Vec<(u16, Site, AccessOp)>,
     work: Vec<Cycles>,
+    /// Objects in use, by type.
+    objects: BTreeMap<String, u64>,
 }
 
 /// What a store costs its function and, when its line is there, the store buffer.
@@ -100,8 +109,11 @@ impl Profile {
             hits: Vec::new(),
             hit_latencies: [machine.caches.l1.latency, STORE_HIT_LATENCY, locked],
             rows: Vec::new(),
+            cpus: Vec::new(),
+            cpu_words: machine.topology.cpu_count().div_ceil(64),
             keys: Vec::new(),
             work: vec![Cycles::ZERO; sites.len()],
+            objects: BTreeMap::new(),
         }
     }
 
@@ -115,10 +127,27 @@ impl Profile {
         u16::try_from(index).expect("there are fewer than 65536 members")
     }
 
+    /// Counts an object of a type.
+    pub(super) fn add_object(&mut self, type_name: &str) {
+        *self.objects.entry(type_name.to_owned()).or_default() += 1;
+    }
+
+    /// Counts an object that has this member.
+    pub(super) fn add_object_with(&mut self, member: u16) {
+        let type_name = self.members[usize::from(member)].type_name.clone();
+        self.add_object(&type_name);
+    }
+
+    /// How many objects of a type were in use: those of a type are counted together.
+    pub fn object_count(&self, type_name: &str) -> u64 {
+        self.objects.get(type_name).copied().unwrap_or(0)
+    }
+
     #[inline]
-    pub(super) fn add(&mut self, member: u16, site: Site, sample: Sample) {
+    pub(super) fn add(&mut self, (member, site): (u16, Site), cpu: usize, sample: Sample) {
         let op = op_index(sample.op);
         let row = self.row((member, site, op), sample.op);
+        self.cpus[row * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
         let is_plain = (sample.source == DataSource::L1)
             & (sample.latency == self.hit_latencies[op])
             & (sample.queued == Cycles::ZERO);
@@ -137,6 +166,7 @@ impl Profile {
             self.index[cell] = self.rows.len() as u32;
             self.keys.push((member, site, op));
             self.hits.push(0);
+            self.cpus.resize(self.cpus.len() + self.cpu_words, 0);
             self.rows.push(ProfileRow {
                 latency_min: Cycles::MAX,
                 ..ProfileRow::default()
@@ -158,7 +188,26 @@ impl Profile {
             };
             row.add(sample, std::mem::take(hits));
         }
+        for (row, words) in settled
+            .rows
+            .iter_mut()
+            .zip(self.cpus.chunks(self.cpu_words))
+        {
+            row.cpus = CpuSet::of_words(words);
+        }
         settled
+    }
+
+    /// Cycles that all CPUs together stood still for lines: what loads and locked operations took
+    /// beyond a hit. Posted stores are not waited for.
+    pub fn stall_sum(&self) -> Cycles {
+        let rows = self.keys.iter().zip(&self.rows);
+        let waited = rows.filter(|((_, _, op), _)| *op != AccessOp::Store);
+        let stall = |((_, _, op), row): (&(u16, Site, AccessOp), &ProfileRow)| {
+            let hits = self.hit_latencies[op_index(*op)].0 * row.count;
+            row.latency_sum.0.saturating_sub(hits)
+        };
+        Cycles(waited.map(stall).sum())
     }
 
     #[inline]
@@ -218,6 +267,7 @@ impl Profile {
             sum.latency_max = sum.latency_max.max(entry.row.latency_max);
             sum.latency_min = sum.latency_min.min(entry.row.latency_min);
             sum.queued += entry.row.queued;
+            sum.cpus.merge(&entry.row.cpus);
         }
         sum
     }

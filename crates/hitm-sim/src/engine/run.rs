@@ -97,6 +97,16 @@ impl Engine {
         self.state.borrow_mut().profile.member(member)
     }
 
+    /// Counts an object of a type.
+    pub(super) fn count_object(&self, type_name: &str) {
+        self.state.borrow_mut().profile.add_object(type_name);
+    }
+
+    /// Counts an object that has this member.
+    pub(super) fn count_object_with(&self, member: u16) {
+        self.state.borrow_mut().profile.add_object_with(member);
+    }
+
     /// A line of memory, without a word or a member of its own.
     pub(super) fn line_place(&self, addr: u64, cpu: CpuId) -> Place {
         Place {

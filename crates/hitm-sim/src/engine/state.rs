@@ -709,7 +709,7 @@ impl State {
         let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
             .wrapping_mul(0xff51_afd7_ed55_8ccd);
-        self.profile.add(place.member, site, sample);
+        self.profile.add((place.member, site), index, sample);
     }
 }
 

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{AccessOp, Clock, Cycles, DataSource, LINE_SIZE};
-use hitm_coherence::stats::{LatencyHistogram, SourceCounts};
+use hitm_base::{AccessOp, Clock, Cycles, DataSource, LINE_SIZE, Nanos};
+use hitm_coherence::stats::{CpuSet, LatencyHistogram, SourceCounts};
 
 use super::metric::{Metric, WorkloadResult};
 use super::{RunSpec, Variant};
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub virtual_ns: u64,
     /// The warm-up, in nanoseconds.
     pub warm_up_ns: u64,
+    /// Cycles after the warm-up that a CPU did not stand still for lines, mean over the CPUs.
+    pub work_cycles_mean: f64,
     /// Where the CPUs' time went, warm-up included.
     pub modes: ModeShares,
     /// What the kernel counted after the warm-up.
@@ -90,6 +92,8 @@ pub struct Latencies {
 pub struct C2cLine {
     /// Type of its object, and the member behind whose pointer it lies: `root_domain.rto_mask->`.
     pub object: String,
+    /// Objects of the type that were in use.
+    pub object_count: u64,
     /// Offset of its first byte in the object.
     pub offset_bytes: u64,
     /// Loads of a line that another package had modified.
@@ -123,6 +127,10 @@ pub struct C2cRow {
     pub loads: u64,
     /// As for the line.
     pub stores: u64,
+    /// Locked operations, which are among the loads and the stores.
+    pub locked: u64,
+    /// The CPUs that the function ran on, warm-up included.
+    pub cpus: CpuSet,
     /// As for the line.
     pub load_cycles: Cycles,
     /// The longest load, warm-up included.
@@ -190,6 +198,7 @@ impl Ended<'_> {
         let warm_up_ns = self.run.warm_up.as_nanos() as u64;
         let seconds = virtual_ns.saturating_sub(warm_up_ns).max(1) as f64 / 1e9;
         let lines = lines(&self.totals.profile, self.snapshot.profile.as_ref());
+        let work_cycles_mean = self.work_cycles_mean();
         let counts = minus(self.counts, self.snapshot.counts);
         let modes = modes(&self.totals);
         let latencies = self.latencies();
@@ -220,6 +229,7 @@ impl Ended<'_> {
             variant: self.variant.clone(),
             virtual_ns,
             warm_up_ns,
+            work_cycles_mean,
             modes,
             counts,
             metrics,
@@ -230,6 +240,15 @@ impl Ended<'_> {
             events: self.totals.events,
             event_hash: self.totals.event_hash,
         }
+    }
+
+    fn work_cycles_mean(&self) -> f64 {
+        let warm_up = Nanos(self.run.warm_up.as_nanos() as f64);
+        let counted = self.totals.end.saturating_sub(self.clock.cycles(warm_up));
+        let before = self.snapshot.profile.as_ref().map(Profile::stall_sum);
+        let stall = self.totals.profile.stall_sum() - before.unwrap_or_default();
+        let stall_mean = stall.0 as f64 / self.totals.cpus.len().max(1) as f64;
+        (counted.0 as f64 - stall_mean).max(0.0)
     }
 
     fn irqs_off_metric(&self, metrics: &mut Vec<Metric>) {
@@ -318,7 +337,11 @@ fn lines(profile: &Profile, before: Option<&Profile>) -> Vec<C2cLine> {
     }
     let rows = lines.into_iter();
     let mut lines: Vec<C2cLine> = rows
-        .map(|(key, rows)| line(key, rows.into_values()))
+        .map(|(key, rows)| {
+            let type_name = key.0.split('.').next().unwrap_or_default();
+            let object_count = profile.object_count(type_name);
+            line((key.0, key.1, object_count), rows.into_values())
+        })
         .collect();
     // A stable sort: lines of equal cost stay in order of type and offset.
     lines.sort_by_key(|line| std::cmp::Reverse(line.load_cycles));
@@ -348,9 +371,13 @@ fn since(row: &ProfileRow, before: Option<&ProfileRow>) -> ProfileRow {
     row
 }
 
-fn line((object, offset_bytes): (String, u64), rows: impl Iterator<Item = C2cRow>) -> C2cLine {
+fn line(
+    (object, offset_bytes, object_count): (String, u64, u64),
+    rows: impl Iterator<Item = C2cRow>,
+) -> C2cLine {
     let mut line = C2cLine {
         object,
+        object_count,
         offset_bytes,
         remote_hitm: 0,
         local_hitm: 0,
@@ -372,8 +399,12 @@ fn line((object, offset_bytes): (String, u64), rows: impl Iterator<Item = C2cRow
 impl C2cRow {
     fn add(&mut self, op: AccessOp, row: &ProfileRow) {
         let sources: &SourceCounts = &row.sources;
+        self.cpus.merge(&row.cpus);
         if op != AccessOp::Load {
             self.stores += row.count;
+        }
+        if op == AccessOp::LockedRmw {
+            self.locked += row.count;
         }
         if op == AccessOp::Store {
             return;

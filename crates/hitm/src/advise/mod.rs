@@ -1,12 +1,15 @@
 //! Advice on the layout of a structure: the profile, the prices of a machine, and a replay that checks
 //! what the advisor's model predicts.
 
+mod inputs;
 mod instances;
 mod prices;
 mod profile;
 mod proof;
 mod replay;
 mod session;
+mod simulated;
+mod source;
 mod text;
 
 use std::collections::BTreeMap;
@@ -15,13 +18,17 @@ use hitm_base::Machine;
 use hitm_layout::advise::{Advice, AdviseError, Demand, Located, Options, Subject, advise};
 use hitm_layout::profile::Profile;
 
+pub use inputs::Inputs;
 pub(crate) use instances::instance_at;
 pub use prices::EnginePrices;
 pub(crate) use profile::InstancePlace;
-pub use profile::{ProfileOptions, RecordedProfile, RecordedProfileError, profile_of_recording};
+pub use profile::RecordedProfileError;
+pub(crate) use profile::{ProfileOptions, RecordedProfile, profile_of_recording};
 pub use proof::Proof;
 pub use replay::{Replayed, replay};
-pub use session::{Inputs, Language, Session, SessionError};
+pub use session::{Session, SessionError};
+pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};
+pub use source::Language;
 pub use text::{Heading, Proven, advice_json, advice_text, comparison_json, comparison_text};
 
 /// A structure to be laid out and who touches it.

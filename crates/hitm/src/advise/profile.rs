@@ -3,26 +3,41 @@
 //! A variable is searched for the type by its debug information. A heap block has no type: the caller
 //! names its allocation site ([`ProfileOptions::at`]), and the block is taken as an array of the type.
 //!
+//! Samples count as often as their periods say, in the time in which they were taken.
+//!
 //! Not modelled: the recorder counts accesses to a line only from the moment when a second thread
 //! comes by, so a line that one thread alone uses has none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{AccessOp, Cycles, LINE_SIZE};
+use hitm_base::{AccessOp, CpuId, Cycles, LINE_SIZE, Machine};
 use hitm_coherence::stats::{RowKey as Place, RowStats};
 use hitm_layout::profile::{Counts, CpuSet, Profile, RowKey};
 use thiserror::Error;
 
+use crate::perf_data::Weights;
 use crate::recording::Recording;
 
-/// Which accesses are wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProfileOptions {
+/// Which accesses are wanted, and what they stand for.
+#[derive(Debug, Clone)]
+pub(crate) struct ProfileOptions<'o> {
     /// The type's name.
-    pub type_name: String,
+    pub(crate) type_name: String,
+    /// The recording's name.
+    pub(crate) name: String,
     /// Part of the name of an allocation site or variable (`main (heap_straddle.c:33)`): what is
-    /// there is an array of the type.
-    pub at: Option<String>,
+    /// there is an array of the type; or the address of one object (`0xffff888004a81000`).
+    pub(crate) at: Option<String>,
+    /// What samples stand for, and the machine that their times are turned into cycles of.
+    pub(crate) sampled: Option<(&'o Weights, &'o Machine)>,
+}
+
+impl ProfileOptions<'_> {
+    /// The address that `at` is.
+    pub(crate) fn address(&self) -> Option<u64> {
+        let digits = self.at.as_ref()?.strip_prefix("0x")?;
+        u64::from_str_radix(digits, 16).ok()
+    }
 }
 
 /// Why a recording gives no profile.
@@ -32,7 +47,7 @@ pub enum RecordedProfileError {
     /// No shared line holds the type.
     #[error(
         "{recording}: no access to {wanted} in a line that two threads share: expected a variable of \
-         that type, or --at with one of: {known}"
+         that type, or --at with one of: {known}{hint}"
     )]
     NothingFound {
         /// The recording.
@@ -41,57 +56,62 @@ pub enum RecordedProfileError {
         wanted: String,
         /// Objects that were accessed.
         known: String,
+        /// What could not be looked at, and what would help.
+        hint: String,
     },
 }
 
 /// A profile and where the instances were.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedProfile {
+pub(crate) struct RecordedProfile {
     /// The counts.
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     /// Address of each instance.
-    pub bases: BTreeMap<u32, u64>,
-    /// The objects that the instances were found in.
-    pub objects: Vec<String>,
+    pub(crate) bases: BTreeMap<u32, u64>,
 }
 
 /// The accesses to instances of a type of `type_size` bytes; `member_at` names the member that holds a
 /// byte of it.
-pub fn profile_of_recording(
+pub(crate) fn profile_of_recording(
     recording: &Recording,
-    name: &str,
     (type_size, member_at): (u64, &dyn Fn(u64) -> Option<String>),
-    options: &ProfileOptions,
+    options: &ProfileOptions<'_>,
 ) -> Result<RecordedProfile, RecordedProfileError> {
     let names = recording.names();
+    let by = match options.sampled {
+        Some(_) => "sampled, read",
+        None => "recorded",
+    };
     let mut found = Found {
         profile: Profile::new(
-            name,
-            format!("recorded by hitm {}", recording.header.hitm_version),
+            &options.name,
+            format!("{by} by hitm {}", recording.header.hitm_version),
             Cycles(1),
         ),
         bases: BTreeMap::new(),
-        objects: Vec::new(),
     };
     let mut known: BTreeMap<String, u64> = BTreeMap::new();
+    let mut unnamed = Unnamed::default();
     for (line, stats) in &recording.statistics.lines {
         for (place, row) in &stats.rows {
             let addr = line.0 * LINE_SIZE + u64::from(place.offset);
             let Some(instance) = names.instance_of(addr, place.size, (options, type_size)) else {
+                unnamed.add(addr, row.latency.count);
                 continue;
             };
-            *known.entry(instance.object.clone()).or_default() += row.latency.count;
+            *known.entry(instance.object).or_default() += row.latency.count;
             let Some(base) = instance.base else { continue };
             let Some(path) = member_at(addr - base) else {
                 continue;
             };
-            if !found.objects.contains(&instance.object) {
-                found.objects.push(instance.object);
-            }
+            let count = match options.sampled {
+                Some((weights, _)) => weights.of(*line, place),
+                None => row.latency.count,
+            };
             found.add(
                 recording,
                 (base, path, names.code(place.code).function),
-                (place, row),
+                (place, row, count),
             );
         }
     }
@@ -101,14 +121,58 @@ pub fn profile_of_recording(
             .map(|(name, count)| (count, name))
             .collect();
         known.sort_by(|a, b| b.cmp(a));
-        let known: Vec<String> = known.into_iter().take(8).map(|(_, name)| name).collect();
+        let mut known: Vec<String> = known.into_iter().take(8).map(|(_, name)| name).collect();
+        if known.is_empty() {
+            known.push("(nothing has a name)".to_owned());
+        }
         return Err(RecordedProfileError::NothingFound {
-            recording: name.to_owned(),
+            recording: options.name.clone(),
             wanted: options.type_name.clone(),
             known: known.join(", "),
+            hint: unnamed.hint(options),
         });
     }
-    Ok(found.finish(recording))
+    Ok(match options.sampled {
+        Some((weights, machine)) => found.finish_samples(weights, machine),
+        None => found.finish(recording),
+    })
+}
+
+/// Accesses to addresses that nothing is known about.
+#[derive(Default)]
+struct Unnamed {
+    user: u64,
+    kernel: u64,
+}
+
+impl Unnamed {
+    fn add(&mut self, addr: u64, count: u64) {
+        match addr >> 63 {
+            1 => self.kernel += count,
+            _ => self.user += count,
+        }
+    }
+
+    /// What would give them names.
+    fn hint(&self, options: &ProfileOptions<'_>) -> String {
+        let mut hint = String::new();
+        if self.kernel > 0 && options.sampled.is_some() {
+            hint += &format!(
+                "; {} samples are of kernel memory that has no name: expected the kernel that was \
+                 sampled with --vmlinux or --kallsyms, and --at ADDRESS for an object that the \
+                 kernel allocated",
+                self.kernel
+            );
+        }
+        if self.user > 0 && options.sampled.is_some() {
+            hint += &format!(
+                "; {} samples are of memory that has no name, as the heap in samples: expected --at \
+                 ADDRESS of the object, or a recording by hitm record",
+                self.user
+            );
+        }
+        hint
+    }
 }
 
 /// Counts by instance address.
@@ -116,7 +180,6 @@ struct Found {
     profile: Profile,
     /// Instance numbers in order of first sight.
     bases: BTreeMap<u64, u32>,
-    objects: Vec<String>,
 }
 
 impl Found {
@@ -124,12 +187,11 @@ impl Found {
         &mut self,
         recording: &Recording,
         (base, member, function): (u64, String, String),
-        (place, row): (&Place, &RowStats),
+        (place, row, count): (&Place, &RowStats, u64),
     ) {
         let next = self.bases.len() as u32;
         let instance = *self.bases.entry(base).or_insert(next);
         let thread = recording.threads.get(place.thread.index());
-        let count = row.latency.count;
         let counts = match place.op {
             AccessOp::Load => Counts {
                 loads: count,
@@ -146,8 +208,7 @@ impl Found {
             AccessOp::Fence => Counts::default(),
         };
         // A thread that moved between CPUs is split evenly.
-        let cpus: Vec<String> = row.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-        let Some(cpus) = CpuSet::parse(&cpus.join(" ")) else {
+        let Some(cpus) = CpuSet::of(row.cpus.iter()) else {
             return;
         };
         let key = RowKey {
@@ -175,14 +236,26 @@ impl Found {
             longest = longest.max(*work);
         }
         self.profile.period = longest;
+        self.with_bases()
+    }
+
+    /// Of samples: each CPU that has some worked as long as they were taken, but for its waits.
+    fn finish_samples(mut self, weights: &Weights, machine: &Machine) -> RecordedProfile {
+        let span_ns = weights.span_ns().unwrap_or(0);
+        let rows = self.profile.rows();
+        let cpus: BTreeSet<CpuId> = rows.flat_map(|(key, _)| key.cpus.iter()).collect();
+        let work = |cpu| (cpu, weights.work_of(cpu, span_ns, machine));
+        self.profile.work = cpus.into_iter().map(work).collect();
+        let longest = self.profile.work.values().copied().max();
+        self.profile.period = longest.unwrap_or(Cycles(1));
+        self.with_bases()
+    }
+
+    fn with_bases(self) -> RecordedProfile {
+        let bases = self.bases.into_iter();
         RecordedProfile {
             profile: self.profile,
-            bases: self
-                .bases
-                .into_iter()
-                .map(|(base, instance)| (instance, base))
-                .collect(),
-            objects: self.objects,
+            bases: bases.map(|(base, instance)| (instance, base)).collect(),
         }
     }
 }

@@ -2,72 +2,57 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use hitm_base::Machine;
 use hitm_layout::StructLayout;
 use hitm_layout::advise::{
-    Advice, AdviseError, Candidate, Demand, Options, Subject, SubjectMember, Weighed,
-    path_in_types, place_in_types,
+    Advice, AdviseError, Candidate, Demand, Options, Subject, Weighed, place_in_types,
 };
-use hitm_layout::emit::{
-    Emission, EmitError, Style, c_asserts, c_struct, clang_reorder_fields, declarations,
-    kernel_asserts, patch_array, patch_rust, patch_struct, rust_struct,
-};
-use hitm_layout::layout_file::{
-    FileMember, LayoutFile, LayoutFileError, LayoutTable, shipped, shipped_names,
-};
+use hitm_layout::emit::{EmitError, patch_array};
+use hitm_layout::layout_file::{LayoutFile, LayoutFileError, LayoutTable};
 use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
-use super::proof::{Proof, Proving};
-use super::{
-    EnginePrices, Heading, ProfileOptions, Question, RecordedProfile, RecordedProfileError, ask,
-    profile_of_recording,
-};
-use crate::layout::{LayoutError, LayoutFile as TypesFile};
-use crate::recording::{Recording, RecordingError};
-use crate::whatif::{HeapInstances, WhatifError};
+use super::inputs::{Inputs, Read, Structure, VALUE, read};
+use super::proof::Proof;
+use super::source::{self, Language};
+use super::{EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask};
+use crate::layout::LayoutError;
+use crate::layout_files::{self, LayoutReadError};
+use crate::perf_data::PerfDataError;
+use crate::recording::RecordingError;
+use crate::text_file::{self, TextFileError};
+use crate::whatif::WhatifError;
 
-/// Longest text that is read: what the parsers take.
-const TEXT_BYTES_MAX: u64 = 16 << 20;
-
-/// What is asked about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inputs {
-    /// The structure, or a variable that is an array of scalars.
-    pub type_name: String,
-    /// A layout file or the name of a shipped one, or a file with debug information.
-    pub input: PathBuf,
-    /// A recording, or a table of accesses.
-    pub profile: PathBuf,
-    /// Where on the heap instances are.
-    pub at: Option<String>,
-    /// Types of members whose own members may move.
-    pub open: Vec<String>,
-    /// The machine; the recording's when it is left out.
-    pub machine: Option<String>,
-}
+/// Longest source file that is patched.
+const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// A file cannot be read.
-    #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
+    /// A text cannot be read.
+    #[error(transparent)]
+    File(#[from] TextFileError),
+    /// There is no such layout, or it is wrong.
+    #[error(transparent)]
+    LayoutRead(#[from] LayoutReadError),
+    /// The samples, or the names of their kernel, cannot be read.
+    #[error(transparent)]
+    PerfData(#[from] PerfDataError),
+    /// The result of a simulation gives no profile.
+    #[error(transparent)]
+    Simulated(#[from] SimulatedProfileError),
+    /// Samples without times say nothing of how often something happens.
+    #[error("{}: samples have no times, and a profile needs to know in how much time they were taken: record with perf record --timestamp, print with perf script -F +time", path.display())]
+    NoTimes {
+        /// The samples.
         path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
     },
-    /// A file that is longer than any of its kind.
-    #[error("{}: found {found} bytes, expected at most {TEXT_BYTES_MAX}", path.display())]
-    TooLong {
-        /// The file.
+    /// Names of a kernel are for samples.
+    #[error("--kallsyms and --vmlinux name the kernel of samples, and {} has none", path.display())]
+    NoSamples {
+        /// The profile.
         path: PathBuf,
-        /// Its length.
-        found: u64,
     },
     /// A table of accesses belongs to no machine of its own.
     #[error("{}: a table of accesses says nothing of a machine: expected --machine", path.display())]
@@ -104,13 +89,29 @@ pub enum SessionError {
     /// The advisor has nothing to answer.
     #[error(transparent)]
     Advise(#[from] AdviseError),
-    /// The members of an opened structure have no place of their own in the source.
+    /// The structure's types have no names in the language.
     #[error(
-        "{type_name} has opened members: found --emit, expected --output, which hitm whatif reads; its source must be rewritten by hand"
+        "{type_name} is declared in {declared}: found --emit {found}, expected --emit {expected}"
+    )]
+    Language {
+        /// The structure.
+        type_name: String,
+        /// The language of its declaration.
+        declared: &'static str,
+        /// The language that was asked for.
+        found: &'static str,
+        /// What can be asked for.
+        expected: &'static str,
+    },
+    /// The members of an opened structure are declared elsewhere.
+    #[error(
+        "{}: members of structures inside {type_name} are declared outside of it, so there is no diff of it alone: --emit without --source prints the whole structure", path.display()
     )]
     Opened {
         /// The structure.
         type_name: String,
+        /// The source file.
+        path: PathBuf,
     },
     /// The recording cannot be run again.
     #[error(transparent)]
@@ -120,34 +121,11 @@ pub enum SessionError {
     Emit(#[from] EmitError),
 }
 
-/// Where the structure comes from.
-#[derive(Debug)]
-enum Structure {
-    Table(LayoutTable),
-    Types(Box<TypesFile>, Arc<StructLayout>),
-    /// An array of scalars: its elements are the instances.
-    Scalars,
-}
-
-/// The source text that is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
-    /// C or C++ or the kernel's dialect.
-    C(Style),
-    /// Rust.
-    Rust,
-}
-
 /// Everything that answers need.
 #[derive(Debug)]
 pub struct Session {
-    structure: Structure,
-    subject: Subject,
-    profile: Profile,
-    bases: BTreeMap<u32, u64>,
-    machine: Machine,
+    read: Read,
     is_opened: bool,
-    proving: Option<Proving>,
 }
 
 impl Session {
@@ -156,82 +134,42 @@ impl Session {
         inputs: &Inputs,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Session, SessionError> {
-        let mut structure = structure_of(inputs)?;
-        if is_table(&inputs.profile)? {
-            let text = read_text(&inputs.profile)?;
-            let profile = Profile::parse(&text, &inputs.profile.display().to_string())?;
-            let Some(machine) = &inputs.machine else {
-                return Err(SessionError::NoMachine {
-                    path: inputs.profile.clone(),
-                });
-            };
-            let (machine, _) = crate::machine::resolve(machine)?;
-            return Ok(Session {
-                subject: subject_of(inputs, &mut structure)?,
-                structure,
-                profile,
-                bases: BTreeMap::new(),
-                machine,
-                is_opened: !inputs.open.is_empty(),
-                proving: None,
-            });
-        }
-        let recording = Recording::load(&inputs.profile, progress)?;
-        let asked = match &inputs.machine {
-            Some(name) => Some(crate::machine::resolve(name)?.0),
-            None => None,
-        };
-        let (structure, subject, recorded) = recorded(inputs, structure, &recording)?;
-        let at = inputs.at.iter().map(|site| HeapInstances {
-            type_name: Some(subject.name.clone()),
-            site: site.clone(),
-        });
-        let proving = Proving {
-            path: inputs.profile.clone(),
-            instances: at.collect(),
-            machine: asked.clone(),
-            recording,
-        };
         Ok(Session {
-            structure,
-            subject,
-            profile: recorded.profile,
-            bases: recorded.bases,
-            machine: asked.unwrap_or_else(|| proving.recording.machine.clone()),
+            read: read(inputs, progress)?,
             is_opened: !inputs.open.is_empty(),
-            proving: Some(proving),
         })
     }
 
     /// What the answers are about.
     pub fn heading(&self) -> Heading {
         Heading {
-            type_name: self.subject.name.clone(),
-            machine: self.machine.name.clone(),
-            profile: self.profile.name.clone(),
+            type_name: self.read.subject.name.clone(),
+            machine: self.read.machine.name.clone(),
+            profile: self.read.profile.name.clone(),
+            notes: self.read.notes.clone(),
         }
     }
 
     /// The profile.
     pub fn profile(&self) -> &Profile {
-        &self.profile
+        &self.read.profile
     }
 
     /// The profile on the machine.
     pub fn demand(&self) -> Result<Demand, SessionError> {
-        let prices = EnginePrices::new(self.machine.clone());
-        Ok(Demand::new(&self.profile, &prices)?)
+        let prices = EnginePrices::new(self.read.machine.clone());
+        Ok(Demand::new(&self.read.profile, &prices)?)
     }
 
     /// Looks for better layouts.
     pub fn advise(&mut self, options: &Options) -> Result<Advice, SessionError> {
         let question = Question {
-            subject: &self.subject,
-            profile: &self.profile,
-            machine: &self.machine,
-            bases: &self.bases,
+            subject: &self.read.subject,
+            profile: &self.read.profile,
+            machine: &self.read.machine,
+            bases: &self.read.bases,
         };
-        let locate = locator(&mut self.structure, &self.subject);
+        let locate = locator(&mut self.read.structure, &self.read.subject);
         Ok(ask(&question, &locate, options)?)
     }
 
@@ -240,34 +178,37 @@ impl Session {
     pub fn compare(&mut self, layouts: &[String]) -> Result<Vec<(String, Weighed)>, SessionError> {
         let demand = self.demand()?;
         let no_member = |member: String| AdviseError::NoSuchMember {
-            name: self.subject.name.clone(),
+            name: self.read.subject.name.clone(),
             member,
         };
         let mut weighed = Vec::new();
         {
-            let locate = locator(&mut self.structure, &self.subject);
-            let now = demand.weigh_layout(self.subject.size_bytes, &self.bases, &locate);
+            let locate = locator(&mut self.read.structure, &self.read.subject);
+            let now = demand.weigh_layout(self.read.subject.size_bytes, &self.read.bases, &locate);
             weighed.push((String::from("now"), now.map_err(no_member)?));
         }
         for name in layouts {
-            let file = read_layout(Path::new(name))?;
-            let replaced = file.get(&self.subject.name).map(|of| of.size_bytes);
-            let answer = match &mut self.structure {
+            let file = layout_files::read(Path::new(name))?.0;
+            let replaced = file.get(&self.read.subject.name).map(|of| of.size_bytes);
+            let answer = match &mut self.read.structure {
                 Structure::Table(base) => {
                     let table = base.clone().overlay(&file)?;
-                    let size = table.get(&self.subject.name).map_or(0, |of| of.size_bytes);
-                    let locate = |path: &str| in_table(&table, &self.subject.name, path);
+                    let size = table
+                        .get(&self.read.subject.name)
+                        .map_or(0, |of| of.size_bytes);
+                    let locate = |path: &str| in_table(&table, &self.read.subject.name, path);
                     demand.weigh_layout(size, &BTreeMap::new(), &locate)
                 }
                 other => {
-                    let locate = locator(other, &self.subject);
+                    let locate = locator(other, &self.read.subject);
                     let moved = |path: &str| {
                         let (offset, size) = locate(path)?;
-                        let member = &self.subject.members[self.subject.member_at(offset)?].file;
-                        let to = file.get(&self.subject.name)?.get(&member.name)?;
+                        let member =
+                            &self.read.subject.members[self.read.subject.member_at(offset)?].file;
+                        let to = file.get(&self.read.subject.name)?.get(&member.name)?;
                         Some((to.offset_bytes + offset - member.offset_bytes, size))
                     };
-                    let size = replaced.unwrap_or(self.subject.size_bytes);
+                    let size = replaced.unwrap_or(self.read.subject.size_bytes);
                     demand.weigh_layout(size, &BTreeMap::new(), &moved)
                 }
             };
@@ -283,7 +224,7 @@ impl Session {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Option<Proof>, WhatifError> {
         let layout = self.layout_file("advised", candidate);
-        let proving = self.proving.as_ref();
+        let proving = self.read.proving.as_ref();
         proving
             .map(|proving| proving.prove(layout, progress))
             .transpose()
@@ -293,10 +234,13 @@ impl Session {
     pub fn layout_file(&self, name: &str, candidate: &Candidate) -> LayoutFile {
         LayoutFile {
             name: name.to_owned(),
-            description: format!("{} as hitm layout advise proposes it", self.subject.name),
+            description: format!(
+                "{} as hitm layout advise proposes it",
+                self.read.subject.name
+            ),
             source: format!(
                 "profile {} on machine {}",
-                self.profile.name, self.machine.name
+                self.read.profile.name, self.read.machine.name
             ),
             structs: vec![candidate.layout.clone()],
         }
@@ -310,186 +254,55 @@ impl Session {
         language: Language,
         source: Option<&Path>,
     ) -> Result<String, SessionError> {
-        if self.is_opened {
-            let type_name = self.subject.name.clone();
-            return Err(SessionError::Opened { type_name });
-        }
-        let text = source.map(read_text).transpose()?;
-        let named = source.map(|path| path.display().to_string());
-        let file = named.as_deref().zip(text.as_deref());
-        let (layout, declared) = match &mut self.structure {
-            Structure::Types(object, layout) => {
-                let layout = layout.clone();
-                let declared = declarations(&layout, object.types());
-                (layout, declared)
-            }
-            Structure::Scalars => {
-                let Language::C(style) = language else {
-                    return Err(self.no_types());
-                };
-                let (name, text) = file.ok_or_else(|| self.no_types())?;
-                return Ok(patch_array(&self.subject.name, (name, text), style)?);
-            }
-            Structure::Table(_) => return Err(self.no_types()),
-        };
-        let style = match language {
-            Language::C(style) => style,
-            Language::Rust => Style::C,
-        };
-        let rust_types: Vec<String> = layout
-            .members
-            .iter()
-            .map(|member| member.type_name.to_string())
-            .collect();
-        let emission = Emission {
-            subject: &self.subject,
-            layout: &candidate.layout,
-            declarations: if language == Language::Rust {
-                &rust_types
-            } else {
-                &declared
-            },
-            style,
-        };
-        if language == Language::Rust {
-            return Ok(match file {
-                Some(file) => patch_rust(&emission, file)?,
-                None => rust_struct(&emission),
+        if let Some(path) = source.filter(|_| self.is_opened) {
+            return Err(SessionError::Opened {
+                type_name: self.read.subject.name.clone(),
+                path: path.to_owned(),
             });
         }
-        if let Some(file) = file {
-            let lines: Vec<Option<u32>> = layout
-                .members
-                .iter()
-                .map(|member| member.decl.as_ref().map(|decl| decl.line))
-                .collect();
-            return Ok(patch_struct(&emission, file, &lines)?);
-        }
-        let declared_in = layout.decl.as_ref().map_or("FILE.c", |decl| &*decl.file);
-        let asserts = match style {
-            Style::Kernel => {
-                c_asserts(&candidate.layout, style) + "\n" + &kernel_asserts(&candidate.layout)
+        let read = |path| text_file::read_utf8(path, SOURCE_BYTES_MAX, "a source file");
+        let text = source.map(read).transpose()?;
+        let named = source.map(|path| path.display().to_string());
+        let file = named.as_deref().zip(text.as_deref());
+        let subject = &self.read.subject;
+        match (&mut self.read.structure, language, file) {
+            (Structure::Types(object, layout), ..) => {
+                let layout = layout.clone();
+                check_language(&layout, &subject.name, language)?;
+                Ok(source::emit(&source::Wanted {
+                    subject,
+                    layout: &candidate.layout,
+                    types: (&layout, object.types()),
+                    language,
+                    file,
+                })?)
             }
-            Style::C | Style::Cpp => c_asserts(&candidate.layout, style),
-        };
-        Ok(format!(
-            "{}\n{asserts}\n/* {} */\n",
-            c_struct(&emission),
-            clang_reorder_fields(&candidate.layout, declared_in)
-        ))
-    }
-
-    fn no_types(&self) -> SessionError {
-        SessionError::NoTypes {
-            type_name: self.subject.name.clone(),
-        }
-    }
-}
-
-fn structure_of(inputs: &Inputs) -> Result<Structure, SessionError> {
-    let is_layout = inputs
-        .input
-        .extension()
-        .is_some_and(|extension| extension == "toml");
-    let is_shipped = inputs
-        .input
-        .to_str()
-        .is_some_and(|name| shipped(name).is_some());
-    if is_layout || is_shipped {
-        return Ok(Structure::Table(LayoutTable::new(&read_layout(
-            &inputs.input,
-        )?)?));
-    }
-    let mut file = TypesFile::open(Some(&inputs.input), None)?;
-    match file.struct_layout(&inputs.type_name) {
-        Ok(layout) => Ok(Structure::Types(Box::new(file), layout)),
-        // A variable, perhaps: the recording knows.
-        Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. }))
-            if !is_table(&inputs.profile)? =>
-        {
-            Ok(Structure::Scalars)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn subject_of(inputs: &Inputs, structure: &mut Structure) -> Result<Subject, SessionError> {
-    let (name, open) = (&inputs.type_name, &inputs.open[..]);
-    Ok(match structure {
-        Structure::Table(table) => Subject::from_table(table, name, open)?,
-        Structure::Types(object, layout) => Subject::from_types(layout, object.types(), open)?,
-        Structure::Scalars => {
-            return Err(AdviseError::NoSuchType {
-                name: name.to_owned(),
+            (Structure::Scalars, Language::C(style), Some(file)) => {
+                Ok(patch_array(&subject.name, file, style)?)
             }
-            .into());
+            (Structure::Scalars | Structure::Table(_), ..) => Err(SessionError::NoTypes {
+                type_name: subject.name.clone(),
+            }),
         }
-    })
+    }
 }
 
-/// The profile of a recording, and the structure as the recording shows it.
-fn recorded(
-    inputs: &Inputs,
-    mut structure: Structure,
-    recording: &Recording,
-) -> Result<(Structure, Subject, RecordedProfile), SessionError> {
-    let name = inputs.profile.display().to_string();
-    let mut options = ProfileOptions {
-        type_name: inputs.type_name.clone(),
-        at: inputs.at.clone(),
+/// Fails when the structure is declared in another language.
+fn check_language(
+    layout: &StructLayout,
+    name: &str,
+    language: Language,
+) -> Result<(), SessionError> {
+    let (declared, found, expected) = match (layout.is_rust, language) {
+        (true, Language::C(_)) => ("Rust", "c, cpp or kernel", "rust"),
+        (false, Language::Rust) => ("C or C++", "rust", "c, cpp or kernel"),
+        _ => return Ok(()),
     };
-    let subject = match &structure {
-        Structure::Scalars => scalars(&inputs.type_name, recording)?,
-        _ => subject_of(inputs, &mut structure)?,
-    };
-    let size = subject.size_bytes;
-    let found = match &mut structure {
-        Structure::Types(object, layout) => {
-            let layout = layout.clone();
-            let store = object.types();
-            let member_at =
-                |offset: u64| path_in_types(&layout, store, offset).map(|found| found.0);
-            profile_of_recording(recording, &name, (size, &member_at), &options)?
-        }
-        Structure::Scalars => {
-            options.at = Some(inputs.type_name.clone());
-            profile_of_recording(
-                recording,
-                &name,
-                (size, &|_| Some(String::from(VALUE))),
-                &options,
-            )?
-        }
-        Structure::Table(_) => {
-            let member_at = |offset: u64| {
-                let member = subject.member_at(offset)?;
-                Some(subject.members[member].file.name.clone())
-            };
-            profile_of_recording(recording, &name, (size, &member_at), &options)?
-        }
-    };
-    Ok((structure, subject, found))
-}
-
-/// The member that an element of an array of scalars becomes.
-const VALUE: &str = "value";
-
-/// An element of the variable `name` as a structure with one member.
-fn scalars(name: &str, recording: &Recording) -> Result<Subject, SessionError> {
-    let size = recording
-        .names()
-        .scalar_array(name)
-        .ok_or_else(|| AdviseError::NoSuchType {
-            name: name.to_owned(),
-        })?;
-    Ok(Subject {
-        name: name.to_owned(),
-        size_bytes: size,
-        align_bytes: size,
-        members: vec![SubjectMember {
-            file: FileMember::plain(VALUE, 0, size),
-            align: size,
-        }],
+    Err(SessionError::Language {
+        type_name: name.to_owned(),
+        declared,
+        found,
+        expected,
     })
 }
 
@@ -515,54 +328,4 @@ fn locator<'s>(structure: &'s mut Structure, subject: &'s Subject) -> Locator<'s
         }
         Structure::Scalars => Box::new(|path| (path == VALUE).then_some((0, subject.size_bytes))),
     }
-}
-
-/// A layout file by path, or a shipped one by name.
-fn read_layout(path: &Path) -> Result<LayoutFile, SessionError> {
-    let name = path.display().to_string();
-    if let Some(text) = shipped(&name) {
-        return Ok(LayoutFile::parse(text, &name)?);
-    }
-    let text = read_text(path).map_err(|error| match error {
-        SessionError::Read { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
-            let known = shipped_names().collect::<Vec<_>>().join(", ");
-            let message =
-                format!("no such file, and no layout of that name comes with hitm: {known}");
-            SessionError::Read {
-                path,
-                source: std::io::Error::new(source.kind(), message),
-            }
-        }
-        other => other,
-    })?;
-    Ok(LayoutFile::parse(&text, &name)?)
-}
-
-/// Whether a profile is a table: text that begins with a comment or a title.
-fn is_table(path: &Path) -> Result<bool, SessionError> {
-    use std::io::Read as _;
-    let failed = |source| SessionError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let mut head = [0; 1];
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let count = file.read(&mut head).map_err(failed)?;
-    let is_csv = path.extension().is_some_and(|extension| extension == "csv");
-    Ok(is_csv || (count == 1 && head[0] == b'#'))
-}
-
-fn read_text(path: &Path) -> Result<String, SessionError> {
-    let failed = |source| SessionError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let found = std::fs::metadata(path).map_err(failed)?.len();
-    if found > TEXT_BYTES_MAX {
-        return Err(SessionError::TooLong {
-            path: path.to_owned(),
-            found,
-        });
-    }
-    std::fs::read_to_string(path).map_err(failed)
 }

@@ -20,6 +20,16 @@ pub struct Heading {
     pub machine: String,
     /// The profile.
     pub profile: String,
+    /// What else a reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Heading {
+    fn notes_text(&self, out: &mut String) {
+        for note in &self.notes {
+            write_line(out, format_args!("note: {note}"));
+        }
+    }
 }
 
 /// What a replay says of a candidate: nothing when there is no recording or none was asked for, or
@@ -43,6 +53,7 @@ pub fn advice_text(
         percent(advice.original.cost.cycles() / demand.work_cycles()),
         number(demand.work_cycles()),
     );
+    heading.notes_text(&mut out);
     lines_text(&mut out, &advice.original);
     if advice.candidates.is_empty() {
         out += "\nNo layout is better by a thousandth.\n";
@@ -108,6 +119,7 @@ pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Stri
         "{} on {} by profile {}\n",
         heading.type_name, heading.machine, heading.profile
     );
+    heading.notes_text(&mut out);
     let first = layouts
         .first()
         .map_or(0.0, |(_, weighed)| weighed.cost.cycles());
@@ -192,6 +204,7 @@ pub fn advice_json(
         "type": heading.type_name,
         "machine": heading.machine,
         "profile": heading.profile,
+        "notes": heading.notes,
         "work_cycles": whole(demand.work_cycles()),
         "accesses": whole(demand.access_count()),
         "original": weighed_json(&advice.original),
@@ -242,6 +255,7 @@ pub fn comparison_json(heading: &Heading, layouts: &[(String, Weighed)]) -> Valu
         "type": heading.type_name,
         "machine": heading.machine,
         "profile": heading.profile,
+        "notes": heading.notes,
         "layouts": each.collect::<Vec<_>>(),
     })
 }

@@ -3,7 +3,7 @@
 use hitm_layout::{Member, MemberKind, StructLayout, TypeStore};
 use serde::Serialize;
 
-use super::{LayoutError, LayoutFile, ShowOptions, Sums, kind_word};
+use super::{LayoutError, LayoutFile, ShowOptions, Sums};
 
 /// How deep members are shown with `expand`: files that no compiler made nest without sense.
 const MAX_DEPTH: usize = 16;
@@ -77,7 +77,7 @@ pub fn show_json(
         schema: 1,
         file: &file_name,
         name: layout.name.as_deref().unwrap_or(super::bare(name)),
-        kind: kind_word(layout.kind),
+        kind: layout.kind.keyword(),
         declared_at: layout.decl.as_ref().map(ToString::to_string),
         size_bytes: layout.size,
         alignment_bytes: forced.alignment(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::parts::parts;
-use super::{LayoutFile, Sums, kind_word};
+use super::{LayoutFile, Sums};
 
 /// Which structures are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub fn list(file: &mut LayoutFile, options: &ListOptions) -> LayoutList {
         let straddling = members.filter(|part| part.straddles(options.line_size));
         let row = ListRow {
             name: name.to_owned(),
-            kind: kind_word(layout.kind),
+            kind: layout.kind.keyword(),
             size_bytes: layout.size,
             line_count: sums.line_count,
             hole_count: sums.hole_count,

@@ -8,8 +8,10 @@ mod parts;
 mod rules;
 mod source;
 
-use hitm_layout::{AggregateKind, StructLayout, TextLayout, TypeStore, c_source, layout_text};
+use hitm_layout::{StructLayout, TextLayout, TypeStore, c_source, layout_text};
 use thiserror::Error;
+
+use crate::text_file::TextFileError;
 
 pub use check::{CheckReport, Violation, check};
 pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, WholePlace, diff};
@@ -30,6 +32,9 @@ pub enum LayoutError {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// The rules cannot be read.
+    #[error(transparent)]
+    RulesFile(#[from] TextFileError),
     /// No file was named, and this kernel has no BTF.
     #[error("this kernel has no BTF ({VMLINUX}: {cause}): name a file with -i")]
     NoKernelTypes {
@@ -114,15 +119,6 @@ fn bare(name: &str) -> &str {
     let words = ["struct ", "class ", "union "];
     let found = words.iter().find_map(|word| name.strip_prefix(word));
     found.unwrap_or(name)
-}
-
-/// The word that a kind of aggregate is declared with.
-pub(crate) const fn kind_word(kind: AggregateKind) -> &'static str {
-    match kind {
-        AggregateKind::Struct => "struct",
-        AggregateKind::Class => "class",
-        AggregateKind::Union => "union",
-    }
 }
 
 /// The sums that `list` and JSON show of a structure.

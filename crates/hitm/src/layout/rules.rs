@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::LayoutError;
+use crate::text_file;
 
 /// A file of rules.
 #[derive(Debug, Clone)]
@@ -75,16 +76,7 @@ impl Rules {
     /// Reads a file of rules.
     pub fn load(path: &Path) -> Result<Rules, LayoutError> {
         let file = path.display().to_string();
-        let refuse = |cause| LayoutError::Read {
-            path: file.clone(),
-            cause,
-        };
-        let size = std::fs::metadata(path).map_err(refuse)?.len();
-        if size > MAX_BYTES {
-            let cause = format!("{size} bytes, expected at most {MAX_BYTES}");
-            return Err(LayoutError::Rules { file, cause });
-        }
-        let text = std::fs::read_to_string(path).map_err(refuse)?;
+        let text = text_file::read(path, MAX_BYTES, "a file of rules")?;
         Rules::parse(&text, &file)
     }
 

@@ -20,6 +20,7 @@ use hitm_trace::{
 use super::PerfDataError;
 use super::kernel::{ExtraNames, KernelFound, KernelSource};
 use super::tables::{C2cReport, Naming};
+use super::weights::Weights;
 use crate::machine;
 use crate::recording::Recording;
 
@@ -81,12 +82,12 @@ fn read_samples(
 fn read_accesses(
     path: &Path,
     mut importer: Importer,
-    sink: &mut dyn FnMut(&Access, &Outcome),
+    sink: &mut dyn FnMut(&Access, &Outcome, &Sample),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Pass, PerfDataError> {
     let mut visit = |_: usize, sample: &Sample| {
         if let Some((access, outcome)) = importer.access(sample) {
-            sink(&access, &outcome);
+            sink(&access, &outcome, sample);
         }
     };
     let perf = read_samples(path, &mut visit, progress)?;
@@ -117,17 +118,40 @@ pub fn name_kernel(
 
 /// Reads a file of samples as a recording. The kernel's addresses are named by [`name_kernel`].
 pub fn load(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Recording, PerfDataError> {
-    let mut count = |importer: Importer| -> Result<(Pass, Statistics), PerfDataError> {
-        let mut collector = Collector::default();
-        let mut sink = |access: &Access, outcome: &Outcome| collector.add(access, outcome);
-        let pass = read_accesses(path, importer, &mut sink, progress)?;
-        Ok((pass, collector.finish()))
+    load_with(path, |(), _, _, _| {}, progress).map(|(recording, ())| recording)
+}
+
+/// As [`load`], with what the samples stand for.
+pub(crate) fn load_weighed(
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Recording, Weights), PerfDataError> {
+    let add = |weights: &mut Weights, access: &Access, outcome: &Outcome, sample: &Sample| {
+        weights.add(access, outcome, sample.period);
     };
-    let (mut pass, mut statistics) = count(Importer::default())?;
+    load_with(path, add, progress)
+}
+
+/// Reads samples as a recording, and counts them with `add` as well.
+fn load_with<T: Default>(
+    path: &Path,
+    add: impl Fn(&mut T, &Access, &Outcome, &Sample),
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Recording, T), PerfDataError> {
+    let mut count = |importer: Importer| -> Result<(Pass, Statistics, T), PerfDataError> {
+        let (mut collector, mut own) = (Collector::default(), T::default());
+        let mut sink = |access: &Access, outcome: &Outcome, sample: &Sample| {
+            collector.add(access, outcome);
+            add(&mut own, access, outcome, sample);
+        };
+        let pass = read_accesses(path, importer, &mut sink, progress)?;
+        Ok((pass, collector.finish(), own))
+    };
+    let (mut pass, mut statistics, mut own) = count(Importer::default())?;
     if !pass.aliases.is_empty() {
         // Which lines are one is known now: they are counted again.
         let importer = Importer::default().with_aliases(pass.aliases);
-        (pass, statistics) = count(importer)?;
+        (pass, statistics, own) = count(importer)?;
     }
     let (header, machine) = pass.header()?;
     let mut recording = Recording::of_parts(header, machine, statistics);
@@ -135,7 +159,7 @@ pub fn load(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Recording
         .into_iter()
         .for_each(|record| recording.take(record));
     recording.extra_names = pass.extra_names();
-    Ok(recording)
+    Ok((recording, own))
 }
 
 /// What an import wrote.
@@ -159,7 +183,7 @@ pub fn import(
     let first = read_accesses(
         from,
         Importer::default(),
-        &mut |_, _| {},
+        &mut |_, _, _| {},
         &mut |done, all| progress(done, 2 * all),
     )?;
     let importer = Importer::default().with_aliases(first.aliases.clone());
@@ -180,7 +204,7 @@ pub fn import(
         writer.push(record);
     }
     let mut accesses = 0;
-    let mut sink = |access: &Access, outcome: &Outcome| {
+    let mut sink = |access: &Access, outcome: &Outcome, _: &Sample| {
         accesses += 1;
         writer.push(&Record::Access {
             access: *access,

@@ -228,6 +228,8 @@ impl ExtraNames {
     /// What of the kernel is at an address, and how far behind its start.
     pub(crate) fn data(&self, addr: u64) -> Option<(&str, u64)> {
         let is_kernel = addr >> 63 == 1;
-        self.kernel.as_ref().filter(|_| is_kernel)?.at(addr)
+        let found = self.kernel.as_ref().filter(|_| is_kernel)?.at(addr);
+        // Offsets of per-CPU variables stand before the kernel's addresses in its list.
+        found.filter(|(_, offset)| (addr - offset) >> 63 == 1)
     }
 }

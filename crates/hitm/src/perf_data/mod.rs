@@ -7,6 +7,7 @@ mod export;
 mod import;
 mod kernel;
 mod tables;
+mod weights;
 
 use std::path::PathBuf;
 
@@ -14,12 +15,14 @@ use thiserror::Error;
 
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
+pub(crate) use import::load_weighed;
 pub use import::{
     ImportSummary, SampleFormat, import, load, name_kernel, sample_format, tables_of_samples,
 };
 pub(crate) use kernel::ExtraNames;
 pub use kernel::KernelSource;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
+pub(crate) use weights::Weights;
 
 /// Why a perf.data file cannot be made or read.
 #[derive(Debug, Error)]

@@ -183,8 +183,17 @@ impl<'a> AddressNames<'a> {
         &self,
         addr: u64,
         size: u8,
-        (options, type_size): (&ProfileOptions, u64),
+        (options, type_size): (&ProfileOptions<'_>, u64),
     ) -> Option<InstancePlace> {
+        let shown = self.shown(addr);
+        if let Some(start) = options.address()
+            && (start..start.saturating_add(type_size)).contains(&shown)
+        {
+            return Some(InstancePlace {
+                object: format!("{start:#x}"),
+                base: Some(addr - (shown - start)),
+            });
+        }
         let label = self.data(addr, size)?;
         let wanted_here = options
             .at
@@ -197,7 +206,8 @@ impl<'a> AddressNames<'a> {
         } else if self.objects.heap_at(addr).is_some() {
             None
         } else {
-            self.typed_instance(addr, size, &options.type_name)
+            let place = self.place_in_type(addr, size, &options.type_name);
+            place.map(|place| place.base)
         };
         Some(InstancePlace {
             object: label.object,

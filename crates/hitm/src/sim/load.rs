@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hitm_base::Fnv1a;
 use hitm_layout::BtfFile;
-use hitm_layout::layout_file::{shipped, shipped_names};
+use hitm_layout::layout_file::shipped;
 use hitm_sim::layout::Layouts;
 use hitm_sim::scenario::{ModelChoice, Scenario, TEXT_BYTES_MAX, WorkloadKind};
 use hitm_sim::workload::rt_app::{self, RtApp};
@@ -15,11 +15,9 @@ use hitm_sim::workload::rt_app::{self, RtApp};
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
 use crate::layout::LayoutFile;
+use crate::layout_files;
 use crate::machine;
 use crate::text_file::{TextFileError, read};
-
-/// Longest layout file.
-const LAYOUT_BYTES_MAX: u64 = 16 << 20;
 
 impl Simulation {
     /// Reads the scenario at `path` and what it names; relative paths count from its folder.
@@ -80,26 +78,20 @@ impl Simulation {
 }
 
 fn layout(name: &str, folder: &Path, hash: &mut Fnv1a) -> Result<Layouts, Error> {
-    if let Some(text) = shipped(name) {
-        *hash = hash.with_word(text.as_bytes());
-        return layouts_of(text, name);
-    }
     let path = folder.join(name);
-    if !path.exists() {
-        return Err(Error::UnknownLayout {
-            name: name.to_owned(),
-            shipped: shipped_names().collect::<Vec<_>>().join(", "),
-        });
-    }
-    if has_types(&path)? {
+    let is_shipped = shipped(name).is_some();
+    if !is_shipped && path.exists() && has_types(&path)? {
         let layouts = layouts_of_types(&mut LayoutFile::open(Some(&path), None)?)?;
         // What the file says of these structures counts, not the rest of a kernel's types.
         *hash = hash.with_word(format!("{layouts:?}").as_bytes());
         return Ok(layouts);
     }
-    let text = read(&path, LAYOUT_BYTES_MAX, "a layout file")?;
+    let text = layout_files::text(name, folder)?;
     *hash = hash.with_word(text.as_bytes());
-    layouts_of(&text, &path.display().to_string())
+    match is_shipped {
+        true => layouts_of(&text, name),
+        false => layouts_of(&text, &path.display().to_string()),
+    }
 }
 
 /// Whether a file is BTF or ELF rather than text.

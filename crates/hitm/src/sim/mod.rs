@@ -23,6 +23,7 @@ use hitm_sim::workload::rt_app::{RtApp, RtAppError};
 use rayon::prelude::*;
 use thiserror::Error;
 
+use crate::layout_files::LayoutReadError;
 use crate::text_file::TextFileError;
 
 pub use hitm_sim::scenario::{
@@ -46,14 +47,9 @@ pub enum Error {
     /// The machine model is wrong.
     #[error(transparent)]
     Machine(#[from] crate::machine::Error),
-    /// Neither a shipped layout nor a file.
-    #[error("no layout named {name:?}: there is no such file, and the shipped ones are {shipped}")]
-    UnknownLayout {
-        /// What was asked for.
-        name: String,
-        /// The names of all shipped layouts.
-        shipped: String,
-    },
+    /// There is no such layout, or it cannot be read.
+    #[error(transparent)]
+    LayoutRead(#[from] LayoutReadError),
     /// A layout file is wrong.
     #[error(transparent)]
     Layout(#[from] LayoutFileError),

@@ -14,21 +14,18 @@ mod second_run;
 use std::path::{Path, PathBuf};
 
 use hitm_base::{Clock, Cycles, Machine, ThreadId};
-use hitm_layout::layout_file::{LayoutFile, LayoutFileError};
+use hitm_layout::layout_file::LayoutFile;
 use hitm_weave::Placement;
 use hitm_weave::replay::ReplayError;
 use thiserror::Error;
 
+use crate::layout_files::{self, LayoutReadError};
 use crate::recording::{Recording, RecordingError};
-use crate::text_file::{self, TextFileError};
 use compare::Compared;
 pub use instances::HeapInstances;
 pub use member_map::MapError;
 pub use moves::{MoveCounts, MovedObject};
 use second_run::SecondRun;
-
-/// Longest layout file that is read.
-const LAYOUT_BYTES_MAX: u64 = 2 << 20;
 
 /// What to change.
 #[derive(Debug, Clone)]
@@ -52,12 +49,9 @@ pub enum WhatifError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The layout file cannot be read.
+    /// There is no such layout, or it is wrong.
     #[error(transparent)]
-    LayoutRead(#[from] TextFileError),
-    /// The layout file is wrong.
-    #[error(transparent)]
-    Layout(#[from] LayoutFileError),
+    Layout(#[from] LayoutReadError),
     /// The layout does not fit the program.
     #[error(transparent)]
     Map(#[from] MapError),
@@ -250,16 +244,14 @@ pub struct WhatifReport {
     pub notes: Vec<String>,
 }
 
-/// Reads a layout file.
+/// Reads a layout file, or a shipped one by its name.
 pub fn read_layout(path: &Path) -> Result<LayoutFile, WhatifError> {
-    read_layout_text(path).map(|(layout, _)| layout)
+    Ok(layout_files::read(path)?.0)
 }
 
 /// Reads a layout file, and returns its text as well.
 pub fn read_layout_text(path: &Path) -> Result<(LayoutFile, String), WhatifError> {
-    let text = text_file::read(path, LAYOUT_BYTES_MAX, "a layout file")?;
-    let layout = LayoutFile::parse(&text, &path.display().to_string())?;
-    Ok((layout, text))
+    Ok(layout_files::read(path)?)
 }
 
 /// Runs a recording again with the changes. `progress` is told how many bytes of how many have been

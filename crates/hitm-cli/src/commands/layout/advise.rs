@@ -10,7 +10,7 @@ use hitm::advise::{
 use hitm_layout::advise::{Advice, Candidate, Options};
 use hitm_layout::emit::Style;
 
-use crate::commands::Format;
+use crate::commands::{Format, KernelArgs};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -20,20 +20,30 @@ struct InputsArgs {
     /// The structure, or a variable that is an array of scalars
     #[arg(value_name = "TYPE")]
     name: String,
-    /// Where the structure is declared: an ELF file with debug information, a layout file, or the name
+    /// Where the structure is declared: BTF, an ELF file with BTF or DWARF, a layout file, or the name
     /// of a layout that comes with hitm, such as linux-6.12
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "NAME|FILE")]
     input: PathBuf,
-    /// Who touches its members: a recording, or a table as docs/formats/profile.md describes it
+    /// The BTF that split BTF, such as a module's, goes on from
+    #[arg(long, value_name = "FILE")]
+    btf_base: Option<PathBuf>,
+    /// Who touches its members: a recording, perf.data or the text of perf script, what hitm sim
+    /// --format json wrote, or a table as docs/formats/profile.md describes it
     #[arg(short, long, value_name = "FILE")]
     profile: PathBuf,
-    /// For instances on the heap: part of the name that `hitm report` gives their block
-    #[arg(long, value_name = "SITE")]
+    /// Which variant of a simulation [default: the one of the layout that is asked about]
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Where instances are that no variable's type tells: part of the name that `hitm report` gives a
+    /// heap block or a kernel's symbol, or the address of one, such as 0xffff888004a81000
+    #[arg(long, value_name = "SITE|ADDRESS")]
     at: Option<String>,
+    #[command(flatten)]
+    kernel: KernelArgs,
     /// Lay out the members of a structure inside this one, too; may be given several times
     #[arg(long, value_name = "TYPE")]
     open: Vec<String>,
-    /// The machine to price on: a preset, a file, or `host` [default: the recording's]
+    /// The machine to price on: a preset, a file, or `host` [default: the profile's]
     #[arg(short, long, value_name = "NAME|FILE")]
     machine: Option<String>,
 }
@@ -43,8 +53,11 @@ impl InputsArgs {
         let inputs = Inputs {
             type_name: self.name,
             input: self.input,
+            btf_base: self.btf_base,
             profile: self.profile,
+            variant: self.variant,
             at: self.at,
+            kernel: self.kernel.source(),
             open: self.open,
             machine: self.machine,
         };

@@ -1,0 +1,361 @@
+//! What a question is about, read from files: the structure, the profile, the machine.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hitm_base::Machine;
+use hitm_layout::StructLayout;
+use hitm_layout::advise::{AdviseError, Subject, SubjectMember, path_in_types};
+use hitm_layout::layout_file::{FileMember, LayoutTable, shipped};
+use hitm_layout::profile::Profile;
+
+use super::proof::Proving;
+use super::simulated::{self, Simulated};
+use super::{ProfileOptions, RecordedProfile, SessionError, profile_of_recording};
+use crate::layout::{LayoutError, LayoutFile as TypesFile};
+use crate::perf_data::{self, KernelSource, Weights};
+use crate::recording::{Recording, RecordingFile};
+use crate::whatif::HeapInstances;
+use crate::{layout_files, machine, text_file};
+
+/// Longest table of accesses that is read: what its parser takes.
+const TABLE_BYTES_MAX: u64 = 16 << 20;
+/// Longest result of a simulation: hundreds of runs with all their lines.
+const SIMULATION_BYTES_MAX: u64 = 256 << 20;
+
+/// What is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inputs {
+    /// The structure, or a variable that is an array of scalars.
+    pub type_name: String,
+    /// A layout file or the name of a shipped one, or a file with types.
+    pub input: PathBuf,
+    /// The BTF that split BTF goes on from.
+    pub btf_base: Option<PathBuf>,
+    /// A recording, a table of accesses, samples, or the result of a simulation.
+    pub profile: PathBuf,
+    /// Which variant of a simulation.
+    pub variant: Option<String>,
+    /// Where instances are: on the heap, in a variable, at an address.
+    pub at: Option<String>,
+    /// Types of members whose own members may move.
+    pub open: Vec<String>,
+    /// The machine; the recording's when it is left out.
+    pub machine: Option<String>,
+    /// Where the names of a sampled kernel come from.
+    pub kernel: Option<KernelSource>,
+}
+
+/// Where the structure comes from.
+#[derive(Debug)]
+pub(super) enum Structure {
+    Table(LayoutTable),
+    Types(Box<TypesFile>, Arc<StructLayout>),
+    /// An array of scalars: its elements are the instances.
+    Scalars,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) structure: Structure,
+    pub(super) subject: Subject,
+    pub(super) profile: Profile,
+    pub(super) bases: BTreeMap<u32, u64>,
+    pub(super) machine: Machine,
+    pub(super) proving: Option<Proving>,
+    /// What a reader of the answer must know, one sentence each.
+    pub(super) notes: Vec<String>,
+}
+
+/// What a file of accesses is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Table,
+    Samples,
+    Simulation,
+    Recording,
+}
+
+impl Source {
+    fn of(path: &Path) -> Result<Source, SessionError> {
+        let failed = |source| text_file::TextFileError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let mut head = Vec::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(256).read_to_end(&mut head).map_err(failed)?;
+        let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+        let is_csv = path.extension().is_some_and(|extension| extension == "csv");
+        Ok(match first {
+            Some(b'{') => Source::Simulation,
+            Some(b'#') => Source::Table,
+            _ if is_csv => Source::Table,
+            _ if perf_data::sample_format(path).is_some() => Source::Samples,
+            _ => Source::Recording,
+        })
+    }
+
+    /// Whether addresses were counted, so that a variable may be asked for.
+    fn has_addresses(self) -> bool {
+        matches!(self, Source::Samples | Source::Recording)
+    }
+}
+
+/// Reads everything. `progress` is told how much of a recording has been read.
+pub(super) fn read(
+    inputs: &Inputs,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Read, SessionError> {
+    let source = Source::of(&inputs.profile)?;
+    if inputs.kernel.is_some() && !source.has_addresses() {
+        return Err(SessionError::NoSamples {
+            path: inputs.profile.clone(),
+        });
+    }
+    let structure = structure_of(inputs, source)?;
+    let asked = match &inputs.machine {
+        Some(name) => Some(machine::resolve(name)?.0),
+        None => None,
+    };
+    match source {
+        Source::Table => {
+            let text = text_file::read(&inputs.profile, TABLE_BYTES_MAX, "a table of accesses")?;
+            let profile = Profile::parse(&text, &inputs.profile.display().to_string())?;
+            let machine = asked.ok_or_else(|| SessionError::NoMachine {
+                path: inputs.profile.clone(),
+            })?;
+            without_addresses(inputs, structure, (profile, machine))
+        }
+        Source::Simulation => {
+            let text = text_file::read(
+                &inputs.profile,
+                SIMULATION_BYTES_MAX,
+                "the result of a simulation",
+            )?;
+            let wanted = Simulated {
+                path: &inputs.profile,
+                type_name: &inputs.type_name,
+                variant: inputs.variant.as_deref(),
+                layout: &inputs.input.display().to_string(),
+            };
+            let (profile, simulated_on) = simulated::profile(&text, &wanted)?;
+            let machine = match asked {
+                Some(machine) => machine,
+                None => machine::resolve(&simulated_on)?.0,
+            };
+            without_addresses(inputs, structure, (profile, machine))
+        }
+        Source::Samples | Source::Recording => of_addresses(inputs, structure, asked, progress),
+    }
+}
+
+/// A profile that counts by member has no instances and no replay.
+fn without_addresses(
+    inputs: &Inputs,
+    mut structure: Structure,
+    (profile, machine): (Profile, Machine),
+) -> Result<Read, SessionError> {
+    Ok(Read {
+        subject: subject_of(inputs, &mut structure)?,
+        structure,
+        profile,
+        bases: BTreeMap::new(),
+        machine,
+        proving: None,
+        notes: Vec::new(),
+    })
+}
+
+/// A recording or samples: the accesses to instances, found by address.
+fn of_addresses(
+    inputs: &Inputs,
+    structure: Structure,
+    asked: Option<Machine>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Read, SessionError> {
+    let (mut recording, weights) = load(&inputs.profile, progress)?;
+    if weights.is_some() {
+        perf_data::name_kernel(&mut recording, inputs.kernel.as_ref())?;
+    } else if inputs.kernel.is_some() {
+        return Err(SessionError::NoSamples {
+            path: inputs.profile.clone(),
+        });
+    }
+    let mut notes = Vec::new();
+    if let Some(weights) = &weights {
+        if weights.span_ns().is_none() {
+            return Err(SessionError::NoTimes {
+                path: inputs.profile.clone(),
+            });
+        }
+        notes.extend(notes_of_samples(weights));
+        if asked.is_none() {
+            notes.push(String::from(
+                "priced on the machine as the samples describe it, with latencies of its like: name \
+                 one that is measured with --machine"
+            ));
+        }
+    }
+    let machine = asked.clone().unwrap_or_else(|| recording.machine.clone());
+    let sampled = weights.as_ref().map(|weights| (weights, &machine));
+    let (structure, subject, recorded) = recorded(inputs, structure, (&recording, sampled))?;
+    let at = inputs.at.iter().map(|site| HeapInstances {
+        type_name: Some(subject.name.clone()),
+        site: site.clone(),
+    });
+    let proving = weights.is_none().then(|| Proving {
+        path: inputs.profile.clone(),
+        instances: at.collect(),
+        machine: asked,
+        recording,
+    });
+    Ok(Read {
+        structure,
+        subject,
+        profile: recorded.profile,
+        bases: recorded.bases,
+        machine,
+        proving,
+        notes,
+    })
+}
+
+/// The recording; with what its samples stand for, if it is of samples.
+fn load(
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Recording, Option<Weights>), SessionError> {
+    if perf_data::sample_format(path).is_some() {
+        let (recording, weights) = perf_data::load_weighed(path, progress)?;
+        return Ok((recording, Some(weights)));
+    }
+    let recording = Recording::load(path, progress)?;
+    if recording.header.sampled.is_none() {
+        return Ok((recording, None));
+    }
+    let mut weights = Weights::default();
+    RecordingFile::open(path)?.visit(&mut weights, progress)?;
+    Ok((recording, Some(weights)))
+}
+
+fn notes_of_samples(weights: &Weights) -> [String; 2] {
+    let samples = weights.samples;
+    let counted = match weights.has_periods() {
+        true => format!(
+            "{samples} samples, each counted as the accesses of its period: {} in all",
+            weights.total
+        ),
+        false => format!(
+            "{samples} samples, each counted as one access: none says that it stands for more"
+        ),
+    };
+    let replay = "not replayed: samples are some of the accesses, and a replay needs them all";
+    [counted, replay.to_owned()]
+}
+
+fn structure_of(inputs: &Inputs, source: Source) -> Result<Structure, SessionError> {
+    let is_layout = inputs
+        .input
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    let is_shipped = inputs
+        .input
+        .to_str()
+        .is_some_and(|name| shipped(name).is_some());
+    if is_layout || is_shipped {
+        let (file, _) = layout_files::read(&inputs.input)?;
+        return Ok(Structure::Table(LayoutTable::new(&file)?));
+    }
+    let mut file = TypesFile::open(Some(&inputs.input), inputs.btf_base.as_deref())?;
+    match file.struct_layout(&inputs.type_name) {
+        Ok(layout) => Ok(Structure::Types(Box::new(file), layout)),
+        // A variable, perhaps: the recording knows.
+        Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. })) if source.has_addresses() => {
+            Ok(Structure::Scalars)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn subject_of(inputs: &Inputs, structure: &mut Structure) -> Result<Subject, SessionError> {
+    let (name, open) = (&inputs.type_name, &inputs.open[..]);
+    Ok(match structure {
+        Structure::Table(table) => Subject::from_table(table, name, open)?,
+        Structure::Types(object, layout) => Subject::from_types(layout, object.types(), open)?,
+        Structure::Scalars => {
+            return Err(AdviseError::NoSuchType {
+                name: name.to_owned(),
+            }
+            .into());
+        }
+    })
+}
+
+/// The profile of a recording, and the structure as the recording shows it.
+fn recorded(
+    inputs: &Inputs,
+    mut structure: Structure,
+    (recording, sampled): (&Recording, Option<(&Weights, &Machine)>),
+) -> Result<(Structure, Subject, RecordedProfile), SessionError> {
+    let subject = match &structure {
+        Structure::Scalars => scalars(&inputs.type_name, recording)?,
+        _ => subject_of(inputs, &mut structure)?,
+    };
+    let is_scalar = matches!(structure, Structure::Scalars);
+    let options = ProfileOptions {
+        type_name: inputs.type_name.clone(),
+        name: inputs.profile.display().to_string(),
+        at: match is_scalar {
+            true => Some(inputs.type_name.clone()),
+            false => inputs.at.clone(),
+        },
+        sampled,
+    };
+    let size = subject.size_bytes;
+    let found = match &mut structure {
+        Structure::Types(object, layout) => {
+            let layout = layout.clone();
+            let store = object.types();
+            let member_at =
+                |offset: u64| path_in_types(&layout, store, offset).map(|found| found.0);
+            profile_of_recording(recording, (size, &member_at), &options)?
+        }
+        Structure::Scalars => {
+            profile_of_recording(recording, (size, &|_| Some(String::from(VALUE))), &options)?
+        }
+        Structure::Table(_) => {
+            let member_at = |offset: u64| {
+                let member = subject.member_at(offset)?;
+                Some(subject.members[member].file.name.clone())
+            };
+            profile_of_recording(recording, (size, &member_at), &options)?
+        }
+    };
+    Ok((structure, subject, found))
+}
+
+/// The member that an element of an array of scalars becomes.
+pub(super) const VALUE: &str = "value";
+
+/// An element of the variable `name` as a structure with one member.
+fn scalars(name: &str, recording: &Recording) -> Result<Subject, SessionError> {
+    let size = recording
+        .names()
+        .scalar_array(name)
+        .ok_or_else(|| AdviseError::NoSuchType {
+            name: name.to_owned(),
+        })?;
+    Ok(Subject {
+        name: name.to_owned(),
+        size_bytes: size,
+        align_bytes: size,
+        members: vec![SubjectMember {
+            file: FileMember::plain(VALUE, 0, size),
+            align: size,
+        }],
+    })
+}

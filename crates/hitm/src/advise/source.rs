@@ -1,0 +1,99 @@
+//! A proposal as source text: a structure with assertions, or a diff of the file that declares it.
+
+use hitm_layout::advise::Subject;
+use hitm_layout::emit::{
+    Emission, EmitError, Style, c_asserts, c_struct, clang_reorder_fields, declarations, flattened,
+    kernel_asserts, patch_rust, patch_struct, rust_struct, semantic_patch, type_names,
+};
+use hitm_layout::layout_file::FileStruct;
+use hitm_layout::{StructLayout, TypeStore};
+
+/// The source text that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// C or C++ or the kernel's dialect.
+    C(Style),
+    /// Rust.
+    Rust,
+}
+
+/// What is to be written.
+pub(super) struct Wanted<'w> {
+    pub(super) subject: &'w Subject,
+    pub(super) layout: &'w FileStruct,
+    pub(super) types: (&'w StructLayout, &'w TypeStore),
+    pub(super) language: Language,
+    /// Name and text of the file that declares the structure; members of opened ones are declared
+    /// elsewhere, so there is none for them.
+    pub(super) file: Option<(&'w str, &'w str)>,
+}
+
+/// The structure with assertions, or a unified diff of the file.
+pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
+    let (types, store) = wanted.types;
+    let flat = flattened(wanted.subject, wanted.layout, wanted.types);
+    let declarations = match wanted.language {
+        Language::C(_) => declarations((wanted.subject, &flat.subject), types, store),
+        Language::Rust => type_names(wanted.subject, types, store),
+    };
+    let style = match wanted.language {
+        Language::C(style) => style,
+        Language::Rust => Style::C,
+    };
+    let emission = Emission {
+        subject: &flat.subject,
+        layout: &flat.layout,
+        declarations: &declarations,
+        style,
+    };
+    match (wanted.language, wanted.file) {
+        (Language::Rust, Some(file)) => patch_rust(&emission, file),
+        (Language::Rust, None) => Ok(rust_struct(&emission) + &renamed("// ", &flat.renames)),
+        (Language::C(_), Some(file)) => {
+            let members = types.members.iter();
+            let lines: Vec<Option<u32>> = members
+                .map(|member| member.decl.as_ref().map(|decl| decl.line))
+                .collect();
+            patch_struct(&emission, file, &lines)
+        }
+        (Language::C(style), None) => Ok(c_text(&emission, style, (types, &flat.renames))),
+    }
+}
+
+fn c_text(
+    emission: &Emission<'_>,
+    style: Style,
+    (types, renames): (&StructLayout, &[(String, String)]),
+) -> String {
+    let layout = emission.layout;
+    let mut out = c_struct(emission) + "\n" + &c_asserts(layout, style);
+    if style == Style::Kernel {
+        out += &("\n".to_owned() + &kernel_asserts(layout));
+    }
+    if renames.is_empty() {
+        let declared_in = types.decl.as_ref().map_or("FILE.c", |decl| &*decl.file);
+        let command = clang_reorder_fields(layout, declared_in);
+        return out + &format!("\n/* {command} */\n");
+    }
+    if style == Style::Cpp {
+        return out + &renamed("// ", renames);
+    }
+    let patch = semantic_patch(&layout.name, renames);
+    out + &format!(
+        "\n/* Members of opened structures have other names now. spatch --sp-file FILE --in-place DIR, \
+         of\nCoccinelle, rewrites their uses with this; the compiler finds what takes a whole opened\n\
+         structure.\n\n{patch}*/\n"
+    )
+}
+
+/// How members are called now, as comments.
+fn renamed(comment: &str, renames: &[(String, String)]) -> String {
+    let mut out = String::new();
+    if !renames.is_empty() {
+        out += &format!("\n{comment}Members of opened structures have other names now:\n");
+    }
+    for (old, new) in renames {
+        out += &format!("{comment}  {old} is {new}\n");
+    }
+    out
+}

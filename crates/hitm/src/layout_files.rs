@@ -1,0 +1,53 @@
+//! Layout files that a user names: shipped ones by name, others by path.
+
+use std::path::Path;
+
+use hitm_layout::layout_file::{LayoutFile, LayoutFileError, shipped, shipped_names};
+use thiserror::Error;
+
+use crate::text_file::{self, TextFileError};
+
+/// Longest layout file that is read: what its parser takes.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// Why there is no layout.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LayoutReadError {
+    /// Neither a shipped layout nor a file.
+    #[error("no layout named {name:?}: there is no such file, and the shipped ones are {shipped}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names of all shipped layouts.
+        shipped: String,
+    },
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] TextFileError),
+    /// The file is wrong.
+    #[error(transparent)]
+    Layout(#[from] LayoutFileError),
+}
+
+/// The text of the layout that `name` stands for; a path counts from `folder`.
+pub(crate) fn text(name: &str, folder: &Path) -> Result<String, LayoutReadError> {
+    if let Some(text) = shipped(name) {
+        return Ok(text.to_owned());
+    }
+    let path = folder.join(name);
+    if !path.exists() {
+        return Err(LayoutReadError::Unknown {
+            name: name.to_owned(),
+            shipped: shipped_names().collect::<Vec<_>>().join(", "),
+        });
+    }
+    Ok(text_file::read(&path, TEXT_BYTES_MAX, "a layout file")?)
+}
+
+/// The layout that a name or a path stands for, and its text.
+pub fn read(name_or_path: &Path) -> Result<(LayoutFile, String), LayoutReadError> {
+    let name = name_or_path.display().to_string();
+    let text = text(&name, Path::new(""))?;
+    Ok((LayoutFile::parse(&text, &name)?, text))
+}
