@@ -190,7 +190,10 @@ fn a_simulation_without_the_object_is_named() {
     let error = String::from_utf8(asked.stderr)
         .expect("UTF-8")
         .replace(&path, "sim.json");
-    expect![[""]].assert_eq(&error);
+    expect![[r#"
+        hitm: error: sim.json: found no access to cpupri, expected one of root_domain
+    "#]]
+    .assert_eq(&error);
     check(
         &[
             "layout",
@@ -201,6 +204,11 @@ fn a_simulation_without_the_object_is_named() {
             "-p",
             "/dev/null",
         ],
-        expect![[""]],
+        expect![[r#"
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: cannot read /dev/null: not a hitm trace: the file begins with [], expected [89 48 49 54 4d 0d 0a 1a]
+        "#]],
     );
 }

@@ -125,6 +125,28 @@ impl LayoutTable {
         }
     }
 
+    /// The path of the innermost member that holds the byte at `offset` of the structure `name`; none
+    /// for a hole. [`LayoutTable::place`] finds the member again.
+    pub fn path_at(&self, name: &str, offset: u64) -> Option<String> {
+        let holds = |member: &&FileMember| {
+            let start = member.offset_bytes;
+            (start..start + member.size_bytes).contains(&offset)
+        };
+        let member = self.structs.get(name)?.members.iter().rev().find(holds)?;
+        let mut path = member.name.clone();
+        let mut inner = offset - member.offset_bytes;
+        let is_inline = member.storage == Storage::INLINE && member.per.is_none();
+        if let Some(array) = member.array.filter(|_| is_inline) {
+            path += &format!("[{}]", inner / array.stride_bytes);
+            inner %= array.stride_bytes;
+        }
+        let nested = member.type_name.as_deref().filter(|_| is_inline);
+        if let Some(rest) = nested.and_then(|nested| self.path_at(nested, inner)) {
+            path += &format!(".{rest}");
+        }
+        Some(path)
+    }
+
     fn check(&self) -> Result<(), LayoutFileError> {
         let by_name: BTreeMap<&str, &FileStruct> = self
             .structs

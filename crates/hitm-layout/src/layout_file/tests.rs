@@ -141,6 +141,21 @@ fn places_go_through_nested_structures_and_arrays() {
     ] {
         assert_eq!(place(absent), None, "{absent}");
     }
+    // And back: every byte of the structure is in the member that its path leads to, or in a hole.
+    let path = |offset| base.path_at("root_domain", offset);
+    assert_eq!(path(187).as_deref(), Some("cpupri.pri_to_cpu[0].count"));
+    assert_eq!(path(188).as_deref(), Some("cpupri.pri_to_cpu[0]"));
+    assert_eq!(path(44), None);
+    for offset in 0..1816 {
+        if let Some(path) = path(offset) {
+            let place = base.place("root_domain", &path).unwrap();
+            let end = place.offset_bytes + place.size_bytes;
+            assert!(
+                (place.offset_bytes..end).contains(&offset),
+                "{offset}: {path}"
+            );
+        }
+    }
     let split = base.overlay(&parsed("rto-count-per-node")).unwrap();
     let place = split.place("root_domain", "rto_count").unwrap();
     assert_eq!(place.per(), Some(Per::Node));

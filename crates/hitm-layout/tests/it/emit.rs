@@ -298,14 +298,8 @@ long use(struct pool *pool, struct pool value)
 }
 ";
 
-/// Emits a structure with an opened one inside; the compiler gives it the layout, and the old source
-/// compiles with it once its uses are rewritten as the semantic patch says.
-#[test]
-fn an_opened_structure_is_emitted_with_its_members_renamed() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path();
-    std::fs::write(path.join("a.c"), NESTED).unwrap();
-    compile(path, "a.c");
+/// `struct pool` with its queue opened, as C, and how members are called now.
+fn opened_pool(path: &Path) -> (String, Vec<(String, String)>) {
     let mut file = object(path);
     let layout = file.struct_layout("pool").unwrap();
     let open = [String::from("queue")];
@@ -331,12 +325,27 @@ fn an_opened_structure_is_emitted_with_its_members_renamed() {
         style: Style::C,
     };
     let emitted = c_struct(&emission) + &c_asserts(&flat.layout, Style::C);
+    (emitted, flat.renames)
+}
+
+/// Emits a structure with an opened one inside; the compiler gives it the layout, and the old source
+/// compiles with it once its uses are rewritten as the semantic patch says.
+#[test]
+fn an_opened_structure_is_emitted_with_its_members_renamed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("a.c"), NESTED).unwrap();
+    compile(path, "a.c");
+    let (emitted, renames) = opened_pool(path);
     expect![[r#"
         struct pool {
         	_Alignas(64) int id;
         	long int in_head;
         	char hitm_padding0[8];
-        	char in_anonymous24[4];
+        	union {
+        		int a;
+        		char b;
+        	} in_anonymous24;
         	unsigned int in_f : 3;
         	unsigned int in_g : 5;
         	char hitm_padding1[8];
@@ -366,10 +375,10 @@ fn an_opened_structure_is_emitted_with_its_members_renamed() {
         _Static_assert(sizeof(struct pool) == 192, "pool has another size");
     "#]]
     .assert_eq(&emitted);
-    let patch = semantic_patch("pool", &flat.renames);
+    let patch = semantic_patch("pool", &renames);
     let rewrite = |text: &str| {
         let mut text = text.to_owned();
-        for (old, new) in &flat.renames {
+        for (old, new) in &renames {
             for access in ["->", "."] {
                 text = text.replace(&format!("{access}{old}"), &format!("{access}{new}"));
             }

@@ -316,6 +316,17 @@ fn recorded(
         sampled,
     };
     let size = subject.size_bytes;
+    if let Some((recorded, types)) = recording.names().kernel_size(&subject.name)
+        && recorded != size
+    {
+        return Err(SessionError::OtherSize {
+            type_name: subject.name,
+            input: inputs.input.clone(),
+            found: size,
+            recorded,
+            types,
+        });
+    }
     let found = match &mut structure {
         Structure::Types(object, layout) => {
             let layout = layout.clone();
@@ -327,11 +338,8 @@ fn recorded(
         Structure::Scalars => {
             profile_of_recording(recording, (size, &|_| Some(String::from(VALUE))), &options)?
         }
-        Structure::Table(_) => {
-            let member_at = |offset: u64| {
-                let member = subject.member_at(offset)?;
-                Some(subject.members[member].file.name.clone())
-            };
+        Structure::Table(table) => {
+            let member_at = |offset: u64| table.path_at(&subject.name, offset);
             profile_of_recording(recording, (size, &member_at), &options)?
         }
     };

@@ -89,6 +89,23 @@ pub enum SessionError {
     /// The advisor has nothing to answer.
     #[error(transparent)]
     Advise(#[from] AdviseError),
+    /// The structure is another one than in the kernel that was recorded.
+    #[error(
+        "{}: found {type_name} with {found} bytes, expected the {recorded} bytes that it has in the \
+         recorded kernel, whose types are in {}", input.display(), types.display()
+    )]
+    OtherSize {
+        /// The structure.
+        type_name: String,
+        /// Where its layout is from.
+        input: PathBuf,
+        /// Its bytes there.
+        found: u64,
+        /// Its bytes in the recorded kernel.
+        recorded: u64,
+        /// The BTF of the recorded kernel.
+        types: PathBuf,
+    },
     /// The structure's types have no names in the language.
     #[error(
         "{type_name} is declared in {declared}: found --emit {found}, expected --emit {expected}"

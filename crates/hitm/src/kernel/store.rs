@@ -38,7 +38,12 @@ impl KernelFiles {
 
     /// The types.
     pub(crate) fn btf(&self) -> io::Result<Vec<u8>> {
-        std::fs::read(self.directory.join("btf"))
+        std::fs::read(self.btf_path())
+    }
+
+    /// The file with the types.
+    pub(crate) fn btf_path(&self) -> PathBuf {
+        self.directory.join("btf")
     }
 }
 

@@ -1,5 +1,7 @@
 //! Names in a recorded machine: the kernel's objects, its variables, and the program's memory.
 
+use std::path::PathBuf;
+
 use hitm_layout::{StructLayout, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
@@ -106,6 +108,13 @@ impl AddressNames<'_> {
         ask: impl FnOnce(&TypeStore, &StructLayout) -> T,
     ) -> Option<T> {
         self.kernel.as_ref()?.with_type(type_name, ask)
+    }
+
+    /// Bytes of a type in the kernel that was recorded, and where its types are kept; none when no
+    /// kernel was recorded, or without such a type.
+    pub(crate) fn kernel_size(&self, type_name: &str) -> Option<(u64, PathBuf)> {
+        let size = self.with_kernel_type(type_name, |_, layout| layout.size)?;
+        Some((size, self.kernel_types.clone()?))
     }
 
     /// Whether a whole machine was recorded, and names of its kernel are kept.

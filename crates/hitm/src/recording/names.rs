@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
 use hitm_coherence::stats::Statistics;
@@ -14,7 +15,7 @@ use super::elements::element_size;
 use super::objects::{KernelRegions, Objects};
 use super::{RecordedThread, Recording};
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
-use crate::kernel::{KERNEL_PATH, KernelNames};
+use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames};
 use crate::perf_data::ExtraNames;
 
 /// Where an instruction is in the source.
@@ -54,6 +55,8 @@ pub struct AddressNames<'a> {
     extra: &'a ExtraNames,
     is_sampled: bool,
     pub(super) kernel: Option<KernelNames>,
+    /// Where its types are kept.
+    pub(super) kernel_types: Option<PathBuf>,
     pub(super) kernel_regions: KernelRegions<'a>,
 }
 
@@ -83,6 +86,7 @@ impl<'a> AddressNames<'a> {
             symbolizer,
             heap: RefCell::default(),
             kernel: kernel_names(recording),
+            kernel_types: kernel_types(recording),
             kernel_regions: KernelRegions::new(&objects.regions),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
@@ -352,6 +356,13 @@ impl<'a> AddressNames<'a> {
             element: None,
         }
     }
+}
+
+/// Where the types of the kernel that was recorded are kept, if one was.
+fn kernel_types(recording: &Recording) -> Option<PathBuf> {
+    let mut mappings = recording.objects.mappings.iter();
+    let kernel = mappings.find(|mapping| mapping.path == KERNEL_PATH)?;
+    Some(KernelFiles::of(&kernel.build_id).btf_path())
 }
 
 /// Names of the kernel that was recorded, if one was and its symbols are kept on this host.
