@@ -27,6 +27,16 @@ fn counters(big_endian: bool, hits: u32) -> Vec<u8> {
     btf.finish()
 }
 
+const QUESTION: [&str; 7] = [
+    "counters",
+    "-i",
+    "before.btf",
+    "-p",
+    "profile.csv",
+    "-m",
+    "xeon-480",
+];
+
 const RULES: &str = "\
 schema = 1
 
@@ -83,7 +93,7 @@ fn check(args: &[&str], expected: Expect) {
 }
 
 #[test]
-fn every_command_reads_raw_btf() {
+fn layouts_are_read_from_raw_btf() {
     check(
         &["show", "counters", "-i", "before.btf"],
         expect![[r#"
@@ -147,18 +157,12 @@ fn every_command_reads_raw_btf() {
             -- stderr
         "#]],
     );
-    let question = [
-        "counters",
-        "-i",
-        "before.btf",
-        "-p",
-        "profile.csv",
-        "-m",
-        "xeon-480",
-    ];
-    let advise = |rest: &[&'static str]| [&["advise"], &question[..], rest].concat();
+}
+
+#[test]
+fn advice_reads_raw_btf() {
     check(
-        &advise(&[]),
+        &[&["advise"], &QUESTION[..]].concat(),
         expect![[r#"
         exit code 0
         counters on xeon-480 by profile two sides: now 237,914 cycles in 2 lines (5.9 % of the 4,000,000 cycles of work)
@@ -185,8 +189,17 @@ fn every_command_reads_raw_btf() {
         -- stderr
     "#]],
     );
+}
+
+#[test]
+fn source_is_written_from_raw_btf() {
     check(
-        &advise(&["--open", "rate", "--emit", "c"]),
+        &[
+            &["advise"],
+            &QUESTION[..],
+            &["--open", "rate", "--emit", "c"],
+        ]
+        .concat(),
         expect![[r#"
         exit code 0
         struct counters {
@@ -251,7 +264,7 @@ fn every_command_reads_raw_btf() {
         expect![[r#"
         exit code 2
         -- stderr
-        hitm: error: counters has no member hits
+        hitm: error: the layout linux-6.12 has no structure counters
     "#]],
     );
 }

@@ -89,6 +89,14 @@ pub enum SessionError {
     /// The advisor has nothing to answer.
     #[error(transparent)]
     Advise(#[from] AdviseError),
+    /// A layout that is compared has no such structure.
+    #[error("the layout {layout} has no structure {type_name}")]
+    NotInLayout {
+        /// The layout.
+        layout: String,
+        /// The structure.
+        type_name: String,
+    },
     /// The structure is another one than in the kernel that was recorded.
     #[error(
         "{}: found {type_name} with {found} bytes, expected the {recorded} bytes that it has in the \
@@ -206,7 +214,6 @@ impl Session {
         }
         for name in layouts {
             let file = layout_files::read(Path::new(name))?.0;
-            let replaced = file.get(&self.read.subject.name).map(|of| of.size_bytes);
             let answer = match &mut self.read.structure {
                 Structure::Table(base) => {
                     let table = base.clone().overlay(&file)?;
@@ -217,15 +224,20 @@ impl Session {
                     demand.weigh_layout(size, &BTreeMap::new(), &locate)
                 }
                 other => {
+                    let replaced = file.get(&self.read.subject.name);
+                    let replaced = replaced.ok_or_else(|| SessionError::NotInLayout {
+                        layout: name.clone(),
+                        type_name: self.read.subject.name.clone(),
+                    })?;
                     let locate = locator(other, &self.read.subject);
                     let moved = |path: &str| {
                         let (offset, size) = locate(path)?;
                         let member =
                             &self.read.subject.members[self.read.subject.member_at(offset)?].file;
-                        let to = file.get(&self.read.subject.name)?.get(&member.name)?;
+                        let to = replaced.get(&member.name)?;
                         Some((to.offset_bytes + offset - member.offset_bytes, size))
                     };
-                    let size = replaced.unwrap_or(self.read.subject.size_bytes);
+                    let size = replaced.size_bytes;
                     demand.weigh_layout(size, &BTreeMap::new(), &moved)
                 }
             };
