@@ -65,7 +65,7 @@ impl Terminal {
 
     /// Writes an error and its causes: `hitm: error: what: why: why`.
     pub fn error(&mut self, error: &Error) {
-        self.err(&format!("hitm: error: {error:#}\n"));
+        self.err(&format!("hitm: error: {}\n", with_causes(error)));
     }
 
     /// clap's text, coloured if we may.
@@ -81,5 +81,35 @@ impl Terminal {
     /// Writes an error to standard error when nothing else may work any more.
     pub fn complain(message: &str) {
         let _ = writeln!(io::stderr(), "hitm: error: {message}");
+    }
+}
+
+/// An error with its causes. One that its error has told already is not told again.
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || Error::msg("no such file");
+        let untold = cause().context("cannot read a.toml");
+        let told = cause().context("a.toml: no such file");
+        let twice = cause()
+            .context("a.toml: no such file")
+            .context("cannot start");
+        assert_eq!(with_causes(&untold), "cannot read a.toml: no such file");
+        assert_eq!(with_causes(&told), "a.toml: no such file");
+        assert_eq!(with_causes(&twice), "cannot start: a.toml: no such file");
     }
 }

@@ -261,7 +261,7 @@ fn a_kernels_types_move_members() {
     // The count moves from the first line to the second one; what the model does not use is left out.
     let source = "struct cpumask; struct cpupri_vec { int count; struct cpumask *mask; };\n\
         struct cpupri { struct cpupri_vec pri_to_cpu[101]; int *cpu_to_pri; };\n\
-        struct root_domain { char pad[64]; int rto_count; char overloaded, overutilized; int dlo_count;\n\
+        struct root_domain { char pad[64]; int rto_count; union { char overloaded; char another; }; char overutilized; int dlo_count;\n\
         char rto_push_work[32]; int rto_lock, rto_loop, rto_cpu, rto_loop_next, rto_loop_start;\n\
         struct cpumask *span, *online, *rto_mask; struct cpupri cpupri; void *pd; } domain;\n";
     fs::write(directory.path().join("domain.c"), source).expect("the source is written");

@@ -392,15 +392,13 @@ impl Writer {
 /// How many runs pass a check, and the seed of the failure that is shown.
 pub(super) fn check_line(check: &Check<'_>) -> String {
     let what = format!("{}, {}", check.variant, check.workload);
-    let all = match check.run_count {
-        1 => "the one seed".to_owned(),
-        count => format!("{count} seeds"),
-    };
-    match check.failed_seeds.first() {
-        None => format!("{what}: passes with {all}"),
-        Some(seed) => {
+    match (check.failed_seeds.first(), check.run_count) {
+        (None, 1) => format!("{what}: passes with the one seed"),
+        (None, all) => format!("{what}: passes with {all} seeds"),
+        (Some(seed), 1) => format!("{what}: fails with the one seed, {seed}:"),
+        (Some(seed), all) => {
             let failed = check.failed_seeds.len();
-            format!("{what}: fails with {failed} of {all}; seed {seed}:")
+            format!("{what}: fails with {failed} of {all} seeds; seed {seed}:")
         }
     }
 }

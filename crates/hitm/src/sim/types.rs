@@ -5,7 +5,8 @@
 //! structures) stays as it is built in. A member that the file's structure lacks is left out, so
 //! that the engine says by name what the model misses.
 
-use hitm_layout::StructLayout as TypeLayout;
+use hitm_layout::advise::place_in_types;
+use hitm_layout::{StructLayout as TypeLayout, TypeStore};
 use hitm_sim::layout::{Layouts, Member, Storage, StructLayout};
 
 use super::Error;
@@ -23,7 +24,7 @@ pub(super) fn layouts_of_types(file: &mut LayoutFile) -> Result<Layouts, Error> 
     let mut found = Vec::new();
     for known in built_in.iter() {
         match file.struct_layout(&known.name) {
-            Ok(types) => found.push(merge(known, &types)),
+            Ok(types) => found.push(merge(known, &types, file.types())),
             Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. })) => {}
             Err(error) => return Err(error.into()),
         }
@@ -38,13 +39,12 @@ pub(super) fn layouts_of_types(file: &mut LayoutFile) -> Result<Layouts, Error> 
     Ok(layouts)
 }
 
-fn merge(known: &StructLayout, types: &TypeLayout) -> StructLayout {
+fn merge(known: &StructLayout, types: &TypeLayout, store: &TypeStore) -> StructLayout {
     let members = known.members.iter().filter_map(|member| {
-        let mut all = types.members.iter();
-        let found = all.find(|other| other.name.as_deref() == Some(member.name.as_str()))?;
-        let size_bytes = found.byte_end() - found.byte_offset();
+        // What lies in an anonymous union, as `rq.curr` does since 6.18, has the same name.
+        let (offset_bytes, size_bytes) = place_in_types(types, store, &member.name)?;
         let mut member = Member {
-            offset_bytes: found.byte_offset(),
+            offset_bytes,
             size_bytes,
             ..member.clone()
         };
