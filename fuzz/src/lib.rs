@@ -191,6 +191,7 @@ fn record(bytes: &mut Unstructured<'_>) -> Result<Record> {
         7 => end(bytes)?,
         8 => Record::Work(work(bytes)?),
         9 => Record::Turn(turn(bytes)?),
+        10 => Record::Callers(stack(bytes)?.into()),
         _ => access(bytes)?,
     })
 }

@@ -131,13 +131,25 @@ fn perf_files() -> std::io::Result<()> {
     let folder = Path::new("fuzz/corpus/perf_data");
     fs::create_dir_all(folder)?;
     let of_vendor = [
-        ("x86_64", vendors::intel(), generator::bits::WEIGHT),
+        (
+            "x86_64",
+            vendors::intel(),
+            generator::bits::WEIGHT | generator::bits::CALLCHAIN | generator::bits::PHYS_ADDR,
+        ),
         ("x86_64", vendors::amd(), generator::bits::WEIGHT_STRUCT),
         ("aarch64", vendors::arm(), generator::bits::WEIGHT | generator::bits::CALLCHAIN),
     ];
     for (vendor, (arch, words, weight)) in of_vendor.iter().enumerate() {
         let mut content = vendors::content(arch, "vendor,1,2,3", words, *weight);
         content.samples.truncate(40);
+        content.memory = vec![0, 1, 0, 0, 1];
+        content.happened = vec![
+            (1_010_000, generator::Happened::Ended(100, 101)),
+            (1_020_000, generator::Happened::Ended(100, 100)),
+            (1_030_000, generator::Happened::Began(100)),
+            (1_030_000, generator::Happened::Named(100, "other")),
+            (1_030_000, generator::Happened::Mapped(100, vendors::CODE, 0x1000, "/other")),
+        ];
         for layout in 0..8usize {
             let mut form = generator::Layout::PLAIN;
             form.is_big_endian = layout & 1 != 0;

@@ -146,6 +146,7 @@ impl Replay {
         let lines = parts.into_iter().flat_map(|part| part.lines);
         Statistics {
             lines: lines.collect(),
+            ..Statistics::default()
         }
     }
 

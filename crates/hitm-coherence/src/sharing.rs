@@ -34,6 +34,9 @@
 //! [`SPIN_LOADS_PER_LOCKED`] times as often as they lock it, with two or more locked instructions
 //! (acquire and release).
 //!
+//! Of samples ([`judge_samples`]) stores that do not say where the line was count as contended from step
+//! 2 on: without them a thread that only writes would be nobody.
+//!
 //! # Not modelled, and why
 //!
 //! - A lock taken and released by locked operations only, without spinning and without data in its
@@ -149,7 +152,17 @@ pub struct Sharing {
 /// Judges one line. Cost: a pass over its rows, and the square of the number of different ways in
 /// which threads use it (not of the number of threads).
 pub fn judge(line: &LineStats) -> Sharing {
-    let mut threads = threads_of(line);
+    judge_threads(threads_of(line), false)
+}
+
+/// Judges a line of which samples are known. Samples of stores seldom say that the line was elsewhere
+/// (Intel's say whether the L1 had it, and count a store when it has left): where none of a place does,
+/// each counts as one that took the line.
+pub fn judge_samples(line: &LineStats) -> Sharing {
+    judge_threads(threads_of(line), true)
+}
+
+fn judge_threads(mut threads: BTreeMap<ThreadId, ThreadUse>, are_samples: bool) -> Sharing {
     let contended_count = threads.values().map(|t| t.contended).sum();
     let access_count: u64 = threads.values().map(|t| t.accesses).sum();
     let mut sharing = Sharing {
@@ -165,6 +178,11 @@ pub fn judge(line: &LineStats) -> Sharing {
         || contended_count.saturating_mul(ACCESSES_PER_CONTENDED_MAX) < access_count
     {
         return sharing;
+    }
+    if are_samples {
+        threads
+            .values_mut()
+            .for_each(ThreadUse::count_silent_stores);
     }
     keep_what_counts(&mut threads);
     if threads.len() < 2 {
@@ -231,6 +249,15 @@ impl ThreadUse {
         used.accesses += accesses;
         used.contended += contended;
         used.codes.insert(code);
+    }
+
+    fn count_silent_stores(&mut self) {
+        let stores = self.places.iter_mut();
+        let stores = stores.filter(|(place, _)| place.op == AccessOp::Store);
+        for (_, silent) in stores.filter(|(_, used)| used.contended == 0) {
+            silent.contended = silent.accesses;
+            self.contended += silent.accesses;
+        }
     }
 
     fn mask_of(&self, wanted: impl Fn(Place) -> bool) -> u64 {

@@ -7,6 +7,7 @@
 //!
 //! Sums of cycles stop at the largest number instead of failing: outcomes may come from a file.
 
+mod callers;
 mod collect;
 mod counts;
 mod histogram;
@@ -17,6 +18,7 @@ use std::fmt;
 
 use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, ThreadId};
 
+pub use callers::{CallCollector, CallCounts, CallStats};
 pub use collect::Collector;
 pub use histogram::LatencyHistogram;
 pub(crate) use rows::{RowId, RowTable};
@@ -337,10 +339,13 @@ impl fmt::Display for CpuSet {
 pub struct Statistics {
     /// By line.
     pub lines: BTreeMap<LineAddr, LineStats>,
+    /// Who called the instructions of their rows, where accesses say so.
+    pub calls: CallStats,
 }
 
 impl Statistics {
-    /// Adds the statistics of other lines. Panics when both know a line: shards are disjoint.
+    /// Adds the statistics of other lines, without call chains. Panics when both know a line: shards are
+    /// disjoint.
     pub fn merge_disjoint(&mut self, other: Statistics) {
         for (line, stats) in other.lines {
             let before = self.lines.insert(line, stats);

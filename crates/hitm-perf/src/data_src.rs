@@ -87,6 +87,14 @@ pub mod snoopx {
     pub const PEER: u64 = 2;
 }
 
+/// Bits of [`DataSrc::tlb`].
+pub mod tlb {
+    /// Some TLB had the address.
+    pub const HIT: u64 = 2;
+    /// None had it: a page table was walked.
+    pub const MISS: u64 = 4;
+}
+
 /// Bits of [`DataSrc::lock`].
 pub mod lock {
     /// Not known.

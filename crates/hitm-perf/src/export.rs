@@ -5,7 +5,7 @@
 
 use hitm_base::{Access, AccessOp, Clock, Cycles, Outcome};
 
-use crate::{CpuMode, DataSrc, EventKind, Sample, Spaces};
+use crate::{CpuMode, DataSrc, EventKind, Sample, Spaces, TaskId};
 
 /// perf does not order events at time 0, so virtual time begins at one second.
 pub const TIME_ORIGIN_NS: u64 = 1_000_000_000;
@@ -31,18 +31,19 @@ pub enum Origin {
 
 impl Origin {
     /// The process and the address as it sees it.
-    pub fn place(&self, addr: u64) -> (Option<u32>, u64) {
+    pub fn place(&self, addr: u64) -> (Option<TaskId>, u64) {
         match self {
-            Origin::Process(pid) => (Some(*pid), addr),
+            Origin::Process(pid) => (Some(TaskId::first(*pid)), addr),
             Origin::Samples(spaces) => spaces.unpack(addr),
         }
     }
 
     /// The process that nothing else is known of.
-    pub fn pid(&self) -> u32 {
+    pub fn process(&self) -> TaskId {
+        let first = TaskId::first(1);
         match self {
-            Origin::Process(pid) => *pid,
-            Origin::Samples(spaces) => spaces.pids().next().unwrap_or(1),
+            Origin::Process(pid) => TaskId::first(*pid),
+            Origin::Samples(spaces) => spaces.processes().next().unwrap_or(first),
         }
     }
 }
@@ -71,6 +72,11 @@ impl Sampler {
         }
     }
 
+    /// An address as its process sees it.
+    pub fn place(&self, addr: u64) -> u64 {
+        self.origin.place(addr).1
+    }
+
     /// The sample of an access by the thread with this tid, if it is one of those that are taken.
     pub fn sample(
         &mut self,
@@ -87,12 +93,14 @@ impl Sampler {
         if !count.is_multiple_of(self.period) {
             return None;
         }
-        let (code_pid, ip) = self.origin.place(access.code.0);
-        let (data_pid, addr) = self.origin.place(access.addr);
-        let pid = code_pid.or(data_pid).unwrap_or_else(|| self.origin.pid());
+        let (code_of, ip) = self.origin.place(access.code.0);
+        let (data_of, addr) = self.origin.place(access.addr);
+        let process = code_of.or(data_of);
+        let process = process.unwrap_or_else(|| self.origin.process());
         let sample = Sample {
-            pid,
+            pid: process.id,
             tid,
+            lives: [process.life, 0],
             cpu: access.cpu.0.into(),
             mode: CpuMode::of_code(ip),
             time_ns: self.time_ns(access.time),

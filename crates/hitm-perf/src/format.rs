@@ -123,3 +123,21 @@ pub mod feature {
     pub const MEM_TOPOLOGY: u8 = 22;
     pub const COMPRESSED: u8 = 27;
 }
+
+/// Words of a call chain that are no addresses: whose calls follow.
+pub mod context {
+    /// The kernel's.
+    pub const KERNEL: u64 = -128i64 as u64;
+    /// The program's.
+    pub const USER: u64 = -512i64 as u64;
+    /// The program's, in a later record: a number follows by which the two belong together (Linux 6.19).
+    pub const USER_DEFERRED: u64 = -640i64 as u64;
+    /// A guest's.
+    pub const GUEST: u64 = -2048i64 as u64;
+    /// The kernel's of a guest.
+    pub const GUEST_KERNEL: u64 = -2176i64 as u64;
+    /// The program's of a guest.
+    pub const GUEST_USER: u64 = -2560i64 as u64;
+    /// The lowest: whatever lies above is no address.
+    pub const LOWEST: u64 = -4095i64 as u64;
+}

@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::spaces::Spaces;
-use crate::{DataSrc, Sample};
+use crate::{DataSrc, Sample, TaskId, tlb};
 
 /// Samples that are no access of a recording, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,7 +61,7 @@ type RecentWord = (DataSrc, Option<(AccessOp, Option<DataSource>)>);
 #[derive(Debug)]
 struct Recent {
     words: [RecentWord; RECENT_COUNT],
-    threads: [Option<((u32, u32), ThreadId)>; RECENT_COUNT],
+    threads: [Option<((TaskId, TaskId), ThreadId)>; RECENT_COUNT],
 }
 
 impl Default for Recent {
@@ -93,12 +93,18 @@ pub struct Importer {
     pub spaces: Spaces,
     /// What was rejected.
     pub rejected: Rejected,
-    threads: IndexMap<(u32, u32), (CpuId, u64), FxBuildHasher>,
+    /// Accesses whose samples say whether the address was found in a TLB.
+    pub tlb_known_count: u64,
+    /// The part of these that missed it.
+    pub tlb_miss_count: u64,
+    threads: IndexMap<(TaskId, TaskId), (CpuId, u64), FxBuildHasher>,
     cpu_max: Option<u16>,
     recent: Recent,
     /// Physical lines, by the line of the common space, in the order of appearance.
     physical: IndexMap<LineAddr, u64, FxBuildHasher>,
     aliases: Aliases,
+    /// The callers that were asked for last.
+    callers: Vec<CodeAddr>,
 }
 
 /// Lines that are the same memory as others, under which they are counted.
@@ -163,6 +169,9 @@ impl Importer {
             }
         };
         self.cpu_max = self.cpu_max.max(Some(cpu));
+        let translated = sample.data_src.tlb();
+        self.tlb_known_count += u64::from(translated & (tlb::HIT | tlb::MISS) != 0);
+        self.tlb_miss_count += u64::from(translated & tlb::MISS != 0);
         let thread = self.thread(sample, CpuId(cpu));
         let addr = self.address(sample);
         let latency = Cycles(sample.weight);
@@ -179,7 +188,7 @@ impl Importer {
             addr,
             size: 1,
             op,
-            code: CodeAddr(self.spaces.pack(sample.pid, sample.ip)),
+            code: CodeAddr(self.spaces.pack(sample.process(), sample.ip)),
         };
         let outcome = Outcome {
             source,
@@ -190,10 +199,20 @@ impl Importer {
         Some((access, outcome))
     }
 
+    /// The return addresses of a sample's call chain in the common space.
+    pub fn callers(&mut self, sample: &Sample, callers: &[u64]) -> &[CodeAddr] {
+        self.callers.clear();
+        for addr in callers {
+            let addr = self.spaces.pack(sample.process(), *addr);
+            self.callers.push(CodeAddr(addr));
+        }
+        &self.callers
+    }
+
     /// The address in the common space.
     #[inline]
     fn address(&mut self, sample: &Sample) -> u64 {
-        let addr = self.spaces.pack(sample.pid, sample.addr);
+        let addr = self.spaces.pack(sample.process(), sample.addr);
         if sample.phys_addr == 0 {
             return addr;
         }
@@ -208,7 +227,7 @@ impl Importer {
 
     #[inline]
     fn thread(&mut self, sample: &Sample, cpu: CpuId) -> ThreadId {
-        let ids = (sample.pid, sample.tid);
+        let ids = (sample.process(), sample.thread());
         let slot = &mut self.recent.threads[sample.tid as usize % RECENT_COUNT];
         if let Some((last, thread)) = *slot
             && last == ids
@@ -223,7 +242,7 @@ impl Importer {
     }
 
     /// The threads by number: process and thread, first CPU and first time.
-    pub fn threads(&self) -> impl Iterator<Item = ((u32, u32), (CpuId, u64))> + '_ {
+    pub fn threads(&self) -> impl Iterator<Item = ((TaskId, TaskId), (CpuId, u64))> + '_ {
         self.threads.iter().map(|(ids, first)| (*ids, *first))
     }
 

@@ -25,8 +25,10 @@ pub mod read;
 mod sample;
 pub mod script;
 mod spaces;
+mod task;
 pub mod write;
 
-pub use data_src::{DataSrc, HitLevel, level, level_number, lock, op, snoop, snoopx};
+pub use data_src::{DataSrc, HitLevel, level, level_number, lock, op, snoop, snoopx, tlb};
 pub use sample::{CpuMode, EventKind, Sample};
 pub use spaces::Spaces;
+pub use task::{Lives, TaskId};

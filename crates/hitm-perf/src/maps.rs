@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::CpuMode;
 use crate::c2c::{MapPlace, Maps};
+use crate::{CpuMode, TaskId};
 
 /// The process that kernel mappings belong to.
-pub const KERNEL_PID: u32 = u32::MAX;
+pub const KERNEL: TaskId = TaskId::first(u32::MAX);
 
 /// How many generations of forks a look-up goes back.
 const GENERATIONS_MAX: usize = 64;
@@ -40,22 +40,22 @@ pub struct Map {
 struct Space {
     /// By first address; none overlaps another.
     maps: BTreeMap<u64, Map>,
-    parent: Option<u32>,
+    parent: Option<TaskId>,
 }
 
 /// The mappings of all processes.
 #[derive(Debug, Clone, Default)]
 pub struct AddressMaps {
-    spaces: BTreeMap<u32, Space>,
+    spaces: BTreeMap<TaskId, Space>,
 }
 
 impl AddressMaps {
     /// Adds a mapping over whatever was there.
-    pub fn insert(&mut self, pid: u32, map: Map) {
+    pub fn insert(&mut self, process: TaskId, map: Map) {
         if map.start >= map.end {
             return;
         }
-        let maps = &mut self.spaces.entry(pid).or_default().maps;
+        let maps = &mut self.spaces.entry(process).or_default().maps;
         // The one that begins before may reach into the new one, or beyond it.
         let before = maps.range(..map.start).next_back().map(|(start, _)| *start);
         let inside = maps.range(map.start..map.end).map(|(start, _)| *start);
@@ -80,10 +80,10 @@ impl AddressMaps {
     }
 
     /// A process was forked from another.
-    pub fn fork(&mut self, pid: u32, parent: u32) {
-        if pid != parent {
+    pub fn fork(&mut self, process: TaskId, parent: TaskId) {
+        if process != parent {
             self.spaces.insert(
-                pid,
+                process,
                 Space {
                     maps: BTreeMap::new(),
                     parent: Some(parent),
@@ -93,37 +93,37 @@ impl AddressMaps {
     }
 
     /// A process started another program: its mappings are gone.
-    pub fn exec(&mut self, pid: u32) {
-        self.spaces.remove(&pid);
+    pub fn exec(&mut self, process: TaskId) {
+        self.spaces.remove(&process);
     }
 
     /// The mapping that holds an address of a process.
-    pub fn at(&self, pid: u32, addr: u64) -> Option<&Map> {
-        let mut pid = pid;
+    pub fn at(&self, process: TaskId, addr: u64) -> Option<&Map> {
+        let mut process = process;
         for _ in 0..GENERATIONS_MAX {
-            let space = self.spaces.get(&pid)?;
+            let space = self.spaces.get(&process)?;
             if let Some((_, map)) = space.maps.range(..=addr).next_back()
                 && addr < map.end
             {
                 return Some(map);
             }
-            pid = space.parent?;
+            process = space.parent?;
         }
         None
     }
 
     /// All mappings, by process and address.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Map)> {
+    pub fn iter(&self) -> impl Iterator<Item = (TaskId, &Map)> {
         self.spaces
             .iter()
-            .flat_map(|(pid, space)| space.maps.values().map(move |map| (*pid, map)))
+            .flat_map(|(process, space)| space.maps.values().map(move |map| (*process, map)))
     }
 }
 
 impl Maps for AddressMaps {
-    fn find(&self, pid: u32, mode: CpuMode, addr: u64) -> Option<MapPlace> {
+    fn find(&self, process: TaskId, mode: CpuMode, addr: u64) -> Option<MapPlace> {
         let in_kernel = matches!(mode, CpuMode::Kernel | CpuMode::GuestKernel);
-        let map = self.at(if in_kernel { KERNEL_PID } else { pid }, addr)?;
+        let map = self.at(if in_kernel { KERNEL } else { process }, addr)?;
         let address = if map.is_anonymous || in_kernel {
             addr
         } else {
@@ -164,7 +164,7 @@ mod tests {
     fn check(maps: &AddressMaps, pid: u32, expected: &[(u64, Option<u32>)]) {
         for (addr, path) in expected {
             assert_eq!(
-                maps.at(pid, *addr).map(|map| map.path),
+                maps.at(TaskId::first(pid), *addr).map(|map| map.path),
                 *path,
                 "at {addr:#x}"
             );
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn a_new_mapping_hides_what_it_covers() {
         let mut maps = AddressMaps::default();
-        maps.insert(1, map(0x1000, 0x5000, 1));
-        maps.insert(1, map(0x2000, 0x3000, 2));
+        maps.insert(TaskId::first(1), map(0x1000, 0x5000, 1));
+        maps.insert(TaskId::first(1), map(0x2000, 0x3000, 2));
         check(
             &maps,
             1,
@@ -188,8 +188,11 @@ mod tests {
             ],
         );
         // What is left of the old one still shows the same places of its file.
-        assert_eq!(maps.at(1, 0x3000).unwrap().file_offset, 0x3000);
-        maps.insert(1, map(0, 0x6000, 3));
+        assert_eq!(
+            maps.at(TaskId::first(1), 0x3000).unwrap().file_offset,
+            0x3000
+        );
+        maps.insert(TaskId::first(1), map(0, 0x6000, 3));
         check(
             &maps,
             1,
@@ -201,16 +204,16 @@ mod tests {
     #[test]
     fn a_child_sees_its_parents_mappings_until_it_executes() {
         let mut maps = AddressMaps::default();
-        maps.insert(1, map(0x1000, 0x2000, 1));
-        maps.fork(2, 1);
-        maps.insert(2, map(0x3000, 0x4000, 2));
+        maps.insert(TaskId::first(1), map(0x1000, 0x2000, 1));
+        maps.fork(TaskId::first(2), TaskId::first(1));
+        maps.insert(TaskId::first(2), map(0x3000, 0x4000, 2));
         check(&maps, 2, &[(0x1000, Some(1)), (0x3000, Some(2))]);
         check(&maps, 1, &[(0x3000, None)]);
-        maps.exec(2);
+        maps.exec(TaskId::first(2));
         check(&maps, 2, &[(0x1000, None)]);
         // A file may claim that two processes are each other's parents.
-        maps.fork(3, 4);
-        maps.fork(4, 3);
+        maps.fork(TaskId::first(3), TaskId::first(4));
+        maps.fork(TaskId::first(4), TaskId::first(3));
         check(&maps, 3, &[(0x1000, None)]);
     }
 }

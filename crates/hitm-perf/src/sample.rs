@@ -1,6 +1,6 @@
 //! One sample of a memory access, whatever file it is from.
 
-use crate::DataSrc;
+use crate::{DataSrc, Lives, TaskId};
 
 /// Which code was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -59,6 +59,9 @@ pub struct Sample {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
+    /// How many processes had its number before, and how many threads that of its thread, where
+    /// [`Sample::with_lives`] was told.
+    pub lives: [u16; 2],
     /// CPU, `u32::MAX` when the sample does not say.
     pub cpu: u32,
     /// Which code was running.
@@ -77,4 +80,33 @@ pub struct Sample {
     pub period: u64,
     /// The physical address, 0 when the sample does not say.
     pub phys_addr: u64,
+}
+
+impl Sample {
+    /// The process.
+    #[inline]
+    pub fn process(&self) -> TaskId {
+        TaskId {
+            id: self.pid,
+            life: self.lives[0],
+        }
+    }
+
+    /// The thread.
+    #[inline]
+    pub fn thread(&self) -> TaskId {
+        TaskId {
+            id: self.tid,
+            life: self.lives[1],
+        }
+    }
+
+    /// The same sample, of those who had the numbers at its time.
+    pub fn with_lives(&self, lives: &Lives) -> Sample {
+        let life = |id| lives.at(id, self.time_ns).life;
+        Sample {
+            lives: [life(self.pid), life(self.tid)],
+            ..*self
+        }
+    }
 }

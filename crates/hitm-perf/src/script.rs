@@ -12,7 +12,7 @@
 
 use std::io::{BufRead, Read as _};
 
-use crate::read::{Event, PerfData, ReadError};
+use crate::read::{Event, PerfData, ReadError, Visit};
 use crate::{CpuMode, DataSrc, Sample};
 
 /// The longest line that is read; C++ has long names.
@@ -41,7 +41,7 @@ fn is_comment(line: &str) -> bool {
 /// Reads a text to its end, as [`read`](crate::read::read) does a file.
 pub fn read(
     mut source: impl BufRead,
-    visit: &mut dyn FnMut(usize, &Sample),
+    visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<PerfData, ReadError> {
     let mut data = PerfData::default();
@@ -91,7 +91,7 @@ fn take(
     data: &mut PerfData,
     parsed: &Parsed<'_>,
     offset: u64,
-    visit: &mut dyn FnMut(usize, &Sample),
+    visit: &mut Visit<'_>,
 ) -> Result<(), ReadError> {
     let known = data
         .events
@@ -119,7 +119,7 @@ fn take(
             .entry(key)
             .or_insert_with(|| parsed.symbol.clone());
     }
-    visit(index, &parsed.sample);
+    visit(index, &parsed.sample, &[]);
     Ok(())
 }
 
@@ -145,6 +145,7 @@ fn parse(line: &str) -> Option<Parsed<'_>> {
     let symbol: Vec<&str> = rest.collect();
     let symbol = symbol.join(" ");
     let sample = Sample {
+        lives: [0; 2],
         pid,
         tid,
         cpu,
@@ -211,7 +212,7 @@ mod tests {
         let mut samples = Vec::new();
         let data = read(
             text.as_bytes(),
-            &mut |_, sample| samples.push(*sample),
+            &mut |_, sample, _| samples.push(*sample),
             &mut |_| {},
         );
         data.map(|data| (data, samples))

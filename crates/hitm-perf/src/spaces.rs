@@ -9,55 +9,57 @@
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::TaskId;
+
 const SHIFT: u32 = 48;
 const PROCESSES_MAX: usize = (1 << 15) - 1;
 
 /// Numbers processes.
 #[derive(Debug, Clone, Default)]
 pub struct Spaces {
-    pids: IndexSet<u32, FxBuildHasher>,
-    last: Option<(u32, u64)>,
+    processes: IndexSet<TaskId, FxBuildHasher>,
+    last: Option<(TaskId, u64)>,
 }
 
 impl Spaces {
     /// Spaces of these processes, in the order of their numbers.
-    pub fn of(pids: impl Iterator<Item = u32>) -> Spaces {
+    pub fn of(processes: impl Iterator<Item = TaskId>) -> Spaces {
         Spaces {
-            pids: pids.collect(),
+            processes: processes.collect(),
             last: None,
         }
     }
 
     /// What is put into the addresses of a process, which becomes known.
     #[inline]
-    fn tag(&mut self, pid: u32) -> u64 {
+    fn tag(&mut self, process: TaskId) -> u64 {
         if let Some((last, tag)) = self.last
-            && last == pid
+            && last == process
         {
             return tag;
         }
-        let index = match self.pids.get_index_of(&pid) {
+        let index = match self.processes.get_index_of(&process) {
             Some(index) => index,
-            None => self.pids.insert_full(pid).0,
+            None => self.processes.insert_full(process).0,
         };
         let index = if index < PROCESSES_MAX { index } else { 0 };
         let tag = (index as u64) << SHIFT;
-        self.last = Some((pid, tag));
+        self.last = Some((process, tag));
         tag
     }
 
     /// The address of a process's memory in the common space.
     #[inline]
-    pub fn pack(&mut self, pid: u32, addr: u64) -> u64 {
+    pub fn pack(&mut self, process: TaskId, addr: u64) -> u64 {
         if addr >> SHIFT != 0 {
             return addr;
         }
-        self.tag(pid) | addr
+        self.tag(process) | addr
     }
 
     /// The same for a process that is known already, `None` for another.
-    pub fn pack_known(&self, pid: u32, addr: u64) -> Option<u64> {
-        let index = self.pids.get_index_of(&pid)?;
+    pub fn pack_known(&self, process: TaskId, addr: u64) -> Option<u64> {
+        let index = self.processes.get_index_of(&process)?;
         let fits = addr >> SHIFT == 0 && index < PROCESSES_MAX;
         Some(if fits {
             addr | (index as u64) << SHIFT
@@ -67,17 +69,17 @@ impl Spaces {
     }
 
     /// The process, if the address is not the kernel's, and the address as the process sees it.
-    pub fn unpack(&self, addr: u64) -> (Option<u32>, u64) {
+    pub fn unpack(&self, addr: u64) -> (Option<TaskId>, u64) {
         if addr >> 63 == 1 {
             return (None, addr);
         }
-        let pid = self.pids.get_index((addr >> SHIFT) as usize).copied();
-        (pid, addr & ((1 << SHIFT) - 1))
+        let process = self.processes.get_index((addr >> SHIFT) as usize);
+        (process.copied(), addr & ((1 << SHIFT) - 1))
     }
 
     /// The processes, by number.
-    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pids.iter().copied()
+    pub fn processes(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.processes.iter().copied()
     }
 }
 
@@ -88,16 +90,17 @@ mod tests {
     #[test]
     fn addresses_of_processes_are_told_apart_and_found_again() {
         let mut spaces = Spaces::default();
-        let first = spaces.pack(100, 0x5555_0000);
-        let second = spaces.pack(200, 0x5555_0000);
-        let kernel = spaces.pack(200, 0xffff_8880_0000_1000);
+        let [one, other, third] = [100, 200, 300].map(TaskId::first);
+        let first = spaces.pack(one, 0x5555_0000);
+        let second = spaces.pack(other, 0x5555_0000);
+        let kernel = spaces.pack(other, 0xffff_8880_0000_1000);
         assert_eq!(first, 0x5555_0000);
         assert_ne!(first, second);
         assert_eq!(kernel, 0xffff_8880_0000_1000);
-        assert_eq!(spaces.unpack(first), (Some(100), 0x5555_0000));
-        assert_eq!(spaces.unpack(second), (Some(200), 0x5555_0000));
+        assert_eq!(spaces.unpack(first), (Some(one), 0x5555_0000));
+        assert_eq!(spaces.unpack(second), (Some(other), 0x5555_0000));
         assert_eq!(spaces.unpack(kernel), (None, 0xffff_8880_0000_1000));
-        assert_eq!(spaces.pack_known(200, 0x10), Some(1 << 48 | 0x10));
-        assert_eq!(spaces.pack_known(300, 0x10), None);
+        assert_eq!(spaces.pack_known(other, 0x10), Some(1 << 48 | 0x10));
+        assert_eq!(spaces.pack_known(third, 0x10), None);
     }
 }

@@ -10,13 +10,13 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use crate::format::{FILE_HEADER_LEN, MAGIC, feature, misc, record, sample};
-use crate::{EventKind, Sample};
+use crate::format::{FILE_HEADER_LEN, MAGIC, context, feature, misc, record, sample};
+use crate::{CpuMode, EventKind, Sample};
 
 /// Length of `struct perf_event_attr`, version 7, which Linux 5.13 and later write.
 const ATTR_LEN: usize = 128;
 
-/// What a sample of ours holds.
+/// What every sample of ours holds; files with call chains have those as well.
 const SAMPLE_TYPE: u64 = sample::IDENTIFIER
     | sample::IP
     | sample::TID
@@ -99,6 +99,8 @@ pub struct FileInfo {
 pub struct MmapInfo {
     /// Process.
     pub pid: u32,
+    /// How many processes had this number before.
+    pub life: u16,
     /// First address.
     pub start: u64,
     /// First address after it.
@@ -126,6 +128,24 @@ pub struct Moment {
     pub time_ns: u64,
 }
 
+/// What the samples of a file have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleForm {
+    /// How many accesses a sample stands for.
+    pub period: u64,
+    /// Whether samples have call chains.
+    pub has_callers: bool,
+}
+
+impl SampleForm {
+    fn sample_type(self) -> u64 {
+        match self.has_callers {
+            true => SAMPLE_TYPE | sample::CALLCHAIN,
+            false => SAMPLE_TYPE,
+        }
+    }
+}
+
 /// Writes a file.
 #[derive(Debug)]
 pub struct PerfDataWriter<W> {
@@ -133,7 +153,7 @@ pub struct PerfDataWriter<W> {
     /// Bytes of records so far.
     data_len: u64,
     buffer: Vec<u8>,
-    period: u64,
+    form: SampleForm,
     /// Files that were mapped, in order; the place is the inode that perf tells them apart by.
     files: Vec<(String, Vec<u8>)>,
     first_time_ns: u64,
@@ -141,22 +161,23 @@ pub struct PerfDataWriter<W> {
 }
 
 impl<W: Write + Seek> PerfDataWriter<W> {
-    /// Writes the head. `period` is how many accesses a sample stands for.
-    pub fn new(mut writer: W, period: u64) -> io::Result<PerfDataWriter<W>> {
-        writer.write_all(&head(0, &[], period))?;
+    /// Writes the head.
+    pub fn new(mut writer: W, form: SampleForm) -> io::Result<PerfDataWriter<W>> {
+        writer.write_all(&head(0, &[], form))?;
         Ok(PerfDataWriter {
             writer,
             data_len: 0,
             buffer: Vec::new(),
-            period,
+            form,
             files: Vec::new(),
             first_time_ns: u64::MAX,
             last_time_ns: 0,
         })
     }
 
-    /// A sample of one of the two events.
-    pub fn sample(&mut self, kind: EventKind, sample: &Sample) -> io::Result<()> {
+    /// A sample of one of the two events, and who called its function, innermost call first; callers
+    /// are written when the file's samples have them.
+    pub fn sample(&mut self, kind: EventKind, sample: &Sample, callers: &[u64]) -> io::Result<()> {
         self.first_time_ns = self.first_time_ns.min(sample.time_ns);
         self.last_time_ns = self.last_time_ns.max(sample.time_ns);
         self.begin(record::SAMPLE, sample.mode as u16);
@@ -173,7 +194,10 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         put64(out, sample.addr);
         put32(out, sample.cpu);
         put32(out, 0);
-        put64(out, self.period);
+        put64(out, self.form.period);
+        if self.form.has_callers {
+            put_chain(out, sample, callers);
+        }
         put64(out, sample.weight);
         put64(out, sample.data_src.0);
         self.end()
@@ -195,17 +219,23 @@ impl<W: Write + Seek> PerfDataWriter<W> {
 
     /// A thread of the process began; told by the parent.
     pub fn fork(&mut self, at: Moment, parent_tid: u32) -> io::Result<()> {
-        self.fork_or_exit(record::FORK, at, parent_tid)
+        self.fork_or_exit(record::FORK, at, [at.pid, parent_tid])
+    }
+
+    /// A process began that has nothing from the one that began it.
+    pub fn fork_process(&mut self, at: Moment) -> io::Result<()> {
+        self.fork_or_exit(record::FORK, at, [0, 0])
     }
 
     /// A thread ended.
     pub fn exit(&mut self, at: Moment) -> io::Result<()> {
-        self.fork_or_exit(record::EXIT, at, at.tid)
+        self.fork_or_exit(record::EXIT, at, [at.pid, at.tid])
     }
 
-    fn fork_or_exit(&mut self, kind: u32, at: Moment, parent_tid: u32) -> io::Result<()> {
+    fn fork_or_exit(&mut self, kind: u32, at: Moment, parent: [u32; 2]) -> io::Result<()> {
+        let [parent_pid, parent_tid] = parent;
         self.begin(kind, misc::USER);
-        for id in [at.pid, at.pid, at.tid, parent_tid] {
+        for id in [at.pid, parent_pid, at.tid, parent_tid] {
             put32(&mut self.buffer, id);
         }
         put64(&mut self.buffer, at.time_ns);
@@ -290,7 +320,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         let bits: Vec<u8> = features.iter().map(|(bit, _)| *bit).collect();
         self.writer.seek(SeekFrom::Start(0))?;
         self.writer
-            .write_all(&head(self.data_len, &bits, self.period))?;
+            .write_all(&head(self.data_len, &bits, self.form))?;
         self.writer.flush()?;
         Ok(self.writer)
     }
@@ -325,7 +355,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
 }
 
 /// Everything before the records.
-fn head(data_len: u64, feature_bits: &[u8], period: u64) -> Vec<u8> {
+fn head(data_len: u64, feature_bits: &[u8], form: SampleForm) -> Vec<u8> {
     let mut out = Vec::with_capacity(DATA_OFFSET);
     out.extend_from_slice(&MAGIC);
     let attrs_len = (ATTR_LEN + 16) * ATTRS.len();
@@ -346,7 +376,7 @@ fn head(data_len: u64, feature_bits: &[u8], period: u64) -> Vec<u8> {
     }
     ATTRS.iter().for_each(|attr| put64(&mut out, attr.id));
     for (index, attr) in ATTRS.iter().enumerate() {
-        put_attr(&mut out, attr, period);
+        put_attr(&mut out, attr, form);
         put64(&mut out, (FILE_HEADER_LEN + 8 * index) as u64);
         put64(&mut out, 8);
     }
@@ -354,7 +384,7 @@ fn head(data_len: u64, feature_bits: &[u8], period: u64) -> Vec<u8> {
 }
 
 /// `struct perf_event_attr`.
-fn put_attr(out: &mut Vec<u8>, attr: &Attr, period: u64) {
+fn put_attr(out: &mut Vec<u8>, attr: &Attr, form: SampleForm) {
     /// `PERF_TYPE_RAW`: an event of the CPU by number.
     const TYPE_RAW: u32 = 4;
     const READ_FORMAT_ID: u64 = 4;
@@ -373,7 +403,8 @@ fn put_attr(out: &mut Vec<u8>, attr: &Attr, period: u64) {
     let start = out.len();
     put32(out, TYPE_RAW);
     put32(out, ATTR_LEN as u32);
-    for word in [attr.config, period, SAMPLE_TYPE, READ_FORMAT_ID, flags] {
+    put64(out, attr.config);
+    for word in [form.period, form.sample_type(), READ_FORMAT_ID, flags] {
         put64(out, word);
     }
     put32(out, 0); // wakeup_events
@@ -411,7 +442,7 @@ fn features<W>(writer: &PerfDataWriter<W>, info: &FileInfo) -> Vec<(u8, Vec<u8>)
         (feature::CPUDESC, text(&info.cpu_description)),
         (feature::CPUID, text(&info.cpuid)),
         (feature::CMDLINE, command),
-        (feature::EVENT_DESC, event_descriptions(writer.period)),
+        (feature::EVENT_DESC, event_descriptions(writer.form)),
         (feature::CPU_TOPOLOGY, cpu_topology(&info.cpus)),
         (feature::NUMA_TOPOLOGY, numa_topology(&info.cpus)),
         (feature::SAMPLE_TIME, times),
@@ -441,12 +472,12 @@ fn build_ids(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-fn event_descriptions(period: u64) -> Vec<u8> {
+fn event_descriptions(form: SampleForm) -> Vec<u8> {
     let mut out = Vec::new();
     put32(&mut out, ATTRS.len() as u32);
     put32(&mut out, ATTR_LEN as u32);
     for attr in &ATTRS {
-        put_attr(&mut out, attr, period);
+        put_attr(&mut out, attr, form);
         put32(&mut out, 1);
         put_string(&mut out, attr.name);
         put64(&mut out, attr.id);
@@ -538,6 +569,28 @@ fn cpu_list(numbers: &[usize]) -> String {
     parts.join(",")
 }
 
+/// A call chain: the instruction and its callers, marked where the kernel's and the program's begin.
+fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) {
+    let len_at = out.len();
+    put64(out, 0);
+    let mut mode = None;
+    for addr in [sample.ip].iter().chain(callers) {
+        let own = CpuMode::of_code(*addr);
+        if mode.replace(own) != Some(own) {
+            put64(
+                out,
+                match own {
+                    CpuMode::Kernel => context::KERNEL,
+                    _ => context::USER,
+                },
+            );
+        }
+        put64(out, *addr);
+    }
+    let words = (out.len() - len_at) / 8 - 1;
+    out[len_at..len_at + 8].copy_from_slice(&(words as u64).to_le_bytes());
+}
+
 fn put32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
@@ -577,16 +630,24 @@ mod tests {
 
     #[test]
     fn sections_lie_where_the_header_says() {
-        let mut writer = PerfDataWriter::new(Cursor::new(Vec::new()), 1).unwrap();
+        let form = SampleForm {
+            period: 1,
+            has_callers: true,
+        };
+        let mut writer = PerfDataWriter::new(Cursor::new(Vec::new()), form).unwrap();
         writer
             .comm(Moment::default(), "a name that is far too long", true)
             .unwrap();
-        writer.sample(EventKind::Loads, &Sample::default()).unwrap();
+        let callers = [0x40, u64::MAX << 40];
+        writer
+            .sample(EventKind::Loads, &Sample::default(), &callers)
+            .unwrap();
         let file = writer.finish(&FileInfo::default()).unwrap().into_inner();
         let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
         let (data, data_len) = (word(40), word(48));
         assert_eq!(data, DATA_OFFSET);
-        let lens = [8 + 8 + 16 + SAMPLE_ID_LEN, 8 + 72];
+        // A chain of three addresses, two marks among them, and its length.
+        let lens = [8 + 8 + 16 + SAMPLE_ID_LEN, 8 + 72 + 8 * 6];
         assert_eq!(data_len, lens.iter().sum());
         let features = word(72).count_ones() as usize;
         let last = data + data_len + 16 * (features - 1);

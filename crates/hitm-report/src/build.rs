@@ -1,18 +1,20 @@
 //! Statistics, names and run facts -> [`Report`].
 
+mod calls;
 mod lines;
 mod objects;
 
 use std::collections::BTreeMap;
 
 use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
-use hitm_coherence::sharing::{Sharing, Verdict, judge};
+use hitm_coherence::sharing::{Sharing, Verdict, judge, judge_samples};
 use hitm_coherence::stats::{LineStats, Statistics};
 
 use crate::Names;
 use crate::model::{
     AccessCounts, Flagged, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
 };
+use calls::CallPaths;
 use lines::LineBuilder;
 pub(crate) use objects::LineNames;
 
@@ -39,8 +41,19 @@ pub struct RunFacts<'a> {
     pub complete: bool,
     /// What the reader of the recording, or its recorder, had to say.
     pub diagnostics: Vec<String>,
-    /// When the accesses are samples: of which events.
-    pub sampled: Option<Vec<SampledEvent>>,
+    /// When the accesses are samples: of what.
+    pub sampled: Option<SampledFacts>,
+}
+
+/// What is known about samples besides their accesses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SampledFacts {
+    /// The sampled events.
+    pub events: Vec<SampledEvent>,
+    /// Accesses whose samples say whether their address was found in a TLB.
+    pub tlb_known_count: u64,
+    /// The part of these that missed it.
+    pub tlb_miss_count: u64,
 }
 
 /// What is known about a thread besides its accesses.
@@ -69,9 +82,13 @@ pub struct ReportOptions {
     /// Rows of one line; beyond it rows of one instruction are folded over threads, and then the
     /// cheapest are left out.
     pub rows_max: usize,
+    /// Call paths shown for each row, where accesses have call chains.
+    pub call_paths_max: usize,
 }
 
 impl ReportOptions {
+    /// Call paths shown when nothing else is asked for.
+    pub const CALL_PATHS_MAX_DEFAULT: usize = 3;
     /// Lines shown when nothing else is asked for.
     pub const LINES_MAX_DEFAULT: usize = 20;
     /// Rows of a line that still fit on a screen.
@@ -95,7 +112,11 @@ impl Report {
         options: &ReportOptions,
     ) -> Report {
         let totals = totals(statistics, facts);
-        let (judged, mut quiet) = judge_all(statistics, &totals);
+        let judge = match facts.sampled {
+            Some(_) => judge_samples,
+            None => judge,
+        };
+        let (judged, mut quiet) = judge_all(statistics, &totals, judge);
         let flagged = flagged(&judged, &totals);
         let shown = judged.len().min(options.lines_max);
         quiet.left_out_line_count = (judged.len() - shown) as u64;
@@ -105,6 +126,7 @@ impl Report {
             topology: &facts.machine.topology,
             totals: &totals,
             rows_max: options.rows_max,
+            calls: CallPaths::new(names, &statistics.calls, options.call_paths_max),
         };
         let lines = judged[..shown].iter().zip(1..);
         Report {
@@ -115,6 +137,7 @@ impl Report {
             quiet,
             threads: threads(statistics, names, facts),
             of_machine: None,
+            has_call_chains: !statistics.calls.is_empty(),
             diagnostics: facts.diagnostics.clone(),
             totals: Totals {
                 flagged_line_count: flagged.len() as u64,
@@ -140,7 +163,7 @@ fn header(facts: &RunFacts<'_>) -> RunHeader {
         private_access_count: facts.private_access_count,
         lost_access_count: facts.lost_access_count,
         complete: facts.complete,
-        sampled: facts.sampled.clone(),
+        sampled: facts.sampled.as_ref().map(|sampled| sampled.events.clone()),
     }
 }
 
@@ -150,6 +173,10 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
         thread_cycles: facts.threads.iter().map(|thread| thread.cycles.0).sum(),
         ..Totals::default()
     };
+    if let Some(sampled) = &facts.sampled {
+        totals.tlb_known_count = sampled.tlb_known_count;
+        totals.tlb_miss_count = sampled.tlb_miss_count;
+    }
     for stats in statistics.lines.values() {
         totals.counts.merge(&AccessCounts::of(stats));
         totals.stall_cycles += stats.stall.0;
@@ -159,7 +186,11 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
 }
 
 /// The contended lines, costliest first, and how many lines are not worth a verdict.
-fn judge_all<'a>(statistics: &'a Statistics, totals: &Totals) -> (Vec<Judged<'a>>, Quiet) {
+fn judge_all<'a>(
+    statistics: &'a Statistics,
+    totals: &Totals,
+    judge: fn(&LineStats) -> Sharing,
+) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
     let mut quiet = Quiet::default();
     for (&line, stats) in &statistics.lines {

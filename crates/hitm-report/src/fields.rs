@@ -13,8 +13,8 @@ pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
 };
 pub use tables::{
-    LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
-    TOTALS_FIELDS,
+    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
+    RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS,
 };
 pub use whatif::{
     WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
@@ -170,6 +170,12 @@ pub mod exact_only {
     pub const THREAD: &[&str] = &["instruction_count", "cycles", "lost_cycles", "lost_share"];
 }
 
+/// Fields that only samples have, by table. Left out of reports of recordings.
+pub mod sampled_only {
+    /// Of the sums over all lines.
+    pub const TOTALS: &[&str] = &["tlb_known_count", "tlb_miss_count", "tlb_miss_share"];
+}
+
 /// Looks a field up by its id. Panics when the table has none: a renderer asked for a field that was
 /// renamed, which its tests find.
 pub fn by_id<T>(fields: &'static [Field<T>], id: &str) -> &'static Field<T> {
@@ -201,7 +207,7 @@ fn compact(number: u64) -> String {
 }
 
 /// Ascending numbers as `0-3,5`.
-fn ranges(numbers: &[u64]) -> String {
+pub(crate) fn ranges(numbers: &[u64]) -> String {
     let mut parts: Vec<(u64, u64)> = Vec::new();
     for &number in numbers {
         match parts.last_mut() {
@@ -265,6 +271,8 @@ mod tests {
         check(LINE_FIELDS);
         check(OBJECT_FIELDS);
         check(ROW_FIELDS);
+        check(CALL_PATH_FIELDS);
+        check(CALL_FRAME_FIELDS);
         check(THREAD_FIELDS);
         check(MACHINE_FIELDS);
         check(UNNAMED_FIELDS);

@@ -9,11 +9,12 @@ pub mod whatif;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::fields::{
-    Field, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
-    SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value, exact_only,
+    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, Field, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS,
+    QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS,
+    UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
 };
 use crate::machine::MachineSummary;
-use crate::model::{AccessCounts, LineReport, Report, SCHEMA, SampledEvent};
+use crate::model::{AccessCounts, CallPath, LineReport, Report, RowReport, SCHEMA, SampledEvent};
 
 /// Decimals of a number: a millionth of a share, a millionth of a cycle. More would be noise.
 const DECIMALS_SCALE: f64 = 1e6;
@@ -173,7 +174,11 @@ impl Serialize for TotalsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let totals = &self.0.totals;
-        Fields(TOTALS_FIELDS, totals, left_out(self.0, exact_only::TOTALS)).write(&mut map)?;
+        let left_out = match self.0.run.sampled {
+            Some(_) => exact_only::TOTALS,
+            None => sampled_only::TOTALS,
+        };
+        Fields(TOTALS_FIELDS, totals, left_out).write(&mut map)?;
         map.serialize_entry("counts", &CountsJson(&totals.counts))?;
         map.end()
     }
@@ -188,10 +193,36 @@ impl Serialize for LineJson<'_> {
         Fields(LINE_FIELDS, line, left_out(report, exact_only::LINE)).write(&mut map)?;
         map.serialize_entry("counts", &CountsJson(&line.counts))?;
         map.serialize_entry("objects", &list(OBJECT_FIELDS, &line.objects, &[]))?;
-        map.serialize_entry(
-            "rows",
-            &list(ROW_FIELDS, &line.rows, left_out(report, exact_only::ROW)),
-        )?;
+        let rows = line.rows.iter().map(|row| RowJson(report, row));
+        map.serialize_entry("rows", &rows.collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+struct RowJson<'a>(&'a Report, &'a RowReport);
+
+impl Serialize for RowJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let RowJson(report, row) = self;
+        let mut map = serializer.serialize_map(None)?;
+        Fields(ROW_FIELDS, row, left_out(report, exact_only::ROW)).write(&mut map)?;
+        if report.has_call_chains {
+            map.serialize_entry("call_path_count", &row.call_path_count)?;
+            let paths = row.call_paths.iter().map(CallPathJson);
+            map.serialize_entry("call_paths", &paths.collect::<Vec<_>>())?;
+        }
+        map.end()
+    }
+}
+
+struct CallPathJson<'a>(&'a CallPath);
+
+impl Serialize for CallPathJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(CALL_PATH_FIELDS, self.0, &[]).write(&mut map)?;
+        let frames = list(CALL_FRAME_FIELDS, &self.0.frames, &[]);
+        map.serialize_entry("frames", &frames)?;
         map.end()
     }
 }

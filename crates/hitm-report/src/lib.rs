@@ -26,11 +26,11 @@ pub mod sim;
 pub mod text;
 pub mod whatif;
 
-pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, ThreadFacts};
+pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
-    AccessCounts, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport, RunHeader, SCHEMA,
-    SampledEvent, ThreadSummary, Totals,
+    AccessCounts, CallFrame, CallPath, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport,
+    RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
 };
 pub use names::{CodeName, DataName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};

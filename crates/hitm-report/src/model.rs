@@ -27,6 +27,8 @@ pub struct Report {
     pub quiet: Quiet,
     /// The threads, in order of appearance.
     pub threads: Vec<ThreadSummary>,
+    /// Whether accesses say who called their functions.
+    pub has_call_chains: bool,
     /// What the reader of the recording, or its recorder, had to say.
     pub diagnostics: Vec<String>,
 }
@@ -88,9 +90,18 @@ pub struct Totals {
     pub stall_cycles: u64,
     /// The part of `stall_cycles` that other CPUs' use of the line caused.
     pub lost_cycles: u64,
+    /// Samples that say whether their address was found in a TLB.
+    pub tlb_known_count: u64,
+    /// The part of these that missed it.
+    pub tlb_miss_count: u64,
 }
 
 impl Totals {
+    /// Part of the samples that say so whose address was in no TLB, 0 to 1; none when no sample says.
+    pub fn tlb_miss_share(&self) -> Option<f64> {
+        (self.tlb_known_count > 0).then(|| share(self.tlb_miss_count, self.tlb_known_count))
+    }
+
     /// Part of all threads' time lost to contention, 0 to 1.
     pub fn run_share(&self) -> f64 {
         share(self.lost_cycles, self.thread_cycles)
@@ -291,6 +302,35 @@ pub struct RowReport {
     pub cpu_count: u64,
     /// Modelled NUMA nodes of these CPUs, ascending.
     pub nodes: Vec<u16>,
+    /// Who called the function, hottest first, where samples say so.
+    pub call_paths: Vec<CallPath>,
+    /// How many paths there are, those that are not in `call_paths` included.
+    pub call_path_count: u64,
+}
+
+/// Accesses of a row whose function was called through the same functions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallPath {
+    /// Accesses.
+    pub access_count: u64,
+    /// `access_count` as a part of the row's accesses, 0 to 1.
+    pub access_share: f64,
+    /// The path's part of the cycles that the row lost, 0 to 1.
+    pub lost_share: f64,
+    /// The calls, innermost first; of calls in different places of a function, those of the hottest
+    /// chain.
+    pub frames: Vec<CallFrame>,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallFrame {
+    /// Where it returns to.
+    pub code: CodeAddr,
+    /// The calling function, or `file+offset` when it has no name.
+    pub function: String,
+    /// Source file and line of the call, empty when unknown.
+    pub source: String,
 }
 
 impl RowReport {

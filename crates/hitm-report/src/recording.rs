@@ -6,7 +6,7 @@ use hitm_coherence::stats::LineStats;
 
 use crate::{
     CodeName, DataName, MachineSummary, Names, Report, ReportOptions, RunFacts, SampledEvent,
-    ThreadFacts, TypeReport,
+    SampledFacts, ThreadFacts, TypeReport,
 };
 
 impl Names for AddressNames<'_> {
@@ -82,13 +82,17 @@ impl TypeReport {
     }
 }
 
-fn sampled(sampled: &hitm_trace::Sampled) -> Vec<SampledEvent> {
+fn sampled(sampled: &hitm_trace::Sampled) -> SampledFacts {
     let events = sampled.events.iter().map(|event| SampledEvent {
         name: event.name.clone(),
         sample_count: event.sample_count,
         event_count: event.period_sum,
     });
-    events.collect()
+    SampledFacts {
+        events: events.collect(),
+        tlb_known_count: sampled.tlb_known_count,
+        tlb_miss_count: sampled.tlb_miss_count,
+    }
 }
 
 fn facts(recording: &Recording) -> RunFacts<'_> {

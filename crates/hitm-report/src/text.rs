@@ -2,6 +2,7 @@
 //! lines, each line by offset, thread and code, and the threads' time. Lines are ordered by cycles
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
+mod calls;
 pub mod of_type;
 pub mod side_by_side;
 pub(crate) mod style;
@@ -167,6 +168,9 @@ impl Writer {
         self.paragraph(Style::Plain, "machine", &machine);
         if let Some(events) = &report.run.sampled {
             self.sampled(events);
+            if report.has_call_chains {
+                self.paragraph(Style::Plain, "called by", calls::LEGEND);
+            }
             return;
         }
         let how = format!(
@@ -236,7 +240,15 @@ impl Writer {
         self.table(&table);
         let figure = |id| by_id(TOTALS_FIELDS, id).text(totals);
         if report.run.sampled.is_some() {
-            let text = format!("  sampled lines: {}", figure("line_count"));
+            let mut text = format!("  sampled lines: {}", figure("line_count"));
+            if totals.tlb_known_count > 0 {
+                text += &format!(
+                    "; TLB misses: {} of {} samples that say so, {}",
+                    figure("tlb_miss_count"),
+                    figure("tlb_known_count"),
+                    figure("tlb_miss_share")
+                );
+            }
             self.push(Style::Plain, &text);
             return;
         }
@@ -427,7 +439,9 @@ impl Writer {
         let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
         for row in &line.rows {
             let cells = blank_what_cannot_be(row, table.cells(row));
-            table.table.push_with_note(cells, row_note(row));
+            let mut notes = vec![row_note(row)];
+            notes.extend(calls::notes(row, self.width));
+            table.table.push_with_notes(cells, notes);
         }
         self.table(&table.table);
         if line.rows_left_out > 0 {

@@ -40,7 +40,7 @@ pub struct Version {
 }
 
 /// The version that this crate writes, and the highest that it knows all of.
-pub const VERSION: Version = Version { major: 1, minor: 2 };
+pub const VERSION: Version = Version { major: 1, minor: 3 };
 
 /// Everything that a recording was made with. The working directory and the environment are not
 /// stored: they name people and machines.
@@ -80,6 +80,20 @@ pub struct Sampled {
     pub processes: Vec<SampledProcess>,
     /// What was left out or must be known, one sentence each.
     pub notes: Vec<String>,
+    /// Accesses whose samples say whether the address was found in a TLB.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tlb_known_count: u64,
+    /// The part of these that missed it: a page table was walked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tlb_miss_count: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// An event that was sampled.
@@ -98,6 +112,12 @@ pub struct SampledEvent {
 pub struct SampledProcess {
     /// Its id.
     pub pid: u32,
+    /// How many processes had this id before; its threads' ids may have been used before as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub life: u64,
+    /// When it was given an id that was used before, in nanoseconds; else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub began_ns: u64,
     /// Its name.
     pub name: String,
 }

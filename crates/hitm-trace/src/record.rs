@@ -1,5 +1,7 @@
 //! What a recording says: accesses, and the few events that give them their meaning.
 
+use std::sync::Arc;
+
 use hitm_base::{Access, CodeAddr, CpuId, Cycles, Outcome, ThreadId};
 
 use crate::program::{Turn, Work};
@@ -33,6 +35,8 @@ pub enum Record {
     Work(Work),
     /// A change in who runs.
     Turn(Turn),
+    /// Who called the function of the next access in the block: return addresses, innermost call first.
+    Callers(Arc<[CodeAddr]>),
     /// Structures whose objects were priced with their members in other places, as a layout file.
     Layout(String),
     /// The recording ended cleanly: the last record of a complete file.
@@ -50,7 +54,7 @@ impl Record {
             Record::HeapObject(object) => Some(object.time),
             Record::End(end) => Some(end.time),
             Record::Mapping(_) | Record::Region(_) | Record::Counters(_) => None,
-            Record::Work(_) | Record::Turn(_) | Record::Layout(_) => None,
+            Record::Work(_) | Record::Turn(_) | Record::Callers(_) | Record::Layout(_) => None,
         }
     }
 }

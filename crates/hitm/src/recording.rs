@@ -187,6 +187,12 @@ impl Recording {
             Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
             Some(_) => {}
         }
+        let without_calls = self.statistics.calls.left_out;
+        if without_calls > 0 {
+            found.push(format!(
+                "the call chains of {without_calls} accesses are not shown: there are too many different ones"
+            ));
+        }
         let children = self.counter("forked_children_not_recorded");
         if children > 0 {
             found.push(format!(
@@ -218,7 +224,7 @@ impl Recording {
             Record::Region(region) => self.objects.regions.push(region),
             Record::Access { .. } | Record::ThreadPlaced(_) => {}
             Record::Layout(text) => self.layouts.extend(LayoutFile::parse(&text, "layout")),
-            Record::Work(_) | Record::Turn(_) => {}
+            Record::Work(_) | Record::Turn(_) | Record::Callers(_) => {}
         }
     }
 

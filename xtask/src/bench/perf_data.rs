@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use hitm_base::{AccessOp, DataSource};
-use hitm_perf::write::{CpuInfo, FileInfo, MmapInfo, Moment, PerfDataWriter};
+use hitm_perf::write::{CpuInfo, FileInfo, MmapInfo, Moment, PerfDataWriter, SampleForm};
 use hitm_perf::{CpuMode, DataSrc, EventKind, Sample};
 
 use super::recording::{Used, run, target};
@@ -85,7 +85,11 @@ fn file() -> Result<PathBuf> {
 }
 
 fn write(file: File) -> std::io::Result<()> {
-    let mut writer = PerfDataWriter::new(BufWriter::with_capacity(1 << 20, file), 1)?;
+    let form = SampleForm {
+        period: 1,
+        has_callers: false,
+    };
+    let mut writer = PerfDataWriter::new(BufWriter::with_capacity(1 << 20, file), form)?;
     let at = Moment {
         pid: PID,
         tid: PID,
@@ -95,6 +99,7 @@ fn write(file: File) -> std::io::Result<()> {
     writer.comm(at, "bench", true)?;
     let map = |start, len, executable, path: &str| MmapInfo {
         pid: PID,
+        life: 0,
         start,
         end: start + len,
         file_offset: 0,
@@ -107,7 +112,7 @@ fn write(file: File) -> std::io::Result<()> {
     let mut random = Random(1);
     for nth in 0..SAMPLES {
         let (kind, sample) = sample(nth, &mut random);
-        writer.sample(kind, &sample)?;
+        writer.sample(kind, &sample, &[])?;
     }
     let cpus = (0..CPUS).map(|cpu| CpuInfo {
         core: cpu % 32,
@@ -146,6 +151,7 @@ fn sample(nth: u64, random: &mut Random) -> (EventKind, Sample) {
         AccessOp::Load
     };
     let sample = Sample {
+        lives: [0; 2],
         pid: PID,
         tid: PID + thread as u32,
         cpu: (thread * 4 + nth % 4) as u32,

@@ -34,9 +34,11 @@ pub(super) fn run(args: ImportArgs, terminal: &mut Terminal) -> Result<Exit> {
         terminal.err(&format!("hitm: {note}\n"));
     }
     terminal.err(&format!(
-        "hitm: {} accesses are in {}\n",
+        "hitm: {} accesses of {} threads are in {}; {} threads ended while perf recorded\n",
         summary.accesses,
-        args.output.display()
+        summary.threads,
+        args.output.display(),
+        summary.ended_threads
     ));
     Ok(Exit::Done)
 }

@@ -27,6 +27,10 @@ pub(crate) struct ReportArgs {
     /// How many contended lines to show
     #[arg(long, value_name = "N", default_value_t = ReportOptions::LINES_MAX_DEFAULT)]
     top: usize,
+    /// How many call paths to show below each row, hottest first, 0 for none; for samples with call
+    /// chains (perf c2c record -- -g PROGRAM) [default: 3]
+    #[arg(short = 'g', long, value_name = "N", conflicts_with_all = ["type_name", "perf_c2c"])]
+    call_graph: Option<usize>,
     /// End with exit code 1 when a line is falsely shared, or loses more than N cycles; may be
     /// given several times
     #[arg(long, value_name = "false-sharing|cycles=N")]
@@ -141,9 +145,19 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
             args.input.display()
         );
     }
+    if args.call_graph.is_some_and(|paths| paths > 0) && recording.statistics.calls.is_empty() {
+        bail!(
+            "--call-graph needs samples with call chains, and {} has none: perf c2c record -- -g \
+             PROGRAM records them",
+            args.input.display()
+        );
+    }
     let options = ReportOptions {
         lines_max: args.top,
         rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+        call_paths_max: args
+            .call_graph
+            .unwrap_or(ReportOptions::CALL_PATHS_MAX_DEFAULT),
     };
     let report = Report::of_recording(&recording, &options);
     let rendered = match args.format {

@@ -190,6 +190,52 @@ fn hitm_counts_other_machines_files_as_perf_does() {
     }
 }
 
+/// The node of a line's memory and perf's count of its physical addresses, in the table of lines and in
+/// that of rows.
+#[test]
+fn hitm_counts_physical_addresses_as_perf_does() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let sample_type = generator::bits::WEIGHT | generator::bits::PHYS_ADDR;
+    let mut content = vendors::content(
+        "x86_64",
+        "GenuineIntel,6,85,7",
+        &vendors::intel(),
+        sample_type,
+    );
+    content.memory = vec![0, 1, 1];
+    // Of three lines one is in both nodes, one in one, and one is not always known.
+    for (place, (_, sample)) in content.samples.iter_mut().enumerate() {
+        let line = sample.ip / 16 % 3;
+        sample.addr += line * 64;
+        let gib = match line {
+            0 => place as u64 % 3,
+            1 => 1,
+            _ => place as u64 % 2 * 5,
+        };
+        let is_known = line != 2 || place % 5 != 0;
+        sample.phys_addr = if is_known { gib << 30 | 0x1040 } else { 0 };
+    }
+    write(directory, "physical.data", &content, Layout::PLAIN);
+    let theirs = numbers(&perf_c2c_of_generated(directory, "physical.data"));
+    let args = ["report", "--perf-c2c", "-i", "physical.data"];
+    let ours = numbers(&hitm(directory, &args));
+    assert_eq!(theirs, ours, "perf on the left, hitm on the right");
+    let nodes: Vec<&str> = ours
+        .iter()
+        .filter(|cells| cells[0].len() == 1)
+        .filter_map(|cells| cells.get(2).map(String::as_str))
+        .collect();
+    assert_eq!(nodes[..2], ["0", "0-1"], "{nodes:?}");
+    // A stream has the description of its memory among its records.
+    let pipe = Layout {
+        is_pipe: true,
+        ..Layout::PLAIN
+    };
+    write(directory, "physical.data", &content, pipe);
+    assert_eq!(numbers(&hitm(directory, &args)), ours);
+}
+
 #[test]
 fn samples_are_presented_as_samples() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -231,6 +277,10 @@ fn samples_are_presented_as_samples() {
         (&line["local_hitm_count"], &line["remote_hitm_count"]),
         (&Value::from(17), &Value::from(25))
     );
+    // Three of the accesses say that they missed the TLB, none that it was hit.
+    let tlb = ["tlb_known_count", "tlb_miss_count", "tlb_miss_share"];
+    let tlb = tlb.map(|id| report["totals"][id].as_f64());
+    assert_eq!(tlb, [Some(3.0), Some(3.0), Some(1.0)]);
     let said = report["diagnostics"].to_string();
     assert!(
         said.contains("2 samples are neither loads nor stores"),
@@ -238,6 +288,7 @@ fn samples_are_presented_as_samples() {
     );
     let text = hitm(directory, &["report", "-i", name]);
     assert!(text.contains("counts below are samples"), "{text}");
+    assert!(text.contains("TLB misses: 3 of 3 samples"), "{text}");
     assert!(
         !text.contains("thread cycles") && !text.contains("cycles lost"),
         "{text}"
@@ -415,4 +466,173 @@ fn files_that_lie_end_with_code_2_and_the_place() {
             "{error}"
         );
     }
+}
+
+/// Samples with call chains, from the first threads and the others on two ways.
+fn write_chains(directory: &Path) {
+    let sample_type = generator::bits::WEIGHT | generator::bits::CALLCHAIN;
+    let mut content = vendors::content(
+        "x86_64",
+        "GenuineIntel,6,85,7",
+        &vendors::intel(),
+        sample_type,
+    );
+    content.mappings[0].2 = 0x10_0000;
+    write(directory, "chains.data", &content, Layout::PLAIN);
+}
+
+/// The call paths of the first line's rows in a report.
+fn call_paths(directory: &Path, file: &str) -> Vec<Value> {
+    let args = ["report", "-i", file, "--format", "json"];
+    let report: Value = serde_json::from_str(&hitm(directory, &args)).expect("the report is JSON");
+    let rows = report["lines"][0]["rows"]
+        .as_array()
+        .expect("rows are a list");
+    rows.iter().map(|row| row["call_paths"].clone()).collect()
+}
+
+#[test]
+fn call_chains_go_from_perf_to_a_recording_and_back() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    write_chains(directory);
+    let text = hitm(directory, &["report", "-i", "chains.data"]);
+    assert!(text.contains("called by"), "{text}");
+    assert!(
+        text.contains("program+0x2007 < ") || text.contains(" < program+0x3007"),
+        "{text}"
+    );
+    let paths = call_paths(directory, "chains.data");
+    let path = &paths
+        .iter()
+        .find(|paths| paths.as_array().is_some_and(|paths| !paths.is_empty()));
+    let path = &path.expect("a row has call paths")[0];
+    assert_eq!(path["frames"].as_array().map(Vec::len), Some(2), "{path:#}");
+    assert_eq!(path["frames"][0]["code_address"], "0x402008");
+    assert!(path["access_share"].as_f64() > Some(0.0) && path["lost_share"].is_number());
+    // perf's samples as a recording, and that as perf's samples again.
+    hitm(directory, &["import", "chains.data", "-o", "chains.hitm"]);
+    assert_eq!(call_paths(directory, "chains.hitm"), paths);
+    let export = ["export", "chains.hitm", "--perf-data", "again.data"];
+    hitm(directory, &export);
+    assert_eq!(call_paths(directory, "again.data"), paths);
+    // perf sees each sample's chain as it was in the first file; it shows places in the program's file.
+    let script = |file| {
+        let args = ["script", "-i", file, "-F", "tid,time,ip,sym"];
+        String::from_utf8(perf(directory, &args).stdout).expect("perf writes UTF-8")
+    };
+    let (before, after) = (script("chains.data"), script("again.data"));
+    let of_known: Vec<&str> = before
+        .split("\n\n")
+        .filter(|sample| after.contains(*sample))
+        .collect();
+    assert_eq!(
+        of_known.len(),
+        after.split("\n\n").count(),
+        "{before}\n{after}"
+    );
+    assert!(
+        after.contains(" 2008 ") && after.contains(" 4008 "),
+        "{after}"
+    );
+    let graph = perf(directory, &["report", "-g", "--stdio", "-i", "again.data"]).stdout;
+    assert!(
+        String::from_utf8_lossy(&graph).contains("--0x40"),
+        "perf shows who called"
+    );
+    // No chains, or none wanted.
+    let none = hitm(directory, &["report", "-i", "chains.data", "-g", "0"]);
+    assert!(!none.contains("program+0x2007"), "{none}");
+    let (name, content) = &vendor_files()[0];
+    write(directory, name, content, Layout::PLAIN);
+    let output = programs::run(directory, &["report", "-i", name, "-g", "2"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("needs samples with call chains"), "{error}");
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let (name, content) = &vendor_files()[0];
+    write(directory, name, content, Layout::PLAIN);
+    let before = std::fs::read(directory.join(name)).expect("the file is there");
+    hitm(directory, &["import", name, "-o", "x.hitm"]);
+    for (file, args) in [
+        (*name, ["import", name, "-o", name]),
+        ("x.hitm", ["export", "x.hitm", "--perf-data", "./x.hitm"]),
+    ] {
+        let output = programs::run(directory, &args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains(file) && error.contains("name another file"),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        std::fs::read(directory.join(name)).expect("the file is there"),
+        before
+    );
+}
+
+/// Two processes that had one number, one after the other: each has its name, its program and its own
+/// memory, in the report, in a recording and in what is exported of that.
+#[test]
+fn a_process_number_that_is_used_again_is_told_apart() {
+    use generator::Happened;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let (_, mut content) = vendor_files()[0].clone();
+    let (until, again) = (content.samples.len() as u64 * 1000, 10_000_000);
+    let later = content.samples.iter().map(|(event, sample)| {
+        let mut sample = *sample;
+        sample.time_ns += again;
+        (*event, sample)
+    });
+    let later = later.collect::<Vec<_>>();
+    content.samples.extend(later);
+    let ended = 1_000_000 + until;
+    content.happened = vec![
+        (ended, Happened::Ended(100, 100)),
+        (again, Happened::Began(100)),
+        (again, Happened::Named(100, "other")),
+        (
+            again,
+            Happened::Mapped(100, 0x40_0000, 0x1_0000, "/nonexistent/another"),
+        ),
+    ];
+    write(directory, "again.data", &content, Layout::PLAIN);
+    hitm(directory, &["import", "again.data", "-o", "again.hitm"]);
+    hitm(
+        directory,
+        &["export", "again.hitm", "--perf-data", "third.data"],
+    );
+    for file in ["again.data", "again.hitm", "third.data"] {
+        let args = ["report", "-i", file, "--format", "json"];
+        let report: Value =
+            serde_json::from_str(&hitm(directory, &args)).expect("the report is JSON");
+        // A line and threads for each of the two.
+        assert_eq!(report["totals"]["line_count"], 2, "{file}");
+        let threads = report["threads"].as_array().expect("threads are a list");
+        let names: Vec<&str> = threads
+            .iter()
+            .filter_map(|thread| thread["name"].as_str())
+            .collect();
+        assert!(
+            names.contains(&"generated:100") && names.contains(&"other:100"),
+            "{file}: {names:?}"
+        );
+        let text = hitm(directory, &["report", "-i", file]);
+        assert!(
+            text.contains(" program+0x") && text.contains(" another+0x"),
+            "{file}: {text}"
+        );
+    }
+    let said = hitm(directory, &["report", "-i", "again.data"]);
+    assert!(
+        said.contains("1 numbers of processes and threads were given again"),
+        "{said}"
+    );
 }

@@ -218,6 +218,7 @@ impl Group {
         let lines = self.rows.finish(|op| hits.of(op));
         Statistics {
             lines: self.directory.addrs().zip(lines).collect(),
+            ..Statistics::default()
         }
     }
 }

@@ -50,10 +50,18 @@ impl Toy {
 }
 
 fn run(steps: impl IntoIterator<Item = Step>) -> Statistics {
+    run_seen_as(steps, |_, source| source)
+}
+
+/// The same, with sources as they are seen.
+fn run_seen_as(
+    steps: impl IntoIterator<Item = Step>,
+    seen: impl Fn(AccessOp, DataSource) -> DataSource,
+) -> Statistics {
     let mut toy = Toy::default();
     let mut collector = Collector::default();
     for (thread, offset, op, code) in steps {
-        let source = toy.access(thread, op);
+        let source = seen(op, toy.access(thread, op));
         let latency = Cycles(if source.is_contention() { 300 } else { 4 });
         let access = Access {
             thread: ThreadId(thread),
@@ -368,4 +376,32 @@ proptest! {
         let alone = steps.into_iter().map(|(_, offset, op, code)| (3, offset, op, code));
         prop_assert_eq!(judge_steps(alone.collect::<Vec<_>>()).verdict, Verdict::NoContention);
     }
+}
+
+/// What samples of Intel's machines say: of stores only that the L1 has the line when they leave.
+fn check_samples(steps: impl IntoIterator<Item = Step>, verdict: Verdict) {
+    let statistics = run_seen_as(steps, |op, source| match op {
+        Store => DataSource::L1,
+        _ => source,
+    });
+    let line = statistics
+        .lines
+        .values()
+        .next()
+        .expect("a line was touched");
+    assert_eq!(judge_samples(line).verdict, verdict);
+}
+
+#[test]
+fn a_writer_whose_stores_do_not_say_so_is_one_nevertheless() {
+    let apart = [(0, 0, Store, 0x10), (1, 8, Load, 0x20), (2, 8, Load, 0x20)];
+    check_samples(rounds(100, &apart), Verdict::ReadMostlyWithHotWriter);
+    let same = [(0, 8, Store, 0x10), (1, 8, Load, 0x20), (2, 8, Load, 0x20)];
+    check_samples(rounds(100, &same), Verdict::TrueSharing);
+    let counters = [increment(0, 0), increment(1, 8)].concat();
+    check_samples(rounds(100, &counters), Verdict::FalseSharing);
+    // Who wrote the line once is still nobody.
+    let mut begun = vec![(9, 0, Store, 0x90)];
+    begun.extend(rounds(100, &[(1, 8, Load, 0x20), (2, 8, Load, 0x20)]));
+    check_samples(begun, Verdict::NoContention);
 }

@@ -61,6 +61,7 @@ impl Collector {
         let lines = self.rows.finish(|_| Cycles::ZERO);
         Statistics {
             lines: self.ids.into_iter().zip(lines).collect(),
+            ..Statistics::default()
         }
     }
 }

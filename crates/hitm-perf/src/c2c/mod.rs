@@ -6,20 +6,20 @@
 //! and the running means, so that every cell can be compared.
 //!
 //! [`C2c::add`] takes samples in the order of their times; [`C2c::finish`] makes [`Tables`].
-//!
-//! Not counted: the node and the number of physical addresses of a line, which perf shows when
-//! samples carry physical addresses and the file describes the memory of each node.
 
 mod counts;
+mod physical;
 mod tables;
 
+use hitm_base::LINE_SIZE;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 pub use counts::Counts;
+pub use physical::{MemoryNodes, Physical};
 pub use tables::{Line, Row, Tables};
 
-use crate::{CpuMode, DataSrc, Sample};
+use crate::{CpuMode, DataSrc, Sample, TaskId};
 use counts::Class;
 
 /// What lines are sorted by, and which columns are shown.
@@ -60,7 +60,7 @@ pub struct MapPlace {
 /// Finds mappings.
 pub trait Maps {
     /// The mapping that holds `addr`, seen by a process in a mode at a time.
-    fn find(&self, pid: u32, mode: CpuMode, addr: u64) -> Option<MapPlace>;
+    fn find(&self, process: TaskId, mode: CpuMode, addr: u64) -> Option<MapPlace>;
 }
 
 /// What perf tells rows apart by, and the process, by which lines may be told apart.
@@ -69,7 +69,17 @@ struct RowKey {
     addr: u64,
     ip: u64,
     pid: u32,
+    life: u16,
     mode: CpuMode,
+}
+
+impl RowKey {
+    fn process(&self) -> TaskId {
+        TaskId {
+            id: self.pid,
+            life: self.life,
+        }
+    }
 }
 
 /// A mean as perf computes it, sample by sample (`update_stats`).
@@ -122,26 +132,26 @@ impl Means {
     }
 }
 
-/// CPUs by number, in little memory when there are few.
+/// CPUs or nodes by number, in little memory when there are few.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cpus {
+pub struct NumberSet {
     low: u64,
     /// Ascending, from 64 on.
     high: Vec<u16>,
 }
 
-impl Cpus {
-    fn insert(&mut self, cpu: u16) {
-        if cpu < 64 {
-            self.low |= 1 << cpu;
-        } else if let Err(place) = self.high.binary_search(&cpu) {
-            self.high.insert(place, cpu);
+impl NumberSet {
+    fn insert(&mut self, number: u16) {
+        if number < 64 {
+            self.low |= 1 << number;
+        } else if let Err(place) = self.high.binary_search(&number) {
+            self.high.insert(place, number);
         }
     }
 
-    fn merge(&mut self, other: &Cpus) {
+    fn merge(&mut self, other: &NumberSet) {
         self.low |= other.low;
-        other.high.iter().for_each(|cpu| self.insert(*cpu));
+        other.high.iter().for_each(|number| self.insert(*number));
     }
 
     /// How many there are.
@@ -151,7 +161,7 @@ impl Cpus {
 
     /// All of them, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        let low = (0..64).filter(|cpu| self.low >> cpu & 1 == 1);
+        let low = (0..64).filter(|number| self.low >> number & 1 == 1);
         low.chain(self.high.iter().copied())
     }
 }
@@ -168,7 +178,9 @@ struct Cell {
 struct RowData {
     cells: Vec<Cell>,
     means: Means,
-    cpus: Cpus,
+    cpus: NumberSet,
+    /// When samples have physical addresses.
+    physical: Option<Box<Physical>>,
 }
 
 impl RowData {
@@ -214,13 +226,33 @@ impl RowData {
     }
 }
 
+/// A process's line, by which physical addresses are counted.
+type LineOf = (u64, TaskId, CpuMode);
+
 /// Counts samples.
 #[derive(Debug, Default)]
 pub struct C2c {
     rows: IndexMap<RowKey, RowData, FxBuildHasher>,
+    memory: MemoryNodes,
+    /// Physical addresses of lines: perf counts them over all rows, in the order of the samples.
+    lines: IndexMap<LineOf, Physical, FxBuildHasher>,
+    has_physical: bool,
 }
 
 impl C2c {
+    /// One that knows which node has which memory.
+    pub fn of_memory(memory: MemoryNodes) -> C2c {
+        C2c {
+            memory,
+            ..C2c::default()
+        }
+    }
+
+    /// Whether samples had physical addresses.
+    pub fn has_physical(&self) -> bool {
+        self.has_physical
+    }
+
     /// Counts one sample.
     #[inline]
     pub fn add(&mut self, sample: &Sample) {
@@ -228,8 +260,21 @@ impl C2c {
             addr: sample.addr,
             ip: sample.ip,
             pid: sample.pid,
+            life: sample.lives[0],
             mode: sample.mode,
         };
-        self.rows.entry(key).or_default().add(sample);
+        let row = self.rows.entry(key).or_default();
+        row.add(sample);
+        if sample.phys_addr == 0 {
+            return;
+        }
+        self.has_physical = true;
+        if !self.memory.is_empty() {
+            let physical = row.physical.get_or_insert_default();
+            physical.add(sample.phys_addr, &self.memory);
+            let line = (sample.addr / LINE_SIZE, sample.process(), sample.mode);
+            let physical = self.lines.entry(line).or_default();
+            physical.add(sample.phys_addr, &self.memory);
+        }
     }
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use hitm_base::LINE_SIZE;
 
-use super::{C2c, Counts, Cpus, Display, Maps, Means, RowData, RowKey};
+use super::{
+    C2c, Counts, CpuMode, Display, MapPlace, Maps, Means, NumberSet, Physical, RowData, RowKey,
+    TaskId,
+};
 
 /// Lines below this part of all HITMs are not shown (`DISPLAY_LINE_LIMIT`).
 const LINE_SHARE_MIN: f64 = 0.001;
@@ -32,6 +35,8 @@ pub struct Line {
     pub address: u64,
     /// Sums over its samples.
     pub counts: Counts,
+    /// Where its physical addresses lie.
+    pub physical: Physical,
     /// The rows that are shown, by offset and then by HITM.
     pub rows: Vec<Row>,
 }
@@ -44,23 +49,26 @@ pub struct Row {
     /// The instruction.
     pub ip: u64,
     /// The process of the first sample.
-    pub pid: u32,
+    pub process: TaskId,
     /// Counts of its samples.
     pub counts: Counts,
     /// Means of its weights.
     pub means: Means,
     /// The CPUs that the samples came from.
-    pub cpus: Cpus,
+    pub cpus: NumberSet,
+    /// Where its physical addresses lie.
+    pub physical: Physical,
 }
 
 /// What perf tells lines apart by, in the order of its tree: mode, whether a mapping is unknown,
 /// the file, the process when the memory is its own, the place.
-type LineKey = (u8, bool, [u64; 4], u32, u64);
+type LineKey = (u8, bool, [u64; 4], TaskId, u64);
 
 #[derive(Debug, Default)]
 struct Collected {
     address: u64,
     counts: Counts,
+    physical: Physical,
     rows: BTreeMap<(u8, u64), Row>,
 }
 
@@ -92,8 +100,9 @@ impl C2c {
         let mut all = Counts::default();
         for (key, data) in self.rows {
             let mut counts = data.counts(key.addr);
-            let place = maps.find(key.pid, key.mode, key.addr);
-            if place.is_none() || maps.find(key.pid, key.mode, key.ip).is_none() {
+            let process = key.process();
+            let place = maps.find(process, key.mode, key.addr);
+            if place.is_none() || maps.find(process, key.mode, key.ip).is_none() {
                 // Samples that perf gave up on before it asked for a mapping are not rejected for it.
                 counts.no_mapping = counts.samples
                     - counts.load_no_address
@@ -101,19 +110,33 @@ impl C2c {
                     - counts.unparsed;
             }
             all.merge(&counts);
-            let line_key = match place {
-                Some(place) => (
-                    key.mode as u8,
-                    false,
-                    place.file,
-                    if place.is_private { key.pid } else { 0 },
-                    place.address / LINE_SIZE,
-                ),
-                None => (key.mode as u8, true, [0; 4], 0, key.addr / LINE_SIZE),
-            };
+            let line_key = line_key(place, (process, key.mode, key.addr));
             lines.entry(line_key).or_default().add(&key, &data, &counts);
         }
+        for ((line, process, mode), physical) in &self.lines {
+            let addr = line * LINE_SIZE;
+            let place = maps.find(*process, *mode, addr);
+            if let Some(collected) = lines.get_mut(&line_key(place, (*process, *mode, addr))) {
+                collected.physical.merge(physical);
+            }
+        }
         Tables::choose(lines.into_values().collect(), all, display)
+    }
+}
+
+/// The key of the line that holds an address of a process, at its place in a file if it has one.
+fn line_key(place: Option<MapPlace>, (process, mode, addr): (TaskId, CpuMode, u64)) -> LineKey {
+    let mode = mode as u8;
+    match place {
+        Some(place) => {
+            let process = if place.is_private {
+                process
+            } else {
+                TaskId::default()
+            };
+            (mode, false, place.file, process, place.address / LINE_SIZE)
+        }
+        None => (mode, true, [0; 4], TaskId::default(), addr / LINE_SIZE),
     }
 }
 
@@ -127,14 +150,18 @@ impl Collected {
         let row = self.rows.entry((offset, key.ip)).or_insert_with(|| Row {
             offset,
             ip: key.ip,
-            pid: key.pid,
+            process: key.process(),
             counts: Counts::default(),
             means: Means::default(),
-            cpus: Cpus::default(),
+            cpus: NumberSet::default(),
+            physical: Physical::default(),
         });
         row.counts.merge(counts);
         row.means.merge(&data.means);
         row.cpus.merge(&data.cpus);
+        if let Some(physical) = &data.physical {
+            row.physical.merge(physical);
+        }
     }
 
     fn into_line(self, display: Display) -> Line {
@@ -145,6 +172,7 @@ impl Collected {
         Line {
             address: self.address,
             counts: self.counts,
+            physical: self.physical,
             rows,
         }
     }

@@ -5,6 +5,7 @@ use super::bytes::{ByteOrder, Bytes};
 use super::events::IDS_MAX;
 use super::header::EVENTS_MAX;
 use super::side::PATH_LEN_MAX;
+use crate::c2c::MemoryNodes;
 use crate::format::feature;
 
 /// CPUs that a file may describe; Linux can be built for 8192.
@@ -15,6 +16,9 @@ const ARGS_MAX: u32 = 1 << 16;
 
 /// Files with a build id that a file may name.
 const BUILD_IDS_MAX: usize = 1 << 18;
+
+/// Ranges of memory that a file may describe; machines have some for each node.
+const MEMORY_RANGES_MAX: usize = 1 << 16;
 
 /// What the feature sections say. Empty where the file says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +41,10 @@ pub struct FileFacts {
     pub cores: Vec<(u32, u32)>,
     /// For each CPU its node.
     pub nodes: Vec<Option<u32>>,
+    /// How many nodes have CPUs or memory.
+    pub node_count: u32,
+    /// Which node has which physical memory.
+    pub memory: MemoryNodes,
     /// Build ids by path.
     pub build_ids: Vec<(String, Vec<u8>)>,
     /// Names of events by sample id.
@@ -66,6 +74,7 @@ impl FileFacts {
             feature::EVENT_DESC => self.take_events(bytes, order),
             feature::CPU_TOPOLOGY => self.take_topology(bytes),
             feature::NUMA_TOPOLOGY => self.take_nodes(bytes),
+            feature::MEM_TOPOLOGY => self.take_memory(bytes),
             feature::COMPRESSED => self.take_compression(bytes),
             _ => Some(()),
         };
@@ -138,6 +147,33 @@ impl FileFacts {
                     self.nodes.resize(cpu + 1, None);
                 }
                 self.nodes[cpu] = Some(node);
+            }
+        }
+        self.node_count = count;
+        Some(())
+    }
+
+    /// For each node the blocks of memory that it has, as bits.
+    fn take_memory(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
+        self.memory = MemoryNodes::default();
+        let _version = bytes.u64()?;
+        let block_len = bytes.u64()?;
+        let count = bytes.u64()?;
+        for _ in 0..count {
+            let node = u32::try_from(bytes.u64()?).ok()?;
+            let _bits = bytes.u64()?;
+            let bits = bytes.u64()?;
+            for first in (0..bits).step_by(64) {
+                let word = bytes.u64()?;
+                let here = (0..64).filter(|bit| word >> bit & 1 == 1);
+                for block in here.map(|bit| first + bit).filter(|block| *block < bits) {
+                    let start = block.checked_mul(block_len)?;
+                    self.memory
+                        .insert(start, start.checked_add(block_len)?, node);
+                    if self.memory.len() > MEMORY_RANGES_MAX {
+                        return None;
+                    }
+                }
             }
         }
         Some(())

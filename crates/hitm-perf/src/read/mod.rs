@@ -10,6 +10,7 @@
 
 mod attr;
 mod bytes;
+mod chain;
 mod compressed;
 mod error;
 mod events;
@@ -24,6 +25,7 @@ use std::io::{Read, Seek};
 
 pub use attr::Attr;
 pub use bytes::ByteOrder;
+pub use chain::CALLERS_MAX;
 pub use error::ReadError;
 pub use events::Event;
 pub use info::FileFacts;
@@ -66,8 +68,12 @@ pub struct Unused {
     pub lost: u64,
     /// Times that the kernel slowed sampling down.
     pub throttled: u64,
-    /// Samples with a call chain, which was passed over.
-    pub call_chains: u64,
+    /// Call chains that were longer than [`CALLERS_MAX`].
+    pub cut_chains: u64,
+    /// Call chains whose program's part is in other records.
+    pub deferred_chains: u64,
+    /// Copies of a program's stack, from which its calls could be found with its unwind tables.
+    pub stacks: u64,
 }
 
 impl Unused {
@@ -104,7 +110,18 @@ impl Unused {
             ),
             (self.lost, "records were lost while perf recorded"),
             (self.throttled, "times the kernel slowed sampling down"),
-            (self.call_chains, "call chains were passed over"),
+            (
+                self.cut_chains,
+                "call chains are longer than 127 calls: the outermost were left out",
+            ),
+            (
+                self.deferred_chains,
+                "call chains have no calls of the program, which perf wrote apart",
+            ),
+            (
+                self.stacks,
+                "copies of stacks are not unwound: perf record --call-graph fp or lbr records calls",
+            ),
         ];
         let seen = counts.into_iter().filter(|(count, _)| *count > 0);
         seen.map(|(count, words)| format!("{count} {words}"))
@@ -129,11 +146,15 @@ pub struct PerfData {
     pub code_names: BTreeMap<(u32, u64), String>,
 }
 
-/// Reads a file to its end. `visit` gets the place of a sample's event and the sample, in the order
-/// of the file; `progress` how many bytes of how many have been read.
+/// What gets samples: the place of the event, the sample, and who called its function: return
+/// addresses, innermost call first, none when the sample does not say.
+pub type Visit<'v> = dyn FnMut(usize, &Sample, &[u64]) + 'v;
+
+/// Reads a file to its end. `visit` gets the samples in the order of the file; `progress` how many
+/// bytes of how many have been read.
 pub fn read<R: Read + Seek>(
     mut source: R,
-    visit: &mut dyn FnMut(usize, &Sample),
+    visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, ReadError> {
     let layout = header::read(&mut source)?;
@@ -143,6 +164,7 @@ pub fn read<R: Read + Seek>(
         facts: FileFacts::default(),
         side: Side::default(),
         unused: Unused::default(),
+        callers: Vec::new(),
         visit,
     };
     let mut notes = Vec::new();
@@ -176,13 +198,26 @@ pub fn read<R: Read + Seek>(
     })
 }
 
+/// What the feature sections of a file say, without its records; nothing of a stream, which has them
+/// among its records.
+pub fn read_facts<R: Read + Seek>(mut source: R) -> Result<FileFacts, ReadError> {
+    let layout = header::read(&mut source)?;
+    let mut facts = FileFacts::default();
+    if let Some(sections) = &layout.sections {
+        header::read_features(&mut source, &layout, sections, &mut facts)?;
+    }
+    Ok(facts)
+}
+
 struct Reader<'v> {
     order: ByteOrder,
     events: Events,
     facts: FileFacts,
     side: Side,
     unused: Unused,
-    visit: &'v mut dyn FnMut(usize, &Sample),
+    /// The call chain of the last sample that had one.
+    callers: Vec<u64>,
+    visit: &'v mut Visit<'v>,
 }
 
 impl Reader<'_> {
@@ -246,8 +281,9 @@ impl Reader<'_> {
             return;
         };
         let has_memory = attr.has(bits::ADDR) && attr.has(bits::DATA_SRC);
-        let Some(read) = sample::read_sample(attr, raw.misc, Bytes::new(raw.body, self.order))
-        else {
+        let bytes = Bytes::new(raw.body, self.order);
+        let read = sample::read_sample(attr, raw.misc, bytes, &mut self.callers);
+        let Some(read) = read else {
             self.unused.cut_samples += 1;
             return;
         };
@@ -258,7 +294,15 @@ impl Reader<'_> {
         let event = &mut self.events.list[index];
         event.sample_count += 1;
         event.period_sum = event.period_sum.saturating_add(read.sample.period);
-        self.unused.call_chains += u64::from(read.frames > 0);
+        self.unused.stacks += u64::from(read.has_stack);
+        let callers = match read.chain {
+            Some(chain) => {
+                self.unused.cut_chains += u64::from(chain.is_cut);
+                self.unused.deferred_chains += u64::from(chain.is_deferred);
+                &*self.callers
+            }
+            None => &[],
+        };
         if !has_memory {
             self.unused.no_memory_event += 1;
         } else if matches!(
@@ -267,13 +311,13 @@ impl Reader<'_> {
         ) {
             self.unused.guest += 1;
         } else {
-            (self.visit)(index, &read.sample);
+            (self.visit)(index, &read.sample, callers);
         }
     }
 
     fn take_other(&mut self, raw: &RawRecord<'_>) -> Result<(), ReadError> {
         match raw.kind {
-            record::MMAP | record::MMAP2 | record::COMM | record::FORK => {
+            record::MMAP | record::MMAP2 | record::COMM | record::FORK | record::EXIT => {
                 let attr = self
                     .events
                     .list
@@ -307,8 +351,8 @@ impl Reader<'_> {
                 self.unused.lost = self.unused.lost.saturating_add(lost);
             }
             record::THROTTLE => self.unused.throttled += 1,
-            // Ends of threads, counts, and marks for readers that sort.
-            record::EXIT | record::READ | record::UNTHROTTLE | record::FINISHED_ROUND => {}
+            // Counts, and marks for readers that sort.
+            record::READ | record::UNTHROTTLE | record::FINISHED_ROUND => {}
             _ => self.unused.other_records += 1,
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::attr::Attr;
 use super::bytes::Bytes;
+use super::chain::{ChainFacts, read_chain};
 use crate::format::sample;
 use crate::{CpuMode, DataSrc, Sample};
 
@@ -10,13 +11,21 @@ use crate::{CpuMode, DataSrc, Sample};
 pub(super) struct ReadSample {
     pub(super) sample: Sample,
     pub(super) id: u64,
-    /// Frames of its call chain.
-    pub(super) frames: u64,
+    /// About its call chain, when it has one.
+    pub(super) chain: Option<ChainFacts>,
+    /// Whether it has a copy of the program's stack.
+    pub(super) has_stack: bool,
 }
 
-/// Reads the body of a sample record; `None` when it ends before its fields.
+/// Reads the body of a sample record, and its call chain, if it has one, into `callers`; `None` when it
+/// ends before its fields.
 #[inline]
-pub(super) fn read_sample(attr: &Attr, misc: u16, mut bytes: Bytes<'_>) -> Option<ReadSample> {
+pub(super) fn read_sample(
+    attr: &Attr,
+    misc: u16,
+    mut bytes: Bytes<'_>,
+    callers: &mut Vec<u64>,
+) -> Option<ReadSample> {
     let mut read = ReadSample::default();
     let out = &mut read.sample;
     out.mode = CpuMode::of_misc(misc);
@@ -51,7 +60,7 @@ pub(super) fn read_sample(attr: &Attr, misc: u16, mut bytes: Bytes<'_>) -> Optio
     if attr.has(sample::PERIOD) {
         out.period = bytes.u64()?;
     }
-    // Nothing that we use lies between here and the weight, but it takes room.
+    // Of what lies between here and the weight only the call chain is used.
     const BETWEEN: u64 = sample::READ
         | sample::CALLCHAIN
         | sample::RAW
@@ -59,7 +68,7 @@ pub(super) fn read_sample(attr: &Attr, misc: u16, mut bytes: Bytes<'_>) -> Optio
         | sample::REGS_USER
         | sample::STACK_USER;
     if attr.has(BETWEEN) {
-        read.frames = skip_between(attr, &mut bytes)?;
+        read_between(attr, &mut read, &mut bytes, callers)?;
     }
     let out = &mut read.sample;
     if attr.has(sample::WEIGHT) {
@@ -83,15 +92,18 @@ pub(super) fn read_sample(attr: &Attr, misc: u16, mut bytes: Bytes<'_>) -> Optio
     Some(read)
 }
 
-/// Passes over the fields of changing length; returns the frames of the call chain.
-fn skip_between(attr: &Attr, bytes: &mut Bytes<'_>) -> Option<u64> {
-    let mut frames = 0;
+/// Reads the call chain and passes over the other fields of changing length.
+fn read_between(
+    attr: &Attr,
+    read: &mut ReadSample,
+    bytes: &mut Bytes<'_>,
+    callers: &mut Vec<u64>,
+) -> Option<()> {
     if attr.has(sample::READ) {
         attr.skip_read(bytes)?;
     }
     if attr.has(sample::CALLCHAIN) {
-        frames = bytes.u64()?;
-        bytes.skip(frames.checked_mul(8)?)?;
+        read.chain = Some(read_chain(read.sample.ip, bytes, callers)?);
     }
     if attr.has(sample::RAW) {
         let len = bytes.u32()?;
@@ -107,8 +119,9 @@ fn skip_between(attr: &Attr, bytes: &mut Bytes<'_>) -> Option<u64> {
         let len = bytes.u64()?;
         bytes.skip(len)?;
         if len > 0 {
+            read.has_stack = true;
             bytes.skip(8)?; // how much of it is used
         }
     }
-    Some(frames)
+    Some(())
 }

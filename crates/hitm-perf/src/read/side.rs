@@ -4,30 +4,40 @@
 //! may map something before, in the file, it starts the program that does. So these records are
 //! collected and applied in the order of their times at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attr::Attr;
 use super::bytes::{ByteOrder, Bytes};
 use super::stream::RawRecord;
 use crate::format::{misc, record, sample};
 use crate::maps::{AddressMaps, Map, is_anonymous_name};
+use crate::{Lives, TaskId};
 
 #[derive(Debug)]
 enum SideEvent {
     Mmap {
-        pid: u32,
+        task: Task,
         map: Map,
     },
     Comm {
-        pid: u32,
-        tid: u32,
+        task: Task,
         name: String,
         is_exec: bool,
     },
     Fork {
-        pid: u32,
+        child: Task,
         parent: u32,
     },
+    Exit {
+        task: Task,
+    },
+}
+
+/// A thread of a process, by their numbers.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    pid: u32,
+    tid: u32,
 }
 
 /// Bytes that are kept of records about processes and mappings; a busy day of a large machine has
@@ -59,7 +69,11 @@ pub struct World {
     /// Build ids of the mapped files, by number.
     pub build_ids: BTreeMap<u32, Vec<u8>>,
     /// Names of threads, by process and thread.
-    pub names: BTreeMap<(u32, u32), String>,
+    pub names: BTreeMap<(TaskId, TaskId), String>,
+    /// When threads ended, by process and thread.
+    pub exits: BTreeMap<(TaskId, TaskId), u64>,
+    /// Which numbers were used again.
+    pub lives: Lives,
 }
 
 const MAP_SHARED: u32 = 1;
@@ -85,6 +99,7 @@ impl Side {
             record::MMAP2 => self.mmap2(misc, bytes)?,
             record::COMM => comm(misc, bytes)?,
             record::FORK => fork(bytes)?,
+            record::EXIT => exit(bytes)?,
             _ => return Some(()),
         };
         let name_len = match &event {
@@ -98,7 +113,7 @@ impl Side {
     }
 
     fn mmap(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
-        let (pid, _tid) = (bytes.u32()?, bytes.u32()?);
+        let task = task(&mut bytes)?;
         let (start, len, file_offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let map = Map {
             start,
@@ -110,11 +125,11 @@ impl Side {
             path: 0,
             is_anonymous: false,
         };
-        Some(self.named(pid, map, &bytes.text()))
+        Some(self.named(task, map, &bytes.text()))
     }
 
     fn mmap2(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
-        let (pid, _tid) = (bytes.u32()?, bytes.u32()?);
+        let task = task(&mut bytes)?;
         let (start, len, file_offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let mut file = [0; 4];
         let mut build_id = None;
@@ -140,14 +155,14 @@ impl Side {
             path: 0,
             is_anonymous: false,
         };
-        let event = self.named(pid, map, &bytes.text());
+        let event = self.named(task, map, &bytes.text());
         if let (Some(build_id), SideEvent::Mmap { map, .. }) = (build_id, &event) {
             self.build_ids.insert(map.path, build_id);
         }
         Some(event)
     }
 
-    fn named(&mut self, pid: u32, mut map: Map, path: &str) -> SideEvent {
+    fn named(&mut self, task: Task, mut map: Map, path: &str) -> SideEvent {
         let mut len = path.len().min(PATH_LEN_MAX);
         while !path.is_char_boundary(len) {
             len -= 1;
@@ -165,7 +180,7 @@ impl Side {
                 number
             }
         };
-        SideEvent::Mmap { pid, map }
+        SideEvent::Mmap { task, map }
     }
 
     /// Applies everything in the order of time.
@@ -177,22 +192,9 @@ impl Side {
             build_ids: self.build_ids,
             ..World::default()
         };
-        for (_, event) in self.events {
-            match event {
-                SideEvent::Mmap { pid, map } => world.maps.insert(pid, map),
-                SideEvent::Fork { pid, parent } => world.maps.fork(pid, parent),
-                SideEvent::Comm {
-                    pid,
-                    tid,
-                    name,
-                    is_exec,
-                } => {
-                    if is_exec {
-                        world.maps.exec(pid);
-                    }
-                    world.names.insert((pid, tid), name);
-                }
-            }
+        let mut ended = BTreeSet::new();
+        for (time, event) in self.events {
+            world.apply(time, event, &mut ended);
         }
         for (path, build_id) in more_build_ids {
             // The mapping of the kernel's image is named with a symbol of it behind: `[kernel.kallsyms]_text`.
@@ -210,19 +212,74 @@ impl Side {
     }
 }
 
-fn comm(misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
+impl World {
+    /// Applies the next record in the order of time. `ended` has the numbers of threads that ended and
+    /// that nothing was heard of since.
+    fn apply(&mut self, time: u64, event: SideEvent, ended: &mut BTreeSet<u32>) {
+        let of = match &event {
+            SideEvent::Mmap { task, .. } | SideEvent::Comm { task, .. } => *task,
+            SideEvent::Fork { child, .. } => *child,
+            SideEvent::Exit { task } => {
+                ended.insert(task.tid);
+                self.exits.insert(self.ids(*task), time);
+                return;
+            }
+        };
+        // Whoever has this number now is another one.
+        if ended.remove(&of.tid) {
+            self.lives.begin(of.tid, time);
+        }
+        let (process, thread) = self.ids(of);
+        match event {
+            SideEvent::Mmap { map, .. } => self.maps.insert(process, map),
+            SideEvent::Fork { parent, .. } => {
+                // A new thread has its process's mappings already.
+                if of.pid != parent {
+                    self.maps.fork(process, self.lives.last(parent));
+                }
+            }
+            SideEvent::Comm { name, is_exec, .. } => {
+                if is_exec {
+                    self.maps.exec(process);
+                }
+                self.names.insert((process, thread), name);
+            }
+            SideEvent::Exit { .. } => {}
+        }
+    }
+
+    /// Who has these numbers at present.
+    fn ids(&self, task: Task) -> (TaskId, TaskId) {
+        (self.lives.last(task.pid), self.lives.last(task.tid))
+    }
+}
+
+fn task(bytes: &mut Bytes<'_>) -> Option<Task> {
     let (pid, tid) = (bytes.u32()?, bytes.u32()?);
+    Some(Task { pid, tid })
+}
+
+fn comm(misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
     Some(SideEvent::Comm {
-        pid,
-        tid,
+        task: task(&mut bytes)?,
         name: bytes.text(),
         is_exec: misc & misc::COMM_EXEC != 0,
     })
 }
 
 fn fork(mut bytes: Bytes<'_>) -> Option<SideEvent> {
-    let (pid, parent) = (bytes.u32()?, bytes.u32()?);
-    Some(SideEvent::Fork { pid, parent })
+    let (pid, parent, tid) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
+    Some(SideEvent::Fork {
+        child: Task { pid, tid },
+        parent,
+    })
+}
+
+fn exit(mut bytes: Bytes<'_>) -> Option<SideEvent> {
+    let (pid, _parent, tid) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
+    Some(SideEvent::Exit {
+        task: Task { pid, tid },
+    })
 }
 
 /// Takes the `sample_id` off the end of a record and returns its time, 0 when it has none.

@@ -56,6 +56,19 @@ pub(crate) struct Event {
     pub(crate) sample_type: u64,
 }
 
+/// What happened to a process or a thread, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Happened {
+    /// A process began that has nothing from another one.
+    Began(u32),
+    /// A thread ended, of a process.
+    Ended(u32, u32),
+    /// A process got a name.
+    Named(u32, &'static str),
+    /// Something was mapped: process, first address, length, path.
+    Mapped(u32, u64, u64, &'static str),
+}
+
 /// What is to be in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
@@ -75,6 +88,12 @@ pub(crate) struct Content {
     pub(crate) mappings: Vec<(u32, u64, u64, &'static str)>,
     /// Build ids of mapped files.
     pub(crate) build_ids: Vec<(&'static str, Vec<u8>)>,
+    /// What happened, with its time; in the file it stands before all samples.
+    pub(crate) happened: Vec<(u64, Happened)>,
+    /// The node of each GiB of physical memory; none to say nothing of it.
+    pub(crate) memory: Vec<u32>,
+    /// The words of the call chain of each sample, whose events have them.
+    pub(crate) chain: fn(&Sample) -> Vec<u64>,
 }
 
 struct Out {
@@ -174,35 +193,62 @@ fn write_records(content: &Content, out: &mut Out) {
     for (pid, start, len, path) in &content.mappings {
         let is_kernel = path.starts_with("[kernel");
         out.record(10, if is_kernel { 1 } else { 2 }, |out| {
-            out.u32(*pid);
-            out.u32(*pid);
-            out.u64(*start);
-            out.u64(*len);
             // In place of an offset, the address of the symbol.
-            out.u64(if is_kernel { *start } else { 0 });
-            // Device, inode, and its generation.
-            out.u32(8);
-            out.u32(1);
-            out.u64(1000 + path.len() as u64);
-            out.u64(0);
-            out.u32(7);
-            out.u32(2);
-            out.padded(path, 8);
-            sample_id(out, *pid, 1);
+            let offset = if is_kernel { *start } else { 0 };
+            mapping(out, (*pid, *start, *len, path), offset, 1);
         });
-        out.record(3, 2, |out| {
-            out.u32(*pid);
-            out.u32(*pid);
-            out.padded("generated", 8);
-            sample_id(out, *pid, 1);
-        });
+        out.record(3, 2, |out| comm(out, *pid, "generated", 1));
+    }
+    for (time, happened) in &content.happened {
+        match *happened {
+            Happened::Began(pid) => out.record(7, 2, |out| task(out, [pid, 0, pid, 0], *time)),
+            Happened::Ended(pid, tid) => {
+                out.record(4, 2, |out| task(out, [pid, pid, tid, tid], *time));
+            }
+            Happened::Named(pid, name) => out.record(3, 2, |out| comm(out, pid, name, *time)),
+            Happened::Mapped(pid, start, len, path) => {
+                out.record(10, 2, |out| mapping(out, (pid, start, len, path), 0, *time));
+            }
+        }
     }
     for (event, sample) in &content.samples {
         let sample_type = content.events[*event].sample_type;
         out.record(9, sample.mode as u16, |out| {
-            write_sample(out, sample_type, *event, sample);
+            let chain = (content.chain)(sample);
+            write_sample(out, sample_type, (*event, sample), &chain);
         });
     }
+}
+
+fn mapping(out: &mut Out, (pid, start, len, path): (u32, u64, u64, &str), offset: u64, time: u64) {
+    out.u32(pid);
+    out.u32(pid);
+    out.u64(start);
+    out.u64(len);
+    out.u64(offset);
+    // Device, inode, and its generation.
+    out.u32(8);
+    out.u32(1);
+    out.u64(1000 + path.len() as u64);
+    out.u64(0);
+    out.u32(7);
+    out.u32(2);
+    out.padded(path, 8);
+    sample_id(out, pid, time);
+}
+
+fn comm(out: &mut Out, pid: u32, name: &str, time: u64) {
+    out.u32(pid);
+    out.u32(pid);
+    out.padded(name, 8);
+    sample_id(out, pid, time);
+}
+
+/// A begin or an end: process, its parent, thread, its parent.
+fn task(out: &mut Out, ids: [u32; 4], time: u64) {
+    ids.into_iter().for_each(|id| out.u32(id));
+    out.u64(time);
+    sample_id(out, ids[0], time);
 }
 
 /// The `sample_id` of records that are no samples: thread, time, CPU, identifier.
@@ -215,7 +261,7 @@ fn sample_id(out: &mut Out, pid: u32, time: u64) {
     out.u64(10);
 }
 
-fn write_sample(out: &mut Out, sample_type: u64, event: usize, sample: &Sample) {
+fn write_sample(out: &mut Out, sample_type: u64, (event, sample): (usize, &Sample), chain: &[u64]) {
     let has = |bit: u64| sample_type & bit != 0;
     out.u64(10 + event as u64);
     out.u64(sample.ip);
@@ -227,9 +273,8 @@ fn write_sample(out: &mut Out, sample_type: u64, event: usize, sample: &Sample) 
     out.u32(0);
     out.u64(sample.period);
     if has(bits::CALLCHAIN) {
-        out.u64(2);
-        out.u64(sample.ip);
-        out.u64(sample.ip + 64);
+        out.u64(chain.len() as u64);
+        chain.iter().for_each(|word| out.u64(*word));
     }
     if has(bits::RAW) {
         out.u32(12);
@@ -304,6 +349,22 @@ fn topology(content: &Content, out: &mut Out) {
     }
 }
 
+/// Version, size of a block, nodes; for each node its number and its blocks, as bits of one word.
+fn memory(content: &Content, out: &mut Out) {
+    let blocks = content.memory.iter().enumerate();
+    [1, 1 << 30, u64::from(content.nodes)]
+        .into_iter()
+        .for_each(|word| out.u64(word));
+    for node in 0..content.nodes {
+        let own = blocks.clone().filter(|(_, owner)| **owner == node);
+        let bits = own.fold(0u64, |bits, (block, _)| bits | 1 << block);
+        let len = content.memory.len() as u64;
+        [u64::from(node), len, len, bits]
+            .into_iter()
+            .for_each(|word| out.u64(word));
+    }
+}
+
 fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
     let section = |write: &dyn Fn(&mut Out)| {
         let mut out = Out::new(layout);
@@ -348,6 +409,9 @@ fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
             }),
         ),
     ];
+    if !content.memory.is_empty() {
+        features.push((22, section(&|out| memory(content, out))));
+    }
     if layout.compressed_piece > 0 {
         // Version, type (zstd), level, ratio, and the most bytes in one record.
         features.push((

@@ -13,7 +13,7 @@ fn content() -> Content {
 }
 
 fn outcome(file: Vec<u8>) -> Result<PerfData, String> {
-    read(Cursor::new(file), &mut |_, _| {}, &mut |_, _| {}).map_err(|error| error.to_string())
+    read(Cursor::new(file), &mut |_, _, _| {}, &mut |_, _| {}).map_err(|error| error.to_string())
 }
 
 fn check(file: Vec<u8>, expected: &str) {

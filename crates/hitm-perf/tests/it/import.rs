@@ -7,9 +7,9 @@ use hitm_base::{AccessOp, DataSource};
 use hitm_perf::c2c::{C2c, Display, Tables};
 use hitm_perf::import::Importer;
 use hitm_perf::read::{PerfData, read};
-use hitm_perf::{DataSrc, Sample};
+use hitm_perf::{DataSrc, Sample, TaskId};
 
-use crate::generator::{Content, Layout, bits, generate};
+use crate::generator::{Content, Happened, Layout, bits, generate};
 use crate::vendors::{self, Words, amd, arm, intel};
 
 const LAYOUTS: [Layout; 5] = [
@@ -34,16 +34,25 @@ const LAYOUTS: [Layout; 5] = [
 ];
 
 fn read_all(file: Vec<u8>) -> (PerfData, Vec<(usize, Sample)>) {
-    let mut samples = Vec::new();
-    let mut visit = |event: usize, sample: &Sample| samples.push((event, *sample));
-    let data = read(Cursor::new(file), &mut visit, &mut |_, _| {}).expect("the file is sound");
+    let (data, samples, _) = read_with_callers(file);
     (data, samples)
+}
+
+fn read_with_callers(file: Vec<u8>) -> (PerfData, Vec<(usize, Sample)>, Vec<Vec<u64>>) {
+    let mut samples = Vec::new();
+    let mut chains = Vec::new();
+    let mut visit = |event: usize, sample: &Sample, callers: &[u64]| {
+        samples.push((event, *sample));
+        chains.push(callers.to_vec());
+    };
+    let data = read(Cursor::new(file), &mut visit, &mut |_, _| {}).expect("the file is sound");
+    (data, samples, chains)
 }
 
 /// Every field of every sample, and what the header says, in every layout.
 fn check_layouts(content: &Content) {
     for layout in LAYOUTS {
-        let (data, samples) = read_all(generate(content, layout));
+        let (data, samples, chains) = read_with_callers(generate(content, layout));
         assert_eq!(samples, content.samples, "{layout:?}");
         let names: Vec<&str> = data
             .events
@@ -79,20 +88,24 @@ fn check_layouts(content: &Content) {
         let program = data
             .world
             .maps
-            .at(100, vendors::CODE)
+            .at(TaskId::first(100), vendors::CODE)
             .expect("the program is mapped");
         assert_eq!(
             data.world.paths[program.path as usize],
             "/nonexistent/program"
         );
-        assert_eq!(data.world.names[&(100, 100)], "generated");
-        let chains = content.events[0].sample_type & bits::CALLCHAIN != 0;
-        let expected = if chains {
-            vec![format!("{} call chains were passed over", samples.len())]
-        } else {
-            vec![]
-        };
-        assert_eq!(data.unused.describe(), expected, "{layout:?}");
+        assert_eq!(
+            data.world.names[&(TaskId::first(100), TaskId::first(100))],
+            "generated"
+        );
+        let has_chains = content.events[0].sample_type & bits::CALLCHAIN != 0;
+        for ((_, sample), callers) in samples.iter().zip(&chains) {
+            let words = vendors::chain(sample);
+            // Without the mark and the instruction itself.
+            let expected = if has_chains { &words[2..] } else { &[] };
+            assert_eq!(callers, expected, "{layout:?}");
+        }
+        assert_eq!(data.unused.describe(), Vec::<String>::new(), "{layout:?}");
     }
 }
 
@@ -283,4 +296,75 @@ fn samples_of_events_without_data_are_counted_and_left_out() {
             .iter()
             .all(|(_, sample)| sample.data_src != DataSrc(0))
     );
+}
+
+/// A number that is given to another process has two lives, each with its name and its mappings, in
+/// whatever order the file has what happened.
+#[test]
+fn a_number_that_is_used_again_is_another_process() {
+    const OTHER: &str = "/nonexistent/other";
+    let mut content = vendors::content("x86_64", "GenuineIntel,6,85,7", &intel(), bits::WEIGHT);
+    let happened = [
+        (50, Happened::Ended(100, 101)),
+        (60, Happened::Ended(100, 100)),
+        (90, Happened::Began(100)),
+        (91, Happened::Named(100, "other")),
+        (92, Happened::Mapped(100, vendors::CODE, 0x1000, OTHER)),
+    ];
+    for is_reversed in [false, true] {
+        content.happened = happened.to_vec();
+        if is_reversed {
+            content.happened.reverse();
+        }
+        let (data, _) = read_all(generate(&content, Layout::PLAIN));
+        let world = &data.world;
+        let [first, second] = [0, 1].map(|life| TaskId { id: 100, life });
+        assert_eq!(world.lives.len(), 1, "no thread came after thread 101");
+        assert_eq!(
+            [89, 90].map(|time| world.lives.at(100, time)),
+            [first, second]
+        );
+        assert_eq!(world.names[&(first, first)], "generated");
+        assert_eq!(world.names[&(second, second)], "other");
+        let path = |process| {
+            let map = world.maps.at(process, vendors::CODE)?;
+            Some(world.paths[map.path as usize].as_str())
+        };
+        assert_eq!(
+            [first, second].map(path),
+            [Some("/nonexistent/program"), Some(OTHER)]
+        );
+        assert!(
+            world.maps.at(second, vendors::LINE).is_none(),
+            "it was the first one's"
+        );
+        let thread = TaskId::first(101);
+        assert_eq!(
+            (world.exits[&(first, thread)], world.exits[&(first, first)]),
+            (50, 60)
+        );
+    }
+}
+
+/// Which node has which memory, and perf's count of physical addresses.
+#[test]
+fn physical_addresses_are_counted_by_node() {
+    let sample_type = bits::WEIGHT | bits::PHYS_ADDR;
+    let mut content = vendors::content("x86_64", "GenuineIntel,6,85,7", &intel(), sample_type);
+    content.memory = vec![0, 0, 1, 0];
+    for (place, (_, sample)) in content.samples.iter_mut().enumerate() {
+        sample.phys_addr = [0, 1, 2, 9][place % 4] << 30 | 0x1040;
+    }
+    for layout in LAYOUTS {
+        let (data, samples) = read_all(generate(&content, layout));
+        let mut c2c = C2c::of_memory(data.facts.memory.clone());
+        samples.iter().for_each(|(_, sample)| c2c.add(sample));
+        let tables = c2c.finish(&data.world.maps, Display::TotalHitm);
+        let physical = &tables.lines[0].physical;
+        let nodes: Vec<u16> = physical.nodes.iter().collect();
+        assert_eq!((nodes, data.facts.node_count), (vec![0, 1], 2));
+        // Three of four samples lie in memory that the file describes, and each is not as the one before.
+        let outside = samples.len() / 4;
+        assert_eq!(physical.change_count, (samples.len() - outside) as u64);
+    }
 }

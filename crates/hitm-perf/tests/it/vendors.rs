@@ -216,6 +216,7 @@ pub(crate) fn content(
                     weight: 10 + place * 31 + nth * 7 % 13,
                     period: 1,
                     phys_addr: 0x1_0000_1040 + place % 8 * 8,
+                    ..Sample::default()
                 },
             ));
         }
@@ -241,5 +242,18 @@ pub(crate) fn content(
             (100, 0x7f00_0000_0000, 0x10_0000, "/nonexistent/data"),
         ],
         build_ids: Vec::new(),
+        happened: Vec::new(),
+        memory: Vec::new(),
+        chain,
     }
+}
+
+/// What stands before the program's calls in a chain.
+pub(crate) const USER: u64 = -512i64 as u64;
+
+/// The first two threads were begun in one function, the others in another; all of them call through a
+/// third one.
+pub(crate) fn chain(sample: &Sample) -> Vec<u64> {
+    let begun = CODE + if sample.tid < 102 { 0x2000 } else { 0x3000 };
+    vec![USER, sample.ip, CODE + 0x1008, begun + 8]
 }

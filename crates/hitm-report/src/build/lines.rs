@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId, Topology};
 use hitm_coherence::sharing::{Sharing, Verdict, contended};
-use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowStats};
+use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowKey, RowStats};
 
 use super::Judged;
+use super::calls::CallPaths;
 use super::objects::{LineNames, MemberUse};
 use crate::Names;
 use crate::advice::advise;
@@ -18,6 +19,7 @@ pub(super) struct LineBuilder<'a> {
     pub(super) topology: &'a Topology,
     pub(super) totals: &'a Totals,
     pub(super) rows_max: usize,
+    pub(super) calls: CallPaths<'a>,
 }
 
 /// Who shares a row: what is left of a row's key when threads are folded.
@@ -27,6 +29,19 @@ struct Place {
     size: u8,
     op: AccessOp,
     code: CodeAddr,
+}
+
+impl Place {
+    /// The row of one thread.
+    fn of(self, thread: ThreadId) -> RowKey {
+        RowKey {
+            offset: self.offset,
+            size: self.size,
+            op: self.op,
+            thread,
+            code: self.code,
+        }
+    }
 }
 
 /// One row, or several rows of different threads taken together.
@@ -169,6 +184,9 @@ impl LineBuilder<'_> {
         let mean = |sum: &LatencySum| (is_load && sum.count > 0).then(|| sum.mean());
         let named = row.threads.iter().take(RowReport::THREADS_NAMED_MAX);
         let part_of_loads = |source| share(loads(source), counts.loads_from(source));
+        let keys = row.threads.iter().map(|thread| place.of(*thread));
+        let (call_paths, call_path_count) =
+            self.calls.of_row(judged.line, keys, &code.function, stats);
         RowReport {
             offset: place.offset,
             size_bytes: place.size,
@@ -194,6 +212,8 @@ impl LineBuilder<'_> {
             access_count: stats.sources.total(),
             cpu_count: stats.cpus.len() as u64,
             nodes: self.nodes_of(&stats.cpus),
+            call_paths,
+            call_path_count,
         }
     }
 }

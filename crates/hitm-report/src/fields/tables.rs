@@ -4,7 +4,9 @@ use hitm_base::{AccessOp, DataSource};
 use hitm_coherence::stats::SourceCounts;
 
 use super::{Field, Unit, Value};
-use crate::model::{LineReport, ObjectUse, Quiet, RowReport, RunHeader, ThreadSummary, Totals};
+use crate::model::{
+    CallFrame, CallPath, LineReport, ObjectUse, Quiet, RowReport, RunHeader, ThreadSummary, Totals,
+};
 
 /// What ran, where, and how much of it was seen.
 pub const RUN_FIELDS: &[Field<RunHeader>] = &[
@@ -200,6 +202,27 @@ pub const TOTALS_FIELDS: &[Field<Totals>] = &[
         unit: Unit::Share,
         description: "lost_cycles as a part of thread_cycles",
         value: |totals| Value::Number(totals.run_share()),
+    },
+    Field {
+        id: "tlb_known_count",
+        title: "with TLB",
+        unit: Unit::Count,
+        description: "Samples that say whether the address was found in a TLB; only of samples",
+        value: |totals| Value::Whole(totals.tlb_known_count),
+    },
+    Field {
+        id: "tlb_miss_count",
+        title: "TLB misses",
+        unit: Unit::Count,
+        description: "Those of tlb_known_count whose address was in no TLB; only of samples",
+        value: |totals| Value::Whole(totals.tlb_miss_count),
+    },
+    Field {
+        id: "tlb_miss_share",
+        title: "TLB misses",
+        unit: Unit::Share,
+        description: "tlb_miss_count as a part of tlb_known_count; only of samples",
+        value: |totals| Value::number_or_missing(totals.tlb_miss_share()),
     },
 ];
 
@@ -731,6 +754,56 @@ pub const ROW_FIELDS: &[Field<RowReport>] = &[
         unit: Unit::None,
         description: "Modelled NUMA nodes of these CPUs",
         value: |row| Value::Wholes(wholes(&row.nodes)),
+    },
+];
+
+/// Accesses of a row whose function was called through the same functions.
+pub const CALL_PATH_FIELDS: &[Field<CallPath>] = &[
+    Field {
+        id: "access_count",
+        title: "samples",
+        unit: Unit::Count,
+        description: "Accesses whose function was called on this path",
+        value: |path| Value::Whole(path.access_count),
+    },
+    Field {
+        id: "access_share",
+        title: "samples",
+        unit: Unit::Share,
+        description: "access_count as a part of the row's",
+        value: |path| Value::Number(path.access_share),
+    },
+    Field {
+        id: "lost_share",
+        title: "lost",
+        unit: Unit::Share,
+        description: "Part of the cycles that the row lost to other CPUs' use of the line",
+        value: |path| Value::Number(path.lost_share),
+    },
+];
+
+/// A call of a path.
+pub const CALL_FRAME_FIELDS: &[Field<CallFrame>] = &[
+    Field {
+        id: "function",
+        title: "function",
+        unit: Unit::None,
+        description: "The calling function, or file and offset when it has no name",
+        value: |frame| Value::text_or_missing(&frame.function),
+    },
+    Field {
+        id: "code_address",
+        title: "code",
+        unit: Unit::Address,
+        description: "Address that the call returns to",
+        value: |frame| Value::Whole(frame.code.0),
+    },
+    Field {
+        id: "source",
+        title: "source",
+        unit: Unit::None,
+        description: "Source file and line of the call, null when unknown",
+        value: |frame| Value::text_or_missing(&frame.source),
     },
 ];
 

@@ -85,8 +85,13 @@ pub(super) fn line_columns(display: Display) -> Vec<LineColumn> {
             ),
             |item| Cell::Address(item.line.address),
         ),
-        (head("", None, "Node", 4), |_| Cell::Unknown),
-        (head("", None, "PA cnt", 6), |_| Cell::Count(0)),
+        (head("memory_nodes", None, "Node", 4), |item| {
+            Cell::Nodes(item.memory_nodes.clone())
+        }),
+        (
+            head("physical_address_change_count", None, "PA cnt", 6),
+            |item| Cell::Count(item.line.physical.change_count),
+        ),
         (
             head("share_percent", Some(share_above), share_title, 7),
             line_share,
@@ -272,8 +277,13 @@ fn places() -> [RowColumn; 7] {
             ),
             |item| Cell::Address(item.row.offset.into()),
         ),
-        (head("", None, "Node", 4), |_| Cell::Unknown),
-        (head("", None, "PA cnt", 6), |_| Cell::Count(0)),
+        (head("memory_nodes", None, "Node", 4), |item| {
+            Cell::Nodes(item.memory_nodes.clone())
+        }),
+        (
+            head("physical_address_change_count", None, "PA cnt", 6),
+            |item| Cell::Count(item.row.physical.change_count),
+        ),
         (head("code_address", Some(""), "Code address", 18), |item| {
             Cell::Address(item.row.ip)
         }),

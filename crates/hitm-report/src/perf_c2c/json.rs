@@ -21,7 +21,7 @@ pub fn json(report: &C2cReport) -> String {
         };
         (total.id.to_owned(), value)
     };
-    let lines = line_items(tables).into_iter().map(|item| {
+    let lines = line_items(report).into_iter().map(|item| {
         let mut line = object(
             line_columns(tables.display)
                 .iter()
@@ -70,8 +70,8 @@ fn value(cell: Cell) -> Value {
         Cell::Address(address) => format!("{address:#x}").into(),
         Cell::Percent(number) | Cell::Mean(number) => rounded(number).into(),
         Cell::Name(name) => name.into(),
-        Cell::Numbers(numbers) => numbers.into(),
-        Cell::Unknown | Cell::Nothing => Value::Null,
+        Cell::Numbers(numbers) | Cell::Nodes(numbers) => numbers.into(),
+        Cell::Nothing => Value::Null,
     }
 }
 

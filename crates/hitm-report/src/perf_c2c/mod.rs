@@ -11,8 +11,9 @@ mod totals;
 use std::fmt::Write as _;
 
 use hitm::perf_data::{C2cReport, RowPlace};
-use hitm_perf::c2c::{Display, Line, Row, Tables};
+use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
 
+use crate::fields::ranges;
 use columns::{Head, line_columns, row_columns};
 pub use json::{SCHEMA, json};
 use totals::{EVENT_TOTALS, SHARED_TOTALS, Total};
@@ -30,6 +31,7 @@ struct LineItem<'a> {
     index: usize,
     line: &'a Line,
     tables: &'a Tables,
+    memory_nodes: Vec<u32>,
 }
 
 /// A shown row with everything that its cells need.
@@ -40,6 +42,7 @@ struct RowItem<'a> {
     object: String,
     source: String,
     nodes: Vec<u32>,
+    memory_nodes: Vec<u32>,
 }
 
 /// The content of a cell.
@@ -53,8 +56,8 @@ enum Cell {
     Mean(f64),
     Name(String),
     Numbers(Vec<u32>),
-    /// perf has a column for it that this report has no figure for.
-    Unknown,
+    /// Nodes whose memory it is, as a list of ranges; none when nobody knows.
+    Nodes(Vec<u32>),
     Nothing,
 }
 
@@ -70,21 +73,34 @@ impl Cell {
                 let numbers: Vec<String> = numbers.iter().map(|n| format!("{n:>2}")).collect();
                 numbers.join(" ")
             }
-            Cell::Unknown => "N/A".to_owned(),
+            Cell::Nodes(nodes) if nodes.is_empty() => "N/A".to_owned(),
+            Cell::Nodes(nodes) => {
+                let nodes: Vec<u64> = nodes.iter().map(|node| u64::from(*node)).collect();
+                ranges(&nodes)
+            }
             Cell::Nothing => String::new(),
         }
     }
 }
 
-fn line_items(tables: &Tables) -> Vec<LineItem<'_>> {
+fn line_items(report: &C2cReport) -> Vec<LineItem<'_>> {
+    let tables = &report.tables;
     let lines = tables.lines.iter().enumerate();
     lines
         .map(|(index, line)| LineItem {
             index,
             line,
             tables,
+            memory_nodes: memory_nodes(report, &line.physical),
         })
         .collect()
+}
+
+/// The nodes that the file describes the memory of. Like perf, without those that it does not list
+/// among the machine's.
+fn memory_nodes(report: &C2cReport, physical: &Physical) -> Vec<u32> {
+    let nodes = physical.nodes.iter().map(u32::from);
+    nodes.filter(|node| *node < report.node_count).collect()
 }
 
 fn row_items<'a>(report: &'a C2cReport, line: &'a Line) -> Vec<RowItem<'a>> {
@@ -102,6 +118,7 @@ fn row_items<'a>(report: &'a C2cReport, line: &'a Line) -> Vec<RowItem<'a>> {
             object: file_name(&place.object, "[unknown]"),
             source: source(&place, row.ip),
             nodes,
+            memory_nodes: memory_nodes(report, &row.physical),
         }
     };
     line.rows.iter().map(name).collect()
@@ -157,7 +174,7 @@ pub fn text(report: &C2cReport) -> String {
     out.push_str("#\n");
     let columns = line_columns(tables.display);
     let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
-    let items = line_items(tables);
+    let items = line_items(report);
     let cells = |item: &LineItem<'_>| columns.iter().map(|(_, cell)| cell(item).text()).collect();
     let rows: Vec<Vec<String>> = items.iter().map(cells).collect();
     let widths = widths(&heads, &rows);

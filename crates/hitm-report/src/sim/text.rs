@@ -372,18 +372,15 @@ impl Writer {
             head("unit", Align::Left),
         ]);
         for one in comparisons {
-            table.push_with_note(
-                vec![
-                    one.id.clone(),
-                    one.label.clone(),
-                    published(one.published),
-                    one.simulated.map_or("-".to_owned(), number),
-                    one.ratio
-                        .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
-                    one.unit.clone(),
-                ],
-                String::new(),
-            );
+            table.push(vec![
+                one.id.clone(),
+                one.label.clone(),
+                published(one.published),
+                one.simulated.map_or("-".to_owned(), number),
+                one.ratio
+                    .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+                one.unit.clone(),
+            ]);
         }
         self.table(&table);
     }

@@ -27,11 +27,11 @@ impl Column {
     }
 }
 
-/// Rows of cells, each perhaps with a note on a line of its own below.
+/// Rows of cells, each perhaps with notes on lines of their own below.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
-    rows: Vec<(Vec<String>, String)>,
+    rows: Vec<(Vec<String>, Vec<String>)>,
 }
 
 /// The narrowest that a column of names becomes.
@@ -46,12 +46,12 @@ impl Table {
     }
 
     pub(crate) fn push(&mut self, cells: Vec<String>) {
-        self.push_with_note(cells, String::new());
+        self.push_with_notes(cells, Vec::new());
     }
 
-    pub(crate) fn push_with_note(&mut self, cells: Vec<String>, note: String) {
+    pub(crate) fn push_with_notes(&mut self, cells: Vec<String>, notes: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
-        self.rows.push((cells, note));
+        self.rows.push((cells, notes));
     }
 
     /// The table in at most `width` columns, unless its numbers alone are wider.
@@ -64,9 +64,9 @@ impl Table {
             out.push('\n');
         };
         push(Style::Bold, &self.line(&titles, &widths));
-        for (cells, note) in &self.rows {
+        for (cells, notes) in &self.rows {
             push(Style::Plain, &self.line(cells, &widths));
-            if !note.is_empty() {
+            for note in notes {
                 let indent = widths[0] + 4;
                 let note = shorten(note, width.saturating_sub(indent));
                 push(Style::Dim, &format!("{}{note}", " ".repeat(indent)));

@@ -295,4 +295,5 @@ pub(crate) fn example() -> Report {
 pub(crate) const OPTIONS: ReportOptions = ReportOptions {
     lines_max: ReportOptions::LINES_MAX_DEFAULT,
     rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+    call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
 };

@@ -57,6 +57,7 @@ fn lines_that_are_not_shown_fail_too() {
     let options = ReportOptions {
         lines_max: 0,
         rows_max: 16,
+        call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
     };
     let report = report(&run.statistics(), 4, options);
     assert!(report.lines.is_empty());

@@ -96,6 +96,7 @@ fn lines_and_rows_that_do_not_fit_are_counted() {
     let options = ReportOptions {
         lines_max: 1,
         rows_max: 4,
+        call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
     };
     let mut run = Run::default();
     run.packed(500);

@@ -1,5 +1,7 @@
 //! Bytes to records. Any bytes may come in: every index, size and number is checked.
 
+use std::sync::Arc;
+
 use hitm_base::{Access, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, Outcome, ThreadId};
 use thiserror::Error;
 
@@ -28,7 +30,7 @@ pub enum DecodeFault {
     /// A reference to something that the block has not introduced.
     #[error("{what} {found} is referred to, but the block has introduced {known}")]
     UnknownReference {
-        /// Thread, code address or line.
+        /// Thread, code address, line or call chain.
         what: &'static str,
         /// The index.
         found: u64,
@@ -112,12 +114,14 @@ pub fn decode_block<V: Visitor>(
 
 /// The records of a block, one by one. Ends after the first error.
 ///
-/// It keeps what the block has introduced: at most 16 bytes for every five of the block.
+/// It keeps what the block has introduced: at most 16 bytes for every byte of the block.
 #[derive(Debug)]
 pub struct BlockDecoder<'a> {
     cursor: Cursor<'a>,
     summary: BlockSummary,
     state: State,
+    /// The call chains that the block has introduced.
+    chains: Vec<Arc<[CodeAddr]>>,
     has_failed: bool,
 }
 
@@ -128,6 +132,7 @@ impl<'a> BlockDecoder<'a> {
             cursor: Cursor::new(bytes),
             summary: BlockSummary::default(),
             state: State::default(),
+            chains: Vec::new(),
             has_failed: false,
         }
     }
@@ -163,6 +168,11 @@ impl<'a> BlockDecoder<'a> {
             return Ok(());
         }
         let payload = self.cursor.bytes()?;
+        if head == other::KIND_CALLERS {
+            let callers = other::decode_callers(payload, &mut self.chains)?;
+            visitor.record(Record::Callers(callers));
+            return Ok(());
+        }
         match other::decode(head, payload)? {
             Some(record) => visitor.record(record),
             None => self.summary.unknown_count += 1,

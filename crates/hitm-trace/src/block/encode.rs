@@ -1,6 +1,9 @@
 //! Records to bytes.
 
-use hitm_base::{Access, AccessOp, Cycles, DataSource, Outcome};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hitm_base::{Access, AccessOp, CodeAddr, Cycles, DataSource, Outcome};
 use thiserror::Error;
 
 use super::dictionary::Dictionary;
@@ -47,6 +50,8 @@ pub struct BlockEncoder<B> {
     meta: BlockMeta,
     has_time: bool,
     state: State,
+    /// The call chains that the block has introduced, by number.
+    chains: BTreeMap<Arc<[CodeAddr]>, u32>,
     scratch: Vec<u8>,
 }
 
@@ -60,6 +65,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
             meta: BlockMeta::default(),
             has_time: false,
             state: State::new(),
+            chains: BTreeMap::new(),
             scratch: Vec::new(),
         }
     }
@@ -90,6 +96,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         self.meta = BlockMeta::default();
         self.has_time = false;
         self.state.clear();
+        self.chains.clear();
     }
 
     /// Ends the block and begins the next one in `buffer`; returns the buffer that was in use.
@@ -100,31 +107,65 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
 
     /// Adds a record of any kind.
     pub fn push(&mut self, record: &Record) -> Result<(), EncodeError> {
-        if let Record::Access { access, outcome } = record {
-            return self.push_access(access, outcome);
+        match record {
+            Record::Access { access, outcome } => return self.push_access(access, outcome),
+            Record::Callers(callers) => return self.push_callers(callers, 0),
+            _ => {}
         }
         self.scratch.clear();
         let kind = other::encode(record, &mut self.scratch);
-        let needed = 1 + varint_len(self.scratch.len() as u64) + self.scratch.len();
-        self.make_room(needed)?;
+        self.make_room(self.scratch_record_len())?;
+        self.put_scratch(kind, record.time());
+        Ok(())
+    }
+
+    /// Adds an access and who called its function, innermost call first. Both are in one block, or
+    /// neither is.
+    pub fn push_access_of(
+        &mut self,
+        callers: &[CodeAddr],
+        access: &Access,
+        outcome: &Outcome,
+    ) -> Result<(), EncodeError> {
+        check_access(access)?;
+        self.push_callers(callers, ACCESS_LEN_MAX)?;
+        self.push_access(access, outcome)
+    }
+
+    /// Adds callers when there is room for them and `more` bytes.
+    fn push_callers(&mut self, callers: &[CodeAddr], more: usize) -> Result<(), EncodeError> {
+        let known = self.chains.get(callers).copied();
+        self.scratch.clear();
+        other::encode_callers(callers, known, &mut self.scratch);
+        self.make_room(self.scratch_record_len() + more)?;
+        self.put_scratch(other::KIND_CALLERS, None);
+        if known.is_none() {
+            // Blocks have fewer than 2^32 bytes.
+            self.chains.insert(callers.into(), self.chains.len() as u32);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a record whose payload is in `scratch`.
+    fn scratch_record_len(&self) -> usize {
+        1 + varint_len(self.scratch.len() as u64) + self.scratch.len()
+    }
+
+    /// Writes such a record, for which there is room.
+    fn put_scratch(&mut self, kind: u8, time: Option<Cycles>) {
         let buffer = self.buffer.as_mut();
         buffer[self.len] = kind;
         let at = put_varint(buffer, self.len + 1, self.scratch.len() as u64);
-        buffer[at..at + self.scratch.len()].copy_from_slice(&self.scratch);
-        self.len += needed;
-        self.note(record.time());
-        Ok(())
+        let end = at + self.scratch.len();
+        buffer[at..end].copy_from_slice(&self.scratch);
+        self.len = end;
+        self.note(time);
     }
 
     /// Adds an access: [`push`](Self::push) without building a [`Record`].
     #[inline]
     pub fn push_access(&mut self, access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
-        if !is_valid(access.op, access.offset(), access.size) {
-            return Err(EncodeError::InvalidAccess {
-                offset: access.offset(),
-                size: access.size,
-            });
-        }
+        check_access(access)?;
         self.make_room(ACCESS_LEN_MAX)?;
         let room = self.buffer.as_mut()[self.len..].first_chunk_mut();
         let room = room.expect("make_room found that many bytes");
@@ -158,6 +199,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
             self.meta.first_time = time;
             self.meta.last_time = time;
         }
+    }
+}
+
+/// Refuses what no access can be.
+#[inline]
+fn check_access(access: &Access) -> Result<(), EncodeError> {
+    if is_valid(access.op, access.offset(), access.size) {
+        Ok(())
+    } else {
+        Err(EncodeError::InvalidAccess {
+            offset: access.offset(),
+            size: access.size,
+        })
     }
 }
 

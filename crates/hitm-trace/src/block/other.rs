@@ -1,8 +1,12 @@
 //! The payloads of the records that are not accesses. They are rare, so they are plain: varints and
 //! length-prefixed strings in the order of their fields.
 //!
+//! Callers are the exception: they refer to those that the block has introduced.
+//!
 //! A later minor version may add kinds, which a reader passes over, and fields at the end of a kind,
 //! which a reader ignores.
+
+use std::sync::Arc;
 
 use hitm_base::{CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
 
@@ -26,6 +30,8 @@ const KIND_END: u8 = 8;
 const KIND_WORK: u8 = 9;
 const KIND_TURN: u8 = 10;
 const KIND_LAYOUT: u8 = 11;
+/// The callers of the next access. The only kind that refers to earlier records of its block.
+pub(super) const KIND_CALLERS: u8 = 12;
 
 const REGION_STACK: u8 = 0;
 const REGION_ANONYMOUS_MAP: u8 = 1;
@@ -46,11 +52,12 @@ const END_SIGNALLED: u8 = 1;
 const END_STOPPED: u8 = 2;
 const END_EXEC: u8 = 3;
 
-/// Appends the payload of `record` and returns its kind. Panics on an access, which has an encoding
-/// of its own.
+/// Appends the payload of `record` and returns its kind. Panics on an access and on callers, whose
+/// encodings refer to earlier records.
 pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
     match record {
         Record::Access { .. } => panic!("accesses are encoded by push_access"),
+        Record::Callers(_) => panic!("callers are encoded by push_callers"),
         Record::ThreadStart(start) => {
             push_all(
                 out,
@@ -238,6 +245,47 @@ fn push_all<const N: usize>(out: &mut Vec<u8>, values: [u64; N]) {
     for value in values {
         push_varint(out, value);
     }
+}
+
+/// Appends the payload of callers: those that the block has introduced as `known`, or new ones. Calls
+/// lie close to one another, so each is told by its distance.
+pub(super) fn encode_callers(callers: &[CodeAddr], known: Option<u32>, out: &mut Vec<u8>) {
+    if let Some(index) = known {
+        push_varint(out, u64::from(index) + 1);
+        return;
+    }
+    push_all(out, [0, callers.len() as u64]);
+    let mut last = 0;
+    for code in callers {
+        push_varint(out, delta(last, code.0));
+        last = code.0;
+    }
+}
+
+/// The callers in `payload`, which are one of `known` or enter it.
+pub(super) fn decode_callers(
+    payload: &[u8],
+    known: &mut Vec<Arc<[CodeAddr]>>,
+) -> Result<Arc<[CodeAddr]>, DecodeFault> {
+    let cursor = &mut Cursor::new(payload);
+    let reference = cursor.varint()?;
+    if let Some(index) = reference.checked_sub(1) {
+        let found = known.get(usize::try_from(index).unwrap_or(usize::MAX));
+        return found.cloned().ok_or(DecodeFault::UnknownReference {
+            what: "call chain",
+            found: index,
+            known: known.len(),
+        });
+    }
+    let count = cursor.count()?;
+    let mut last = 0;
+    let caller = |_| {
+        last = undelta(last, cursor.varint()?);
+        Ok(CodeAddr(last))
+    };
+    let callers: Arc<[CodeAddr]> = (0..count).map(caller).collect::<Result<_, _>>()?;
+    known.push(Arc::clone(&callers));
+    Ok(callers)
 }
 
 fn push_stack(out: &mut Vec<u8>, stack: &[CodeAddr]) {

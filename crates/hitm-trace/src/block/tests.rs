@@ -87,6 +87,63 @@ fn what_repeats_takes_few_bytes() {
 }
 
 #[test]
+fn a_call_chain_is_told_once() {
+    let callers =
+        |codes: &[u64]| Record::Callers(codes.iter().map(|code| CodeAddr(*code)).collect());
+    let (one, other) = (callers(&[0x40_1100, 0x40_1000]), callers(&[]));
+    check(
+        &[
+            one.clone(),
+            access(LOAD, HITM),
+            other,
+            one.clone(),
+            access(LOAD, HITM),
+        ],
+        expect![[r#"
+            0c 08 00 02 80 c4 80 04 ff 03
+            8c da d0 0f 00 01 08 00 80 c0 80 04 88 82 d0 aa 15 f4 03 c8 01
+            0c 02 00 00
+            0c 01 01
+            cc 5a 00 01 08 c8 01
+        "#]],
+    );
+    // A block decodes on its own: the next one tells the chain again.
+    let mut encoder = BlockEncoder::new(vec![0; 4096]);
+    encoder.push(&one).unwrap();
+    let first = encoder.bytes().to_vec();
+    encoder.clear();
+    encoder.push(&one).unwrap();
+    assert_eq!(encoder.bytes(), first);
+    let unknown = DecodeFault::UnknownReference {
+        what: "call chain",
+        found: 4,
+        known: 0,
+    };
+    assert_eq!(decode(&[12, 1, 5]).unwrap_err().fault, unknown);
+}
+
+#[test]
+fn an_access_and_its_callers_are_in_one_block() {
+    let chain = [CodeAddr(0x40_1100), CodeAddr(0x40_1000)];
+    let whole = encode(&[Record::Callers(chain.into()), access(LOAD, HITM)]);
+    for len in 0..200 {
+        let mut encoder = BlockEncoder::new(vec![0; len]);
+        match encoder.push_access_of(&chain, &LOAD, &HITM) {
+            Ok(()) => assert_eq!(encoder.bytes(), whole),
+            Err(error) => {
+                let too_large = matches!(error, EncodeError::TooLarge { .. });
+                assert!(too_large || len == 0, "{error}");
+                assert!(
+                    encoder.is_empty(),
+                    "nothing is written of what does not fit"
+                );
+                assert!(len < 200 - whole.len());
+            }
+        }
+    }
+}
+
+#[test]
 fn the_next_line_needs_no_address() {
     let at = |addr: u64| {
         access(

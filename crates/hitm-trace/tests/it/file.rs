@@ -204,15 +204,15 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[8] = 2,
         expect![[r#"
-            error: trace format 2.2, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
-            error: trace format 2.2, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.3, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.3, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
         "#]],
     );
     check_damage(
         |bytes, _| bytes[30] ^= 1,
         expect![[r#"
-            error: the header (bytes 0 to 304) is damaged: checksum 0xf02f2c22, expected 0x456c60c0
-            error: the header (bytes 0 to 304) is damaged: checksum 0xf02f2c22, expected 0x456c60c0
+            error: the header (bytes 0 to 304) is damaged: checksum 0xb50090d1, expected 0x0043dc33
+            error: the header (bytes 0 to 304) is damaged: checksum 0xb50090d1, expected 0x0043dc33
         "#]],
     );
 }

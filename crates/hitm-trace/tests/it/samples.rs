@@ -184,6 +184,7 @@ fn other() -> impl Strategy<Value = Record> {
         work().prop_map(Record::Work),
         turn().prop_map(Record::Turn),
         ".{0,60}".prop_map(Record::Layout),
+        vec(code(), 0..4).prop_map(|callers| Record::Callers(callers.into())),
         (
             any::<[u64; 3]>(),
             ".{0,40}",

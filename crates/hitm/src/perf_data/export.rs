@@ -3,21 +3,24 @@
 //! The recording is read twice: mappings come first in the file that is written, because perf names
 //! an address by what was mapped before its time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
+use std::sync::Arc;
 
-use hitm_base::{Access, AccessOp, Machine, Outcome, ThreadId};
+use hitm_base::{Access, AccessOp, CodeAddr, Machine, Outcome, ThreadId};
 use hitm_perf::export::{Origin, Sampler, TIME_ORIGIN_NS};
-use hitm_perf::maps::KERNEL_PID;
+use hitm_perf::maps::KERNEL;
 use hitm_perf::write::{
-    CpuInfo, FileInfo, LOADS_NAME, MmapInfo, Moment, PerfDataWriter, STORES_NAME,
+    CpuInfo, FileInfo, LOADS_NAME, MmapInfo, Moment, PerfDataWriter, STORES_NAME, SampleForm,
 };
-use hitm_perf::{EventKind, Sample, Spaces};
-use hitm_trace::{Header, Mapping, Record, Region, RegionKind, ThreadExit, Visitor};
+use hitm_perf::{EventKind, Sample, Spaces, TaskId};
+use hitm_trace::{
+    Header, Mapping, Record, Region, RegionKind, SampledProcess, ThreadExit, Visitor,
+};
 
-use super::PerfDataError;
+use super::{PerfDataError, check_apart};
 use crate::recording::{RecordingError, RecordingFile};
 
 /// What was written.
@@ -43,6 +46,7 @@ pub fn export(
     period: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ExportSummary, PerfDataError> {
+    check_apart(from, to)?;
     let scene = Scene::read(from, &mut |read, all| progress(read, 2 * all))?;
     let failed = |source| PerfDataError::Write {
         path: to.into(),
@@ -71,6 +75,8 @@ pub(super) struct Scene {
     pub(super) tids: Vec<u32>,
     /// The last name of each thread.
     names: BTreeMap<ThreadId, String>,
+    /// Whether accesses have call chains.
+    has_callers: bool,
     missing_bytes: u64,
 }
 
@@ -82,6 +88,7 @@ struct SceneVisitor {
     pid: Option<u32>,
     tids: Vec<u32>,
     names: BTreeMap<ThreadId, String>,
+    has_callers: bool,
 }
 
 impl Visitor for SceneVisitor {
@@ -99,6 +106,7 @@ impl Visitor for SceneVisitor {
                 note_tid(&mut self.tids, start.thread, start.tid);
                 self.names.insert(start.thread, start.name);
             }
+            Record::Callers(_) => self.has_callers = true,
             _ => {}
         }
     }
@@ -118,8 +126,8 @@ impl Scene {
         let pid = visitor.pid.filter(|pid| *pid > 0).unwrap_or(1);
         let origin = match &header.sampled {
             Some(sampled) => {
-                let pids = sampled.processes.iter().map(|process| process.pid);
-                Origin::Samples(Spaces::of(pids))
+                let processes = sampled.processes.iter().map(task_of);
+                Origin::Samples(Spaces::of(processes))
             }
             None => Origin::Process(pid),
         };
@@ -132,6 +140,7 @@ impl Scene {
             origin,
             tids: visitor.tids,
             names: visitor.names,
+            has_callers: visitor.has_callers,
             missing_bytes: file.missing_bytes(),
         })
     }
@@ -159,9 +168,9 @@ impl Scene {
     /// Everything that is mapped, as perf is told of it: what comes later hides what came before.
     pub(super) fn mmaps(&self) -> Vec<MmapInfo> {
         let place = |start: u64, end: u64| {
-            let (pid, shown) = self.origin.place(start);
+            let (process, shown) = self.origin.place(start);
             (
-                pid.unwrap_or(KERNEL_PID),
+                process.unwrap_or(KERNEL),
                 shown,
                 shown.saturating_add(end - start),
             )
@@ -169,9 +178,10 @@ impl Scene {
         // Where a sampled kernel was helps naming it here; perf has its own way to find one.
         let of_process = |mapping: &&Mapping| self.origin.place(mapping.start).0.is_some();
         let files = self.mappings.iter().filter(of_process).map(|mapping| {
-            let (pid, start, end) = place(mapping.start, mapping.end.max(mapping.start));
+            let (process, start, end) = place(mapping.start, mapping.end.max(mapping.start));
             MmapInfo {
-                pid,
+                pid: process.id,
+                life: process.life,
                 start,
                 end,
                 file_offset: mapping.file_offset,
@@ -181,7 +191,7 @@ impl Scene {
             }
         });
         let regions = self.regions.iter().filter_map(|region| {
-            let (pid, start, end) = place(region.start, region.end.max(region.start));
+            let (process, start, end) = place(region.start, region.end.max(region.start));
             let path = match region.kind {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
@@ -193,7 +203,8 @@ impl Scene {
                 | RegionKind::UserMemory { .. } => return None,
             };
             Some(MmapInfo {
-                pid,
+                pid: process.id,
+                life: process.life,
                 start,
                 end,
                 file_offset: 0,
@@ -203,6 +214,22 @@ impl Scene {
             })
         });
         files.chain(regions).collect()
+    }
+
+    /// The processes, when each of them began, and its name when that is not the name of a thread.
+    fn begins(&self) -> Vec<(TaskId, u64, Option<&str>)> {
+        let program = self.header.args.first();
+        let program = program.map_or("hitm", |arg| arg.rsplit('/').next().unwrap_or(arg));
+        let Some(sampled) = &self.header.sampled else {
+            let process = self.origin.process();
+            return vec![(process, TIME_ORIGIN_NS, Some(program))];
+        };
+        let processes = sampled.processes.iter();
+        let begins = processes.map(|process| {
+            let time_ns = process.began_ns.max(START_NS);
+            (task_of(process), time_ns, Some(process.name.as_str()))
+        });
+        begins.collect()
     }
 
     /// The files that are mapped.
@@ -233,45 +260,53 @@ impl Scene {
 struct Exporter {
     writer: PerfDataWriter<BufWriter<File>>,
     sampler: Sampler,
-    pid: u32,
     /// Tids by the recording's thread number.
     tids: Vec<u32>,
     /// Names by thread.
     names: BTreeMap<ThreadId, String>,
-    /// Threads whose start was written.
-    started: BTreeSet<ThreadId>,
+    /// Threads whose start was written, and their processes.
+    started: BTreeMap<ThreadId, u32>,
+    /// Who called the function of the next access.
+    callers: Option<Arc<[CodeAddr]>>,
     summary: ExportSummary,
     failure: Option<io::Error>,
 }
 
 impl Exporter {
     fn new(scene: &Scene, file: BufWriter<File>, period: u64) -> io::Result<Exporter> {
-        let mut writer = PerfDataWriter::new(file, period)?;
-        let pid = scene.origin.pid();
-        let at = Moment {
-            pid,
-            tid: pid,
-            cpu: 0,
-            time_ns: TIME_ORIGIN_NS,
+        let form = SampleForm {
+            period,
+            has_callers: scene.has_callers,
         };
-        let program = scene
-            .header
-            .args
-            .first()
-            .map_or("hitm", |arg| arg.rsplit('/').next().unwrap_or(arg));
-        if let Origin::Process(_) = scene.origin {
-            writer.comm(at, program, true)?;
+        let mut writer = PerfDataWriter::new(file, form)?;
+        let begins = scene.begins();
+        for (process, time_ns, name) in &begins {
+            let at = moment(*process, *time_ns);
+            if process.life > 0 {
+                // Who had the number before has ended.
+                writer.exit(at)?;
+                writer.fork_process(at)?;
+            }
+            if let Some(name) = name {
+                writer.comm(at, name, true)?;
+            }
         }
         for mmap in scene.mmaps() {
-            writer.mmap(at, &mmap)?;
+            let process = TaskId {
+                id: mmap.pid,
+                life: mmap.life,
+            };
+            let begin = begins.iter().find(|(other, ..)| *other == process);
+            let time_ns = begin.map_or(START_NS, |(_, time_ns, _)| *time_ns);
+            writer.mmap(moment(process, time_ns), &mmap)?;
         }
         Ok(Exporter {
             writer,
             sampler: Sampler::new(period, scene.header.clock, scene.origin.clone()),
-            pid,
             tids: scene.tids.clone(),
             names: scene.names.clone(),
-            started: BTreeSet::new(),
+            started: BTreeMap::new(),
+            callers: None,
             summary: ExportSummary {
                 missing_bytes: scene.missing_bytes,
                 ..ExportSummary::default()
@@ -286,8 +321,9 @@ impl Exporter {
         }
         let mut writer = self.writer;
         for exit in scene.exits.values() {
+            let own = self.started.get(&exit.thread).copied();
             writer.exit(Moment {
-                pid: self.pid,
+                pid: own.unwrap_or_else(|| scene.origin.process().id),
                 tid: tid_of(&self.tids, exit.thread),
                 cpu: 0,
                 time_ns: self.sampler.time_ns(exit.time),
@@ -323,6 +359,7 @@ impl Exporter {
 
 impl Visitor for Exporter {
     fn access(&mut self, access: &Access, outcome: &Outcome) {
+        let callers = self.callers.take();
         if self.failure.is_some() {
             return;
         }
@@ -330,25 +367,54 @@ impl Visitor for Exporter {
         self.summary.fences += u64::from(access.op == AccessOp::Fence);
         let tid = tid_of(&self.tids, access.thread);
         if let Some((kind, sample)) = self.sampler.sample(tid, access, outcome) {
-            if self.started.insert(access.thread) {
+            if self.started.insert(access.thread, sample.pid).is_none() {
                 let result = self.start(access.thread, &sample);
                 self.keep(result);
             }
-            self.write(kind, &sample);
+            self.write(kind, &sample, callers.as_deref().unwrap_or_default());
         }
     }
 
-    fn record(&mut self, _: Record) {}
+    fn record(&mut self, record: Record) {
+        if let Record::Callers(callers) = record {
+            self.callers = Some(callers);
+        }
+    }
 }
 
 impl Exporter {
-    fn write(&mut self, kind: EventKind, sample: &Sample) {
+    fn write(&mut self, kind: EventKind, sample: &Sample, callers: &[CodeAddr]) {
         match kind {
             EventKind::Loads => self.summary.load_samples += 1,
             EventKind::Stores => self.summary.store_samples += 1,
         }
-        let result = self.writer.sample(kind, sample);
+        let callers: Vec<u64> = callers
+            .iter()
+            .map(|caller| self.sampler.place(caller.0))
+            .collect();
+        let result = self.writer.sample(kind, sample, &callers);
         self.keep(result);
+    }
+}
+
+/// When what was there before the first sample is told: perf does not order events at 0.
+const START_NS: u64 = 1;
+
+/// The process of a header.
+fn task_of(process: &SampledProcess) -> TaskId {
+    TaskId {
+        id: process.pid,
+        life: process.life.try_into().unwrap_or(u16::MAX),
+    }
+}
+
+/// Something that happened to a process.
+fn moment(process: TaskId, time_ns: u64) -> Moment {
+    Moment {
+        pid: process.id,
+        tid: process.id,
+        cpu: 0,
+        time_ns,
     }
 }
 

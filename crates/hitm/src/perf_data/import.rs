@@ -5,22 +5,22 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::Path;
 
-use hitm_base::{Access, Clock, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
-use hitm_coherence::stats::{Collector, Statistics};
-use hitm_perf::c2c::{C2c, Display, Maps as _};
+use hitm_base::{Access, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
+use hitm_coherence::stats::{CallCollector, Collector, Statistics};
+use hitm_perf::c2c::{C2c, Display, Maps as _, MemoryNodes};
 use hitm_perf::import::{Aliases, Importer};
-use hitm_perf::maps::KERNEL_PID;
-use hitm_perf::read::{PerfData, ReadError, is_perf_data, read};
-use hitm_perf::{CpuMode, Sample, Spaces, script};
+use hitm_perf::maps::KERNEL;
+use hitm_perf::read::{PerfData, ReadError, Visit, is_perf_data, read, read_facts};
+use hitm_perf::{CpuMode, Lives, Sample, Spaces, TaskId, script};
 use hitm_trace::{
-    BlockEncoder, End, EndReason, Header, Mapping, Record, Region, RegionKind, Sampled,
-    SampledEvent, SampledProcess, ThreadStart, Totals, TraceWriter,
+    BlockEncoder, EncodeError, End, EndReason, Header, Mapping, Record, Region, RegionKind,
+    Sampled, SampledEvent, SampledProcess, ThreadExit, ThreadStart, Totals, TraceWriter,
 };
 
-use super::PerfDataError;
 use super::kernel::{ExtraNames, KernelFound, KernelSource};
 use super::tables::{C2cReport, Naming};
 use super::weights::Weights;
+use super::{PerfDataError, check_apart};
 use crate::machine;
 use crate::recording::Recording;
 
@@ -54,19 +54,49 @@ pub fn sample_format(path: &Path) -> Option<SampleFormat> {
 struct Pass {
     perf: PerfData,
     importer: Importer,
+    known: Known,
+}
+
+/// What is known of a file only at its end, and makes its samples be read otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Known {
     /// Lines that are others under another address.
     aliases: Aliases,
+    /// Numbers of processes and threads that were used again.
+    lives: Lives,
+}
+
+impl Known {
+    /// What to read the file again with, after a pass with this found that; `None` when it found nothing
+    /// new. Which lines are one is asked for when it is known whose they are.
+    fn with(&self, found: &Known) -> Option<Known> {
+        if self.lives != found.lives {
+            return Some(Known {
+                lives: found.lives.clone(),
+                aliases: Aliases::new(),
+            });
+        }
+        (self.aliases != found.aliases).then(|| found.clone())
+    }
 }
 
 /// Reads the samples of a file, of whichever format.
 fn read_samples(
     path: &Path,
-    visit: &mut dyn FnMut(usize, &Sample),
+    lives: &Lives,
+    visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, PerfDataError> {
     let failed = |source: ReadError| PerfDataError::Read {
         path: path.into(),
         source: Box::new(source),
+    };
+    let mut visit_with_lives = |event: usize, sample: &Sample, callers: &[u64]| {
+        visit(event, &sample.with_lives(lives), callers);
+    };
+    let visit: &mut Visit<'_> = match lives.is_empty() {
+        true => visit,
+        false => &mut visit_with_lives,
     };
     let file = File::open(path).map_err(|error| failed(error.into()))?;
     match sample_format(path) {
@@ -79,28 +109,37 @@ fn read_samples(
     }
 }
 
+/// Gets accesses, their samples, and who called their functions, innermost call first; none when the
+/// sample does not say.
+type Sink<'s> = dyn FnMut(&Access, &Outcome, &Sample, &[CodeAddr]) + 's;
+
 fn read_accesses(
     path: &Path,
-    mut importer: Importer,
-    sink: &mut dyn FnMut(&Access, &Outcome, &Sample),
+    known: Known,
+    sink: &mut Sink<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Pass, PerfDataError> {
-    let mut visit = |_: usize, sample: &Sample| {
+    let mut importer = Importer::default().with_aliases(known.aliases);
+    let mut visit = |_: usize, sample: &Sample, callers: &[u64]| {
         if let Some((access, outcome)) = importer.access(sample) {
-            sink(&access, &outcome, sample);
+            sink(&access, &outcome, sample, importer.callers(sample, callers));
         }
     };
-    let perf = read_samples(path, &mut visit, progress)?;
+    let perf = read_samples(path, &known.lives, &mut visit, progress)?;
     let is_private = |line: LineAddr| {
-        let (pid, addr) = importer.spaces.unpack(line.first_byte());
-        let place = pid.and_then(|pid| perf.world.maps.find(pid, CpuMode::User, addr));
+        let (process, addr) = importer.spaces.unpack(line.first_byte());
+        let maps = &perf.world.maps;
+        let place = process.and_then(|process| maps.find(process, CpuMode::User, addr));
         place.is_some_and(|place| place.is_private)
     };
-    let aliases = importer.aliases(is_private);
+    let known = Known {
+        aliases: importer.aliases(is_private),
+        lives: perf.world.lives.clone(),
+    };
     Ok(Pass {
         perf,
         importer,
-        aliases,
+        known,
     })
 }
 
@@ -138,20 +177,30 @@ fn load_with<T: Default>(
     add: impl Fn(&mut T, &Access, &Outcome, &Sample),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Recording, T), PerfDataError> {
-    let mut count = |importer: Importer| -> Result<(Pass, Statistics, T), PerfDataError> {
+    let mut count = |known: Known| -> Result<(Pass, Statistics, T), PerfDataError> {
         let (mut collector, mut own) = (Collector::default(), T::default());
-        let mut sink = |access: &Access, outcome: &Outcome, sample: &Sample| {
-            collector.add(access, outcome);
-            add(&mut own, access, outcome, sample);
+        let mut calls = CallCollector::default();
+        let mut sink =
+            |access: &Access, outcome: &Outcome, sample: &Sample, callers: &[CodeAddr]| {
+                collector.add(access, outcome);
+                add(&mut own, access, outcome, sample);
+                if !callers.is_empty() {
+                    calls.add(access, outcome, callers);
+                }
+            };
+        let pass = read_accesses(path, known, &mut sink, progress)?;
+        let statistics = Statistics {
+            calls: calls.finish(),
+            ..collector.finish()
         };
-        let pass = read_accesses(path, importer, &mut sink, progress)?;
-        Ok((pass, collector.finish(), own))
+        Ok((pass, statistics, own))
     };
-    let (mut pass, mut statistics, mut own) = count(Importer::default())?;
-    if !pass.aliases.is_empty() {
-        // Which lines are one is known now: they are counted again.
-        let importer = Importer::default().with_aliases(pass.aliases);
-        (pass, statistics, own) = count(importer)?;
+    let (mut pass, mut statistics, mut own) = count(Known::default())?;
+    let mut known = Known::default();
+    // Whose accesses they are, or which lines are one, is known now: they are counted again.
+    while let Some(more) = known.with(&pass.known) {
+        known = more;
+        (pass, statistics, own) = count(known.clone())?;
     }
     let (header, machine) = pass.header()?;
     let mut recording = Recording::of_parts(header, machine, statistics);
@@ -167,6 +216,10 @@ fn load_with<T: Default>(
 pub struct ImportSummary {
     /// Accesses in the recording.
     pub accesses: u64,
+    /// Threads that made them.
+    pub threads: u64,
+    /// Threads that ended while perf recorded, those without samples included.
+    pub ended_threads: u64,
     /// Samples of each event.
     pub events: Vec<(String, u64)>,
     /// What was left out or must be known, one sentence each.
@@ -180,13 +233,22 @@ pub fn import(
     to: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ImportSummary, PerfDataError> {
-    let first = read_accesses(
-        from,
-        Importer::default(),
-        &mut |_, _, _| {},
-        &mut |done, all| progress(done, 2 * all),
-    )?;
-    let importer = Importer::default().with_aliases(first.aliases.clone());
+    check_apart(from, to)?;
+    let mut known = Known::default();
+    let mut look = |known: &Known| {
+        let mut progress = |done, all| progress(done, 2 * all);
+        read_accesses(from, known.clone(), &mut |_, _, _, _| {}, &mut progress)
+    };
+    let mut first = look(&known)?;
+    while let Some(more) = known.with(&first.known) {
+        let is_whose = more.lives != known.lives;
+        known = more;
+        // Which lines are one changes nothing of what is written before the accesses.
+        if !is_whose {
+            break;
+        }
+        first = look(&known)?;
+    }
     let (header, _) = first.header()?;
     let failed = |error: hitm_trace::WriteError| PerfDataError::WriteTrace {
         path: to.into(),
@@ -204,14 +266,11 @@ pub fn import(
         writer.push(record);
     }
     let mut accesses = 0;
-    let mut sink = |access: &Access, outcome: &Outcome, _: &Sample| {
+    let mut sink = |access: &Access, outcome: &Outcome, _: &Sample, callers: &[CodeAddr]| {
         accesses += 1;
-        writer.push(&Record::Access {
-            access: *access,
-            outcome: *outcome,
-        });
+        writer.push_access(access, outcome, callers);
     };
-    read_accesses(from, importer, &mut sink, &mut |done, all| {
+    read_accesses(from, known, &mut sink, &mut |done, all| {
         progress(all + done, 2 * all)
     })?;
     if let Some(end) = end {
@@ -220,6 +279,8 @@ pub fn import(
     writer.finish().map_err(failed)?;
     Ok(ImportSummary {
         accesses,
+        threads: first.importer.threads().count() as u64,
+        ended_threads: first.perf.world.exits.len() as u64,
         events: first
             .perf
             .events
@@ -249,13 +310,22 @@ impl BlockWriter {
     }
 
     fn push(&mut self, record: &Record) {
-        if self.failure.is_some() {
-            return;
-        }
-        if self.encoder.push(record).is_err() {
+        // A record longer than a block is a path or a name; a reader can do without.
+        self.encode(|encoder| encoder.push(record));
+    }
+
+    fn push_access(&mut self, access: &Access, outcome: &Outcome, callers: &[CodeAddr]) {
+        self.encode(|encoder| match callers {
+            [] => encoder.push_access(access, outcome),
+            _ => encoder.push_access_of(callers, access, outcome),
+        });
+    }
+
+    /// Encodes into this block, or else into the next one.
+    fn encode(&mut self, encode: impl Fn(&mut BlockEncoder<Vec<u8>>) -> Result<(), EncodeError>) {
+        if self.failure.is_none() && encode(&mut self.encoder).is_err() {
             self.flush();
-            // A record longer than a block is a path or a name; a reader can do without.
-            let _ = self.encoder.push(record);
+            let _ = encode(&mut self.encoder);
         }
     }
 
@@ -282,10 +352,10 @@ impl BlockWriter {
 impl Pass {
     fn extra_names(&self) -> ExtraNames {
         let spaces = &self.importer.spaces;
-        let functions =
-            self.perf.code_names.iter().filter_map(|((pid, ip), name)| {
-                Some((spaces.pack_known(*pid, *ip)?, name.clone()))
-            });
+        let functions = self.perf.code_names.iter().filter_map(|((pid, ip), name)| {
+            let process = TaskId::first(*pid);
+            Some((spaces.pack_known(process, *ip)?, name.clone()))
+        });
         ExtraNames {
             kernel: None,
             functions: functions.collect(),
@@ -295,20 +365,29 @@ impl Pass {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.perf.notes.clone();
         notes.extend(self.importer.rejected.describe());
-        if !self.aliases.is_empty() {
+        let lives = &self.known.lives;
+        if !lives.is_empty() {
+            notes.push(format!(
+                "{} numbers of processes and threads were given again to others, who are told apart",
+                lives.len()
+            ));
+        }
+        let aliases = &self.known.aliases;
+        if !aliases.is_empty() {
             notes.push(format!(
                 "{} lines are other lines' memory under another address, by their physical addresses: \
                  counted and named under the first",
-                self.aliases.len()
+                aliases.len()
             ));
         }
         notes.extend(self.perf.unused.describe());
         notes
     }
 
-    fn thread_name(&self, pid: u32, tid: u32) -> String {
+    fn thread_name(&self, process: TaskId, thread: TaskId) -> String {
         let names = &self.perf.world.names;
-        let name = names.get(&(pid, tid)).or_else(|| names.get(&(pid, pid)));
+        let name = names.get(&(process, thread));
+        let name = name.or_else(|| names.get(&(process, process)));
         name.cloned().unwrap_or_else(|| "unknown".to_owned())
     }
 
@@ -321,9 +400,12 @@ impl Pass {
             sample_count: event.sample_count,
             period_sum: event.period_sum,
         });
-        let processes = self.importer.spaces.pids().map(|pid| SampledProcess {
-            pid,
-            name: self.thread_name(pid, pid),
+        let processes = self.importer.spaces.processes();
+        let processes = processes.map(|process| SampledProcess {
+            pid: process.id,
+            life: process.life.into(),
+            began_ns: self.known.lives.began_ns(process),
+            name: self.thread_name(process, process),
         });
         let arch = match facts.arch.as_str() {
             "" => "unknown",
@@ -345,6 +427,8 @@ impl Pass {
                 events: events.collect(),
                 processes: processes.collect(),
                 notes: self.notes(),
+                tlb_known_count: self.importer.tlb_known_count,
+                tlb_miss_count: self.importer.tlb_miss_count,
             }),
         };
         Ok((header, machine))
@@ -352,21 +436,33 @@ impl Pass {
 
     /// Threads, mappings and the end, which is the last.
     fn records(&self) -> Vec<Record> {
-        let mut numbers: BTreeMap<u32, ThreadId> = BTreeMap::new();
+        let mut numbers: BTreeMap<TaskId, ThreadId> = BTreeMap::new();
         let mut records = Vec::new();
-        for (index, ((pid, tid), (cpu, time))) in self.importer.threads().enumerate() {
+        let mut threads = 0;
+        for (index, (ids, (cpu, time))) in self.importer.threads().enumerate() {
             let thread = ThreadId(index as u32);
-            numbers.entry(pid).or_insert(thread);
+            threads += 1;
+            numbers.entry(ids.0).or_insert(thread);
             records.push(Record::ThreadStart(ThreadStart {
                 thread,
-                tid,
+                tid: ids.1.id,
                 cpu: CpuId(cpu.0),
                 time: Cycles(time),
-                name: self.thread_name(pid, tid),
+                name: self.thread_name(ids.0, ids.1),
                 seat: thread.0,
             }));
+            if let Some(time) = self.perf.world.exits.get(&ids) {
+                // Samples do not say what it did in all.
+                records.push(Record::ThreadExit(ThreadExit {
+                    thread,
+                    time: Cycles(*time),
+                    insns: 0,
+                    accesses: 0,
+                    stall: Cycles::ZERO,
+                    contention_stall: Cycles::ZERO,
+                }));
+            }
         }
-        let threads = records.len() as u64;
         records.extend(self.mappings(&numbers));
         records.push(Record::End(End {
             time: Cycles::ZERO,
@@ -380,17 +476,17 @@ impl Pass {
     }
 
     /// What is mapped in the kernel, and in the processes that have samples.
-    fn mappings(&self, numbers: &BTreeMap<u32, ThreadId>) -> Vec<Record> {
+    fn mappings(&self, numbers: &BTreeMap<TaskId, ThreadId>) -> Vec<Record> {
         let world = &self.perf.world;
         let spaces = &self.importer.spaces;
-        let known = world.maps.iter().filter_map(|(pid, map)| {
-            let start = match pid {
-                KERNEL_PID => map.start,
-                _ => spaces.pack_known(pid, map.start)?,
+        let known = world.maps.iter().filter_map(|(process, map)| {
+            let start = match process {
+                KERNEL => map.start,
+                _ => spaces.pack_known(process, map.start)?,
             };
-            Some((pid, map, start))
+            Some((process, map, start))
         });
-        let record = |(pid, map, start): (u32, &hitm_perf::maps::Map, u64)| {
+        let record = |(process, map, start): (TaskId, &hitm_perf::maps::Map, u64)| {
             let end = start.saturating_add(map.end - map.start);
             let path = world
                 .paths
@@ -407,7 +503,7 @@ impl Pass {
                     executable: map.executable,
                 });
             }
-            let kind = match (path.as_str(), numbers.get(&pid)) {
+            let kind = match (path.as_str(), numbers.get(&process)) {
                 ("[heap]", _) => RegionKind::Brk,
                 (name, Some(thread)) if name.starts_with("[stack") => {
                     RegionKind::Stack { thread: *thread }
@@ -420,6 +516,19 @@ impl Pass {
     }
 }
 
+/// Which node has which memory, by the feature sections of a file.
+fn memory_nodes(path: &Path) -> Result<MemoryNodes, PerfDataError> {
+    if sample_format(path) != Some(SampleFormat::PerfData) {
+        return Ok(MemoryNodes::default());
+    }
+    let failed = |source: ReadError| PerfDataError::Read {
+        path: path.into(),
+        source: Box::new(source),
+    };
+    let file = File::open(path).map_err(|error| failed(error.into()))?;
+    read_facts(file).map(|facts| facts.memory).map_err(failed)
+}
+
 /// The tables of `perf c2c report` for a file of samples.
 pub fn tables_of_samples(
     path: &Path,
@@ -427,23 +536,35 @@ pub fn tables_of_samples(
     display: Option<Display>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<C2cReport, PerfDataError> {
-    let mut c2c = C2c::default();
-    let mut spaces = Spaces::default();
-    let mut visit = |_: usize, sample: &Sample| {
-        spaces.pack(sample.pid, 0);
-        c2c.add(sample);
+    let mut lives = Lives::default();
+    // A stream says only among its records which node has which memory.
+    let mut memory = memory_nodes(path)?;
+    let (c2c, perf, spaces) = loop {
+        let mut c2c = C2c::of_memory(memory.clone());
+        let mut spaces = Spaces::default();
+        let mut visit = |_: usize, sample: &Sample, _: &[u64]| {
+            spaces.pack(sample.process(), 0);
+            c2c.add(sample);
+        };
+        let perf = read_samples(path, &lives, &mut visit, progress)?;
+        let is_same_memory = !c2c.has_physical() || perf.facts.memory == memory;
+        if is_same_memory && perf.world.lives == lives {
+            break (c2c, perf, spaces);
+        }
+        memory = perf.facts.memory;
+        lives = perf.world.lives;
     };
-    let perf = read_samples(path, &mut visit, progress)?;
     let display = display.unwrap_or(Display::for_arch(&perf.facts.arch));
     let tables = c2c.finish(&perf.world.maps, display);
     let events = perf.events.iter().map(|event| event.name.clone()).collect();
     let mut notes = perf.notes.clone();
     notes.extend(perf.unused.describe());
     let nodes = perf.facts.nodes.clone();
+    let node_count = perf.facts.node_count;
     let pass = Pass {
         perf,
         importer: Importer::of_spaces(spaces),
-        aliases: Aliases::new(),
+        known: Known::default(),
     };
     let mappings = pass
         .mappings(&BTreeMap::new())
@@ -459,6 +580,7 @@ pub fn tables_of_samples(
         tables,
         events,
         nodes,
+        node_count,
         notes,
         naming: Naming::new(&mappings, names, pass.importer.spaces),
     })

@@ -9,7 +9,7 @@ mod kernel;
 mod tables;
 mod weights;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -58,6 +58,12 @@ pub enum PerfDataError {
         /// Why.
         source: Box<hitm_trace::WriteError>,
     },
+    /// What is to be written would replace what is to be read.
+    #[error("{} is to be read and to be written: name another file to write", path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
@@ -66,4 +72,12 @@ pub enum PerfDataError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+/// Refuses to write over the file that is read.
+fn check_apart(from: &Path, to: &Path) -> Result<(), PerfDataError> {
+    match (from.canonicalize(), to.canonicalize()) {
+        (Ok(from), Ok(to)) if from == to => Err(PerfDataError::SameFile { path: to }),
+        _ => Ok(()),
+    }
 }

@@ -10,7 +10,7 @@ use hitm_perf::c2c::{C2c, Display, Row, Tables};
 use hitm_perf::export::Sampler;
 use hitm_perf::maps::{AddressMaps, Map, is_anonymous_name};
 use hitm_perf::write::MmapInfo;
-use hitm_perf::{CpuMode, Spaces};
+use hitm_perf::{CpuMode, Spaces, TaskId};
 use hitm_trace::{Mapping, Record, Visitor};
 
 use super::PerfDataError;
@@ -26,6 +26,8 @@ pub struct C2cReport {
     pub events: Vec<String>,
     /// The NUMA node of each CPU, by number.
     pub nodes: Vec<Option<u32>>,
+    /// How many nodes there are.
+    pub node_count: u32,
     /// What the reader of the tables must know, one sentence each.
     pub notes: Vec<String>,
     pub(super) naming: Naming,
@@ -100,6 +102,7 @@ pub fn tables_of_recording(
         tables: counter.c2c.finish(&maps, display),
         events: scene.event_names(),
         nodes: nodes.collect(),
+        node_count: topology.node_count() as u32,
         notes: Vec::new(),
         naming: Naming::new(&mappings, extra, scene.spaces()),
     })
@@ -109,7 +112,10 @@ impl C2cReport {
     /// Names for a row's instruction.
     pub fn place(&self, row: &Row) -> RowPlace {
         let naming = &self.naming;
-        let code = naming.spaces.pack_known(row.pid, row.ip).unwrap_or(row.ip);
+        let code = naming
+            .spaces
+            .pack_known(row.process, row.ip)
+            .unwrap_or(row.ip);
         let is_kernel = CpuMode::of_code(row.ip) == CpuMode::Kernel;
         let kernel_object = || is_kernel.then(|| "[kernel]".to_owned());
         if let Some(function) = naming.extra.code(code) {
@@ -168,7 +174,10 @@ fn address_maps(mmaps: &[MmapInfo]) -> AddressMaps {
             false => [0; 4],
         };
         maps.insert(
-            mmap.pid,
+            TaskId {
+                id: mmap.pid,
+                life: mmap.life,
+            },
             Map {
                 start: mmap.start,
                 end: mmap.end,

@@ -5,9 +5,10 @@
 //! so the result does not depend on how many there are.
 
 use std::io::Read;
+use std::sync::Arc;
 
-use hitm_base::{Access, LineAddr, Outcome};
-use hitm_coherence::stats::{Collector, Statistics};
+use hitm_base::{Access, CodeAddr, LineAddr, Outcome};
+use hitm_coherence::stats::{CallCollector, Collector, Statistics};
 use hitm_trace::{RawChunk, ReadError, Record, TraceReader, Visitor, decode_chunk};
 use rayon::prelude::*;
 
@@ -20,12 +21,19 @@ const SHARDS: usize = 16;
 #[derive(Default)]
 struct Decoded {
     shards: [Vec<(Access, Outcome)>; SHARDS],
+    /// The accesses whose callers are known.
+    calls: Vec<(Access, Outcome, Arc<[CodeAddr]>)>,
+    /// Who called the function of the next access.
+    callers: Option<Arc<[CodeAddr]>>,
     others: Vec<Record>,
     has_work: bool,
 }
 
 impl Visitor for Decoded {
     fn access(&mut self, access: &Access, outcome: &Outcome) {
+        if let Some(callers) = self.callers.take() {
+            self.calls.push((*access, *outcome, callers));
+        }
         self.shards[shard_of(access.line())].push((*access, *outcome));
     }
 
@@ -34,6 +42,7 @@ impl Visitor for Decoded {
             // Those are for a replay; there are too many of them to keep.
             Record::Work(_) => self.has_work = true,
             Record::Turn(_) => {}
+            Record::Callers(callers) => self.callers = Some(callers),
             other => self.others.push(other),
         }
     }
@@ -59,6 +68,7 @@ pub(super) fn collect<R: Read>(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Collected, ReadError> {
     let mut shards: Vec<Collector> = (0..SHARDS).map(|_| Collector::default()).collect();
+    let mut calls = CallCollector::default();
     let mut others = Vec::new();
     let mut has_work = false;
     loop {
@@ -83,12 +93,18 @@ pub(super) fn collect<R: Read>(
                     }
                 }
             });
+        for (access, outcome, callers) in decoded.iter().flat_map(|chunk| &chunk.calls) {
+            calls.add(access, outcome, callers);
+        }
         has_work |= decoded.iter().any(|chunk| chunk.has_work);
         others.extend(decoded.into_iter().flat_map(|chunk| chunk.others));
         progress(read_bytes);
     }
     let parts: Vec<Statistics> = shards.into_par_iter().map(Collector::finish).collect();
-    let mut all = Statistics::default();
+    let mut all = Statistics {
+        calls: calls.finish(),
+        ..Statistics::default()
+    };
     parts.into_iter().for_each(|part| all.merge_disjoint(part));
     Ok(Collected {
         statistics: all,

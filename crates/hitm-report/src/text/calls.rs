@@ -1,0 +1,99 @@
+//! The call paths of a row, one a line.
+
+use hitm_base::grouped;
+
+use super::table::shorten;
+use crate::fields::{CALL_PATH_FIELDS, by_id};
+use crate::model::{CallPath, RowReport};
+
+/// What stands before a path, said once.
+pub(super) const LEGEND: &str = "the calls that led to a row's function, innermost first, with their part \
+                                 of what the row lost, or of its samples where it lost nothing";
+
+/// The widest function in a path.
+const FUNCTION_WIDTH_MAX: usize = 40;
+/// Columns that a note's indentation and its share take.
+const BEFORE: usize = 32;
+
+/// The notes below a row.
+pub(super) fn notes(row: &RowReport, width: usize) -> Vec<String> {
+    let has_lost = row.call_paths.iter().any(|path| path.lost_share > 0.0);
+    let id = if has_lost {
+        "lost_share"
+    } else {
+        "access_share"
+    };
+    let share = by_id(CALL_PATH_FIELDS, id);
+    let mut notes = Vec::new();
+    for path in &row.call_paths {
+        let label = if notes.is_empty() { "called by" } else { "" };
+        let share = share.text(path);
+        let calls = calls(path, width.saturating_sub(BEFORE));
+        notes.push(format!("  {label:9} {share:>6}  {calls}"));
+    }
+    let more = row.call_path_count - row.call_paths.len() as u64;
+    if more > 0 && !notes.is_empty() {
+        notes.push(format!("  {:9} {:>6}  more paths", "", grouped(more)));
+    }
+    notes
+}
+
+/// As many calls as fit, and how many do not.
+fn calls(path: &CallPath, width: usize) -> String {
+    let mut text = String::new();
+    for (place, frame) in path.frames.iter().enumerate() {
+        let function = shorten(&frame.function, FUNCTION_WIDTH_MAX);
+        let left = path.frames.len() - place;
+        if place > 0 && text.chars().count() + function.chars().count() + 3 > width {
+            text.push_str(&format!(" +{left} more"));
+            return text;
+        }
+        if place > 0 {
+            text.push_str(" < ");
+        }
+        text.push_str(&function);
+    }
+    if text.is_empty() {
+        text.push_str("nobody known");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::CodeAddr;
+
+    use super::*;
+    use crate::model::CallFrame;
+
+    fn check(functions: &[&str], width: usize, expected: &str) {
+        let frames = functions.iter().map(|function| CallFrame {
+            code: CodeAddr(0),
+            function: (*function).to_owned(),
+            source: String::new(),
+        });
+        let path = CallPath {
+            access_count: 1,
+            access_share: 1.0,
+            lost_share: 0.0,
+            frames: frames.collect(),
+        };
+        assert_eq!(calls(&path, width), expected);
+    }
+
+    #[test]
+    fn a_path_ends_where_the_line_does() {
+        check(
+            &["worker", "start_thread", "clone3"],
+            80,
+            "worker < start_thread < clone3",
+        );
+        check(
+            &["worker", "start_thread", "clone3"],
+            23,
+            "worker < start_thread +1 more",
+        );
+        check(&["worker", "start_thread"], 2, "worker +1 more");
+        check(&[], 80, "nobody known");
+    }
+}
