@@ -348,7 +348,7 @@ mod tests {
         check(
             &result(&["a"], 1, ROW),
             ("cfs_rq", None),
-            expect!["sim.json: found no access to cfs_rq, expected one of root_domain, rq"],
+            expect!["sim.json: found no access to cfs_rq, expected one of root_domain"],
         );
         let older = ROW.replace("\"locked_count\": 10,", "");
         check(
