@@ -204,7 +204,8 @@ impl RowStats {
         }
     }
 
-    fn merge(&mut self, other: &RowStats) {
+    /// Adds the accesses of another row.
+    pub fn merge(&mut self, other: &RowStats) {
         self.sources.merge(&other.sources);
         self.latency.merge(&other.latency);
         self.remote_hitm.merge(&other.remote_hitm);

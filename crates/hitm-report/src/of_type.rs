@@ -143,7 +143,7 @@ impl TypeReport {
                 let (sum, _) = rows
                     .entry(key)
                     .or_insert_with(|| (RowStats::default(), addr));
-                add(sum, row);
+                sum.merge(row);
             }
         }
         rows.first_key_value()?;
@@ -168,16 +168,6 @@ impl TypeReport {
     }
 }
 
-fn add(sum: &mut RowStats, row: &RowStats) {
-    sum.sources.merge(&row.sources);
-    sum.latency.merge(&row.latency);
-    sum.remote_hitm.merge(&row.remote_hitm);
-    sum.local_hitm.merge(&row.local_hitm);
-    sum.stall += row.stall;
-    sum.contention_stall += row.contention_stall;
-    sum.cpus.merge(&row.cpus);
-}
-
 fn line<'a>(
     number: u64,
     rows: impl Iterator<Item = (&'a Key, &'a (RowStats, u64))> + Clone,
@@ -197,7 +187,7 @@ fn line<'a>(
         if key.op == AccessOp::Store {
             row.latency = Default::default();
         }
-        add(&mut sum, &row);
+        sum.merge(&row);
     }
     let mut line = TypeLine {
         number,

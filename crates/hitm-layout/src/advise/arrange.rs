@@ -14,7 +14,7 @@ struct Segment {
     atoms: Vec<(usize, u64)>,
     /// The first byte behind what is placed.
     end: u64,
-    /// What the last line costs: cold atoms fill the cheapest lines first.
+    /// What the last line costs, in thousandths of a cycle.
     cost: u64,
     /// The line that it must begin at.
     fixed_line: Option<u64>,
@@ -38,6 +38,12 @@ impl Segment {
         (at + atom.size <= to).then_some(at)
     }
 
+    /// Where the first of its atoms was.
+    fn first_offset(&self, atoms: &[Atom]) -> Option<u64> {
+        let old = self.atoms.iter().map(|(index, _)| atoms[*index].old_offset);
+        old.min()
+    }
+
     fn put(&mut self, index: usize, atom: &Atom, at: u64) {
         self.atoms.push((index, at));
         match &mut self.gap {
@@ -52,7 +58,13 @@ impl Segment {
 }
 
 /// The structure with its atoms where the assignment puts them and every other one where room is.
-pub(super) fn arrange(weigher: &Weigher<'_>, subject: &Subject, found: &Assignment) -> FileStruct {
+/// Lines whose costs differ by less than `alike`, thousandths of a cycle, count as equally cheap.
+pub(super) fn arrange(
+    weigher: &Weigher<'_>,
+    subject: &Subject,
+    found: &Assignment,
+    alike: u64,
+) -> FileStruct {
     let atoms = weigher.atoms;
     let mut segments = segments(weigher, found);
     let mut cold: Vec<usize> = (0..atoms.len())
@@ -66,15 +78,8 @@ pub(super) fn arrange(weigher: &Weigher<'_>, subject: &Subject, found: &Assignme
                     .any(|segment| segment.atoms.iter().any(|(known, _)| known == index))
         })
         .collect();
-    fill(&mut segments, atoms, &mut cold);
-    segments.sort_by_key(|segment| {
-        let first = segment
-            .atoms
-            .iter()
-            .map(|(index, _)| atoms[*index].old_offset)
-            .min();
-        (segment.fixed_line.is_none(), first)
-    });
+    fill(&mut segments, atoms, &mut cold, alike);
+    segments.sort_by_key(|segment| (segment.fixed_line.is_none(), segment.first_offset(atoms)));
     let mut used: BTreeSet<u64> = pinned_lines(atoms);
     let mut offsets: Vec<Option<u64>> = atoms.iter().map(|atom| atom.pinned).collect();
     for segment in &segments {
@@ -163,10 +168,14 @@ fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
     segments
 }
 
-/// Puts the atoms that nothing touches where room is, the rest on lines of their own.
-fn fill(segments: &mut Vec<Segment>, atoms: &[Atom], cold: &mut Vec<usize>) {
+/// Puts the atoms that nothing touches where room is, in the cheapest lines first and of equally cheap
+/// ones in the order in which they were; the rest goes on lines of its own.
+fn fill(segments: &mut Vec<Segment>, atoms: &[Atom], cold: &mut Vec<usize>, alike: u64) {
     let mut order: Vec<usize> = (0..segments.len()).collect();
-    order.sort_by_key(|index| segments[*index].cost);
+    order.sort_by_key(|index| {
+        let segment = &segments[*index];
+        (segment.cost / alike.max(1), segment.first_offset(atoms))
+    });
     cold.retain(|index| {
         let atom = &atoms[*index];
         for place in &order {

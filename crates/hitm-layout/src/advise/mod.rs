@@ -46,7 +46,8 @@ use exact::{Assignment, EXACT_ATOMS_MAX};
 pub const CANDIDATES_MAX: usize = 5;
 
 /// A layout with more lines must save at least this share of the present layout's cost to be a
-/// candidate: less is within the error of the model.
+/// candidate, and lines that differ by less are equally good for what nothing touches: less is within
+/// the error of the model, and of a profile.
 const WORTH_A_LINE: f64 = 0.001;
 
 /// What the advisor must keep to.
@@ -190,9 +191,10 @@ pub fn advise(
     let original = demand
         .weigh_layout(subject.size_bytes, located.bases, located.locate)
         .map_err(no_member)?;
+    let worth = original.cost.cycles() * WORTH_A_LINE;
     let mut all = Vec::new();
     for (assignment, bound) in solutions(&weigher, options.seed) {
-        let layout = arrange::arrange(&weigher, subject, &assignment);
+        let layout = arrange::arrange(&weigher, subject, &assignment, (worth * 1000.0) as u64);
         let moved = |path: &str| relocate(subject, &layout, located.locate, path);
         let weighed = demand
             .weigh_layout(layout.size_bytes, &BTreeMap::new(), &moved)
@@ -216,7 +218,7 @@ pub fn advise(
             return Err(AdviseError::TooFewLines { name, max, least });
         }
     }
-    let mut candidates = front(all, &original);
+    let mut candidates = front(all, original.cost.cycles(), worth);
     for candidate in &mut candidates {
         candidate.moves = reason::moves(&weigher, subject, &candidate.layout);
     }
@@ -256,16 +258,15 @@ fn relocate(
 
 /// The candidates that no other one beats in both lines and cycles, and that beat the present layout
 /// in one of them; if there are too many, those with the largest steps.
-fn front(mut all: Vec<Candidate>, original: &Weighed) -> Vec<Candidate> {
+fn front(mut all: Vec<Candidate>, original_cycles: f64, worth: f64) -> Vec<Candidate> {
     all.sort_by(|a, b| {
         let cycles = a.weighed.cost.cycles().total_cmp(&b.weighed.cost.cycles());
         a.weighed.lines.cmp(&b.weighed.lines).then(cycles)
     });
-    let worth = original.cost.cycles() * WORTH_A_LINE;
     let mut kept: Vec<Candidate> = Vec::new();
     for candidate in all {
         let cycles = candidate.weighed.cost.cycles();
-        let beats_present = cycles < original.cost.cycles() - worth;
+        let beats_present = cycles < original_cycles - worth;
         let beats_last = kept
             .last()
             .is_none_or(|last| cycles < last.weighed.cost.cycles() - worth);

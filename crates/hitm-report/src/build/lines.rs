@@ -54,14 +54,7 @@ struct FoldedRow {
 impl FoldedRow {
     fn add(&mut self, thread: ThreadId, row: &RowStats) {
         self.threads.push(thread);
-        let stats = &mut self.stats;
-        stats.sources.merge(&row.sources);
-        stats.latency.merge(&row.latency);
-        stats.remote_hitm.merge(&row.remote_hitm);
-        stats.local_hitm.merge(&row.local_hitm);
-        stats.stall += row.stall;
-        stats.contention_stall += row.contention_stall;
-        stats.cpus.merge(&row.cpus);
+        self.stats.merge(row);
     }
 
     /// What decides which rows are shown.

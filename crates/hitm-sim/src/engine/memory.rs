@@ -56,6 +56,14 @@ pub enum Rmw {
 }
 
 impl Rmw {
+    /// Replaces the whole value.
+    pub const fn exchange(value: u64) -> Rmw {
+        Rmw::Swap {
+            mask: u64::MAX,
+            value,
+        }
+    }
+
     /// The new value.
     pub(super) fn apply(self, old: u64) -> u64 {
         match self {

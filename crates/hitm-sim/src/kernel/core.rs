@@ -325,10 +325,7 @@ impl Kernel {
         match prev.spun_on.get() {
             Some(word) => {
                 // Who spins for its lock polls this as well: it must be there when they look.
-                let away = Rmw::Swap {
-                    mask: u64::MAX,
-                    value: 0,
-                };
+                let away = Rmw::exchange(0);
                 engine.rmw(site, prev.p.on_cpu, away).await;
                 engine.look_again(word);
             }

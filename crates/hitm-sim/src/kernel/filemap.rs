@@ -22,17 +22,49 @@ use super::Kernel;
 use super::functions as f;
 use super::process::Thread;
 use super::rwsem::{Hold, RwSem};
-use crate::engine::{ObjectPool, Place, Rmw, SimError, Site};
+use crate::engine::{Arena, ObjectPool, Place, Rmw, SimError, Site};
 
 /// `PG_locked`.
 const LOCKED: u64 = 1;
 /// Bytes of a page.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 const LINES_PER_PAGE: u64 = PAGE_BYTES / LINE_SIZE;
 
 /// Members of `page` in [`PageCacheFile::pages`].
 const FLAGS: usize = 0;
 const REFCOUNT: usize = 1;
+
+/// What some pages hold, by cache line.
+#[derive(Debug)]
+pub(super) struct PageBytes {
+    lines: ObjectPool,
+    page_count: u64,
+}
+
+impl PageBytes {
+    pub(super) fn new(arena: &mut Arena, name: &str, page_count: u64) -> PageBytes {
+        PageBytes {
+            lines: arena.plain_pool(name, PAGE_BYTES),
+            page_count,
+        }
+    }
+
+    /// Which page a byte lies in; behind the last comes the first again.
+    pub(super) fn page_of(&self, offset_bytes: u64) -> usize {
+        (offset_bytes / PAGE_BYTES % self.page_count) as usize
+    }
+
+    /// The lines of `count` bytes.
+    pub(super) fn lines(&self, offset_bytes: u64, count: u64) -> Vec<Place> {
+        let lines = offset_bytes / LINE_SIZE..(offset_bytes + count).div_ceil(LINE_SIZE);
+        let place = |line: u64| {
+            let page = self.page_of(line * LINE_SIZE);
+            let line = line % LINES_PER_PAGE;
+            self.lines.place(page, line as usize, CpuId(0))
+        };
+        lines.map(place).collect()
+    }
+}
 
 /// A file all of whose pages are in the page cache.
 #[derive(Debug)]
@@ -42,9 +74,7 @@ pub struct PageCacheFile {
     /// What a write looks at: size, times, the root of the pages.
     looked_at: [Place; 3],
     pages: ObjectPool,
-    /// By page, line after line.
-    bytes: ObjectPool,
-    page_count: u64,
+    bytes: PageBytes,
 }
 
 /// One copy of a block: where it lies and what it takes beside shared accesses.
@@ -66,21 +96,10 @@ pub(crate) struct CopyCosts {
 }
 
 impl PageCacheFile {
-    /// The lines of a block.
-    fn lines(&self, offset_bytes: u64, count: u64) -> Vec<Place> {
-        let lines = offset_bytes / LINE_SIZE..(offset_bytes + count).div_ceil(LINE_SIZE);
-        let place = |line: u64| {
-            let page = line / LINES_PER_PAGE % self.page_count;
-            let line = line % LINES_PER_PAGE;
-            self.bytes.place(page as usize, line as usize, CpuId(0))
-        };
-        lines.map(place).collect()
-    }
-
     fn page(&self, offset_bytes: u64, member: usize) -> Place {
-        let page = offset_bytes / PAGE_BYTES % self.page_count;
+        let page = self.bytes.page_of(offset_bytes);
         // First touched by whoever wrote the file: any node will do for a page that moves about.
-        self.pages.place(page as usize, member, CpuId(0))
+        self.pages.place(page, member, CpuId(0))
     }
 }
 
@@ -104,8 +123,7 @@ impl Kernel {
             i_rwsem,
             looked_at,
             pages: arena.pool("page", &["flags", "_refcount"])?,
-            bytes: arena.plain_pool("page_bytes", PAGE_BYTES),
-            page_count: bytes.div_ceil(PAGE_BYTES).max(1),
+            bytes: PageBytes::new(&mut arena, "page_bytes", bytes.div_ceil(PAGE_BYTES).max(1)),
         }))
     }
 
@@ -145,7 +163,7 @@ impl Kernel {
         let flags = file.page(block.offset_bytes, FLAGS);
         // Writers of one inode exclude each other: nobody else has the page locked.
         engine.rmw(site, flags, Rmw::Or(LOCKED)).await;
-        let lines = file.lines(block.offset_bytes, block.count_bytes);
+        let lines = file.bytes.lines(block.offset_bytes, block.count_bytes);
         engine.overwrite_all(site, &lines).await;
         engine.work(site, block.work);
         engine.load(site, size).await;

@@ -27,7 +27,7 @@
 //! never sleeps stays in a domain that becomes a group's; a group's quota is not looked at, since the
 //! domain bounds it more tightly or not at all.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -128,7 +128,6 @@ pub(super) struct LockAffinity {
     groups: RefCell<BTreeMap<LockId, Group>>,
     /// CPUs of all groups.
     reserved: RefCell<CpuMask>,
-    is_any_reserved: Cell<bool>,
     decisions: RefCell<Vec<Decision>>,
     window: Cycles,
     judge_cost: Cycles,
@@ -193,7 +192,6 @@ impl LockAffinity {
         LockAffinity {
             groups: RefCell::default(),
             reserved: RefCell::new(CpuMask::empty(cpus)),
-            is_any_reserved: Cell::new(false),
             decisions: RefCell::default(),
             window: cycles(WINDOW),
             judge_cost: cycles(JUDGE_COST),
@@ -236,7 +234,7 @@ impl LockAffinity {
 
     /// Whether two CPUs are both free for everybody, or of one group.
     fn are_together(&self, one: CpuId, other: CpuId) -> bool {
-        if !self.is_any_reserved.get() {
+        if self.reserved.borrow().is_empty() {
             return true;
         }
         let groups = self.groups.borrow();
@@ -251,7 +249,6 @@ impl LockAffinity {
         let groups = self.groups.borrow();
         let placed = groups.values().filter_map(|group| group.placed.as_ref());
         let reserved = CpuMask::of(cpus, placed.flat_map(|domain| domain.iter()));
-        self.is_any_reserved.set(!reserved.is_empty());
         *self.reserved.borrow_mut() = reserved;
     }
 }
@@ -394,9 +391,7 @@ impl Kernel {
     /// Whether a fair task that is in no group should not go to a CPU.
     pub(super) fn is_reserved_cpu(&self, cpu: CpuId) -> bool {
         let affinity = self.lock_affinity.as_ref();
-        affinity.is_some_and(|affinity| {
-            affinity.is_any_reserved.get() && affinity.reserved.borrow().contains(cpu)
-        })
+        affinity.is_some_and(|affinity| affinity.reserved.borrow().contains(cpu))
     }
 
     /// Whether load may be balanced between two CPUs.

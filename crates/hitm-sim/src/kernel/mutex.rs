@@ -130,10 +130,7 @@ impl Kernel {
         let first = mutex.waiters.borrow().front().copied();
         if hands_over {
             let swap = match first {
-                Some(first) => Rmw::Swap {
-                    mask: u64::MAX,
-                    value: word_of(first) | WAITERS | PICKUP,
-                },
+                Some(first) => Rmw::exchange(word_of(first) | WAITERS | PICKUP),
                 None => Rmw::And(FLAGS & !HANDOFF),
             };
             engine.rmw(site, mutex.owner, swap).await;

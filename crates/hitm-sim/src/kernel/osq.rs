@@ -38,13 +38,6 @@ impl OsqNode {
     }
 }
 
-const fn swap(value: u64) -> Rmw {
-    Rmw::Swap {
-        mask: u64::MAX,
-        value,
-    }
-}
-
 impl Kernel {
     fn osq_node(&self, number: u64) -> OsqNode {
         self.osq_nodes[number as usize - 1]
@@ -57,7 +50,7 @@ impl Kernel {
         let node = self.osq_node(own);
         engine.store(site, node.locked, 0).await;
         engine.store(site, node.next, NOBODY).await;
-        let before = engine.rmw(site, tail, swap(own)).await;
+        let before = engine.rmw(site, tail, Rmw::exchange(own)).await;
         if before == NOBODY {
             return true;
         }
@@ -110,7 +103,7 @@ impl Kernel {
                 return NOBODY;
             }
             if engine.load(site, node.next).await != NOBODY {
-                let next = engine.rmw(site, node.next, swap(NOBODY)).await;
+                let next = engine.rmw(site, node.next, Rmw::exchange(NOBODY)).await;
                 if next != NOBODY {
                     return next;
                 }
@@ -127,7 +120,7 @@ impl Kernel {
             return;
         }
         let node = self.osq_node(own);
-        let mut next = engine.rmw(site, node.next, swap(NOBODY)).await;
+        let mut next = engine.rmw(site, node.next, Rmw::exchange(NOBODY)).await;
         if next == NOBODY {
             next = self.osq_wait_next(tail, own, NOBODY).await;
         }

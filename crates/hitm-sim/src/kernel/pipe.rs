@@ -13,17 +13,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use hitm_base::{CpuId, LINE_SIZE};
+use hitm_base::CpuId;
 
 use super::Kernel;
+use super::filemap::{PAGE_BYTES, PageBytes};
 use super::functions as f;
 use super::mutex::Mutex;
 use super::process::Thread;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
 use crate::engine::{Arena, Object, ObjectPool, Place, SimError, Site};
 
-/// Bytes of a page.
-const PAGE_BYTES: u64 = 4096;
 /// `PIPE_DEF_BUFFERS`.
 const PAGES: u64 = 16;
 
@@ -54,7 +53,7 @@ pub struct Pipe {
     head: Place,
     tail: Place,
     buffers: ObjectPool,
-    bytes: ObjectPool,
+    bytes: PageBytes,
     /// Bytes written and read so far.
     written: Cell<u64>,
     read: Cell<u64>,
@@ -71,15 +70,9 @@ impl Pipe {
 
     /// The lines of the bytes from a position on, and the buffer that says where they lie.
     fn at(&self, position: u64, count: u64) -> (Vec<Place>, Place) {
-        let page = |at: u64| (at / PAGE_BYTES % PAGES) as usize;
-        let lines = position / LINE_SIZE..(position + count).div_ceil(LINE_SIZE);
-        let place = |line: u64| {
-            let at = line * LINE_SIZE;
-            let line = at % PAGE_BYTES / LINE_SIZE;
-            self.bytes.place(page(at), line as usize, CpuId(0))
-        };
-        let buffer = self.buffers.place(page(position), 0, CpuId(0));
-        (lines.map(place).collect(), buffer)
+        let page = self.bytes.page_of(position);
+        let buffer = self.buffers.place(page, 0, CpuId(0));
+        (self.bytes.lines(position, count), buffer)
     }
 }
 
@@ -99,7 +92,7 @@ impl Kernel {
             head: arena.place(&object, "head")?,
             tail: arena.place(&object, "tail")?,
             buffers: arena.pool("pipe_buffer", &["len"])?,
-            bytes: arena.plain_pool("pipe_bytes", PAGE_BYTES),
+            bytes: PageBytes::new(arena, "pipe_bytes", PAGES),
             written: Cell::new(0),
             read: Cell::new(0),
         }))

@@ -130,10 +130,7 @@ impl Thread {
 impl Kernel {
     /// The running task is about to sleep, or is not any more.
     pub(super) async fn set_current_state(&self, task: &Task, state: u64) {
-        let swap = Rmw::Swap {
-            mask: u64::MAX,
-            value: state,
-        };
+        let swap = Rmw::exchange(state);
         self.engine.rmw(f::SCHEDULE, task.p.state, swap).await;
     }
 

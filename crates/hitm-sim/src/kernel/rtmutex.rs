@@ -360,14 +360,7 @@ impl Kernel {
             None => 0,
         };
         engine
-            .rmw(
-                site,
-                mutex.futex.word,
-                crate::engine::Rmw::Swap {
-                    mask: u64::MAX,
-                    value: word,
-                },
-            )
+            .rmw(site, mutex.futex.word, crate::engine::Rmw::exchange(word))
             .await;
         self.spin_unlock(mutex.wait_lock).await;
         self.spin_unlock(mutex.futex.lock).await;

@@ -111,10 +111,7 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::FLUSH_SMP_CALL_FUNCTION_QUEUE);
         let cpu = engine.cpu();
         let queue = &self.call_queues[cpu.index()];
-        let all = Rmw::Swap {
-            mask: u64::MAX,
-            value: 0,
-        };
+        let all = Rmw::exchange(0);
         if engine.load(site, queue.first).await == 0 {
             return;
         }

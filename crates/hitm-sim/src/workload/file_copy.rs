@@ -62,7 +62,7 @@ impl FileCopy {
     /// Makes files and threads, which begin on random CPUs within the first millisecond.
     ///
     /// # Errors
-    /// Layouts without what a file needs, fewer CPUs than none.
+    /// Layouts without what a file needs, or a mask without the CPU that a task begins on.
     pub fn spawn(kernel: &Rc<Kernel>, config: &FileCopyConfig) -> Result<FileCopy, SimError> {
         let bytes = config.buffer_bytes * config.blocks;
         let file =

@@ -6,8 +6,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use hitm_base::{CpuId, Cycles, Nanos};
+use hitm_base::{Cycles, Nanos};
 
+use super::deck::CpuDeck;
 use crate::engine::SimError;
 use crate::kernel::{Kernel, Pipe, Policy, TaskSpec, Thread};
 
@@ -48,20 +49,16 @@ impl Hackbench {
             messages: Cell::new(0),
         });
         let mut random = kernel.engine().random("hackbench");
-        let mut order = Vec::new();
+        let mut cpus = CpuDeck::default();
         for group in 0..config.groups {
             let pipes = (0..config.pairs).map(|pipe| kernel.pipe(&format!("pipe{group}.{pipe}")));
             let pipes: Rc<[Rc<Pipe>]> = pipes.collect::<Result<Vec<_>, _>>()?.into();
             for number in 0..config.pairs * 2 {
-                if order.is_empty() {
-                    order = random.permutation(kernel.cpu_count());
-                }
-                let cpu = CpuId(order.pop().unwrap_or(0) as u16);
                 let spec = TaskSpec {
                     name: format!("hackbench/{group}.{number}"),
                     policy: Policy::Normal(0),
                     allowed: None,
-                    cpu,
+                    cpu: cpus.draw(kernel.cpu_count(), &mut random),
                     start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
                 };
                 let (bench, pipes) = (Rc::clone(&bench), Rc::clone(&pipes));

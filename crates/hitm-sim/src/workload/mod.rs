@@ -2,6 +2,7 @@
 
 pub mod cgroup_hogs;
 pub mod cyclic;
+mod deck;
 pub mod file_copy;
 pub mod hackbench;
 pub mod lock_holder;

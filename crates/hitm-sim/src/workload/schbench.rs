@@ -8,8 +8,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use hitm_base::{CpuId, Cycles, Nanos};
+use hitm_base::{Cycles, Nanos};
 
+use super::deck::CpuDeck;
 use crate::engine::{Rmw, SimError};
 use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread, functions as f};
 
@@ -64,7 +65,7 @@ impl Schbench {
             config,
         });
         let mut random = kernel.engine().random("schbench");
-        let mut order = Vec::new();
+        let mut cpus = CpuDeck::default();
         for number in 0..config.message_threads {
             let waiting = (0..config.workers).map(|_| kernel.futex("waiting"));
             let desk = Rc::new(Desk {
@@ -73,14 +74,11 @@ impl Schbench {
                 woken: RefCell::new(vec![Cycles::ZERO; config.workers]),
             });
             for worker in 0..=config.workers {
-                if order.is_empty() {
-                    order = random.permutation(kernel.cpu_count());
-                }
                 let spec = TaskSpec {
                     name: format!("schbench/{number}.{worker}"),
                     policy: Policy::Normal(0),
                     allowed: None,
-                    cpu: CpuId(order.pop().unwrap_or(0) as u16),
+                    cpu: cpus.draw(kernel.cpu_count(), &mut random),
                     start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
                 };
                 let (bench, desk) = (Rc::clone(&bench), Rc::clone(&desk));

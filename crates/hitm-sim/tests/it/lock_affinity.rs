@@ -2,37 +2,25 @@
 
 use std::rc::Rc;
 
-use hitm_base::machine::preset;
-use hitm_base::{CpuId, Distance, Machine, Nanos};
-use hitm_coherence::directory::Capacity;
-use hitm_sim::engine::{Engine, EngineConfig, Executor};
+use hitm_base::{CpuId, Distance, Nanos};
+use hitm_sim::engine::Executor;
 use hitm_sim::kernel::{
-    Balancing, CpuMask, Decision, Kernel, KernelConfig, Placement, Policy, TaskSpec, functions,
+    Balancing, CpuMask, Decision, Kernel, KernelConfig, Placement, Policy, TaskSpec,
 };
-use hitm_sim::layout::Layouts;
 use hitm_sim::workload::file_copy::{FileCopy, FileCopyConfig};
 use hitm_sim::workload::hackbench::{Hackbench, HackbenchConfig};
 use hitm_sim::workload::schbench::{Schbench, SchbenchConfig};
 
+use crate::rt::machine;
+
 /// The 96 CPUs of Kunpeng 920, for so long.
 fn boot(placement: Placement, millis: f64) -> (Rc<Kernel>, Executor) {
-    let text = preset("kunpeng920-96").unwrap();
-    let machine = Machine::from_toml(text, "kunpeng920-96").unwrap();
-    let engine = Engine::new(&EngineConfig {
-        end: machine.clock.cycles(Nanos(millis * 1e6)),
-        machine,
-        capacity: Capacity::Infinite,
-        seed: 1,
-        scenario_hash: 0,
-        events_max: 100_000_000,
-        sites: functions::NAMES,
-    });
     let config = KernelConfig {
         placement,
         ..KernelConfig::new(Balancing::PushIpi)
     };
-    let kernel = Kernel::new(&engine, Layouts::linux_6_12(), config).unwrap();
-    (kernel, Executor::new(engine))
+    let end = Nanos(millis * 1e6);
+    crate::rt::boot(machine("kunpeng920-96", 96), 1, end, config)
 }
 
 /// Threads that copy small files, so that all pages have been touched early.

@@ -244,16 +244,15 @@ fn comparison(
                 ..report.variant.clone()
             };
             let base = reports.iter().find(|other| other.variant == wanted);
-            let change = base.and_then(|base| {
-                let (before, after) = (value(base)?, value(report)?);
-                (before != 0.0).then(|| (after / before - 1.0) * 100.0)
-            });
-            (
-                format!("{}, change from {}", report.label, wanted.layout),
-                change,
-            )
+            let change = base.and_then(|base| change(value(base)?, value(report)?));
+            let label = format!("{}, change from {}", report.label, wanted.layout);
+            (label, change)
         }
     };
+    beside(published, label, simulated)
+}
+
+fn beside(published: &Published, label: String, simulated: Option<f64>) -> Comparison {
     Comparison {
         id: published.id.clone(),
         label,
@@ -263,6 +262,11 @@ fn comparison(
         ratio: simulated.and_then(|simulated| ratio(simulated, published.value)),
         source: published.source.clone(),
     }
+}
+
+/// The change in per cent, unless there was nothing before.
+fn change(before: f64, after: f64) -> Option<f64> {
+    (before != 0.0).then(|| (after / before - 1.0) * 100.0)
 }
 
 /// All published figures at the load at which one of them is met, between the loads that were run.
@@ -305,22 +309,14 @@ pub(super) fn crossing(scenario: &Scenario, reports: &[VariantReport]) -> Option
         let (label, simulated) = match &published.change_from {
             None => (layout.to_owned(), value),
             Some(base) => {
-                let before = at(base, &published.id).filter(|before| *before != 0.0);
-                let change = value
-                    .zip(before)
-                    .map(|(after, before)| (after / before - 1.0) * 100.0);
+                let before = at(base, &published.id);
+                let change = before
+                    .zip(value)
+                    .and_then(|(before, after)| change(before, after));
                 (format!("{layout}, change from {base}"), change)
             }
         };
-        Some(Comparison {
-            id: published.id.clone(),
-            label,
-            published: published.value,
-            unit: published.unit.clone(),
-            simulated,
-            ratio: simulated.and_then(|simulated| ratio(simulated, published.value)),
-            source: published.source.clone(),
-        })
+        Some(beside(published, label, simulated))
     };
     let layouts = scenario.kernel.layouts.iter();
     let ranked = layouts.filter_map(|layout| Some((layout.clone(), at(layout, &anchor.id)?)));

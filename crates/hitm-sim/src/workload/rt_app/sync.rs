@@ -205,20 +205,14 @@ async fn lock(thread: &Thread, mutex: &Futex) {
     {
         return;
     }
-    let contend = Rmw::Swap {
-        mask: u64::MAX,
-        value: TAKEN_WITH_WAITERS,
-    };
+    let contend = Rmw::exchange(TAKEN_WITH_WAITERS);
     while engine.rmw(functions::USER, word, contend).await != FREE {
         thread.futex_wait(mutex, TAKEN_WITH_WAITERS).await;
     }
 }
 
 async fn unlock(thread: &Thread, mutex: &Futex) {
-    let free = Rmw::Swap {
-        mask: u64::MAX,
-        value: FREE,
-    };
+    let free = Rmw::exchange(FREE);
     let before = thread
         .engine()
         .rmw(functions::USER, mutex.word(), free)
