@@ -1,6 +1,6 @@
 //! `rt-migrate-test` on the first CPUs of a preset, many times with different seeds.
 //!
-//! `cargo run --release -p hitm-sim --example rt_migrate -- passive|push-pull|push-ipi CPUS LOOPS RUNS`
+//! `cargo run --release -p hitm-sim --example rt_migrate -- passive|push-pull|push-ipi CPUS LOOPS RUNS FIRST_SEED`
 //! prints the iterations that fail, and how many.
 
 use std::rc::Rc;
@@ -47,13 +47,13 @@ fn main() {
         let argument = arguments.next();
         argument.map_or(default, |text| text.parse().expect("a number"))
     };
-    let (cpus, loops, runs) = (number(4), number(50), number(1));
+    let (cpus, loops, runs, first) = (number(4), number(50), number(1), number(1));
     let mut machine = Machine::from_toml(preset("xeon-480").unwrap(), "xeon-480").unwrap();
     let places = machine.topology.cpus().take(cpus);
     let places = places.map(|cpu| machine.topology.place(cpu)).collect();
     machine.topology = Topology::from_places(places).expect("at least one CPU");
     let (mut failed, mut iterations, mut late) = (0, 0, 0);
-    for seed in 1..=runs as u64 {
+    for seed in (first as u64..).take(runs) {
         let results = run(machine.clone(), balancing, loops, seed);
         for iteration in results.failures() {
             println!("seed {seed}: iteration {iteration} fails");

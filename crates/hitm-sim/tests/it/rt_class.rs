@@ -1,5 +1,5 @@
-//! What the real-time class promises beyond balancing: turns, throttling, and the known case in
-//! which a push is not tried.
+//! What the real-time class promises beyond balancing: turns, throttling, and the cases in which a
+//! push is not tried or is lost.
 
 use std::rc::Rc;
 
@@ -95,4 +95,35 @@ fn a_top_task_that_fits_nowhere_keeps_a_lower_one_from_moving() {
     assert_eq!(open_case(&[0, 1]), (0, 10), "CPU 2 stays idle");
     // A task that may not move is not pushable, and does not stand before `low`.
     assert_eq!(open_case(&[0]), (0, 52), "low goes on on CPU 2");
+}
+
+/// CPUs 0 and 1 each get a task that stays and one that has to be pushed; CPUs 2 and 3 are idle. The
+/// tasks of CPU 1 come `gap_us` later. CPU time of its pushable one, which is the lowest of all.
+fn two_pushers(balancing: Balancing, gap_us: f64) -> u64 {
+    let (kernel, mut executor) = boot_for(22.5, KernelConfig::new(balancing));
+    let later = 2_000.0 + gap_us;
+    let _first = hog(&kernel, Policy::Fifo(50), &[0], 2_000.0);
+    let _better = hog(&kernel, Policy::Fifo(40), &[0, 2, 3], 2_000.0);
+    let _second = hog(&kernel, Policy::Fifo(50), &[1], later);
+    let worse = hog(&kernel, Policy::Fifo(30), &[1, 2, 3], later);
+    executor.run().unwrap();
+    millis(&kernel, &worse)
+}
+
+/// Gaps up to 3 us with which the lowest task does not run although CPU 3 is idle.
+fn lost_pushes(balancing: Balancing) -> Vec<u32> {
+    let gaps = (0..300).map(|step| step * 10);
+    gaps.filter(|gap_ns| two_pushers(balancing, f64::from(*gap_ns) / 1e3) == 0)
+        .collect()
+}
+
+#[test]
+fn a_pusher_that_judges_without_the_lock_loses_a_push() {
+    // `better` is on CPU 2 and in its `highest_prio` already, and cpupri still has CPU 2 among the
+    // idle ones: `worse` is pushed nowhere, and nobody will look at it until a CPU gets less to do.
+    let lost = lost_pushes(Balancing::PushIpi);
+    assert!(!lost.is_empty(), "no push was lost");
+    assert!(lost.len() < 100, "a window of {lost:?} ns");
+    // With the lock, which `better` is still being enqueued under, the pusher sees CPU 3 next.
+    assert_eq!(lost_pushes(Balancing::PushPull), [] as [u32; 0]);
 }
