@@ -76,6 +76,15 @@ impl TagArrays {
         prefetch(&self.tags, index * self.ways);
     }
 
+    /// What a line that comes into this set would displace, unless it is there already.
+    #[inline]
+    pub(crate) fn least_recent(&self, cache: usize, set: u32) -> Option<u32> {
+        let index = cache * self.set_count as usize + set as usize;
+        self.tags[index * self.ways..][..self.ways]
+            .last()?
+            .checked_sub(1)
+    }
+
     #[inline]
     fn ways_of(&mut self, cache: usize, set: u32) -> &mut [u32] {
         let index = cache * self.set_count as usize + set as usize;

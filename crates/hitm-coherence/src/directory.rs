@@ -202,6 +202,38 @@ impl Directory {
         prefetch(&self.sharers, line.index() * self.words);
     }
 
+    /// As [`Directory::prefetch`], for a caller that knows many requests of `cpu` beforehand, and for
+    /// what they will displace from finite caches: each step asks the host's memory for what the next
+    /// one reads, for all lines together.
+    pub fn prefetch_all(&self, cpu: CpuId, lines: impl Iterator<Item = LineId> + Clone) {
+        if self.capacity == Capacity::Infinite {
+            return;
+        }
+        let Parts { core, llc, .. } = self.prices.parts(cpu);
+        let prefetch_line = |line: LineId| {
+            prefetch(&self.lines, line.index());
+            prefetch(&self.sharers, line.index() * self.words);
+        };
+        lines.clone().for_each(prefetch_line);
+        for line in lines.clone() {
+            self.prefetch(cpu, line);
+        }
+        let displaced = lines.filter_map(|line| {
+            let [_, l2_set] = self.lines[line.index()].sets;
+            self.l2.least_recent(core.into(), l2_set).map(LineId)
+        });
+        for line in displaced.clone() {
+            prefetch_line(line);
+            prefetch(&self.backgrounds, line.index());
+        }
+        let llc_set = |line: LineId| self.backgrounds[line.index()].llc_set;
+        for line in displaced.clone() {
+            self.llc.prefetch(llc.into(), llc_set(line));
+        }
+        let dropped = displaced.filter_map(|line| self.llc.least_recent(llc.into(), llc_set(line)));
+        dropped.map(LineId).for_each(prefetch_line);
+    }
+
     /// Answers from the core's own caches if they hold a copy that suffices.
     #[inline]
     pub fn hit(
@@ -303,9 +335,9 @@ impl Directory {
     pub fn sharers(&self, line: LineId) -> impl Iterator<Item = u16> + '_ {
         let words = &self.sharers[line.0 as usize * self.words..][..self.words];
         words.iter().enumerate().flat_map(|(index, word)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .map(move |bit| (index * 64 + bit) as u16)
+            let without_lowest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+            let left = std::iter::successors(Some(*word).filter(|word| *word != 0), without_lowest);
+            left.map(move |left| (index * 64) as u16 + left.trailing_zeros() as u16)
         })
     }
 
@@ -523,9 +555,10 @@ impl Directory {
     /// Forgets the LLC's copy, unless a core above it still has one.
     fn drop_from_llc(&mut self, line: LineId, llc: u16) {
         let topology = &self.prices.machine().topology;
-        let still_above = self
-            .sharers(line)
-            .any(|core| topology.llc_of_core(core) == llc);
+        let still_above = self.lines[line.0 as usize].sharer_count > 0
+            && self
+                .sharers(line)
+                .any(|core| topology.llc_of_core(core) == llc);
         if !still_above {
             self.lines[line.0 as usize].llcs &= !(1 << llc);
         }

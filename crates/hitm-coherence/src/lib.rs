@@ -4,7 +4,7 @@
 pub mod cache;
 pub mod core;
 pub mod directory;
-mod prefetch;
+pub mod prefetch;
 pub mod price;
 pub mod queue;
 pub mod replay;

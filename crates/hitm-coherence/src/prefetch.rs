@@ -1,11 +1,12 @@
 //! Asking the host's memory for what will be needed soon.
 //!
-//! A replay's tables do not fit the host's caches, and it knows early what it will look at. Nothing
+//! The tables of a replay and of a large simulation do not fit the host's caches, and both often know
+//! early what they will look at. Nothing
 //! is read and no result depends on it: on hosts other than x86-64 nothing happens.
 
 /// Brings the item with this index into the host's cache; an index behind the end does nothing.
 #[inline]
-pub(crate) fn prefetch<T>(items: &[T], index: usize) {
+pub fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,10 +1,13 @@
 //! What unthrottling a tree of groups takes: one row for each number of CPUs and groups, tab-separated,
 //! ready to plot.
 //!
-//! `cargo run --release -p hitm-sim --example throttle -- FORM CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS [SUBTREES]]`
+//! `cargo run --release -p hitm-sim --example throttle -- FORM CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS [SUBTREES]] [--host-time]`
 //! with FORM one of sync, async, task, task-sync; HOGS a leaf is 10 and SUBTREES is 1 when absent. A tree of N groups
 //! has a root with a quota (half the machine for all subtrees together), children of 10
 //! leaves, and as many leaves as make N.
+//!
+//! With `--host-time` behind these each row is run again up to its first full walk, and what that walk
+//! takes on the host goes to standard error.
 
 use std::error::Error;
 
@@ -41,9 +44,43 @@ struct Tree {
     groups: usize,
     hogs: usize,
     subtrees: usize,
+    times_host: bool,
 }
 
 fn row(form: Throttling, cpus: usize, tree: Tree) -> Result<(), Box<dyn Error>> {
+    let (hogs, mut executor) = start(form, cpus, tree)?;
+    executor.run()?;
+    print_row(&hogs, &executor.totals(), form);
+    let calls = hogs.distribute_calls();
+    let full = |call: &&DistributeCall| call.cfs_rqs == hogs.cfs_rqs();
+    if let (true, Some(call)) = (tree.times_host, calls.iter().find(full)) {
+        // As much memory as the measured run has is not needed twice.
+        drop((hogs, executor));
+        time_walk(start(form, cpus, tree)?.1, call)?;
+    }
+    Ok(())
+}
+
+/// What the virtual time of a call takes on the host, the work of all other CPUs included.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the host's time is what this measures, and nothing else depends on it"
+)]
+fn time_walk(mut executor: Executor, call: &DistributeCall) -> Result<(), Box<dyn Error>> {
+    executor.run_until(call.begin)?;
+    let (before, began) = (executor.totals().accesses, std::time::Instant::now());
+    executor.run_until(call.end)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let accesses = executor.totals().accesses - before;
+    eprintln!("host: {seconds:.2} s for this walk, {accesses} accesses");
+    Ok(())
+}
+
+fn start(
+    form: Throttling,
+    cpus: usize,
+    tree: Tree,
+) -> Result<(CgroupHogs, Executor), Box<dyn Error>> {
     let groups = tree.groups;
     let machine = machine(cpus)?;
     let clock = machine.clock;
@@ -63,7 +100,7 @@ fn row(form: Throttling, cpus: usize, tree: Tree) -> Result<(), Box<dyn Error>> 
     };
     let kernel = Kernel::new(&engine, Layouts::linux_6_12(), config)?;
     let children = ((groups - 1) / 11).max(1);
-    let tree = CgroupHogs::spawn(
+    let hogs = CgroupHogs::spawn(
         &kernel,
         CgroupHogsConfig {
             subtrees: tree.subtrees,
@@ -77,10 +114,7 @@ fn row(form: Throttling, cpus: usize, tree: Tree) -> Result<(), Box<dyn Error>> 
             },
         },
     )?;
-    let mut executor = Executor::new(engine);
-    executor.run()?;
-    print_row(&tree, &executor.totals(), form);
-    Ok(())
+    Ok((hogs, Executor::new(engine)))
 }
 
 fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
@@ -97,13 +131,19 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
         .filter(|call| call.cfs_rqs == tree.cfs_rqs())
         .collect();
     let sum: f64 = full.iter().map(|call| ms(call.duration())).sum();
+    // No full walk has no mean: nan, which plotting programs leave out.
+    let mean = if full.is_empty() {
+        f64::NAN
+    } else {
+        sum / full.len() as f64
+    };
     let irqs_off = totals.cpus.iter().map(|cpu| cpu.irqs_off_max).max();
     println!(
         "{form:?}\t{cpus}\t{}\t{}\t{}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}",
         tree.cfs_rqs() / cpus as u64,
         tree.cfs_rqs(),
         full.len(),
-        sum / full.len().max(1) as f64,
+        mean,
         most(&calls),
         most(&kernel.csd_unthrottle_calls()),
         most(&kernel.throttle_calls()),
@@ -125,9 +165,11 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let times_host = arguments.last().is_some_and(|last| last == "--host-time");
+    arguments.truncate(arguments.len() - usize::from(times_host));
     let [form, cpus, groups, rest @ ..] = &arguments[..] else {
-        return Err("FORM CPUS GROUPS [HOGS [SUBTREES]]".into());
+        return Err("FORM CPUS GROUPS [HOGS [SUBTREES]] [--host-time]".into());
     };
     let form = match form.as_str() {
         "sync" => Throttling::Sync,
@@ -147,6 +189,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 groups: groups.parse()?,
                 hogs,
                 subtrees,
+                times_host,
             };
             row(form, cpus.parse()?, tree)?;
         }

@@ -49,10 +49,19 @@ fn scenario(out: &mut String, report: &SimReport) {
         }
         out.push_str("```\n");
     }
+    let histograms = histograms(report);
     if !report.comparisons.is_empty() {
         comparisons(out, &report.comparisons);
-    } else if checks.is_empty() {
+    }
+    if !histograms.is_empty() || (report.comparisons.is_empty() && checks.is_empty()) {
         figures(out, report);
+    }
+    for (label, text) in histograms {
+        let _ = write!(out, "\nHistograms under {label}, ns:\n\n```text\n");
+        for line in without_empty(text) {
+            let _ = writeln!(out, "{line}");
+        }
+        out.push_str("```\n");
     }
     if let Some((crossing, load)) = report
         .crossing
@@ -110,7 +119,25 @@ fn comparisons(out: &mut String, comparisons: &[Comparison]) {
     }
 }
 
-/// What the workloads of a scenario without published figures say.
+/// The histograms of each variant's first run, by its label.
+pub(super) fn histograms(report: &SimReport) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for variant in &report.variants {
+        let first = variant.outcomes.iter().take(1);
+        let workloads = first.flat_map(|outcome| &outcome.workloads);
+        let texts = workloads.filter_map(|workload| workload.histograms.as_deref());
+        found.extend(texts.map(|text| (variant.label.as_str(), text)));
+    }
+    found
+}
+
+/// The lines of histograms without those that counted nothing.
+pub(super) fn without_empty(text: &str) -> impl Iterator<Item = &str> {
+    let is_counted = |line: &&str| !line.contains(" 0 |");
+    text.lines().filter(is_counted).map(str::trim_end)
+}
+
+/// What the workloads say, those of a scenario without published figures or with histograms.
 fn figures(out: &mut String, report: &SimReport) {
     let labels: Vec<&str> = report
         .variants

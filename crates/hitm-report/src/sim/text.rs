@@ -84,6 +84,7 @@ pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String
         writer.header("hitm reproduce", report);
         writer.variants(report);
         writer.checks(report);
+        writer.histograms(report);
         writer.comparisons(&report.comparisons);
         writer.crossing(report.crossing.as_ref());
     }
@@ -140,6 +141,15 @@ impl Writer {
             run,
         ] {
             for line in wrap(&text, self.width - 2) {
+                self.push(Style::Plain, &format!("  {line}"));
+            }
+        }
+    }
+
+    fn histograms(&mut self, report: &SimReport) {
+        for (label, text) in super::markdown::histograms(report) {
+            self.push(Style::Plain, &format!("\n  {label}, ns:"));
+            for line in super::markdown::without_empty(text) {
                 self.push(Style::Plain, &format!("  {line}"));
             }
         }

@@ -64,7 +64,7 @@ pub use futures::{
     SwitchFuture,
 };
 pub use memory::{Place, Rmw, Site};
-pub use pool::ObjectPool;
+pub use pool::{ObjectPool, PrefetchStep};
 pub use profile::{MemberKey, Profile, ProfileEntry, ProfileRow};
 pub use random::Random;
 pub use run::{Engine, Executor, RunTotals};

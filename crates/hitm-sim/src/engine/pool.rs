@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, LINE_SIZE};
+use hitm_coherence::prefetch::prefetch;
 
 use super::memory::Place;
 use super::profile::MemberKey;
@@ -33,6 +34,15 @@ pub(super) struct PoolMember {
     pub(super) member: u16,
 }
 
+/// What [`ObjectPool::prefetch`] asks for; the second needs the first to have arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefetchStep {
+    /// Which of the used objects it is.
+    Index,
+    /// Its places.
+    Places,
+}
+
 /// Objects of one type, numbered from 0.
 #[derive(Debug)]
 pub struct ObjectPool {
@@ -43,11 +53,10 @@ pub struct ObjectPool {
     /// Offsets of the lines that members lie in, and for each member which of them.
     lines: Vec<u64>,
     line_of: Vec<u16>,
-    /// By object: the first of its lines and words in `used`, or [`UNUSED`].
+    /// By object: which of those in `used` it is, or [`UNUSED`].
     first: RefCell<Vec<u32>>,
-    /// The places of the first member of each line, object after object.
+    /// The places of all lines, object after object, with the word of the object's first member.
     used: RefCell<Vec<Place>>,
-    words: RefCell<Vec<u32>>,
 }
 
 impl ObjectPool {
@@ -82,7 +91,6 @@ impl ObjectPool {
             line_of,
             first: RefCell::new(Vec::new()),
             used: RefCell::new(Vec::new()),
-            words: RefCell::new(Vec::new()),
         }
     }
 
@@ -95,9 +103,27 @@ impl ObjectPool {
         let of_member = self.members[member];
         Place {
             line: of_line.line,
-            word: self.words.borrow()[first] + member as u32,
+            word: of_line.word + member as u32,
             member: of_member.member,
             offset: (of_member.offset_bytes % LINE_SIZE) as u8,
+        }
+    }
+
+    /// Asks the host's memory for what [`ObjectPool::place`] will read of an object: in a first step
+    /// where that is, then the places.
+    pub fn prefetch(&self, object: usize, step: PrefetchStep) {
+        let first = self.first.borrow();
+        match step {
+            PrefetchStep::Index => prefetch(&first, object),
+            PrefetchStep::Places => {
+                let known = first.get(object).filter(|first| **first != UNUSED);
+                if let Some(known) = known {
+                    let slot = *known as usize * self.lines.len();
+                    let used = self.used.borrow();
+                    prefetch(&used, slot);
+                    prefetch(&used, slot + self.lines.len() - 1);
+                }
+            }
         }
     }
 
@@ -107,14 +133,14 @@ impl ObjectPool {
             first.resize(object + 1, UNUSED);
         }
         if first[object] == UNUSED {
-            let mut words = self.words.borrow_mut();
-            first[object] = words.len() as u32;
-            let addr = self.base + shuffled(object as u64) * self.stride_bytes;
             let mut used = self.used.borrow_mut();
+            first[object] = (used.len() / self.lines.len()) as u32;
+            let addr = self.base + shuffled(object as u64) * self.stride_bytes;
+            let word = self.engine.add_words(self.members.len());
             for line in &self.lines {
-                used.push(self.engine.line_place(addr + line * LINE_SIZE, home));
+                let place = self.engine.line_place(addr + line * LINE_SIZE, home);
+                used.push(Place { word, ..place });
             }
-            words.push(self.engine.add_words(self.members.len()));
             if let Some(member) = self.members.first() {
                 self.engine.count_object_with(member.member);
             }

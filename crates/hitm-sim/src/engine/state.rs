@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Fnv1a, LineAddr, Machine};
 use hitm_coherence::core::STORE_FORWARD_LATENCY;
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
+use hitm_coherence::prefetch::prefetch;
 use hitm_coherence::services::Services;
 use hitm_coherence::tree::WinnerTree;
 
@@ -451,6 +452,11 @@ impl State {
         }
         let index = self.current;
         if let Some(overwrites) = start {
+            let lines = places.iter().map(|place| place.line);
+            self.directory.prefetch_all(CpuId(index as u16), lines);
+            for place in places {
+                prefetch(&self.words, place.word as usize);
+            }
             self.cpus[index].join.start(places, overwrites);
         }
         while self.cpus[index].join.next < places.len() {

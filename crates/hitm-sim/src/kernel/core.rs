@@ -219,6 +219,7 @@ impl Kernel {
         if p.cpu.get() != cpu {
             p.count(|totals| totals.migrations += 1);
             self.count(|counts| counts.migrations += 1);
+            self.move_averages(p, self.rq(p.cpu.get()), self.rq(cpu));
         }
         p.cpu.set(cpu);
         self.fair.set_task_rq(p.se, p.group, cpu.index());
@@ -384,9 +385,10 @@ impl Kernel {
         if next.is_rt() {
             self.set_next_task_rt(rq, &next).await;
         } else if !next.is_idle {
-            self.set_next_task_fair(&next).await;
+            self.set_next_task_fair(rq, &next).await;
         } else {
             rq.idle_since.set(self.engine.now());
+            self.update_idle_core(rq.cpu).await;
         }
         next
     }
@@ -432,5 +434,6 @@ impl Kernel {
         }
         self.periodic_balance(rq).await;
         self.rq_unlock(rq).await;
+        self.sched_balance_trigger(rq).await;
     }
 }

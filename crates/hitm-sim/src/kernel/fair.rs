@@ -6,7 +6,9 @@
 //! - [`class`]: what core.rs calls; walks the hierarchy and prices its lines.
 //! - [`bandwidth`], [`throttle`], [`limbo`], [`distribute`]: quotas of CPU time and what happens without
 //!   any left; [`profile`]: what that took.
-//! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls.
+//! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls; by domains: [`wake`],
+//!   [`nohz`] (when and for whom), [`load_balance`] and [`group_stats`] (what moves), [`domains`],
+//!   [`pelt`] (averages of load).
 //!
 //! Queues and entities are kept by value, indexed by (group, CPU); the lock of a CPU's run queue
 //! protects those of this CPU. Their lines exist once something touches them.
@@ -16,15 +18,21 @@ mod bandwidth;
 mod cfs_rq;
 mod class;
 mod distribute;
+mod domains;
 mod entity;
 mod group;
+mod group_stats;
 mod limbo;
+mod load_balance;
+mod nohz;
+mod pelt;
 mod places;
 mod profile;
 #[cfg(test)]
 mod tests;
 mod throttle;
 mod tree;
+mod wake;
 mod weight;
 
 use std::cell::RefCell;
@@ -38,11 +46,15 @@ pub(super) use self::entity::EntityId;
 use self::entity::{Entity, Owner};
 pub use self::group::GroupId;
 use self::group::Groups;
+pub(super) use self::nohz::Balancer;
+pub use self::nohz::LoadBalancing;
+pub(super) use self::pelt::Averages;
 pub(super) use self::places::{CfsMember, SeMember, places_in};
 use self::places::{GroupPlaces, GroupPools};
 pub use self::profile::{DistributeCall, Histogram};
 pub(super) use self::tree::Dequeue;
 use self::tree::FairTree;
+pub(super) use self::wake::Wakees;
 use super::{Kernel, KernelConfig, Policy, TaskId};
 use crate::engine::{Arena, SimError};
 
@@ -91,6 +103,8 @@ pub(super) struct FairClass {
     csd_lists: RefCell<Vec<Vec<CfsId>>>,
     /// Cycles.
     load_interval: u64,
+    /// Of averages, cycles.
+    half_life: u64,
     times: Times,
     throttling: Throttling,
     calls: RefCell<Vec<DistributeCall>>,
@@ -116,6 +130,7 @@ impl FairClass {
             cpu_tasks: RefCell::new(vec![Vec::new(); cpus]),
             csd_lists: RefCell::new(vec![Vec::new(); cpus]),
             load_interval: cycles(LOAD_INTERVAL),
+            half_life: cycles(Nanos(pelt::HALF_LIFE_NS)),
             times: Times {
                 slice: cycles(Nanos(5e6)),
                 least_left: cycles(Nanos(1e6)),

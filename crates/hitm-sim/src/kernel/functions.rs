@@ -114,4 +114,12 @@ functions! {
     USER = "[user]",
     SCHED_SETSCHEDULER = "__sched_setscheduler",
     FIND_LOWEST_CPUS = "find_lowest_cpus",
+    SCHED_BALANCE_DOMAINS = "sched_balance_domains",
+    UPDATE_SD_LB_STATS = "update_sd_lb_stats",
+    DETACH_TASKS = "detach_tasks",
+    ACTIVE_LOAD_BALANCE = "active_load_balance_cpu_stop",
+    NOHZ_BALANCER_KICK = "nohz_balancer_kick",
+    WAKE_AFFINE = "wake_affine",
+    SELECT_IDLE_SIBLING = "select_idle_sibling",
+    UPDATE_IDLE_CORE = "__update_idle_core",
 }

@@ -32,7 +32,7 @@ impl Kernel {
         let mut slept = false;
         loop {
             let seen = engine.load(site, flags).await;
-            if seen & TIF_NEED_RESCHED != 0 {
+            if seen & TIF_NEED_RESCHED != 0 || self.is_nohz_kicked(rq) {
                 break;
             }
             slept = true;
@@ -51,5 +51,8 @@ impl Kernel {
         engine.set_irqs(false);
         self.flush_smp_call_function_queue().await;
         engine.set_irqs(true);
+        if self.is_nohz_kicked(rq) {
+            self.nohz_idle_balance(rq).await;
+        }
     }
 }

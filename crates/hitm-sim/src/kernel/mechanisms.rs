@@ -15,6 +15,8 @@ use super::rq::Rq;
 use crate::engine::{Engine, MemberKey, Place, Rmw};
 
 /// One of them.
+///
+/// Load balancing by domains ([`super::LoadBalancing::Domains`]) has [`Mechanism::NohzBalance`] in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// `__cpupri_find` reads the mask for `cpumask_any_and`, and again for `cpumask_and`.
@@ -72,6 +74,16 @@ impl GlobalLines {
             nohz_mask: (0..cpus.div_ceil(64) as u64).map(word).collect(),
         }
     }
+
+    /// `nohz.nr_cpus`.
+    pub(super) fn nohz_count(&self) -> Place {
+        self.nohz_count
+    }
+
+    /// `nohz.idle_cpus_mask`.
+    pub(super) fn nohz_mask(&self) -> &[Place] {
+        &self.nohz_mask
+    }
 }
 
 impl Kernel {
@@ -85,7 +97,7 @@ impl Kernel {
         if self.has(Mechanism::Timekeeper) {
             self.engine.load(site, self.globals.timekeeper).await;
         }
-        if self.has(Mechanism::NohzBalance) && !rq.nohz_tick_stopped.replace(true) {
+        if self.counts_idle_cpus() && !rq.nohz_tick_stopped.replace(true) {
             self.nohz_change(rq, 1).await;
         }
     }
@@ -109,7 +121,7 @@ impl Kernel {
                 engine.load(site, self.globals.jiffies).await;
             }
         }
-        if self.has(Mechanism::NohzBalance) && rq.nohz_tick_stopped.replace(false) {
+        if self.counts_idle_cpus() && rq.nohz_tick_stopped.replace(false) {
             self.nohz_change(rq, -1).await;
         }
     }
@@ -121,6 +133,11 @@ impl Kernel {
         let word = self.globals.nohz_mask[rq.cpu.index() / 64];
         engine.rmw(site, word, change).await;
         engine.fetch_add(site, self.globals.nohz_count, by).await;
+        self.note_busy(rq.cpu, -by).await;
+    }
+
+    fn counts_idle_cpus(&self) -> bool {
+        self.balancer.is_some() || self.has(Mechanism::NohzBalance)
     }
 
     /// A newly idle CPU looks at these.

@@ -47,9 +47,10 @@ pub use self::costs::Costs;
 pub use self::cpumask::CpuMask;
 use self::cpumask::MaskPool;
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
-use self::fair::FairClass;
+use self::fair::{Averages, Balancer, FairClass, Wakees};
 pub use self::fair::{
-    BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, Quota, Throttling,
+    BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, LoadBalancing, Quota,
+    Throttling,
 };
 pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
@@ -66,6 +67,7 @@ pub use self::pipe::Pipe;
 pub use self::process::Thread;
 use self::qspinlock::QNodes;
 use self::rq::Rq;
+pub use self::rq::RqLockTotals;
 pub use self::rt::Balancing;
 pub use self::rtmutex::PiMutex;
 pub use self::rwsem::{Hold, RwSem};
@@ -97,6 +99,8 @@ pub struct KernelConfig {
     /// 256 ms: 2.6.23 starts at the number of CPUs in milliseconds, times a busy factor of 32, and
     /// doubles it up to a limit); bounds how long a queued task stays where it is.
     pub balance_interval: Nanos,
+    /// How fair tasks get to other CPUs; [`Balancing::Passive`] has its own way.
+    pub load_balancing: LoadBalancing,
     /// What happens to a group that has used its quota.
     pub throttling: Throttling,
     /// Where threads that fight for a lock run.
@@ -123,6 +127,7 @@ impl KernelConfig {
             rt_runtime: None,
             rt_period: Nanos(1e9),
             balance_interval: Nanos(64e6),
+            load_balancing: LoadBalancing::NewlyIdle,
             throttling: Throttling::Async,
             placement: Placement::Default,
             idle_exit: Nanos(1000.0),
@@ -184,6 +189,7 @@ pub struct Kernel {
     timers: Vec<TimerBase>,
     tasks: RefCell<Vec<Rc<Task>>>,
     counts: Cell<KernelCounts>,
+    rq_locks: Cell<RqLockTotals>,
     wake_latency: RefCell<Vec<Cycles>>,
     user_lines: Cell<u64>,
     mutex_count: Cell<u64>,
@@ -191,10 +197,14 @@ pub struct Kernel {
     lock_affinity: Option<LockAffinity>,
     masks: MaskPool,
     fair: FairClass,
+    /// Load balancing by domains, if it is on.
+    balancer: Option<Balancer>,
 }
 
 /// Lines of [`mechanisms`] begin here.
 const GLOBALS_BASE: u64 = 0x6f00_0000_0000;
+/// What CPUs under one last-level cache share of the load balancer begins here.
+const SHARED_DOMAINS_BASE: u64 = 0x6f10_0000_0000;
 /// User memory begins here.
 const USER_BASE: u64 = 0x7000_0000_0000;
 
@@ -238,7 +248,11 @@ impl Kernel {
         let lock_affinity = (config.placement == Placement::LockAware)
             .then(|| LockAffinity::new(rqs.len(), |span| machine.clock.cycles(span)));
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
+        let by_domains = config.load_balancing == LoadBalancing::Domains
+            && config.balancing != Balancing::Passive;
+        let balancer = by_domains.then(|| Balancer::new(engine, &rqs, SHARED_DOMAINS_BASE));
         let kernel = Rc::new(Kernel {
+            balancer,
             fair,
             costs: Costs {
                 idle_exit: machine.clock.cycles(config.idle_exit),
@@ -258,6 +272,7 @@ impl Kernel {
             timers,
             tasks: RefCell::new(Vec::new()),
             counts: Cell::new(KernelCounts::default()),
+            rq_locks: Cell::default(),
             wake_latency: RefCell::new(Vec::new()),
             user_lines: Cell::new(0),
             mutex_count: Cell::new(0),
@@ -296,7 +311,7 @@ impl Kernel {
             let irq_stack = engine.spawn(async move { kernel.handle_interrupts().await });
             engine.boot(cpu, stack, Some(irq_stack));
         }
-        Ok(())
+        self.start_stoppers()
     }
 
     /// Makes a task that runs `program`, in the root group.
@@ -380,6 +395,9 @@ impl Kernel {
                 .add_task(id, (group, spec.cpu.index()), spec.policy),
             group,
             is_placed: Cell::new(false),
+            averages: Cell::new(Averages::default()),
+            wakees: Cell::new(Wakees::default()),
+            recent_cpu: Cell::new(spec.cpu),
             is_throttled: Cell::new(false),
             has_throttle_work: Cell::new(false),
             woken_at: Cell::new(None),
@@ -434,6 +452,11 @@ impl Kernel {
     /// What happened so far.
     pub fn counts(&self) -> KernelCounts {
         self.counts.get()
+    }
+
+    /// Waiting for the locks of run queues so far.
+    pub fn rq_lock_totals(&self) -> RqLockTotals {
+        self.rq_locks.get()
     }
 
     /// Every time from wake-up to CPU so far, in order.

@@ -143,6 +143,8 @@ impl Kernel {
                 self.schedule().await;
             } else if flags & TIF_NOTIFY_RESUME != 0 {
                 self.throttle_cfs_rq_work(task).await;
+            } else if self.takes_balance_request() {
+                self.sched_balance_softirq().await;
             } else {
                 return;
             }

@@ -72,8 +72,8 @@ fn tail_of(word: u64) -> u64 {
 }
 
 impl Kernel {
-    /// Takes a lock.
-    pub(super) async fn spin_lock(&self, lock: Place) {
+    /// Takes a lock; true when somebody had it.
+    pub(super) async fn spin_lock(&self, lock: Place) -> bool {
         let old = self
             .engine
             .compare_swap(f::SPIN_LOCK, lock, 0, LOCKED)
@@ -83,6 +83,7 @@ impl Kernel {
             self.spin_lock_slowpath(lock, old).await;
             self.engine.set_mode(mode);
         }
+        old != 0
     }
 
     /// Takes a lock if nobody has it and nobody waits.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
-use super::fair::{CfsMember, places_in};
+use super::fair::{Averages, CfsMember, places_in};
 use super::functions as f;
 use super::task::{MAX_RT_PRIO, TaskId};
 use crate::engine::{Arena, Place, SimError};
@@ -68,6 +68,17 @@ impl RqPlaces {
     }
 }
 
+/// Waiting for the locks of run queues, all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RqLockTotals {
+    /// Times that somebody had to wait.
+    pub contended: u64,
+    /// For how long, in all.
+    pub wait_sum: Cycles,
+    /// The longest of them.
+    pub wait_max: Cycles,
+}
+
 /// `struct rt_rq`: what the lock holder alone reads.
 #[derive(Debug)]
 pub(super) struct RtRq {
@@ -111,6 +122,8 @@ pub(super) struct Rq {
     /// `nohz_tick_stopped`.
     pub(super) nohz_tick_stopped: Cell<bool>,
     pub(super) avg_idle: Cell<Cycles>,
+    /// Averages of the load of its fair tasks.
+    pub(super) averages: Cell<Averages>,
     /// Scheduling domains, smallest first.
     pub(super) domains: Vec<Rc<super::cpumask::CpuMask>>,
     /// The other CPUs of the largest domain within the last-level cache, and where they say how
@@ -155,6 +168,7 @@ impl Rq {
             idle_since: Cell::new(Cycles::ZERO),
             nohz_tick_stopped: Cell::new(false),
             avg_idle: Cell::new(Cycles::ZERO),
+            averages: Cell::default(),
             domains,
             llc: OnceCell::new(),
             root_domain,
@@ -164,9 +178,19 @@ impl Rq {
 }
 
 impl Kernel {
-    /// Takes the lock of a run queue. Interrupts are off.
-    pub(super) async fn rq_lock(&self, rq: &Rq) {
-        self.spin_lock(rq.p.lock).await;
+    /// Takes the lock of a run queue; how long others kept it meanwhile. Interrupts are off.
+    pub(super) async fn rq_lock(&self, rq: &Rq) -> Cycles {
+        let begin = self.engine.now();
+        if !self.spin_lock(rq.p.lock).await {
+            return Cycles::ZERO;
+        }
+        let waited = self.engine.now().saturating_sub(begin);
+        let mut totals = self.rq_locks.get();
+        totals.contended += 1;
+        totals.wait_sum += waited;
+        totals.wait_max = totals.wait_max.max(waited);
+        self.rq_locks.set(totals);
+        waited
     }
 
     /// Gives it back.

@@ -290,7 +290,7 @@ impl Kernel {
         if is_queued {
             self.enqueue_for_setprio(rq, task, before < prio).await;
             if is_running && !task.is_rt() {
-                self.set_next_task_fair(task).await;
+                self.set_next_task_fair(rq, task).await;
             } else if is_running && !was_rt {
                 // Its time as a real-time task begins now.
                 task.exec_start.set(engine.now());

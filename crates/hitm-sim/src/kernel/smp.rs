@@ -36,6 +36,8 @@ pub(super) enum Call {
     RtoPush,
     /// Let its throttled queues run again.
     Unthrottle,
+    /// Balance for all idle CPUs.
+    NohzKick,
 }
 
 #[derive(Debug)]
@@ -129,7 +131,7 @@ impl Kernel {
         }
         let wakes = calls.iter().filter_map(|call| match call {
             Call::Wake(task) => Some(*task),
-            Call::RtoPush | Call::Unthrottle => None,
+            Call::RtoPush | Call::Unthrottle | Call::NohzKick => None,
         });
         let wakes: Vec<TaskId> = wakes.collect();
         if !wakes.is_empty() {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::cpumask::CpuMask;
-use super::fair::{EntityId, GroupId, SeMember, places_in};
+use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
 use super::rtmutex::PiState;
 use crate::engine::{Arena, Place, SimError, StackId};
 
@@ -153,6 +153,11 @@ pub struct Task {
     pub(super) se: EntityId,
     /// Its task group.
     pub(super) group: GroupId,
+    /// Averages of its load.
+    pub(super) averages: Cell<Averages>,
+    pub(super) wakees: Cell<Wakees>,
+    /// `recent_used_cpu`.
+    pub(super) recent_cpu: Cell<CpuId>,
     /// Whether it has been on a fair queue.
     pub(super) is_placed: Cell<bool>,
     /// Whether it waits in the limbo of its throttled queue.

@@ -9,8 +9,12 @@ use crate::kernel::{DistributeCall, Histogram};
 use crate::workload::cgroup_hogs::CgroupHogs;
 use crate::workload::lock_holder::LockWaits;
 
-/// Adds the figures; returns the histogram of all calls and the trace of the longest.
-pub(super) fn distribute_metrics(hogs: &CgroupHogs, window: Window, add: Add<'_>) -> String {
+/// Adds the figures; returns the histogram of all calls, and the trace of the longest.
+pub(super) fn distribute_metrics(
+    hogs: &CgroupHogs,
+    window: Window,
+    add: Add<'_>,
+) -> (String, String) {
     let calls = hogs.distribute_calls();
     let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
     add(
@@ -45,7 +49,7 @@ pub(super) fn distribute_metrics(hogs: &CgroupHogs, window: Window, add: Add<'_>
         add(("distribute_tasks_max", "count"), call.tasks as f64, text);
     }
     parts(hogs, window, add);
-    text(&calls, window)
+    (histogram(&calls, window), trace(&calls, window))
 }
 
 /// What CPUs did for themselves, and what was used.
@@ -62,30 +66,53 @@ fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     let text = "The longest walk that throttled the queues of a CPU";
     add(("throttle_walk_us_max", "us"), longest(&throttle), text);
     let used: u64 = hogs.used().iter().map(|used| used.0).sum();
+    let waits = hogs
+        .distribute_calls()
+        .into_iter()
+        .map(|call| call.lock_wait);
+    let text =
+        "The longest time that a call of distribute_cfs_runtime waited for locks of run queues";
+    let most = micros(waits.max().unwrap_or_default());
+    add(("distribute_lock_wait_us_max", "us"), most, text);
+    let locks = hogs.kernel().rq_lock_totals();
+    let text = "Times that anybody had to wait for the lock of a run queue";
+    add(("rq_lock_waits", "count"), locks.contended as f64, text);
+    let text = "The longest such wait";
+    add(("rq_lock_wait_us_max", "us"), micros(locks.wait_max), text);
+    let text = "All such waits together";
+    add(
+        ("rq_lock_wait_ms", "ms"),
+        micros(locks.wait_sum) / 1e3,
+        text,
+    );
     let text = "CPU time that all subtrees used, of the whole run";
     add(("used_ms", "ms"), micros(Cycles(used)) / 1e3, text);
 }
 
-fn text(calls: &[DistributeCall], window: Window) -> String {
+fn histogram(calls: &[DistributeCall], window: Window) -> String {
     let mut histogram = Histogram::default();
     for call in calls {
         histogram.record(window.clock.nanos(call.duration()));
     }
-    let mut text = format!("@durations:\n{}", histogram.text());
-    if let Some(call) = calls.iter().max_by_key(|call| call.duration()) {
-        let seconds = |at: Cycles| window.clock.nanos(at).0 / 1e9;
-        let cpu = call.cpu.0;
-        let _ = writeln!(text, "{:.6}: cpu{cpu}: begins", seconds(call.begin));
-        let _ = writeln!(
-            text,
-            "{:.6}: cpu{cpu}: finishes: unthrottled_rqs={}, unthrottled_cfs_rq={}, unthrottled_task={}",
-            seconds(call.end),
-            call.rqs,
-            call.cfs_rqs,
-            call.tasks
-        );
-    }
-    text
+    format!("@durations:\n{}", histogram.text())
+}
+
+/// The longest call as the mail's trace has it.
+fn trace(calls: &[DistributeCall], window: Window) -> String {
+    let Some(call) = calls.iter().max_by_key(|call| call.duration()) else {
+        return String::new();
+    };
+    let seconds = |at: Cycles| window.clock.nanos(at).0 / 1e9;
+    let cpu = call.cpu.0;
+    format!(
+        "{:.6}: cpu{cpu}: begins\n{:.6}: cpu{cpu}: finishes: unthrottled_rqs={}, \
+         unthrottled_cfs_rq={}, unthrottled_task={}\n",
+        seconds(call.begin),
+        seconds(call.end),
+        call.rqs,
+        call.cfs_rqs,
+        call.tasks
+    )
 }
 
 /// Adds how long tasks waited for a lock; returns the histograms.

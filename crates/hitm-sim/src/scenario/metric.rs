@@ -39,6 +39,8 @@ pub struct WorkloadResult {
     pub metrics: Vec<Metric>,
     /// Its results in its own form, for those that have one.
     pub text: Option<String>,
+    /// The histograms among them, in bpftrace's form.
+    pub histograms: Option<String>,
     /// Whether its own check passed, for those that have one.
     pub passed: Option<bool>,
     /// What failed, in its own form, when its check did not pass.

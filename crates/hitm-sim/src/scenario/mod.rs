@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::kernel::{Balancing, Mechanism, Placement, Throttling};
+use crate::kernel::{Balancing, LoadBalancing, Mechanism, Placement, Throttling};
 
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
@@ -103,6 +103,8 @@ pub struct KernelSpec {
     pub throttling: Vec<Throttling>,
     /// Where threads that fight for a lock run: one variant each.
     pub placement: Vec<Placement>,
+    /// How fair tasks get to other CPUs.
+    pub load_balancing: LoadBalancing,
     /// Whether wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
     /// policy do.
     pub wake_lists: Option<bool>,

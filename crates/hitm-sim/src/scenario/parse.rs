@@ -11,7 +11,7 @@ use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
     ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,
 };
-use crate::kernel::{Balancing, MECHANISMS, Placement, Throttling};
+use crate::kernel::{Balancing, LoadBalancing, MECHANISMS, Placement, Throttling};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
@@ -37,6 +37,10 @@ const THROTTLING: [(&str, Throttling); 4] = [
 const PLACEMENT: [(&str, Placement); 2] = [
     (placement_name(Placement::Default), Placement::Default),
     (placement_name(Placement::LockAware), Placement::LockAware),
+];
+const LOAD_BALANCING: [(&str, LoadBalancing); 2] = [
+    ("newly-idle", LoadBalancing::NewlyIdle),
+    ("domains", LoadBalancing::Domains),
 ];
 const CACHES: [(&str, bool); 2] = [("infinite", false), ("finite", true)];
 
@@ -128,6 +132,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         balancing: vec![Balancing::PushIpi],
         throttling: vec![Throttling::Async],
         placement: vec![Placement::Default],
+        load_balancing: LoadBalancing::NewlyIdle,
         wake_lists: None,
         layouts: vec![LAYOUT.to_owned()],
         tick_hz: 250,
@@ -143,15 +148,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         return Ok(kernel);
     };
     let table = reader.table(value, "kernel".into())?;
-    if let Some(balancing) = table.some_of("balancing", &BALANCING)? {
-        kernel.balancing = balancing;
-    }
-    if let Some(throttling) = table.some_of("throttling", &THROTTLING)? {
-        kernel.throttling = throttling;
-    }
-    if let Some(placement) = table.some_of("placement", &PLACEMENT)? {
-        kernel.placement = placement;
-    }
+    policies(&table, &mut kernel)?;
     kernel.wake_lists = table.choice_flag("wake_lists")?;
     if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
         kernel.layouts = layouts;
@@ -192,6 +189,23 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         return Err(table.error("rt_runtime", found, "at most `rt_period`"));
     }
     Ok(kernel)
+}
+
+/// Which of the kernel's forms are run.
+fn policies(table: &Table<'_, '_, '_>, kernel: &mut KernelSpec) -> Result<(), ScenarioError> {
+    if let Some(balancing) = table.some_of("balancing", &BALANCING)? {
+        kernel.balancing = balancing;
+    }
+    if let Some(throttling) = table.some_of("throttling", &THROTTLING)? {
+        kernel.throttling = throttling;
+    }
+    if let Some(placement) = table.some_of("placement", &PLACEMENT)? {
+        kernel.placement = placement;
+    }
+    if let Some(load_balancing) = table.one_of("load_balancing", &LOAD_BALANCING)? {
+        kernel.load_balancing = load_balancing;
+    }
+    Ok(())
 }
 
 fn workloads(

@@ -148,6 +148,7 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         rt_runtime: spec.rt_runtime.map(nanos),
         rt_period: nanos(spec.rt_period),
         balance_interval: nanos(spec.balance_interval),
+        load_balancing: spec.load_balancing,
         throttling: request.variant.throttling,
         placement: request.variant.placement,
         idle_exit: nanos(spec.idle_exit),

@@ -39,6 +39,7 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "003-lock-affinity" / "hackbench.toml",
     "003-lock-affinity" / "schbench.toml",
     "004-task-throttle" / "walk.toml",
+    "004-task-throttle" / "walk-15s.toml",
     "004-task-throttle" / "lock-holder.toml",
 ];
 

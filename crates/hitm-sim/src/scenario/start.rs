@@ -263,6 +263,7 @@ impl Running {
             name: self.name.clone(),
             metrics: Vec::new(),
             text: None,
+            histograms: None,
             passed: None,
             failure: None,
         };
@@ -297,10 +298,14 @@ impl Running {
                 add(("used_ms", "ms"), millis, text);
             }
             RunningKind::LockHolder(holder) => {
-                result.text = Some(lock_metrics(&holder.waits(), window, &mut add));
+                let histograms = lock_metrics(&holder.waits(), window, &mut add);
+                result.text = Some(histograms.clone());
+                result.histograms = Some(histograms);
             }
             RunningKind::CgroupHogs(hogs) => {
-                result.text = Some(distribute_metrics(hogs, window, &mut add));
+                let (histogram, trace) = distribute_metrics(hogs, window, &mut add);
+                result.text = Some(format!("{histogram}{trace}"));
+                result.histograms = Some(histogram);
             }
             RunningKind::FileCopy(copy, baseline) => {
                 let rate = (per_second, *baseline);

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::rt::{boot, machine};
 
-const ALL: [Throttling; 4] = [
+pub(crate) const ALL: [Throttling; 4] = [
     Throttling::Sync,
     Throttling::Async,
     Throttling::Task,
@@ -190,8 +190,16 @@ fn a_holder_that_is_stopped_stops_a_writer_and_all_readers() {
     }
 }
 
+/// `PROPTEST_CASES`, or so many as take a few seconds.
+pub(crate) fn cases(usual: u32) -> u32 {
+    let wanted = std::env::var("PROPTEST_CASES").ok();
+    wanted.map_or(usual, |count| {
+        count.parse().expect("PROPTEST_CASES is a number")
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(cases(400)))]
 
     /// Random trees with random quotas and tasks: over every window no group uses more than its
     /// quotas, its burst and the slack; every task gets time.

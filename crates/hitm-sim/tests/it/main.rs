@@ -1,5 +1,6 @@
 //! Integration tests of the simulator, in one binary.
 
+mod balance;
 mod bandwidth;
 mod cpusets;
 mod determinism;

@@ -4,10 +4,12 @@
 //! **What Linux does:** load balancing by domains, periodic and newly idle, and a search for idle
 //! CPUs by cache.
 //!
-//! **What we do:** wake-up on an idle CPU near the old one, and newly idle CPUs that take a task from
-//! a near CPU, after they have looked at `root_domain.overloaded` as Linux does.
+//! **What we do:** that, when it is asked for ([`super::LoadBalancing::Domains`]: wake.rs, nohz.rs).
+//! Otherwise a wake-up takes an idle CPU near the old one, and newly idle CPUs take a task from a near
+//! CPU, after they have looked at `root_domain.overloaded` as Linux does.
 //!
-//! **What a test could notice:** fairness between CPUs comes from newly idle CPUs alone.
+//! **What a test could notice:** without domains, fairness between CPUs comes from newly idle CPUs
+//! alone.
 
 use std::rc::Rc;
 
@@ -36,6 +38,9 @@ impl Kernel {
         }
         if self.is_reserved_cpu(cpu) {
             return self.select_outside(p, cpu).await;
+        }
+        if self.balancer.is_some() {
+            return self.select_by_domains(p, cpu).await;
         }
         if engine.load(site, self.rq(cpu).p.nr_running).await == 0 {
             return cpu;
@@ -108,6 +113,9 @@ impl Kernel {
             let found = self.load_balance_rt(rq).await || self.pull_fair(rq).await;
             // Others may have put something here while the lock was dropped.
             return found || rq.inner.borrow().nr_running > 0;
+        }
+        if self.balancer.is_some() {
+            return self.newidle_by_domains(rq).await;
         }
         engine.load(site, rq.p.rd).await;
         let overloaded = self.root_domains[rq.root_domain].overloaded;

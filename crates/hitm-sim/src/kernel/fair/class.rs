@@ -79,6 +79,7 @@ impl Kernel {
     pub(in crate::kernel) async fn enqueue_task_fair(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::ENQUEUE_TASK_FAIR);
         engine.work(site, self.costs.function);
+        self.update_averages(rq, Some(p));
         if p.is_throttled.get() {
             let cfs = self.queue_of(p.se);
             p.is_throttled.set(false);
@@ -125,6 +126,7 @@ impl Kernel {
         p: &Task,
         how: Dequeue,
     ) -> bool {
+        self.update_averages(rq, Some(p));
         if p.is_throttled.get() {
             self.dequeue_throttled_task(p);
             p.is_throttled.set(true);
@@ -422,8 +424,9 @@ impl Kernel {
         self.engine.store(f::SCHEDULE, task.p.on_rq, 0).await;
     }
 
-    pub(in crate::kernel) async fn set_next_task_fair(&self, p: &Task) {
+    pub(in crate::kernel) async fn set_next_task_fair(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::PICK_NEXT_TASK_FAIR);
+        self.update_averages(rq, Some(p));
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
             self.load_se(site, (se, SeMember::RunNode)).await;
@@ -439,6 +442,7 @@ impl Kernel {
 
     pub(in crate::kernel) async fn put_prev_task_fair(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::PUT_PREV_TASK_FAIR);
+        self.update_averages(rq, Some(p));
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
             let now = engine.now().0;
@@ -455,6 +459,7 @@ impl Kernel {
 
     pub(in crate::kernel) async fn task_tick_fair(&self, rq: &Rq, p: &Task) {
         let site = f::TASK_TICK_FAIR;
+        self.update_averages(rq, Some(p));
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
             self.update_curr_fair(rq, cfs).await;

@@ -155,7 +155,7 @@ impl Kernel {
         let rq = self.rq(self.cpu_of(cfs));
         let list = self.cfs_place(cfs, CfsMember::ThrottledList);
         engine.load(site, list).await;
-        self.rq_lock(rq).await;
+        call.lock_wait += self.rq_lock(rq).await;
         call.rqs += 1;
         let lack = {
             let groups = self.fair.groups.borrow();

@@ -4,7 +4,7 @@ use hitm_base::CpuId;
 
 use super::cfs_rq::CfsId;
 use super::group::GroupId;
-use crate::engine::{Arena, ObjectPool, Place, SimError};
+use crate::engine::{Arena, ObjectPool, Place, PrefetchStep, SimError};
 
 macro_rules! members {
     ($(#[$doc:meta])* $name:ident { $($member:ident = $path:literal,)* }) => {
@@ -130,6 +130,14 @@ impl GroupPools {
     pub(in crate::kernel) fn queue_pointer(&self, group: GroupId, cpu: CpuId) -> Place {
         let line = cpu.index() / 8;
         self.queue_pointers.place(group.index(), line, CpuId(0))
+    }
+
+    /// Asks the host's memory for what the places of a queue and of the pointer to it need.
+    pub(in crate::kernel) fn prefetch(&self, group: GroupId, cfs: CfsId, step: PrefetchStep) {
+        self.queue_pointers.prefetch(group.index(), step);
+        if let Some(object) = cfs.index().checked_sub(self.cpus) {
+            self.queues.prefetch(object, step);
+        }
     }
 
     fn home(&self, cfs: CfsId) -> CpuId {

@@ -22,6 +22,8 @@ pub struct DistributeCall {
     pub cfs_rqs: u64,
     /// Tasks that became runnable.
     pub tasks: u64,
+    /// For how long others kept run queues locked that it wanted.
+    pub lock_wait: Cycles,
     /// Whether it gave out what came back within a period.
     pub is_slack: bool,
 }

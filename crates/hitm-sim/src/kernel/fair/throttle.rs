@@ -20,7 +20,7 @@ use super::cfs_rq::CfsId;
 use super::group::GroupId;
 use super::places::CfsMember;
 use super::tree::{Dequeue, Enqueue};
-use crate::engine::Site;
+use crate::engine::{PrefetchStep, Site};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
@@ -205,6 +205,7 @@ impl Kernel {
     /// Takes the entity of a throttled queue off its parent, and those above that become empty.
     async fn freeze(&self, rq: &Rq, cfs: CfsId) {
         let site = f::THROTTLE_CFS_RQ;
+        self.update_averages(rq, None);
         let (first, tasks) = self.entity_and_tasks(cfs);
         let mut is_emptied = true;
         for se in self.entities_up(first) {
@@ -280,6 +281,7 @@ impl Kernel {
     /// back.
     async fn thaw(&self, rq: &Rq, cfs: CfsId) -> u64 {
         let site = f::UNTHROTTLE_CFS_RQ;
+        self.update_averages(rq, None);
         let (first, tasks) = self.entity_and_tasks(cfs);
         if self.fair.groups.borrow().tree.q(cfs).load == 0 {
             return 0;
@@ -416,6 +418,7 @@ impl Kernel {
 
     /// Loads what the visits to some groups read, overlapped: the pointers, then the queues.
     async fn load_visited(&self, rq: &Rq, visited: &[GroupId], members: &[CfsMember], site: Site) {
+        self.prefetch_visited(rq, visited);
         let mut places = Vec::new();
         for group in visited {
             let of_group = self.fair.group_places(*group);
@@ -431,6 +434,18 @@ impl Kernel {
             places.extend(members.iter().map(|member| self.cfs_place(cfs, *member)));
         }
         self.engine.load_all(site, &places, |_, _| {}).await;
+    }
+
+    /// Asks the host's memory for what visits to some groups will look at.
+    fn prefetch_visited(&self, rq: &Rq, visited: &[GroupId]) {
+        let groups = self.fair.groups.borrow();
+        for step in [PrefetchStep::Index, PrefetchStep::Places] {
+            for group in visited {
+                let cfs = groups.queue(*group, rq.cpu.index());
+                self.fair.pools.prefetch(*group, cfs, step);
+                groups.tree.prefetch(cfs);
+            }
+        }
     }
 
     /// How many visits a core has under way at once.

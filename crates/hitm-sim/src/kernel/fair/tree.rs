@@ -17,6 +17,8 @@
 //! `min_slice` never matter; no `SCHED_IDLE`, no `SCHED_BATCH`; buddies (`NEXT_BUDDY`, off) are left
 //! out; virtual time is in cycles instead of nanoseconds.
 
+use hitm_coherence::prefetch::prefetch;
+
 use super::cfs_rq::{CfsId, CfsRq};
 use super::entity::{Entity, EntityId, Owner};
 use super::weight::calc_delta_fair;
@@ -89,6 +91,13 @@ impl FairTree {
 
     pub(crate) fn q_mut(&mut self, id: CfsId) -> &mut CfsRq {
         &mut self.queues[id.index()]
+    }
+
+    /// Asks the host's memory for a queue.
+    pub(crate) fn prefetch(&self, id: CfsId) {
+        prefetch(&self.queues, id.index());
+        // A queue is longer than a cache line.
+        prefetch(&self.queues, id.index() + 1);
     }
 
     /// The average virtual run time of a queue, the running entity included.

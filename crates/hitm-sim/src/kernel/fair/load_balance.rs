@@ -1,0 +1,399 @@
+//! One attempt to balance a domain: kernel/sched/fair.c (`sched_balance_rq`), v6.12.
+//!
+//! **What Linux does:** for a CPU it looks at the loads of all CPUs of a domain, finds the group with
+//! most to give and in it the busiest run queue, and moves as many tasks as make it even. Tasks that
+//! run cannot move; when attempts fail for that, the busiest CPU is asked to give the running one
+//! away.
+//!
+//! **What we do:** the same kinds of groups, thresholds and limits. [`super::group_stats`] has the
+//! arithmetic without accesses.
+//!
+//! **What a test could notice:** both run queues are locked while tasks move, where Linux holds one
+//! after the other; capacities do not change, so there are no misfits and no asymmetric packing; NUMA
+//! faults are unknown.
+
+use hitm_base::{CpuId, Cycles};
+
+use super::domains::SchedDomain;
+use super::group_stats::{Busiest, CpuStats, GroupStats, Migrate, find_busiest};
+use super::pelt::SCALE;
+use super::places::CfsMember;
+use crate::engine::Place;
+use crate::kernel::Kernel;
+use crate::kernel::cpumask::CpuMask;
+use crate::kernel::functions as f;
+use crate::kernel::rq::Rq;
+use crate::kernel::task::{Task, TaskId};
+
+/// Tasks that one attempt looks at, at most: `sysctl_sched_nr_migrate`.
+const TASKS_AT_ONCE: usize = 32;
+
+/// For whom an attempt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleType {
+    /// A CPU that runs something.
+    Busy,
+    /// A CPU that has been idle.
+    Idle,
+    /// A CPU that is about to become idle.
+    NewlyIdle,
+}
+
+/// What taking tasks from a run queue led to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    moved: u64,
+    /// What of the imbalance is left.
+    left: u64,
+    /// Where a task that may not run here could go.
+    neighbour: Option<CpuId>,
+    /// Some may not run on the CPU; all of them.
+    is_some_pinned: bool,
+    is_all_pinned: bool,
+}
+
+impl Kernel {
+    /// Balances one domain of a CPU, no lock held; returns how many tasks it got.
+    pub(super) async fn sched_balance_rq(&self, rq: &Rq, number: usize, idle: IdleType) -> u64 {
+        let domains = &self.balancer_of().cpus[rq.cpu.index()].domains;
+        let domain = &domains[number];
+        if !self.should_we_balance(rq, domain, idle).await {
+            return 0;
+        }
+        let above = domains.get(number + 1);
+        let mut excluded = CpuMask::empty(self.cpu_count());
+        loop {
+            let Some(busiest) = self.find_busiest_rq(rq, (domain, idle), &excluded).await else {
+                self.note_balanced(domain, above, idle);
+                return 0;
+            };
+            let mut taken = Taken::default();
+            if busiest.nr_running > 1 {
+                taken = self.take_tasks(rq, (domain, idle), &busiest).await;
+                let above = above.map(|above| &above.groups[above.local]);
+                if let (Some(group), true) = (above, taken.is_some_pinned && taken.moved == 0) {
+                    group.is_imbalanced.set(true);
+                }
+                if taken.is_all_pinned {
+                    excluded.set(busiest.cpu);
+                    continue;
+                }
+            }
+            if taken.moved > 0 {
+                domain.failed.set(0);
+                domain.interval_ms.set(domain.weight());
+                return taken.moved;
+            }
+            if idle != IdleType::NewlyIdle {
+                domain.failed.set(domain.failed.get() + 1);
+                self.push_running(rq, (domain, number), &busiest).await;
+            }
+            return 0;
+        }
+    }
+
+    /// Takes tasks for the CPU, and for its neighbours those that may not run on it.
+    async fn take_tasks(
+        &self,
+        rq: &Rq,
+        (domain, idle): (&SchedDomain, IdleType),
+        busiest: &Busiest,
+    ) -> Taken {
+        let mut all = Taken::default();
+        let mut tried = CpuMask::empty(self.cpu_count());
+        let (mut target, mut left) = (rq, busiest.imbalance);
+        loop {
+            tried.set(target.cpu);
+            let wanted = Busiest {
+                imbalance: left,
+                ..*busiest
+            };
+            let taken = self.take_for(target, (domain, idle), &wanted, &tried).await;
+            left = taken.left;
+            all = Taken {
+                moved: all.moved + taken.moved,
+                is_some_pinned: all.is_some_pinned || taken.is_some_pinned,
+                ..taken
+            };
+            match taken.neighbour {
+                Some(cpu) if left > 0 => target = self.rq(cpu),
+                _ => {
+                    all.is_all_pinned &= all.moved == 0;
+                    return all;
+                }
+            }
+        }
+    }
+
+    /// Nothing to do: the next look may come later.
+    fn note_balanced(&self, domain: &SchedDomain, above: Option<&SchedDomain>, idle: IdleType) {
+        if let Some(above) = above {
+            above.groups[above.local].is_imbalanced.set(false);
+        }
+        if idle == IdleType::NewlyIdle {
+            return;
+        }
+        domain.failed.set(0);
+        if domain.interval_ms.get() < 2 * domain.weight() {
+            domain.interval_ms.set(domain.interval_ms.get() * 2);
+        }
+    }
+
+    /// One CPU of a group balances for it: the first that is idle, preferably with its whole core,
+    /// else the first.
+    async fn should_we_balance(&self, rq: &Rq, domain: &SchedDomain, idle: IdleType) -> bool {
+        if idle == IdleType::NewlyIdle {
+            return true;
+        }
+        let group = &domain.groups[domain.local];
+        let topology = &self.engine.machine().topology;
+        let mut first_thread = None;
+        let mut busy_core = None;
+        for cpu in &group.cpus {
+            let core = topology.core_of(*cpu);
+            if busy_core == Some(core) || !self.is_idle_cpu(*cpu, f::SCHED_BALANCE_RQ).await {
+                continue;
+            }
+            if domain.groups.len() > 1 && group.cores < group.cpus.len() as u64 {
+                let others = group.cpus.iter().filter(|other| *other != cpu);
+                let mut is_core_idle = true;
+                for other in others.filter(|other| topology.core_of(**other) == core) {
+                    is_core_idle &= self.is_idle_cpu(*other, f::SCHED_BALANCE_RQ).await;
+                }
+                if !is_core_idle {
+                    first_thread = first_thread.or(Some(*cpu));
+                    busy_core = Some(core);
+                    continue;
+                }
+            }
+            return *cpu == rq.cpu;
+        }
+        first_thread.or(group.cpus.first().copied()) == Some(rq.cpu)
+    }
+
+    /// The group and the run queue with most to give: `sched_balance_find_src_group` and `_rq`.
+    async fn find_busiest_rq(
+        &self,
+        rq: &Rq,
+        (domain, idle): (&SchedDomain, IdleType),
+        excluded: &CpuMask,
+    ) -> Option<Busiest> {
+        let stats = self.domain_stats(rq, domain).await;
+        let groups: Vec<GroupStats> = domain
+            .groups
+            .iter()
+            .zip(&stats)
+            .map(|(group, cpus)| GroupStats::of(group, cpus, domain.imbalance_pct()))
+            .collect();
+        self.note_domain(rq, (domain, idle), &groups).await;
+        let found = find_busiest(domain, &groups, idle != IdleType::Busy)?;
+        let cpus = stats[found.group].iter();
+        let open = cpus.filter(|cpu| !excluded.contains(cpu.cpu));
+        found.busiest_rq(open)
+    }
+
+    /// Reads what `update_sg_lb_stats` reads of each CPU, independent loads.
+    async fn domain_stats(&self, rq: &Rq, domain: &SchedDomain) -> Vec<Vec<CpuStats>> {
+        let (engine, site) = (&self.engine, f::UPDATE_SD_LB_STATS);
+        let mut all = Vec::new();
+        for group in domain.groups.iter() {
+            let may = |cpu: &&CpuId| self.may_balance(rq.cpu, **cpu);
+            let cpus: Vec<CpuId> = group.cpus.iter().filter(may).copied().collect();
+            let places: Vec<Place> = cpus.iter().flat_map(|cpu| self.stat_places(*cpu)).collect();
+            engine.load_all(site, &places, |_, _| {}).await;
+            engine.work(site, Cycles(self.costs.function.0 * cpus.len() as u64 / 4));
+            let stats = cpus.iter().map(|cpu| {
+                let rq = self.rq(*cpu);
+                let load = self.cpu_load(rq);
+                let queue = self.root_h_nr(*cpu);
+                let is_idle = rq.curr.get() == rq.idle && rq.inner.borrow().nr_running == 0;
+                CpuStats {
+                    cpu: *cpu,
+                    load,
+                    h_nr: queue,
+                    nr_running: rq.inner.borrow().nr_running,
+                    is_idle,
+                }
+            });
+            all.push(stats.collect());
+        }
+        all
+    }
+
+    fn stat_places(&self, cpu: CpuId) -> [Place; 4] {
+        let places = &self.rq(cpu).p;
+        let cfs = |member: CfsMember| places.cfs[member as usize];
+        [
+            cfs(CfsMember::Avg),
+            cfs(CfsMember::NrQueued),
+            places.nr_running,
+            places.curr,
+        ]
+    }
+
+    fn root_h_nr(&self, cpu: CpuId) -> u64 {
+        let groups = self.fair.groups.borrow();
+        let root = groups.queue(super::GroupId::ROOT, cpu.index());
+        u64::from(groups.tree.q(root).h_nr_queued)
+    }
+
+    /// What an attempt learns for others: whether somebody has tasks waiting, and how far a search for
+    /// idle CPUs should go.
+    async fn note_domain(
+        &self,
+        rq: &Rq,
+        (domain, idle): (&SchedDomain, IdleType),
+        groups: &[GroupStats],
+    ) {
+        let (engine, site) = (&self.engine, f::UPDATE_SD_LB_STATS);
+        if domain.span == *rq.domains.last().expect("a domain is one of its CPU's") {
+            let overloaded = self.root_domains[rq.root_domain].overloaded;
+            let is_overloaded = u64::from(groups.iter().any(|group| group.has_overloaded));
+            if engine.load(site, overloaded).await != is_overloaded {
+                engine.store(site, overloaded, is_overloaded).await;
+            }
+        }
+        if idle == IdleType::NewlyIdle || domain.level != super::domains::Level::Llc {
+            return;
+        }
+        let weight = domain.weight();
+        let util = groups.iter().map(|group| group.load.util).sum::<u64>() / weight;
+        let busy = (util * util * domain.imbalance_pct() / (100 * SCALE)).min(SCALE);
+        let scan = (SCALE - busy) * weight / SCALE;
+        let place = self.llc_shared(rq.cpu).nr_idle_scan;
+        if engine.load(site, place).await != scan {
+            engine.store(site, place, scan).await;
+        }
+    }
+
+    /// `detach_tasks` and `attach_tasks`.
+    async fn take_for(
+        &self,
+        target: &Rq,
+        (domain, idle): (&SchedDomain, IdleType),
+        busiest: &Busiest,
+        tried: &CpuMask,
+    ) -> Taken {
+        let source = self.rq(busiest.cpu);
+        let irqs = self.engine.set_irqs(false);
+        self.double_rq_lock(target, source).await;
+        self.update_rq_clock(source).await;
+        let mut taken = self.move_tasks(target, (domain, idle), busiest).await;
+        self.rq_unlock(source).await;
+        self.rq_unlock(target).await;
+        if irqs {
+            self.engine.set_irqs(true);
+        }
+        if taken.is_some_pinned && idle != IdleType::NewlyIdle {
+            taken.neighbour = self.neighbour_for_pinned(source, domain, tried);
+        }
+        taken
+    }
+
+    async fn move_tasks(
+        &self,
+        target: &Rq,
+        (domain, idle): (&SchedDomain, IdleType),
+        busiest: &Busiest,
+    ) -> Taken {
+        let source = self.rq(busiest.cpu);
+        let mut taken = Taken {
+            left: busiest.imbalance,
+            ..Taken::default()
+        };
+        // The list begins with the task that came first: it has waited longest.
+        let queued: Vec<TaskId> = self.fair.cpu_tasks.borrow()[source.cpu.index()].clone();
+        let most = TASKS_AT_ONCE.min(queued.len());
+        let mut pinned = 0;
+        for id in queued.iter().take(most) {
+            if idle != IdleType::Busy && source.inner.borrow().nr_running <= 1 {
+                break;
+            }
+            let p = self.task(*id);
+            let place = self.se_place(p.se, super::places::SeMember::ExecStart);
+            self.engine.load(f::DETACH_TASKS, place).await;
+            if !p.may_run_on(target.cpu) {
+                pinned += 1;
+                continue;
+            }
+            if !self.can_migrate(&p, source, domain) {
+                continue;
+            }
+            let limits = (taken.left, domain.failed.get());
+            let Some(worth) = self.worth(&p, busiest.migrate, limits) else {
+                continue;
+            };
+            self.move_queued_task_fair(source, target, &p).await;
+            taken.moved += 1;
+            taken.left = taken.left.saturating_sub(worth);
+            if idle == IdleType::NewlyIdle || taken.left == 0 {
+                break;
+            }
+        }
+        taken.is_some_pinned = pinned > 0;
+        taken.is_all_pinned = pinned == most && most > 0;
+        taken
+    }
+
+    /// A CPU of the local group, not tried yet, on which a task that waits there may run.
+    fn neighbour_for_pinned(
+        &self,
+        source: &Rq,
+        domain: &SchedDomain,
+        tried: &CpuMask,
+    ) -> Option<CpuId> {
+        let group = domain.groups[domain.local].cpus.iter();
+        let mut open =
+            group.filter(|cpu| !tried.contains(**cpu) && self.may_balance(source.cpu, **cpu));
+        let queued = &self.fair.cpu_tasks.borrow()[source.cpu.index()];
+        let may = |cpu: &&CpuId| {
+            let mut waiting = queued.iter().filter(|id| **id != source.curr.get());
+            waiting.any(|id| self.task(*id).may_run_on(**cpu))
+        };
+        open.find(may).copied()
+    }
+
+    /// What of the imbalance a task's move takes away; `None` when it is worth too much. After
+    /// failures more is allowed.
+    fn worth(&self, p: &Task, migrate: Migrate, (left, failed): (u64, u32)) -> Option<u64> {
+        let worth = match migrate {
+            Migrate::Task => return Some(1),
+            Migrate::Load => self.task_h_load(p).max(1),
+            Migrate::Util => p.averages.get().value().util,
+        };
+        (worth >> failed.min(63) <= left).then_some(worth)
+    }
+
+    /// Whether a queued task, which may run there, can go to another CPU.
+    fn can_migrate(&self, p: &Task, source: &Rq, domain: &SchedDomain) -> bool {
+        if p.id == source.curr.get()
+            || self.is_delayed(p.se)
+            || self.is_hierarchy_stopped(self.queue_of(p.se))
+        {
+            return false;
+        }
+        let since = self.engine.now().saturating_sub(p.exec_start.get());
+        let is_hot = domain.level > super::domains::Level::Smt
+            && since < self.balancer_of().times.migration_cost;
+        !is_hot || domain.failed.get() > domain.cache_nice_tries()
+    }
+
+    /// Both run queues are locked.
+    pub(super) async fn move_queued_task_fair(&self, source: &Rq, rq: &Rq, p: &Task) {
+        self.deactivate_task(source, p, false).await;
+        self.set_task_cpu(p, rq.cpu).await;
+        self.activate_task(rq, p).await;
+        self.wakeup_preempt(rq, p).await;
+    }
+
+    /// Whether a CPU has nothing to do, as `idle_cpu` finds out.
+    pub(super) async fn is_idle_cpu(&self, cpu: CpuId, site: crate::engine::Site) -> bool {
+        let places = &self.rq(cpu).p;
+        let places = [places.curr, places.nr_running, places.ttwu_pending];
+        let mut values = [0; 3];
+        self.engine
+            .load_all(site, &places, |index, value| values[index] = value)
+            .await;
+        values[1] == 0 && values[2] == 0
+    }
+}

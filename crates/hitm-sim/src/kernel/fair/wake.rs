@@ -1,0 +1,256 @@
+//! Which CPU a woken task takes when load is balanced by domains: `select_task_rq_fair` of
+//! kernel/sched/fair.c, v6.12.
+//!
+//! **What Linux does:** first the waker's CPU or the task's last one, by which is idle or less loaded
+//! (wake affine), unless the waker wakes many (`wake_wide`). Then an idle CPU under that one's
+//! last-level cache: the CPU itself, the last one, the one before, and a search over the cluster and
+//! the cache, for whole cores while there are idle ones, bounded by how busy the cache is (`SIS_UTIL`).
+//!
+//! **What we do:** the same.
+//!
+//! **What a test could notice:** wake-ups carry no hint that the waker is about to sleep (`WF_SYNC`);
+//! NUMA faults, `SD_BALANCE_WAKE` and energy models do not exist.
+
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles};
+
+use super::domains::{Level, SchedDomain};
+use crate::engine::Site;
+use crate::kernel::Kernel;
+use crate::kernel::cpumask::CpuMask;
+use crate::kernel::functions as f;
+use crate::kernel::task::Task;
+
+/// Whom a task woke last, how often that changed, and since when it is counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::kernel) struct Wakees {
+    last: Option<crate::kernel::TaskId>,
+    flips: u64,
+    decayed_at: Cycles,
+}
+
+impl Kernel {
+    /// For a task that may run on `prev`, which is not a CPU that a group has to itself.
+    pub(super) async fn select_by_domains(&self, p: &Task, prev: CpuId) -> CpuId {
+        let this = self.engine.cpu();
+        let waker = self.task(self.rq(this).curr.get());
+        self.record_wakee(&waker, p);
+        let wants_affine = this != prev
+            && !self.is_wide(&waker, p)
+            && p.may_run_on(this)
+            && !self.is_reserved_cpu(this);
+        let target = if wants_affine {
+            self.wake_affine(p, this, prev).await
+        } else {
+            prev
+        };
+        let found = self.select_idle_sibling(p, (prev, target)).await;
+        p.recent_cpu.set(prev);
+        found
+    }
+
+    fn record_wakee(&self, waker: &Task, p: &Task) {
+        let mut wakees = waker.wakees.get();
+        let now = self.engine.now();
+        if now.saturating_sub(wakees.decayed_at) > self.cycles(hitm_base::Nanos(1e9)) {
+            wakees.flips /= 2;
+            wakees.decayed_at = now;
+        }
+        if wakees.last != Some(p.id) {
+            wakees.last = Some(p.id);
+            wakees.flips += 1;
+        }
+        waker.wakees.set(wakees);
+    }
+
+    /// Whether waker and woken are one of many to many: then they are not put together.
+    fn is_wide(&self, waker: &Task, p: &Task) -> bool {
+        let factor = self.llc_weight(self.engine.cpu());
+        let (a, b) = (waker.wakees.get().flips, p.wakees.get().flips);
+        let (less, more) = (a.min(b), a.max(b));
+        less >= factor && more >= less * factor
+    }
+
+    fn llc_weight(&self, cpu: CpuId) -> u64 {
+        self.llc_domain(cpu).map_or(1, SchedDomain::weight)
+    }
+
+    /// The largest domain within the last-level cache.
+    fn llc_domain(&self, cpu: CpuId) -> Option<&SchedDomain> {
+        let domains = &self.balancer_of().cpus[cpu.index()].domains;
+        domains.iter().rev().find(|domain| domain.shares_llc())
+    }
+
+    fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
+        let topology = &self.engine.machine().topology;
+        topology.llc_of(a) == topology.llc_of(b)
+    }
+
+    async fn wake_affine(&self, p: &Task, this: CpuId, prev: CpuId) -> CpuId {
+        let site = f::WAKE_AFFINE;
+        let is_prev_idle = self.is_idle_cpu(prev, site).await;
+        if self.shares_cache(this, prev) && self.is_idle_cpu(this, site).await {
+            return if is_prev_idle { prev } else { this };
+        }
+        if is_prev_idle {
+            return prev;
+        }
+        let load_of = |cpu: CpuId| self.cpu_load(self.rq(cpu)).load;
+        for cpu in [this, prev] {
+            let avg = self.rq(cpu).p.cfs[super::places::CfsMember::Avg as usize];
+            self.engine.load(site, avg).await;
+        }
+        let task = self.task_h_load(p);
+        let pct = self
+            .llc_domain(this)
+            .map_or(117, SchedDomain::imbalance_pct);
+        let here = (load_of(this) + task) * 100;
+        let there = load_of(prev).saturating_sub(task) * (100 + (pct - 100) / 2);
+        if here < there { this } else { prev }
+    }
+
+    /// An idle CPU near `target`, else that itself.
+    async fn select_idle_sibling(&self, p: &Task, (prev, target): (CpuId, CpuId)) -> CpuId {
+        let site = f::SELECT_IDLE_SIBLING;
+        self.engine.work(site, self.costs.function);
+        if self.is_idle_cpu(target, site).await {
+            return target;
+        }
+        // In a cache with clusters, one of another cluster is kept for the case that there is none
+        // in the own.
+        let mut kept = None;
+        for near in [prev, p.recent_cpu.get()] {
+            let is_usable = near != target
+                && self.shares_cache(near, target)
+                && p.may_run_on(near)
+                && !self.is_reserved_cpu(near);
+            if is_usable && self.is_idle_cpu(near, site).await {
+                if self.shares_cluster(near, target) {
+                    return near;
+                }
+                kept = kept.or(Some(near));
+            }
+        }
+        let Some(domain) = self.llc_domain(target) else {
+            return kept.unwrap_or(target);
+        };
+        let found = self.select_idle_cpu(p, domain, (prev, target)).await;
+        found.or(kept).unwrap_or(target)
+    }
+
+    /// Whether two CPUs are of one cluster, or there are none.
+    fn shares_cluster(&self, a: CpuId, b: CpuId) -> bool {
+        let domains = &self.balancer_of().cpus[a.index()].domains;
+        let mut clusters = domains
+            .iter()
+            .filter(|domain| domain.level == Level::Cluster);
+        clusters
+            .next()
+            .is_none_or(|cluster| cluster.span.contains(b))
+    }
+
+    async fn select_idle_cpu(
+        &self,
+        p: &Task,
+        domain: &SchedDomain,
+        (prev, target): (CpuId, CpuId),
+    ) -> Option<CpuId> {
+        let (engine, site) = (&self.engine, f::SELECT_IDLE_SIBLING);
+        let shared = self.llc_shared(target);
+        let has_threads = self.has_threads(target);
+        let seeks_core = has_threads && engine.load(site, shared.has_idle_cores).await != 0;
+        if has_threads && !seeks_core && self.shares_cache(prev, target) {
+            for thread in self.threads_of(prev) {
+                if thread != target
+                    && self.is_open(p, thread)
+                    && self.is_idle_cpu(thread, site).await
+                {
+                    return Some(thread);
+                }
+            }
+        }
+        let mut left = u64::MAX;
+        if !seeks_core {
+            left = engine.load(site, shared.nr_idle_scan).await;
+        }
+        let mut one = None;
+        let mut seen = CpuMask::empty(self.cpu_count());
+        for cpu in self.search_order(domain, target) {
+            if left == 0 {
+                return one;
+            }
+            left -= 1;
+            if !self.is_open(p, cpu) || seen.contains(cpu) {
+                continue;
+            }
+            if !self.is_idle_cpu(cpu, site).await {
+                continue;
+            }
+            if !seeks_core {
+                return Some(cpu);
+            }
+            one = one.or(Some(cpu));
+            self.threads_of(cpu).for_each(|thread| seen.set(thread));
+            if self.are_others_idle(cpu, site).await {
+                return Some(cpu);
+            }
+        }
+        if seeks_core {
+            engine.store(site, shared.has_idle_cores, 0).await;
+        }
+        one
+    }
+
+    /// The CPUs of a cache behind `target`, those of its cluster first.
+    fn search_order(&self, domain: &SchedDomain, target: CpuId) -> Vec<CpuId> {
+        let cpus: Vec<CpuId> = domain.span.iter().filter(|cpu| *cpu != target).collect();
+        let from = cpus.iter().position(|cpu| *cpu > target).unwrap_or(0);
+        let (before, behind) = cpus.split_at(from);
+        let order = behind.iter().chain(before).copied();
+        let (near, far): (Vec<CpuId>, Vec<CpuId>) =
+            order.partition(|cpu| self.shares_cluster(target, *cpu));
+        near.into_iter().chain(far).collect()
+    }
+
+    fn is_open(&self, p: &Task, cpu: CpuId) -> bool {
+        p.may_run_on(cpu) && !self.is_reserved_cpu(cpu)
+    }
+
+    fn has_threads(&self, cpu: CpuId) -> bool {
+        self.threads_of(cpu).count() > 0
+    }
+
+    /// The other threads of a CPU's core, in its root domain.
+    fn threads_of(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + use<> {
+        let first = self.rq(cpu).domains.first().map(Rc::clone);
+        let is_core = self.balancer_of().cpus[cpu.index()]
+            .domains
+            .first()
+            .is_some_and(|domain| domain.level == Level::Smt);
+        let threads = first.filter(|_| is_core);
+        let threads: Vec<CpuId> = threads.map_or_else(Vec::new, |span| span.iter().collect());
+        threads.into_iter().filter(move |other| *other != cpu)
+    }
+
+    async fn are_others_idle(&self, cpu: CpuId, site: Site) -> bool {
+        for other in self.threads_of(cpu) {
+            if !self.is_idle_cpu(other, site).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A CPU becomes idle: its cache has an idle core if the other threads are idle, too.
+    pub(in crate::kernel) async fn update_idle_core(&self, cpu: CpuId) {
+        if self.balancer.is_none() || !self.has_threads(cpu) {
+            return;
+        }
+        let (engine, site) = (&self.engine, f::UPDATE_IDLE_CORE);
+        let place = self.llc_shared(cpu).has_idle_cores;
+        if engine.load(site, place).await == 0 && self.are_others_idle(cpu, site).await {
+            engine.store(site, place, 1).await;
+        }
+    }
+}
