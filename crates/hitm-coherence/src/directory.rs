@@ -202,9 +202,9 @@ impl Directory {
         prefetch(&self.sharers, line.index() * self.words);
     }
 
-    /// As [`Directory::prefetch`], for a caller that knows many requests of `cpu` beforehand, and for
-    /// what they will displace from finite caches: each step asks the host's memory for what the next
-    /// one reads, for all lines together.
+    /// Brings what requests of `cpu` to these lines will look at into the host's cache, with what they
+    /// will displace from finite caches, for a caller that knows them beforehand: each step asks the
+    /// host's memory for what the next one reads, for all lines together.
     pub fn prefetch_all(&self, cpu: CpuId, lines: impl Iterator<Item = LineId> + Clone) {
         if self.capacity == Capacity::Infinite {
             return;
