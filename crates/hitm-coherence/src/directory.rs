@@ -75,16 +75,12 @@ enum State {
     Modified,
 }
 
-/// What every request looks at: two lines share one cache line of the host.
+/// What every request looks at: four lines share one cache line of the host.
 #[derive(Debug, Clone, Copy)]
-#[repr(align(32))]
+#[repr(align(16))]
 struct Line {
     /// When the transfer that was granted last is over.
     free_at: Cycles,
-    /// Last-level caches that have a copy of their own or above one that had, as bits.
-    llcs: u64,
-    /// The sets of an L1 and of an L2 that it belongs in.
-    sets: [u32; 2],
     /// The CPU that last got the line exclusively; its core holds the copy in the states Owned,
     /// Exclusive and Modified.
     owner: CpuId,
@@ -94,6 +90,14 @@ struct Line {
     sharer_count: u16,
     state: State,
     has_waiters: bool,
+}
+
+impl Line {
+    /// Whether its owner's core has the only copy.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        self.state >= State::Exclusive
+    }
 }
 
 /// The rest of what is known about a line.
@@ -112,10 +116,14 @@ pub struct Directory {
     capacity: Capacity,
     ids: IndexSet<LineAddr, FxBuildHasher>,
     lines: Vec<Line>,
-    /// By line, too.
+    /// By line, too: the sets of an L1 and of an L2 that it belongs in; empty where nothing is
+    /// evicted.
+    sets: Vec<[u32; 2]>,
     backgrounds: Vec<LineBackground>,
-    /// `sharers[line * words ..][..words]`: one bit per core with a valid copy.
-    sharers: Vec<u64>,
+    /// `copies[line * words ..][..words]`: the last-level caches that have a copy of their own or
+    /// above one that had, as bits; then one bit per core with a valid copy. In the states Exclusive
+    /// and Modified there is the owner alone and nothing stands here.
+    copies: Vec<u64>,
     words: usize,
     l1: TagArrays,
     l2: TagArrays,
@@ -141,9 +149,10 @@ impl Directory {
             capacity,
             ids: IndexSet::default(),
             lines: Vec::new(),
+            sets: Vec::new(),
             backgrounds: Vec::new(),
-            sharers: Vec::new(),
-            words: topology.core_count().div_ceil(64),
+            copies: Vec::new(),
+            words: 1 + topology.core_count().div_ceil(64),
             l1: TagArrays::new(cores, &caches.l1, stride),
             l2: TagArrays::new(cores, &caches.l2, stride),
             llc: TagArrays::new(llcs, &caches.llc, stride),
@@ -164,20 +173,22 @@ impl Directory {
         if new {
             self.lines.push(Line {
                 free_at: Cycles::ZERO,
-                llcs: 0,
-                sets: [self.l1.set_of(addr), self.l2.set_of(addr)],
                 owner: cpu,
                 home: self.prices.parts(cpu).node,
                 sharer_count: 0,
                 state: State::Invalid,
                 has_waiters: false,
             });
+            if self.capacity == Capacity::Finite {
+                let sets = [self.l1.set_of(addr), self.l2.set_of(addr)];
+                self.sets.push(sets);
+            }
             self.backgrounds.push(LineBackground {
                 addr,
                 llc_set: self.llc.set_of(addr),
                 queue: LineQueue::default(),
             });
-            self.sharers.resize(self.sharers.len() + self.words, 0);
+            self.copies.resize(self.copies.len() + self.words, 0);
         }
         LineId(index as u32)
     }
@@ -194,12 +205,14 @@ impl Directory {
 
     /// Brings what a request of `cpu` to the line will look at into the host's cache.
     #[inline]
-    pub(crate) fn prefetch(&self, cpu: CpuId, line: LineId) {
-        let core = self.core(cpu);
-        let [l1_set, l2_set] = self.lines[line.index()].sets;
-        self.l1.prefetch(core, l1_set);
-        self.l2.prefetch(core, l2_set);
-        prefetch(&self.sharers, line.index() * self.words);
+    pub fn prefetch(&self, cpu: CpuId, line: LineId) {
+        if let Some([l1_set, l2_set]) = self.sets.get(line.index()).copied() {
+            let core = self.core(cpu);
+            self.l1.prefetch(core, l1_set);
+            self.l2.prefetch(core, l2_set);
+        }
+        prefetch(&self.lines, line.index());
+        prefetch(&self.copies, line.index() * self.words);
     }
 
     /// Brings what requests of `cpu` to these lines will look at into the host's cache, with what they
@@ -212,14 +225,14 @@ impl Directory {
         let Parts { core, llc, .. } = self.prices.parts(cpu);
         let prefetch_line = |line: LineId| {
             prefetch(&self.lines, line.index());
-            prefetch(&self.sharers, line.index() * self.words);
+            prefetch(&self.copies, line.index() * self.words);
         };
         lines.clone().for_each(prefetch_line);
         for line in lines.clone() {
             self.prefetch(cpu, line);
         }
         let displaced = lines.filter_map(|line| {
-            let [_, l2_set] = self.lines[line.index()].sets;
+            let [_, l2_set] = self.sets[line.index()];
             self.l2.least_recent(core.into(), l2_set).map(LineId)
         });
         for line in displaced.clone() {
@@ -288,7 +301,7 @@ impl Directory {
 
     /// When the line's next waiter can be served, if there is one.
     pub fn next_service(&self, line: LineId) -> Option<Cycles> {
-        let free_at = self.lines[line.0 as usize].free_at;
+        let free_at = self.lines[line.index()].free_at;
         self.backgrounds[line.0 as usize]
             .queue
             .next_service(free_at)
@@ -310,7 +323,7 @@ impl Directory {
     /// Keeps the line with its new owner until `until`, for stores that were already waiting for
     /// it in that core.
     pub fn hold(&mut self, line: LineId, until: Cycles) {
-        let entry = &mut self.lines[line.0 as usize];
+        let entry = &mut self.lines[line.index()];
         entry.free_at = entry.free_at.max(until);
     }
 
@@ -333,12 +346,19 @@ impl Directory {
 
     /// The cores with a valid copy, ascending.
     pub fn sharers(&self, line: LineId) -> impl Iterator<Item = u16> + '_ {
-        let words = &self.sharers[line.0 as usize * self.words..][..self.words];
-        words.iter().enumerate().flat_map(|(index, word)| {
+        let entry = &self.lines[line.index()];
+        let only = entry.is_alone().then(|| self.core(entry.owner) as u16);
+        let words = if entry.is_alone() {
+            &[]
+        } else {
+            &self.copies[line.index() * self.words..][1..self.words]
+        };
+        let shared = words.iter().enumerate().flat_map(|(index, word)| {
             let without_lowest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
             let left = std::iter::successors(Some(*word).filter(|word| *word != 0), without_lowest);
             left.map(move |left| (index * 64) as u16 + left.trailing_zeros() as u16)
-        })
+        });
+        only.into_iter().chain(shared)
     }
 
     fn grant(&mut self, request: Request, line: LineId) -> Grant {
@@ -350,7 +370,7 @@ impl Directory {
         } = request;
         if let Some((source, latency)) = self.hit(cpu, line, exclusive) {
             // The other thread of the core fetched the line meanwhile.
-            let start = arrived.max(self.lines[line.0 as usize].free_at);
+            let start = arrived.max(self.lines[line.index()].free_at);
             return Grant {
                 source,
                 done: start + latency,
@@ -371,7 +391,7 @@ impl Directory {
             ..
         } = *request;
         let (price, source) = quote;
-        let entry = &mut self.lines[line.0 as usize];
+        let entry = &mut self.lines[line.index()];
         let start = arrived.max(entry.free_at);
         // The line may have moved farther away while the request was under way.
         let done = (start + price.occupancy).max(issued + price.latency);
@@ -391,13 +411,12 @@ impl Directory {
 
     /// What the request costs in the line's present state, and where the data is.
     fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
-        let entry = &self.lines[line.0 as usize];
         let core = self.core(cpu);
         // A copy that the core has already is not writable, or nobody would ask.
         let has_copy = self.is_sharer(line, core);
-        let data = (!has_copy).then(|| self.quote_data(cpu, entry));
+        let data = (!has_copy).then(|| self.quote_data(cpu, line));
         let others = if exclusive {
-            self.farthest_other(cpu, entry, has_copy)
+            self.farthest_other(cpu, line, has_copy)
         } else {
             None
         };
@@ -422,7 +441,8 @@ impl Directory {
 
     /// Where a core without a copy gets the data from.
     #[inline]
-    fn quote_data(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
+    fn quote_data(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
+        let entry = &self.lines[line.index()];
         let topology = &self.prices.machine().topology;
         let distance = topology.distance(cpu, entry.owner);
         match entry.state {
@@ -434,26 +454,27 @@ impl Directory {
                 self.prices.clean(cpu, entry.owner, entry.home),
                 peer(distance),
             ),
-            State::Shared | State::Invalid => self.quote_clean(cpu, entry),
+            State::Shared | State::Invalid => self.quote_clean(cpu, line),
         }
     }
 
     /// The nearest last-level cache with a clean copy, else memory.
-    fn quote_clean(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
+    fn quote_clean(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
         let own = self.prices.parts(cpu).llc;
-        let nearest = self.prices.distances(own, entry.llcs).nearest();
+        let nearest = self.prices.distances(own, self.llcs(line)).nearest();
         match nearest {
             Some(Distance::Llc) => (self.prices.llc_hit(), DataSource::Llc),
             // Without a forwarding copy, memory answers for another package's clean lines.
             Some(distance) if distance.is_remote() && !self.forwards_clean() => {
-                self.quote_dram(cpu, entry)
+                self.quote_dram(cpu, line)
             }
             Some(distance) => (self.prices.shared_read(distance), peer(distance)),
-            None => self.quote_dram(cpu, entry),
+            None => self.quote_dram(cpu, line),
         }
     }
 
-    fn quote_dram(&self, cpu: CpuId, entry: &Line) -> (Price, DataSource) {
+    fn quote_dram(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
+        let entry = &self.lines[line.index()];
         let (price, local) = self.prices.dram(cpu, entry.home);
         (
             price,
@@ -472,50 +493,64 @@ impl Directory {
     /// How far the farthest core with a copy is for a core that has one itself or not, if there is
     /// another one.
     #[inline]
-    fn farthest_other(&self, cpu: CpuId, entry: &Line, has_copy: bool) -> Option<Distance> {
-        if entry.sharer_count == u16::from(has_copy) {
+    fn farthest_other(&self, cpu: CpuId, line: LineId, has_copy: bool) -> Option<Distance> {
+        if self.lines[line.index()].sharer_count == u16::from(has_copy) {
             return None;
         }
         let own = self.prices.parts(cpu).llc;
-        self.prices.distances(own, entry.llcs).farthest()
+        self.prices.distances(own, self.llcs(line)).farthest()
+    }
+
+    /// Last-level caches that have a copy of their own or above one that had, as bits.
+    #[inline]
+    fn llcs(&self, line: LineId) -> u64 {
+        let entry = &self.lines[line.index()];
+        if entry.is_alone() {
+            1 << self.prices.parts(entry.owner).llc
+        } else {
+            self.copies[line.index() * self.words]
+        }
     }
 
     fn make_owner(&mut self, cpu: CpuId, line: LineId) {
-        let Parts { core, llc, .. } = self.prices.parts(cpu);
-        let entry = &mut self.lines[line.0 as usize];
-        let words = &mut self.sharers[line.0 as usize * self.words..][..self.words];
-        if entry.state >= State::Exclusive {
-            let only = usize::from(self.prices.parts(entry.owner).core);
-            words[only / 64] = 0;
-        } else if entry.sharer_count > 0 {
-            words.fill(0);
-        }
-        words[usize::from(core) / 64] |= 1 << (core % 64);
+        let entry = &mut self.lines[line.index()];
         entry.sharer_count = 1;
         entry.state = State::Modified;
         entry.owner = cpu;
-        entry.llcs = 1 << llc;
+    }
+
+    /// The line leaves the states Exclusive and Modified for `state`: what was known of the owner
+    /// alone is written down.
+    fn note_copies(&mut self, line: LineId, state: State) {
+        let entry = &mut self.lines[line.index()];
+        let Parts { core, llc, .. } = self.prices.parts(entry.owner);
+        entry.state = state;
+        let words = &mut self.copies[line.index() * self.words..][..self.words];
+        words.fill(0);
+        words[0] = 1 << llc;
+        words[1 + usize::from(core) / 64] = 1 << (core % 64);
     }
 
     fn add_reader(&mut self, cpu: CpuId, line: LineId) {
         let Parts { core, llc, .. } = self.prices.parts(cpu);
-        let protocol = self.prices.machine().protocol;
-        let entry = &mut self.lines[line.0 as usize];
-        let previous_owner_llc = self.prices.parts(entry.owner).llc;
-        entry.state = match entry.state {
-            State::Invalid if entry.llcs == 0 => {
+        let is_new = self.llcs(line) == 0;
+        let entry = &mut self.lines[line.index()];
+        match entry.state {
+            State::Invalid if is_new => {
                 entry.owner = cpu;
-                State::Exclusive
+                entry.state = State::Exclusive;
+                entry.sharer_count = 1;
+                return;
             }
-            State::Modified | State::Owned if protocol == Protocol::Moesi => State::Owned,
-            State::Modified => {
-                // Written back on the way: both last-level caches have it now.
-                entry.llcs |= 1 << previous_owner_llc;
-                State::Shared
+            State::Modified if self.prices.machine().protocol == Protocol::Moesi => {
+                self.note_copies(line, State::Owned);
             }
-            _ => State::Shared,
-        };
-        entry.llcs |= 1 << llc;
+            // What was modified is written back on the way: both last-level caches have it now.
+            State::Modified | State::Exclusive => self.note_copies(line, State::Shared),
+            State::Owned if self.prices.machine().protocol == Protocol::Moesi => {}
+            _ => entry.state = State::Shared,
+        }
+        self.copies[line.index() * self.words] |= 1 << llc;
         self.set_sharer(line, core.into());
     }
 
@@ -525,7 +560,7 @@ impl Directory {
             return;
         }
         let core = self.core(cpu);
-        let [l1_set, l2_set] = self.lines[line.index()].sets;
+        let [l1_set, l2_set] = self.sets[line.index()];
         self.l1.enter(core, l1_set, line.0);
         if let Entered::Instead(victim) = self.l2.enter(core, l2_set, line.0) {
             self.evict_from_core(cpu, core, LineId(victim));
@@ -536,11 +571,14 @@ impl Directory {
         if !self.is_sharer(victim, core) {
             return; // Invalidated long ago.
         }
+        if self.lines[victim.index()].is_alone() {
+            self.note_copies(victim, State::Shared);
+        }
         self.clear_sharer(victim, core);
         let llc = self.prices.parts(cpu).llc;
         let owner_core = self.core(self.lines[victim.0 as usize].owner);
         let entry = &mut self.lines[victim.0 as usize];
-        entry.llcs |= 1 << llc;
+        self.copies[victim.index() * self.words] |= 1 << llc;
         if entry.sharer_count == 0 {
             entry.state = State::Invalid;
         } else if entry.state == State::Owned && owner_core == core {
@@ -554,13 +592,17 @@ impl Directory {
 
     /// Forgets the LLC's copy, unless a core above it still has one.
     fn drop_from_llc(&mut self, line: LineId, llc: u16) {
+        let entry = &self.lines[line.index()];
+        if entry.is_alone() {
+            return; // Only the cache above the owner counts, and the owner is still there.
+        }
         let topology = &self.prices.machine().topology;
-        let still_above = self.lines[line.0 as usize].sharer_count > 0
+        let still_above = entry.sharer_count > 0
             && self
                 .sharers(line)
                 .any(|core| topology.llc_of_core(core) == llc);
         if !still_above {
-            self.lines[line.0 as usize].llcs &= !(1 << llc);
+            self.copies[line.index() * self.words] &= !(1 << llc);
         }
     }
 
@@ -571,7 +613,7 @@ impl Directory {
         if self.capacity == Capacity::Infinite {
             return (DataSource::L1, l1);
         }
-        let [l1_set, l2_set] = self.lines[line.index()].sets;
+        let [l1_set, l2_set] = self.sets[line.index()];
         if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
             return (DataSource::L1, l1);
         }
@@ -593,26 +635,25 @@ impl Directory {
     #[inline]
     fn is_sharer(&self, line: LineId, core: usize) -> bool {
         let entry = &self.lines[line.0 as usize];
-        if entry.state >= State::Exclusive {
-            // The set says the same, but lies in another cache line of the host.
+        if entry.is_alone() {
             return core == self.core(entry.owner);
         }
-        self.sharers[line.0 as usize * self.words + core / 64] >> (core % 64) & 1 == 1
+        self.copies[line.index() * self.words + 1 + core / 64] >> (core % 64) & 1 == 1
     }
 
     /// Notes that a core has a valid copy.
     #[inline]
     fn set_sharer(&mut self, line: LineId, core: usize) {
-        let word = &mut self.sharers[line.0 as usize * self.words + core / 64];
+        let word = &mut self.copies[line.index() * self.words + 1 + core / 64];
         let before = *word;
         *word |= 1 << (core % 64);
-        self.lines[line.0 as usize].sharer_count += u16::from(*word != before);
+        self.lines[line.index()].sharer_count += u16::from(*word != before);
     }
 
     /// Notes that a core has lost its valid copy.
     fn clear_sharer(&mut self, line: LineId, core: usize) {
-        self.sharers[line.0 as usize * self.words + core / 64] &= !(1 << (core % 64));
-        self.lines[line.0 as usize].sharer_count -= 1;
+        self.copies[line.index() * self.words + 1 + core / 64] &= !(1 << (core % 64));
+        self.lines[line.index()].sharer_count -= 1;
     }
 }
 

@@ -1,19 +1,25 @@
 //! Asking the host's memory for what will be needed soon.
 //!
-//! The tables of a replay and of a large simulation do not fit the host's caches, and both often know
-//! early what they will look at. Nothing
-//! is read and no result depends on it: on hosts other than x86-64 nothing happens.
+//! The tables of a replay or of a simulation do not fit the host's caches, and both know early what
+//! they will look at. Nothing is read and no result depends on it: on hosts other than x86-64
+//! nothing happens.
 
-/// Brings the item with this index into the host's cache; an index behind the end does nothing.
+/// Brings the first cache line of the item with this index into the host's cache; an index behind the
+/// end does nothing.
 #[inline]
 pub fn prefetch<T>(items: &[T], index: usize) {
+    prefetch_at(items.as_ptr().wrapping_add(index).cast());
+}
+
+/// Brings the cache line at an address into the host's cache; any address will do.
+#[inline]
+pub fn prefetch_at(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let item = items.as_ptr().wrapping_add(index);
         // SAFETY: a prefetch reads no value and faults at no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(item.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (items, index);
+    let _ = address;
 }

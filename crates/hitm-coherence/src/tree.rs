@@ -9,16 +9,9 @@ use hitm_base::Cycles;
 pub struct WinnerTree {
     leaf_count: usize,
     /// The first half stands for inner nodes: 1 is the root, the children of node i are 2i and
-    /// 2i + 1. The second half are the leaves. Each node has the key itself, so that a step up reads
-    /// one cache line of the host.
-    nodes: Vec<Winner>,
-}
-
-/// The leaf that won a node, and its key; `Cycles::MAX` where there is no leaf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Winner {
-    key: Cycles,
-    leaf: u32,
+    /// 2i + 1. The second half are the leaves. Each node has the key of its winner, and below it the
+    /// leaf, in one word: the least word is the least key, and of equal keys the lower leaf.
+    nodes: Vec<u128>,
 }
 
 impl WinnerTree {
@@ -45,14 +38,13 @@ impl WinnerTree {
     /// Changes the key of a leaf.
     #[inline]
     pub fn set(&mut self, leaf: usize, key: Cycles) {
+        let mut winner = word(leaf, key);
         let mut node = self.slots() + leaf;
-        self.nodes[node].key = key;
+        self.nodes[node] = winner;
+        // To the root, even when nothing changes above: whether it does cannot be predicted.
         while node > 1 {
+            winner = winner.min(self.nodes[node ^ 1]);
             node /= 2;
-            let winner = self.winner_below(node);
-            if self.nodes[node] == winner {
-                return; // Nothing changes above either.
-            }
             self.nodes[node] = winner;
         }
     }
@@ -60,47 +52,51 @@ impl WinnerTree {
     /// The leaf with the least key, and the key. The key is `Cycles::MAX` in an empty tree.
     #[inline]
     pub fn min(&self) -> (usize, Cycles) {
-        let Winner { key, leaf } = self.nodes[1];
-        (leaf as usize, key)
+        leaf_and_key(self.nodes[1])
     }
 
     /// The least key of all leaves but `leaf`; `Cycles::MAX` when there is no other.
     #[inline]
     pub fn min_except(&self, leaf: usize) -> Cycles {
-        let mut node = self.slots() + leaf;
-        let mut least = Cycles::MAX;
-        while node > 1 {
-            least = least.min(self.nodes[node ^ 1].key);
-            node /= 2;
-        }
-        least
+        self.runner_up(leaf).1
     }
 
+    /// The leaf with the least key of all but `leaf`, and its key; `Cycles::MAX` and any leaf when
+    /// there is no other.
+    #[inline]
+    pub fn runner_up(&self, leaf: usize) -> (usize, Cycles) {
+        let mut node = self.slots() + leaf;
+        let mut least = u128::MAX;
+        while node > 1 {
+            least = least.min(self.nodes[node ^ 1]);
+            node /= 2;
+        }
+        leaf_and_key(least)
+    }
+
+    #[inline]
     fn slots(&self) -> usize {
         self.nodes.len() / 2
     }
 
     fn grow(&mut self, slots: usize) {
-        let keys: Vec<Cycles> = self.nodes[self.slots()..].iter().map(|n| n.key).collect();
-        let keys = keys.into_iter().chain(std::iter::repeat(Cycles::MAX));
-        let leaves = (0..slots as u32).zip(keys);
-        let empty = Winner {
-            key: Cycles::MAX,
-            leaf: 0,
-        };
-        self.nodes = vec![empty; slots];
-        self.nodes
-            .extend(leaves.map(|(leaf, key)| Winner { key, leaf }));
-        for node in (1..slots).rev() {
-            self.nodes[node] = self.winner_below(node);
+        let leaves = &self.nodes[self.slots()..];
+        let keys: Vec<Cycles> = leaves.iter().map(|word| leaf_and_key(*word).1).collect();
+        self.nodes = vec![u128::MAX; 2 * slots];
+        for leaf in 0..slots {
+            self.set(leaf, keys.get(leaf).copied().unwrap_or(Cycles::MAX));
         }
     }
+}
 
-    #[inline]
-    fn winner_below(&self, node: usize) -> Winner {
-        let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-        if right.key < left.key { right } else { left }
-    }
+#[inline]
+fn word(leaf: usize, key: Cycles) -> u128 {
+    u128::from(key.0) << 64 | leaf as u128
+}
+
+#[inline]
+fn leaf_and_key(word: u128) -> (usize, Cycles) {
+    (word as u64 as usize, Cycles((word >> 64) as u64))
 }
 
 impl Default for WinnerTree {
@@ -136,7 +132,14 @@ mod tests {
                 prop_assert_eq!(tree.min(), (first, Cycles(least)));
                 let others = (0..plain.len()).filter(|other| *other != leaf);
                 let second = others.map(|other| Cycles(plain[other])).min();
-                prop_assert_eq!(tree.min_except(leaf), second.unwrap_or(Cycles::MAX));
+                let second = second.unwrap_or(Cycles::MAX);
+                prop_assert_eq!(tree.min_except(leaf), second);
+                let runner_up = tree.runner_up(leaf);
+                if plain.len() > 1 {
+                    prop_assert_eq!(runner_up.1, second);
+                    prop_assert_ne!(runner_up.0, leaf);
+                    prop_assert_eq!(plain[runner_up.0], second.0);
+                }
             }
         }
     }

@@ -56,9 +56,10 @@ fn main() {
     let totals = executor.totals();
     println!("{}", totals.header);
     println!(
-        "{} accesses in {wall:.2} s: {:.1} M/s",
+        "{} accesses in {wall:.2} s: {:.1} M/s, hash {:016x}",
         totals.accesses,
-        totals.accesses as f64 / wall / 1e6
+        totals.accesses as f64 / wall / 1e6,
+        totals.event_hash
     );
     println!("bursts {} {:?}", pools.bursts(), kernel.counts());
     show(&totals);

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hitm_base::CpuId;
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 
 use super::config::SimError;
 use super::memory::Place;
@@ -68,7 +70,23 @@ pub struct Arena {
     /// By (size class, node).
     slabs: BTreeMap<(u64, u16), Slab>,
     fields: BTreeMap<(u64, String), Field>,
+    /// What is known of a path, by struct and path: thousands of objects have it.
+    known: FxIndexMap<String, FxIndexMap<String, Option<Plain>>>,
+    /// The places of plain members, by address and number.
+    plain: FxIndexMap<(u64, u32), Place>,
     pool_count: u64,
+}
+
+type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+
+/// A member of one word in the struct itself, as all objects of the struct have it.
+#[derive(Debug, Clone, Copy)]
+struct Plain {
+    /// Among those of all structs.
+    number: u32,
+    offset_bytes: u64,
+    /// Index into the profile's members.
+    member: u16,
 }
 
 /// One resolved step of a path.
@@ -88,6 +106,8 @@ impl Arena {
             next_page: BASE,
             slabs: BTreeMap::new(),
             fields: BTreeMap::new(),
+            known: FxIndexMap::default(),
+            plain: FxIndexMap::default(),
             pool_count: 0,
         }
     }
@@ -111,6 +131,12 @@ impl Arena {
 
     /// The places of the member at `path` (`a.b[3].c`); the same path gives the same places.
     pub fn field(&mut self, object: &Object, path: &str) -> Result<Field, SimError> {
+        if let Some(plain) = self.plain(object, path)? {
+            return Ok(Field {
+                pointer: None,
+                groups: vec![vec![self.plain_place(object, plain)]],
+            });
+        }
         let key = (object.addr, path.to_owned());
         if let Some(field) = self.fields.get(&key) {
             return Ok(field.clone());
@@ -126,7 +152,47 @@ impl Arena {
 
     /// The place of a member that has one word.
     pub fn place(&mut self, object: &Object, path: &str) -> Result<Place, SimError> {
-        Ok(self.field(object, path)?.only())
+        match self.plain(object, path)? {
+            Some(plain) => Ok(self.plain_place(object, plain)),
+            None => Ok(self.field(object, path)?.only()),
+        }
+    }
+
+    fn plain_place(&mut self, object: &Object, plain: Plain) -> Place {
+        let new = || {
+            let addr = object.addr + plain.offset_bytes;
+            self.engine.place_as(addr, object.home, plain.member)
+        };
+        *self
+            .plain
+            .entry((object.addr, plain.number))
+            .or_insert_with(new)
+    }
+
+    /// The member at `path` if it is one word in the struct itself.
+    fn plain(&mut self, object: &Object, path: &str) -> Result<Option<Plain>, SimError> {
+        let known = self.known.get(&object.type_name);
+        if let Some(plain) = known.and_then(|paths| paths.get(path)) {
+            return Ok(*plain);
+        }
+        let target = resolve(&self.layouts, object, path)?;
+        let (member, index) = (target.member, target.index);
+        let is_plain = member.storage == Storage::Inline
+            && member.per.is_none()
+            && !member.is_cpu_bits
+            && (member.count <= 1 || index.is_some());
+        let plain = is_plain.then(|| {
+            let skipped = index.unwrap_or(0) * element_stride(member, 1);
+            let offset_bytes = target.offset_bytes + skipped;
+            Plain {
+                number: self.known.values().map(IndexMap::len).sum::<usize>() as u32,
+                offset_bytes,
+                member: self.engine.member(self.key(object, path, offset_bytes)),
+            }
+        });
+        let paths = self.known.entry(object.type_name.clone()).or_default();
+        paths.insert(path.to_owned(), plain);
+        Ok(plain)
     }
 
     /// A pool of objects of a type, of which `paths` are used. Its objects take as many bytes each

@@ -4,6 +4,7 @@ use hitm_base::machine::CoreModel;
 use hitm_base::{CpuId, Cycles};
 use hitm_coherence::directory::LineId;
 
+use super::join::Join;
 use super::memory::{Op, Place, Site};
 use super::store_buffer::StoreBuffer;
 
@@ -90,107 +91,77 @@ pub(super) struct Request {
     pub(super) issued: Cycles,
 }
 
-/// Loads of one line among independent ones.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct JoinGroup {
-    pub(super) first: Place,
-    pub(super) site: Site,
-    /// Range of the results that the line holds.
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) issued: Cycles,
-}
-
-/// Independent loads of a CPU, or lines that it overwrites.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Join {
-    pub(super) overwrites: bool,
-    pub(super) words: Vec<u32>,
-    pub(super) results: Vec<u64>,
-    pub(super) next: usize,
-    pub(super) groups: Vec<JoinGroup>,
-    /// Groups whose request waits in a line's queue.
-    pub(super) queued_count: usize,
-    /// When those that are under way complete.
-    pub(super) known: Vec<Cycles>,
-}
-
-impl Join {
-    pub(super) fn start(&mut self, places: &[Place], overwrites: bool) {
-        self.overwrites = overwrites;
-        self.words.clear();
-        self.words.extend(places.iter().map(|place| place.word));
-        self.results.clear();
-        self.results.resize(places.len(), 0);
-        self.next = 0;
-        self.groups.clear();
-        self.queued_count = 0;
-        self.known.clear();
-    }
-}
-
 /// No CPU, at the end of a list of parked ones.
 pub(super) const NO_CPU: u16 = u16::MAX;
 
+/// What is looked at most often comes first, by cache lines of the host: hundreds of CPUs do not fit
+/// its nearest caches.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Cpu {
     /// Local time of the instruction stream.
     pub(super) clock: Cycles,
-    pub(super) wait: Wait,
     pub(super) resume_at: Cycles,
     /// When the store buffer has something to do.
     pub(super) drain_at: Cycles,
+    /// When the earliest vector arrives.
+    irq_due: Cycles,
+    /// When interrupts were switched on or off last.
+    pub(super) irqs_since: Cycles,
+    pub(super) wait: Wait,
+    pub(super) stack: Option<StackId>,
+    /// Next CPU that is parked on the same line.
+    pub(super) parked_next: u16,
+    pub(super) irqs_on: bool,
+    pub(super) mode: Mode,
+
     pub(super) buffer: StoreBuffer,
     /// The cache is busy committing stores until then.
     pub(super) commit_free_at: Cycles,
+
     pub(super) request: Option<Request>,
     pub(super) result: u64,
     /// What an interrupt left of a span of work.
     pub(super) run_left: Cycles,
-    pub(super) join: Join,
-    /// Next CPU that is parked on the same line.
-    pub(super) parked_next: u16,
-    pub(super) stack: Option<StackId>,
-    pub(super) irq_stack: Option<StackId>,
-    pub(super) irqs_on: bool,
+
     pub(super) interrupted: Option<Interrupted>,
-    /// When interrupts were switched on or off last.
-    pub(super) irqs_since: Cycles,
-    pub(super) irqs_off_max: Cycles,
+    mode_since: Cycles,
+    pub(super) irq_stack: Option<StackId>,
+    /// Independent loads that are under way.
+    pub(super) join: Option<Box<Join>>,
+
     /// When each vector arrives.
     pub(super) irq_at: [Cycles; VECTORS],
-    /// The earliest of them.
-    irq_due: Cycles,
-    pub(super) mode: Mode,
-    mode_since: Cycles,
+
     mode_sums: [i64; MODES],
+    pub(super) irqs_off_max: Cycles,
 }
 
 impl Cpu {
     pub(super) fn new(core: &CoreModel) -> Cpu {
         Cpu {
             clock: Cycles::ZERO,
-            wait: Wait::Off,
             resume_at: Cycles::MAX,
             drain_at: Cycles::MAX,
+            irq_due: Cycles::MAX,
+            irqs_since: Cycles::ZERO,
+            wait: Wait::Off,
+            stack: None,
+            parked_next: NO_CPU,
+            irqs_on: true,
+            mode: Mode::Idle,
             buffer: StoreBuffer::new(usize::from(core.store_buffer_entries)),
             commit_free_at: Cycles::ZERO,
             request: None,
             result: 0,
             run_left: Cycles::ZERO,
-            join: Join::default(),
-            parked_next: NO_CPU,
-            stack: None,
-            irq_stack: None,
-            irqs_on: true,
             interrupted: None,
-            irqs_since: Cycles::ZERO,
-            irqs_off_max: Cycles::ZERO,
-            irq_at: [Cycles::MAX; VECTORS],
-            irq_due: Cycles::MAX,
-            mode: Mode::Idle,
             mode_since: Cycles::ZERO,
+            irq_stack: None,
+            join: None,
+            irq_at: [Cycles::MAX; VECTORS],
             mode_sums: [0; MODES],
+            irqs_off_max: Cycles::ZERO,
         }
     }
 

@@ -44,15 +44,14 @@ impl Future for AccessFuture<'_> {
         if self.is_under_way {
             return Poll::Ready(state.cpus[state.current].result);
         }
-        match state.access(self.place, self.op, self.site) {
-            Step::Done(value) => Poll::Ready(value),
-            Step::Again => Poll::Pending,
-            Step::Later => {
-                drop(state);
-                self.is_under_way = true;
-                Poll::Pending
-            }
+        let step = state.access(self.place, self.op, self.site);
+        if let Step::Done(value) = step {
+            return Poll::Ready(value);
         }
+        state.ahead.await_at(&*self);
+        drop(state);
+        self.is_under_way = step == Step::Later;
+        Poll::Pending
     }
 }
 
@@ -68,9 +67,13 @@ impl Future for StoreFuture<'_> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match self.engine.state.borrow_mut().post(self.posted) {
+        let mut state = self.engine.state.borrow_mut();
+        match state.post(self.posted) {
             Step::Done(_) => Poll::Ready(()),
-            _ => Poll::Pending,
+            _ => {
+                state.ahead.await_at(&*self);
+                Poll::Pending
+            }
         }
     }
 }
@@ -134,10 +137,12 @@ impl<F: FnMut(usize, u64) + Unpin> Future for JoinFuture<'_, '_, F> {
         let start = (!this.is_started).then_some(this.overwrites);
         match state.join(this.places, this.site, start) {
             Step::Done(_) => {
-                let current = state.current;
-                for (index, value) in state.cpus[current].join.results.iter().enumerate() {
+                let join = state.cpus[state.current].join.as_ref();
+                let results = join.iter().flat_map(|join| &join.results);
+                for (index, value) in results.enumerate() {
                     (this.use_value)(index, *value);
                 }
+                state.end_join();
                 Poll::Ready(())
             }
             Step::Again => Poll::Pending,
@@ -167,6 +172,7 @@ impl Future for ParkFuture<'_> {
         }
         let step = {
             let mut state = self.engine.state.borrow_mut();
+            state.ahead.await_at(&*self);
             state.park(self.place, self.seen)
         };
         match step {
@@ -201,6 +207,7 @@ impl Future for RunFuture<'_> {
         cpu.run_left = Cycles::ZERO;
         cpu.wait = Wait::Run;
         cpu.resume_at = cpu.clock + self.span;
+        state.ahead.await_at(&*self);
         drop(state);
         self.is_started = true;
         Poll::Pending

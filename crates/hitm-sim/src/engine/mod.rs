@@ -43,11 +43,13 @@
 //! - What a spinner loses between the write and its next look at the line (`pause` takes up to
 //!   140 cycles): below the hand-over that follows.
 
+mod ahead;
 mod arena;
 mod config;
 mod cpu;
 mod futures;
 mod interrupt;
+mod join;
 mod memory;
 mod pool;
 mod profile;

@@ -71,14 +71,14 @@ pub struct Profile {
     /// Row of (member, site, op), `NO_ROW` where nothing was counted.
     index: Vec<u32>,
     /// By row: hits in the core's L1 in their usual time, of which there are most, and which would
-    /// touch three cache lines of the host in the full row. [`Profile::settled`] counts them there.
+    /// touch three cache lines of the host in the full row; then a bit for each CPU that made an
+    /// access. [`Profile::settled`] brings both into the row.
     hits: Vec<u64>,
     /// What they take, by operation.
     hit_latencies: [Cycles; OPS],
     rows: Vec<ProfileRow>,
-    /// By row: a bit for each CPU that made an access, `cpu_words` words.
-    cpus: Vec<u64>,
-    cpu_words: usize,
+    /// Words of `hits` for each row.
+    hit_words: usize,
     keys: Vec<(u16, Site, AccessOp)>,
     work: Vec<Cycles>,
     /// Objects in use, by type.
@@ -109,8 +109,7 @@ impl Profile {
             hits: Vec::new(),
             hit_latencies: [machine.caches.l1.latency, STORE_HIT_LATENCY, locked],
             rows: Vec::new(),
-            cpus: Vec::new(),
-            cpu_words: machine.topology.cpu_count().div_ceil(64),
+            hit_words: 1 + machine.topology.cpu_count().div_ceil(64),
             keys: Vec::new(),
             work: vec![Cycles::ZERO; sites.len()],
             objects: BTreeMap::new(),
@@ -147,12 +146,13 @@ impl Profile {
     pub(super) fn add(&mut self, (member, site): (u16, Site), cpu: usize, sample: Sample) {
         let op = op_index(sample.op);
         let row = self.row((member, site, op), sample.op);
-        self.cpus[row * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
+        let hits = &mut self.hits[row * self.hit_words..][..self.hit_words];
+        hits[1 + cpu / 64] |= 1 << (cpu % 64);
         let is_plain = (sample.source == DataSource::L1)
             & (sample.latency == self.hit_latencies[op])
             & (sample.queued == Cycles::ZERO);
         if is_plain {
-            self.hits[row] += 1;
+            hits[0] += 1;
         } else {
             self.rows[row].add(sample, 1);
         }
@@ -162,38 +162,40 @@ impl Profile {
     fn row(&mut self, (member, site, op_index): (u16, Site, usize), op: AccessOp) -> usize {
         let cell = usize::from(member) * self.sites.len() + usize::from(site.0);
         let cell = cell * OPS + op_index;
-        if self.index[cell] == NO_ROW {
-            self.index[cell] = self.rows.len() as u32;
-            self.keys.push((member, site, op));
-            self.hits.push(0);
-            self.cpus.resize(self.cpus.len() + self.cpu_words, 0);
-            self.rows.push(ProfileRow {
-                latency_min: Cycles::MAX,
-                ..ProfileRow::default()
-            });
+        match self.index[cell] {
+            NO_ROW => self.new_row(cell, (member, site, op)),
+            row => row as usize,
         }
-        self.index[cell] as usize
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_row(&mut self, cell: usize, key: (u16, Site, AccessOp)) -> usize {
+        let row = self.rows.len();
+        self.index[cell] = row as u32;
+        self.keys.push(key);
+        self.hits.resize(self.hits.len() + self.hit_words, 0);
+        self.rows.push(ProfileRow {
+            latency_min: Cycles::MAX,
+            ..ProfileRow::default()
+        });
+        row
     }
 
     /// The statistics so far, whole.
     pub(super) fn settled(&self) -> Profile {
         let mut settled = self.clone();
-        let rows = settled.rows.iter_mut().zip(&mut settled.hits);
-        for ((row, hits), (_, _, op)) in rows.zip(&self.keys) {
+        let counted = settled.hits.chunks_mut(settled.hit_words);
+        let rows = settled.rows.iter_mut().zip(counted);
+        for ((row, counted), (_, _, op)) in rows.zip(&self.keys) {
             let sample = Sample {
                 op: *op,
                 source: DataSource::L1,
                 latency: self.hit_latencies[op_index(*op)],
                 queued: Cycles::ZERO,
             };
-            row.add(sample, std::mem::take(hits));
-        }
-        for (row, words) in settled
-            .rows
-            .iter_mut()
-            .zip(self.cpus.chunks(self.cpu_words))
-        {
-            row.cpus = CpuSet::of_words(words);
+            row.add(sample, std::mem::take(&mut counted[0]));
+            row.cpus = CpuSet::of_words(&counted[1..]);
         }
         settled
     }

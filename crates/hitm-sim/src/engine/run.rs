@@ -80,9 +80,14 @@ impl Engine {
     /// A new word of memory at `addr`, counted as `member`; the first word of a line places the
     /// line's memory on the node of `cpu`. Its value is 0.
     pub fn place(&self, addr: u64, cpu: CpuId, member: MemberKey) -> Place {
+        let member = self.member(member);
+        self.place_as(addr, cpu, member)
+    }
+
+    /// The same for a member whose number is known.
+    pub(super) fn place_as(&self, addr: u64, cpu: CpuId, member: u16) -> Place {
         let mut state = self.state.borrow_mut();
         let line = state.line(LineAddr::of(addr), cpu);
-        let member = state.profile.member(member);
         state.words.push(0);
         Place {
             line,
@@ -404,7 +409,7 @@ impl Executor {
                         at: next.1,
                     });
                 }
-                state.begin(next.0, next.1);
+                state.begin(next.0);
                 next
             };
             self.poll(&engine, index, now, &mut context);
@@ -447,10 +452,12 @@ impl Executor {
             let mut state = engine.state.borrow_mut();
             let cpu = &mut state.cpus[index];
             cpu.clock = now;
-            cpu.current_stack()
+            let stack = cpu.current_stack();
+            let stack = stack.expect("a CPU runs only when it has a stack");
+            state.ahead.run(stack);
+            stack
         };
         self.adopt_new_stacks();
-        let stack = stack.expect("a CPU runs only when it has a stack");
         let slot = &mut self.stacks[stack.0 as usize];
         let future = slot
             .as_mut()
@@ -469,13 +476,21 @@ impl Executor {
             cpu.wait = Wait::Off;
             cpu.resume_at = Cycles::MAX;
         }
-        let key = state.cpus[index].key();
+        let (key, next) = (state.cpus[index].key(), state.cpus[index].current_stack());
         state.tree.set(index, key);
+        state.ahead.suspend(index, next);
     }
 
     fn adopt_new_stacks(&mut self) {
         let mut new = self.engine.new_stacks.borrow_mut();
-        self.stacks.extend(new.drain(..).map(Some));
+        if new.is_empty() {
+            return;
+        }
+        let ahead = &mut self.engine.state.borrow_mut().ahead;
+        for stack in new.drain(..) {
+            ahead.add_stack(std::ptr::from_ref(stack.as_ref().get_ref()).addr());
+            self.stacks.push(Some(stack));
+        }
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Fnv1a, LineAddr, Machine};
 use hitm_coherence::core::STORE_FORWARD_LATENCY;
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
-use hitm_coherence::prefetch::prefetch;
 use hitm_coherence::services::Services;
 use hitm_coherence::tree::WinnerTree;
 
+use super::ahead::Ahead;
 use super::config::{EngineConfig, RUN_AHEAD};
-use super::cpu::{Cpu, JoinGroup, NO_CPU, Request, Wait};
+use super::cpu::{Cpu, NO_CPU, Request, Wait};
+use super::join::Join;
 use super::memory::{Op, Place, Site};
 use super::profile::{Profile, STORE_HIT_LATENCY, Sample};
 use super::store_buffer::{Head, Posted};
@@ -30,9 +31,9 @@ pub(super) enum Step {
 const STREAM: u64 = 0;
 const STORE: u64 = 1;
 /// The number of a join group comes above it.
-const JOIN: u64 = 2;
+pub(super) const JOIN: u64 = 2;
 
-fn ticket(cpu: usize, kind: u64, group: usize) -> u64 {
+pub(super) fn ticket(cpu: usize, kind: u64, group: usize) -> u64 {
     (cpu as u64) << 32 | (group as u64) << 2 | kind
 }
 
@@ -46,7 +47,11 @@ pub(super) struct State {
     pub(super) words: Vec<u64>,
     /// First CPU that is parked on each line.
     parked: Vec<u16>,
+    /// Of CPUs that have no independent loads under way; the one used last is taken first.
+    #[expect(clippy::vec_box, reason = "they move between here and the CPUs")]
+    pub(super) free_joins: Vec<Box<Join>>,
     pub(super) profile: Profile,
+    pub(super) ahead: Ahead,
     /// The CPU whose code runs now.
     pub(super) current: usize,
     /// That CPU may access memory up to this time without asking whether others come first.
@@ -77,6 +82,8 @@ impl State {
             cpus,
             words: Vec::new(),
             parked: Vec::new(),
+            free_joins: Vec::new(),
+            ahead: Ahead::new(config.machine.topology.cpu_count()),
             profile: Profile::new(config.sites, &config.machine),
             current: 0,
             limit: Cycles::ZERO,
@@ -96,10 +103,12 @@ impl State {
         line
     }
 
-    /// `cpu` begins to run its code at `now`, the earliest time of all CPUs.
-    pub(super) fn begin(&mut self, cpu: usize, now: Cycles) {
+    /// `cpu` begins to run its code; its time is the earliest of all CPUs.
+    pub(super) fn begin(&mut self, cpu: usize) {
         self.current = cpu;
-        self.limit = self.bounded(now + RUN_AHEAD);
+        let (next, others) = self.tree.runner_up(cpu);
+        self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
+        self.prefetch(next);
     }
 
     /// `limit`, but not beyond what the CPU itself has to do first.
@@ -140,6 +149,12 @@ impl State {
         clock <= self.limit
     }
 
+    /// The running CPU waits until the others have caught up, and accesses `place` then.
+    fn sync_before(&mut self, place: Place) -> Step {
+        self.ahead.access(self.current, Some(place));
+        self.sync()
+    }
+
     /// The running CPU waits until the others have caught up.
     pub(super) fn sync(&mut self) -> Step {
         let cpu = &mut self.cpus[self.current];
@@ -149,6 +164,7 @@ impl State {
     }
 
     fn block(&mut self, wait: Wait) {
+        self.ahead.access(self.current, None);
         let cpu = &mut self.cpus[self.current];
         cpu.wait = wait;
         cpu.resume_at = Cycles::MAX;
@@ -158,7 +174,7 @@ impl State {
     #[inline(never)]
     pub(super) fn access(&mut self, place: Place, op: Op, site: Site) -> Step {
         if !self.may_go_on() {
-            return self.sync();
+            return self.sync_before(place);
         }
         let index = self.current;
         let now = self.cpus[index].clock;
@@ -256,7 +272,7 @@ impl State {
     #[inline(never)]
     pub(super) fn post(&mut self, posted: Posted) -> Step {
         if !self.may_go_on() {
-            return self.sync();
+            return self.sync_before(posted.place);
         }
         let index = self.current;
         let now = self.cpus[index].clock;
@@ -373,7 +389,7 @@ impl State {
     /// The oldest store is committed; those behind it whose lines are here follow, one a cycle,
     /// during which the line is not given away.
     fn commit_run(&mut self, index: usize, now: Cycles, line: LineId) {
-        self.cpus[index].buffer.entries.pop_front();
+        self.cpus[index].buffer.pop();
         let mut committed = 1;
         while let Some(posted) = self.cpus[index].buffer.entries.front().copied() {
             let hits = self
@@ -389,7 +405,7 @@ impl State {
                 hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
                 done,
             );
-            self.cpus[index].buffer.entries.pop_front();
+            self.cpus[index].buffer.pop();
             committed += 1;
         }
         let free_at = now + Cycles(committed);
@@ -444,126 +460,6 @@ impl State {
         Step::Done(0)
     }
 
-    /// Independent loads of the running CPU, or lines that it overwrites; `start` says which in the
-    /// first call for them. The results are in the CPU's `join` when it is done.
-    pub(super) fn join(&mut self, places: &[Place], site: Site, start: Option<bool>) -> Step {
-        if !self.may_go_on() && start.is_some() {
-            return self.sync();
-        }
-        let index = self.current;
-        if let Some(overwrites) = start {
-            let lines = places.iter().map(|place| place.line);
-            self.directory.prefetch_all(CpuId(index as u16), lines);
-            for place in places {
-                prefetch(&self.words, place.word as usize);
-            }
-            self.cpus[index].join.start(places, overwrites);
-        }
-        while self.cpus[index].join.next < places.len() {
-            if !self.join_next(index, places, site) {
-                return self.join_wait(index);
-            }
-        }
-        let join = &self.cpus[index].join;
-        if join.queued_count > 0 {
-            return self.join_wait(index);
-        }
-        let last = join.known.iter().copied().max().unwrap_or(Cycles::ZERO);
-        let cpu = &mut self.cpus[index];
-        cpu.clock = last.max(cpu.clock + self.machine.caches.l1.latency);
-        Step::Done(0)
-    }
-
-    /// Issues the load of the next line; false when no fill buffer is free.
-    fn join_next(&mut self, index: usize, places: &[Place], site: Site) -> bool {
-        let now = self.cpus[index].clock;
-        let from = self.cpus[index].join.next;
-        let first = places[from];
-        let same = places[from..]
-            .iter()
-            .take_while(|place| place.line == first.line);
-        let group = JoinGroup {
-            first,
-            site,
-            from,
-            to: from + same.count(),
-            issued: now,
-        };
-        let exclusive = self.cpus[index].join.overwrites;
-        let cpu = CpuId(index as u16);
-        if let Some((source, latency)) = self.directory.hit(cpu, first.line, exclusive) {
-            let arrival = self.cpus[index].buffer.arrival(first);
-            let done = arrival.unwrap_or(Cycles::ZERO).max(now + latency);
-            self.join_done(
-                index,
-                group,
-                Grant {
-                    source,
-                    done,
-                    queued: Cycles::ZERO,
-                },
-            );
-        } else {
-            let fill_buffers = usize::from(self.machine.core.fill_buffers);
-            let join = &mut self.cpus[index].join;
-            join.known.retain(|done| *done > now);
-            if join.known.len() + join.queued_count >= fill_buffers {
-                return false;
-            }
-            let number = join.groups.len();
-            let mark = ticket(index, JOIN, number);
-            let grant = self.ask(index, first.line, (now, exclusive), mark);
-            self.cpus[index].join.groups.push(group);
-            match grant {
-                Some(grant) => self.join_done(index, group, grant),
-                None => self.cpus[index].join.queued_count += 1,
-            }
-        }
-        let cpu = &mut self.cpus[index];
-        cpu.join.next = group.to;
-        cpu.clock += Cycles(1);
-        true
-    }
-
-    /// Takes the values of a line that independent loads asked for.
-    fn join_done(&mut self, index: usize, group: JoinGroup, grant: Grant) {
-        for result in group.from..group.to {
-            let word = self.cpus[index].join.words[result] as usize;
-            let committed = self.words[word];
-            let place = Place {
-                word: word as u32,
-                ..group.first
-            };
-            let own = self.cpus[index].buffer.forward(place, committed);
-            self.cpus[index].join.results[result] = own.unwrap_or(committed);
-        }
-        let sample = Sample {
-            op: if self.cpus[index].join.overwrites {
-                AccessOp::Store
-            } else {
-                AccessOp::Load
-            },
-            source: grant.source,
-            latency: grant.done - group.issued,
-            queued: grant.queued,
-        };
-        let value = self.cpus[index].join.results[group.from];
-        self.record(index, group.first, group.site, (sample, value));
-        self.cpus[index].join.known.push(grant.done);
-    }
-
-    fn join_wait(&mut self, index: usize) -> Step {
-        let cpu = &mut self.cpus[index];
-        cpu.wait = Wait::Joined;
-        let earliest = cpu.join.known.iter().copied().min();
-        let all_issued = cpu.join.next == cpu.join.words.len();
-        cpu.resume_at = match earliest {
-            Some(done) if !all_issued => done.max(cpu.clock),
-            _ => Cycles::MAX,
-        };
-        Step::Later
-    }
-
     /// Spins on a place that was seen with the value `seen`: returns when its line may have been
     /// written.
     pub(super) fn park(&mut self, place: Place, seen: u64) -> Step {
@@ -616,7 +512,7 @@ impl State {
         self.cpus[usize::from(link)].parked_next = after;
     }
 
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         index: usize,
         line: LineId,
@@ -645,14 +541,7 @@ impl State {
             STORE => self.head_granted(index, asked.issued, grant),
             JOIN => {
                 let number = (asked.ticket as u32 >> 2) as usize;
-                let group = self.cpus[index].join.groups[number];
-                self.cpus[index].join.queued_count -= 1;
-                self.join_done(index, group, grant);
-                let cpu = &mut self.cpus[index];
-                let all_known = cpu.join.queued_count == 0;
-                if cpu.wait == Wait::Joined && (all_known || cpu.join.next < cpu.join.words.len()) {
-                    cpu.resume_at = cpu.resume_at.min(grant.done).max(cpu.clock);
-                }
+                self.join_served(index, number, grant);
             }
             _ => {
                 let request = self.cpus[index].request.take();
@@ -707,7 +596,13 @@ impl State {
 
     /// Counts an access, and makes it part of the hash of the event stream.
     #[inline]
-    fn record(&mut self, index: usize, place: Place, site: Site, (sample, value): (Sample, u64)) {
+    pub(super) fn record(
+        &mut self,
+        index: usize,
+        place: Place,
+        site: Site,
+        (sample, value): (Sample, u64),
+    ) {
         self.events += 1;
         self.accesses += 1;
         let what = u64::from(place.word) << 32 | u64::from(site.0) << 16 | index as u64;
@@ -720,7 +615,7 @@ impl State {
 }
 
 /// An access that nobody else is part of.
-fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
+pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
     Sample {
         op,
         source,

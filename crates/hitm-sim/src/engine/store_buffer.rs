@@ -55,6 +55,15 @@ impl StoreBuffer {
         self.entries.len() == self.capacity
     }
 
+    /// Removes the oldest store.
+    pub(super) fn pop(&mut self) {
+        self.entries.pop_front();
+        if self.entries.is_empty() {
+            // The ring begins anew, so that a CPU's stores stay in few cache lines of the host.
+            self.entries.clear();
+        }
+    }
+
     /// The value that this CPU sees in a word that has `committed` in memory, if a store waits for
     /// it.
     pub(super) fn forward(&self, place: Place, committed: u64) -> Option<u64> {

@@ -1,0 +1,200 @@
+//! Independent loads of a CPU, or whole lines that it overwrites: they overlap as far as its fill
+//! buffers allow.
+
+use hitm_base::{AccessOp, CpuId, Cycles};
+use hitm_coherence::directory::Grant;
+use hitm_coherence::prefetch::prefetch;
+
+use super::cpu::Wait;
+use super::memory::{Place, Site};
+use super::profile::Sample;
+use super::state::{JOIN, State, Step, ticket};
+
+/// Loads of one line among independent ones.
+#[derive(Debug, Clone, Copy)]
+struct JoinGroup {
+    first: Place,
+    site: Site,
+    /// Range of the results that the line holds.
+    from: usize,
+    to: usize,
+    issued: Cycles,
+}
+
+/// What is known of loads that are under way.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Join {
+    overwrites: bool,
+    words: Vec<u32>,
+    pub(super) results: Vec<u64>,
+    next: usize,
+    /// Lines that the caches did not have.
+    groups: Vec<JoinGroup>,
+    /// Groups whose request waits in a line's queue.
+    queued_count: usize,
+    /// When those that are under way complete.
+    known: Vec<Cycles>,
+}
+
+impl Join {
+    fn start(&mut self, places: &[Place], overwrites: bool) {
+        self.overwrites = overwrites;
+        self.words.clear();
+        self.words.extend(places.iter().map(|place| place.word));
+        self.results.clear();
+        self.results.resize(places.len(), 0);
+        self.next = 0;
+        self.groups.clear();
+        self.queued_count = 0;
+        self.known.clear();
+    }
+}
+
+impl State {
+    /// Independent loads of the running CPU, or lines that it overwrites; `start` says which in the
+    /// first call for them. The results are in the CPU's `join` when it is done, until
+    /// [`State::end_join`].
+    pub(super) fn join(&mut self, places: &[Place], site: Site, start: Option<bool>) -> Step {
+        if !self.may_go_on() && start.is_some() {
+            return self.sync();
+        }
+        let index = self.current;
+        let mut join = self.take_join(index);
+        if let Some(overwrites) = start {
+            let lines = places.iter().map(|place| place.line);
+            self.directory.prefetch_all(CpuId(index as u16), lines);
+            for place in places {
+                prefetch(&self.words, place.word as usize);
+            }
+            join.start(places, overwrites);
+        }
+        let step = self.join_on(&mut join, places, site);
+        self.cpus[index].join = Some(join);
+        step
+    }
+
+    /// The results have been used.
+    pub(super) fn end_join(&mut self) {
+        let join = self.cpus[self.current].join.take();
+        self.free_joins.extend(join);
+    }
+
+    /// The request for a line among independent ones has been served.
+    pub(super) fn join_served(&mut self, index: usize, number: usize, grant: Grant) {
+        let mut join = self.take_join(index);
+        join.queued_count -= 1;
+        let group = join.groups[number];
+        self.join_done(index, &mut join, group, grant);
+        let cpu = &mut self.cpus[index];
+        let all_known = join.queued_count == 0;
+        if cpu.wait == Wait::Joined && (all_known || join.next < join.words.len()) {
+            cpu.resume_at = cpu.resume_at.min(grant.done).max(cpu.clock);
+        }
+        cpu.join = Some(join);
+    }
+
+    fn take_join(&mut self, index: usize) -> Box<Join> {
+        let join = self.cpus[index].join.take();
+        join.or_else(|| self.free_joins.pop()).unwrap_or_default()
+    }
+
+    fn join_on(&mut self, join: &mut Join, places: &[Place], site: Site) -> Step {
+        let index = self.current;
+        while join.next < places.len() {
+            if !self.join_next(index, join, places, site) {
+                return self.join_wait(index, join);
+            }
+        }
+        if join.queued_count > 0 {
+            return self.join_wait(index, join);
+        }
+        let last = join.known.iter().copied().max().unwrap_or(Cycles::ZERO);
+        let cpu = &mut self.cpus[index];
+        cpu.clock = last.max(cpu.clock + self.machine.caches.l1.latency);
+        Step::Done(0)
+    }
+
+    /// Issues the load of the next line; false when no fill buffer is free.
+    fn join_next(&mut self, index: usize, join: &mut Join, places: &[Place], site: Site) -> bool {
+        let now = self.cpus[index].clock;
+        let from = join.next;
+        let first = places[from];
+        let same = places[from..]
+            .iter()
+            .take_while(|place| place.line == first.line);
+        let group = JoinGroup {
+            first,
+            site,
+            from,
+            to: from + same.count(),
+            issued: now,
+        };
+        let exclusive = join.overwrites;
+        let cpu = CpuId(index as u16);
+        if let Some((source, latency)) = self.directory.hit(cpu, first.line, exclusive) {
+            let arrival = self.cpus[index].buffer.arrival(first);
+            let done = arrival.unwrap_or(Cycles::ZERO).max(now + latency);
+            let grant = Grant {
+                source,
+                done,
+                queued: Cycles::ZERO,
+            };
+            self.join_done(index, join, group, grant);
+        } else {
+            let fill_buffers = usize::from(self.machine.core.fill_buffers);
+            join.known.retain(|done| *done > now);
+            if join.known.len() + join.queued_count >= fill_buffers {
+                return false;
+            }
+            let mark = ticket(index, JOIN, join.groups.len());
+            let grant = self.ask(index, first.line, (now, exclusive), mark);
+            join.groups.push(group);
+            match grant {
+                Some(grant) => self.join_done(index, join, group, grant),
+                None => join.queued_count += 1,
+            }
+        }
+        join.next = group.to;
+        self.cpus[index].clock += Cycles(1);
+        true
+    }
+
+    /// Takes the values of a line that independent loads asked for.
+    fn join_done(&mut self, index: usize, join: &mut Join, group: JoinGroup, grant: Grant) {
+        let buffer = &self.cpus[index].buffer;
+        for result in group.from..group.to {
+            let word = join.words[result];
+            let committed = self.words[word as usize];
+            let place = Place {
+                word,
+                ..group.first
+            };
+            join.results[result] = buffer.forward(place, committed).unwrap_or(committed);
+        }
+        let sample = Sample {
+            op: if join.overwrites {
+                AccessOp::Store
+            } else {
+                AccessOp::Load
+            },
+            source: grant.source,
+            latency: grant.done - group.issued,
+            queued: grant.queued,
+        };
+        let value = join.results[group.from];
+        self.record(index, group.first, group.site, (sample, value));
+        join.known.push(grant.done);
+    }
+
+    fn join_wait(&mut self, index: usize, join: &Join) -> Step {
+        let cpu = &mut self.cpus[index];
+        cpu.wait = Wait::Joined;
+        let earliest = join.known.iter().copied().min();
+        let all_issued = join.next == join.words.len();
+        cpu.resume_at = match earliest {
+            Some(done) if !all_issued => done.max(cpu.clock),
+            _ => Cycles::MAX,
+        };
+        Step::Later
+    }
+}
