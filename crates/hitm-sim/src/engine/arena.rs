@@ -142,8 +142,10 @@ impl Arena {
             return Ok(field.clone());
         }
         let layouts = std::mem::take(&mut self.layouts);
-        let target = resolve(&layouts, object, path);
-        let field = target.map(|target| self.make_field(object, path, &target));
+        let field = resolve(&layouts, object, path).and_then(|target| {
+            self.check_bits(object, path, target.member)?;
+            Ok(self.make_field(object, path, &target))
+        });
         self.layouts = layouts;
         let field = field?;
         self.fields.insert(key, field.clone());
@@ -258,6 +260,20 @@ impl Arena {
         self.layouts.get(type_name).ok_or_else(|| SimError::Layout {
             type_name: type_name.to_owned(),
             problem: "the model needs this struct and the table does not have it".to_owned(),
+        })
+    }
+
+    /// A bitmap that lies in the struct has a bit for each CPU.
+    fn check_bits(&self, object: &Object, path: &str, member: &Member) -> Result<(), SimError> {
+        let cpus = self.engine.machine().topology.cpu_count() as u64;
+        let groups = self.homes(object, member).len() as u64;
+        let bits = 8 * group_stride(member, groups);
+        if !member.is_cpu_bits || member.storage != Storage::Inline || bits >= cpus {
+            return Ok(());
+        }
+        Err(SimError::Layout {
+            type_name: object.type_name.clone(),
+            problem: format!("{path} has {bits} bits, too few for {cpus} CPUs"),
         })
     }
 
@@ -536,6 +552,26 @@ mod tests {
         let field = field_of(vec![count], "count");
         let lines: Vec<Vec<(usize, u8)>> = (0..6).map(|node| vec![(node, 0)]).collect();
         assert_eq!(shape(&field), lines);
+    }
+
+    #[test]
+    fn a_bitmap_in_the_struct_that_is_too_small_is_refused() {
+        let engine = Engine::new(&EngineConfig::at_rest("xeon-480"));
+        let mask = |bytes| Member {
+            is_cpu_bits: true,
+            ..Member::plain("mask", 0, bytes)
+        };
+        let problem = |bytes| {
+            let layouts = Layouts::new([StructLayout::new("thing", 64, 8, vec![mask(bytes)])]);
+            let mut arena = Arena::new(Rc::clone(&engine), layouts);
+            let object = arena.allocate("thing", CpuId(0)).unwrap();
+            let field = arena.field(&object, "mask");
+            field.err().map(|problem| problem.to_string())
+        };
+        // As of a kernel built with CONFIG_NR_CPUS=256.
+        let refused = "layout of struct thing: mask has 256 bits, too few for 480 CPUs";
+        assert_eq!(problem(32).as_deref(), Some(refused));
+        assert_eq!(problem(64), None);
     }
 
     #[test]
