@@ -37,6 +37,7 @@ fn main() -> std::io::Result<()> {
     copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("profiles", "fuzz/corpus/profile_csv")?;
     written("fuzz/corpus/layout_rules", "every-rule", RULES)?;
+    written("fuzz/corpus/guest_text", "each", GUEST)?;
     written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
@@ -47,6 +48,12 @@ fn main() -> std::io::Result<()> {
 const RULES: &str = "schema = 1\nline_size_bytes = 64\n[[rule]]\nstruct = \"rq\"\n\
     separate = [[\"a\"], [\"b\", \"c\"]]\nwithin_lines = { members = [\"a\"], lines = 1 }\n\
     size_max_bytes = 64\nno_straddle = [\"b\"]\n";
+
+/// Lines of each list.
+const GUEST: &str = "0000000000036040 A runqueues\nffffffff81000000 T _text\nffffffff82000000 B _end\n\
+    M 00400000-00401000 r-xp 00001000 00:02 1234   /hitm/bin/fifo_pool\nP 4c6000 1a2b000 3\n\
+    V 0xffffc90000008000-0xffffc9000000d000   20480 dup_task_struct+0x5f/0x2d0 pages=4 vmalloc\n\
+    map\nspan 0 40 8\nobject ffff888000000000 80 1000\n";
 
 /// A result of `hitm sim` with what a profile needs.
 const SIMULATED: &str = r#"{ "schema": 1, "scenario": "s", "machine": "m", "variants": [

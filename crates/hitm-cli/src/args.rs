@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs, ReproduceArgs,
-    SimArgs, VmArgs, WhatifArgs,
+    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs,
+    ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Show which lines the threads of a recording fight over, and what to do about it
     Report(ReportArgs),
+    /// Show recordings of one load side by side: where each waits, and who
+    Diff(DiffArgs),
     /// Run a recording again with members moved or on another machine, and compare
     Whatif(WhatifArgs),
     /// Make a recording of another tool's samples

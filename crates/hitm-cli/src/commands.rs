@@ -1,5 +1,6 @@
 //! One file for each subcommand: arguments to configuration, one call of the facade, answer to text.
 
+mod diff;
 mod doctor;
 mod export;
 mod import;
@@ -20,6 +21,7 @@ use hitm::perf_data::KernelSource;
 
 use crate::args::Command;
 use crate::{Exit, Terminal};
+pub(crate) use diff::DiffArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
@@ -62,6 +64,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
     match command {
         Command::Record(args) => record::run(args, terminal),
         Command::Report(args) => report::run(args, terminal),
+        Command::Diff(args) => diff::run(args, terminal),
         Command::Import(args) => import::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),

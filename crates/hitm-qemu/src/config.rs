@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) start: Start,
     /// Where members are moved to is written here before the recording starts.
     pub(crate) moves: Option<&'static [u8]>,
+    /// Where functions begin whose calls are counted.
+    pub(crate) calls: Vec<u64>,
 }
 
 /// What starts the recording of a whole machine.
@@ -41,12 +43,14 @@ impl Start {
         match text {
             "now" => Some(Start::Now),
             "marker" => Some(Start::Marker),
-            _ => {
-                let address = u64::from_str_radix(text.strip_prefix("0x")?, 16);
-                address.ok().map(Start::Function)
-            }
+            _ => address(text).map(Start::Function),
         }
     }
+}
+
+/// `0xffffffff81000000`
+fn address(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 /// The plugin's arguments, `key=value` each.
@@ -56,12 +60,13 @@ struct Args {
     ring_offset: usize,
     start: Start,
     moves_offset: Option<usize>,
+    calls: Vec<u64>,
 }
 
 impl Args {
     fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut fd, mut ring_offset, mut start) = (None, None, Start::Now);
-        let mut moves_offset = None;
+        let (mut moves_offset, mut calls) = (None, Vec::new());
         for arg in args {
             let (key, value) = arg
                 .split_once('=')
@@ -79,6 +84,11 @@ impl Args {
                     start = Start::parse(value)
                         .ok_or(format!("'{arg}' is not start=now, marker or an 0x address"))?;
                 }
+                "calls" => {
+                    let addresses: Option<_> = value.split('/').map(address).collect();
+                    calls =
+                        addresses.ok_or(format!("'{arg}' is not 0x addresses with / between"))?;
+                }
                 _ => return Err(format!("'{key}' is not an argument of the recorder")),
             }
         }
@@ -89,6 +99,7 @@ impl Args {
             ring_offset,
             start,
             moves_offset,
+            calls,
         })
     }
 }
@@ -152,6 +163,7 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
         producer,
         start: args.start,
         moves: args.moves_offset.and_then(|offset| head.get(offset..)),
+        calls: args.calls,
     })
 }
 
@@ -194,8 +206,12 @@ mod tests {
                 ring_offset: 4096,
                 start: Start::Now,
                 moves_offset: None,
+                calls: Vec::new(),
             })
         );
+        let calls = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.calls);
+        assert_eq!(calls("calls=0x10/0xff20"), Ok(vec![0x10, 0xff20]));
+        assert!(calls("calls=0x10/f").unwrap_err().contains("0x10/f"));
         let start = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.start);
         assert_eq!(start("start=marker"), Ok(Start::Marker));
         assert_eq!(start("start=0xff10"), Ok(Start::Function(0xff10)));

@@ -14,6 +14,7 @@
 //!   address of the same memory in the kernel's direct map: what the kernel copies for a process
 //!   and what the process touches itself are then one line.
 //! - **Device registers** are no memory: left out, and counted.
+//! - **Calls** of functions that the facade names are counted at their first instruction.
 //! - **Moved members.** Objects of a structure in another layout are priced where their members would
 //!   lie then, while the kernel runs on as it was compiled.
 //!
@@ -22,6 +23,7 @@
 //! Not modelled: kernels with five page-table levels (boot with `no5lvl`), page walks, interrupt
 //! frames and what devices write to memory, which QEMU does not show.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as MemoryOrdering};
@@ -29,7 +31,7 @@ use std::time::Duration;
 
 use hitm_base::{AccessOp, CodeAddr};
 use hitm_coherence::directory::Capacity;
-use hitm_trace::{Counter, EndReason};
+use hitm_trace::{CALLS_OF, Counter, EndReason};
 use hitm_weave::{Relocation, Weave};
 
 use crate::api::{self, Api, Insn, PluginId, Reached, SystemApi, Tb};
@@ -84,6 +86,8 @@ struct System {
     device_accesses: AtomicU64,
     /// By virtual CPU.
     user_accesses: Box<[OwnCount]>,
+    /// By the address of a function's first instruction.
+    calls: BTreeMap<u64, AtomicU64>,
     vcpus: VcpuTable,
 }
 
@@ -119,6 +123,7 @@ pub(crate) fn install(
         start,
         cpu_order,
         moves,
+        calls,
     } = config;
     if cpu_order.len() < cpu_count {
         return Err(format!(
@@ -151,6 +156,10 @@ pub(crate) fn install(
         relocation: OnceLock::new(),
         device_accesses: AtomicU64::new(0),
         user_accesses: (0..cpu_count).map(|_| OwnCount::default()).collect(),
+        calls: calls
+            .into_iter()
+            .map(|at| (at, AtomicU64::new(0)))
+            .collect(),
         vcpus: VcpuTable::new(VCPUS_MAX),
     });
     match start {
@@ -176,7 +185,7 @@ impl System {
         })
     }
 
-    fn instrument(&self, tb: *mut Tb) {
+    fn instrument(&'static self, tb: *mut Tb) {
         let mut insn_count = 0;
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
@@ -185,9 +194,13 @@ impl System {
         self.api.on_tb_exec(tb, block_begins, insn_count);
     }
 
-    fn instrument_insn(&self, insn: *mut Insn, index: u16) {
+    fn instrument_insn(&'static self, insn: *mut Insn, index: u16) {
         let (bytes, len) = self.api.insn_bytes(insn);
         let ordering = decode::x86_64(&bytes[..len]);
+        if let Some(count) = self.calls.get(&self.api.insn_vaddr(insn)) {
+            let count: *const AtomicU64 = count;
+            self.api.on_insn_exec(insn, function_begins, count.cast());
+        }
         // Kept for ever, as translated code is; see `recorder`.
         let data: *const MemInsn = Box::leak(Box::new(MemInsn {
             code: CodeAddr(self.api.insn_vaddr(insn)),
@@ -287,6 +300,11 @@ impl System {
             count("device_accesses_left_out", of_devices),
             count("user_accesses", of_users),
         ]);
+        let calls = self.calls.iter().map(|(at, calls)| {
+            let name = format!("{CALLS_OF}{at:x}");
+            count(&name, calls.load(MemoryOrdering::Relaxed))
+        });
+        self.barrier.add_counters(calls);
         self.barrier.finish(None, reason);
     }
 }
@@ -363,6 +381,14 @@ unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
     system
         .vcpu(index)
         .fence(unsafe { &*insn.cast::<MemInsn>() });
+}
+
+unsafe extern "C" fn function_begins(_: c_uint, count: *mut c_void) {
+    if recording().is_some() {
+        // SAFETY: the pointer is to a count of the one recorder, which lives for ever.
+        let count = unsafe { &*count.cast::<AtomicU64>() };
+        count.fetch_add(1, MemoryOrdering::Relaxed);
+    }
 }
 
 unsafe extern "C" fn stop_runs(index: c_uint, _: *mut c_void) {

@@ -12,6 +12,7 @@
 
 mod advice;
 mod build;
+pub mod calls;
 pub mod fields;
 pub mod gate;
 pub mod json;
@@ -34,4 +35,4 @@ pub use model::{
 };
 pub use names::{CodeName, DataName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
-pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideRow};
+pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow};

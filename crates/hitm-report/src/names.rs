@@ -52,6 +52,22 @@ pub struct DataName {
     pub element: Option<(u64, u64)>,
 }
 
+impl DataName {
+    /// Object and member of all of a kind: `runqueues[3].lock` as `runqueues[].lock`.
+    pub fn without_numbers(&self) -> String {
+        let mut text = String::with_capacity(self.object.len() + self.member.len());
+        let mut is_inside = false;
+        for c in self.object.chars().chain(self.member.chars()) {
+            is_inside &= c != ']';
+            if !is_inside {
+                text.push(c);
+            }
+            is_inside |= c == '[';
+        }
+        text
+    }
+}
+
 /// Where an instruction is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CodeName {
@@ -81,5 +97,27 @@ impl CodeName {
             (file, 0) => file.to_owned(),
             (file, line) => format!("{file}:{line}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_numbers() {
+        let without_numbers = |object: &str, member: &str| {
+            let name = DataName {
+                object: object.into(),
+                member: member.into(),
+                ..DataName::default()
+            };
+            name.without_numbers()
+        };
+        assert_eq!(
+            without_numbers("runqueues[3]", ".cfs[0].x"),
+            "runqueues[].cfs[].x"
+        );
+        assert_eq!(without_numbers("jiffies", ""), "jiffies");
     }
 }

@@ -13,6 +13,22 @@ use crate::Names;
 /// Version of the JSON form.
 pub const SIDE_BY_SIDE_SCHEMA: u32 = 1;
 
+/// What is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideOptions {
+    /// The most rows of each table.
+    pub rows_max: usize,
+    /// Only what functions do whose names contain one of these; all when there is none.
+    pub functions: Vec<String>,
+}
+
+impl SideOptions {
+    fn shows(&self, function: &str) -> bool {
+        let mut parts = self.functions.iter();
+        self.functions.is_empty() || parts.any(|part| function.contains(part.as_str()))
+    }
+}
+
 /// A quantity of each recording, under one name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SideRow {
@@ -29,42 +45,42 @@ pub struct SideRow {
 pub struct SideBySide {
     /// What to call each recording.
     pub labels: Vec<String>,
-    /// Sums over everything.
+    /// Sums over everything that is shown.
     pub all: SideRow,
     /// By object and member, costliest first.
     pub places: Vec<SideRow>,
     /// By function, costliest first.
     pub functions: Vec<SideRow>,
+    /// By function and what it touches, costliest first.
+    pub uses: Vec<SideRow>,
 }
 
-/// Sums of one name in one recording: stall cycles and HITMs.
+/// Stall cycles and HITMs by name.
 type Sums = BTreeMap<String, (u64, u64)>;
 
+/// The sums of one recording.
+#[derive(Debug, Default)]
+struct Recorded {
+    places: Sums,
+    functions: Sums,
+    uses: Sums,
+}
+
 impl SideBySide {
-    /// Puts recordings side by side, with at most `rows_max` rows in each table.
-    pub fn of_recordings(recordings: &[(String, Recording)], rows_max: usize) -> SideBySide {
-        let sums: Vec<(Sums, Sums)> = recordings
+    /// Puts recordings side by side.
+    pub fn of_recordings(recordings: &[(String, Recording)], options: &SideOptions) -> SideBySide {
+        let sums = recordings
             .iter()
-            .map(|(_, recording)| sums(&recording.statistics, &recording.names()))
+            .map(|(_, recording)| Recorded::of(&recording.statistics, &recording.names(), options))
             .collect();
         let labels = recordings.iter().map(|(label, _)| label.clone()).collect();
-        SideBySide::of_sums(labels, &sums, rows_max)
+        SideBySide::of_sums(labels, sums, options.rows_max)
     }
 
-    /// The same from statistics and names.
-    pub fn build(runs: &[(&str, &Statistics, &dyn Names)], rows_max: usize) -> SideBySide {
-        let all: Vec<(Sums, Sums)> = runs
-            .iter()
-            .map(|(_, statistics, names)| sums(statistics, *names))
-            .collect();
-        let labels = runs.iter().map(|(label, _, _)| (*label).to_owned());
-        SideBySide::of_sums(labels.collect(), &all, rows_max)
-    }
-
-    fn of_sums(labels: Vec<String>, sums: &[(Sums, Sums)], rows_max: usize) -> SideBySide {
-        let totals = sums.iter().map(|(places, _)| {
+    fn of_sums(labels: Vec<String>, sums: Vec<Recorded>, rows_max: usize) -> SideBySide {
+        let totals = sums.iter().map(|recorded| {
             let add = |sum: (u64, u64), one: &(u64, u64)| (sum.0 + one.0, sum.1 + one.1);
-            places.values().fold((0, 0), add)
+            recorded.places.values().fold((0, 0), add)
         });
         let (stall_cycles, hitm_count) = totals.unzip();
         let all = SideRow {
@@ -72,57 +88,47 @@ impl SideBySide {
             stall_cycles,
             hitm_count,
         };
+        let table =
+            |of: fn(&Recorded) -> &Sums| rows(&sums.iter().map(of).collect::<Vec<_>>(), rows_max);
         SideBySide {
             labels,
             all,
-            places: rows(
-                &sums.iter().map(|(places, _)| places).collect::<Vec<_>>(),
-                rows_max,
-            ),
-            functions: rows(
-                &sums.iter().map(|(_, own)| own).collect::<Vec<_>>(),
-                rows_max,
-            ),
+            places: table(|recorded| &recorded.places),
+            functions: table(|recorded| &recorded.functions),
+            uses: table(|recorded| &recorded.uses),
         }
     }
 }
 
-fn sums(statistics: &Statistics, names: &dyn Names) -> (Sums, Sums) {
-    let (mut places, mut functions) = (Sums::new(), Sums::new());
-    for (line, stats) in &statistics.lines {
-        for (key, row) in &stats.rows {
-            let (stall, hitm) = (row.stall.0, row.sources.hitm());
-            if stall == 0 && hitm == 0 {
-                continue;
-            }
-            let addr = line.first_byte() + u64::from(key.offset);
-            let place = names.data(addr, key.size).map_or_else(
-                || "without a name".to_owned(),
-                |name| without_numbers(&(name.object + &name.member)),
-            );
-            let function = names.code(key.code).function;
-            for (sums, name) in [(&mut places, place), (&mut functions, function)] {
-                let sum = sums.entry(name).or_default();
-                sum.0 += stall;
-                sum.1 += hitm;
+impl Recorded {
+    fn of(statistics: &Statistics, names: &dyn Names, options: &SideOptions) -> Recorded {
+        let mut recorded = Recorded::default();
+        for (line, stats) in &statistics.lines {
+            for (key, row) in &stats.rows {
+                let (stall, hitm) = (row.stall.0, row.sources.hitm());
+                let function = names.code(key.code).function;
+                if (stall == 0 && hitm == 0) || !options.shows(&function) {
+                    continue;
+                }
+                let addr = line.first_byte() + u64::from(key.offset);
+                let place = names.data(addr, key.size).map_or_else(
+                    || "without a name".to_owned(),
+                    |name| name.without_numbers(),
+                );
+                let both = format!("{function} {place}");
+                for (sums, name) in [
+                    (&mut recorded.places, place),
+                    (&mut recorded.functions, function),
+                    (&mut recorded.uses, both),
+                ] {
+                    let sum = sums.entry(name).or_default();
+                    sum.0 += stall;
+                    sum.1 += hitm;
+                }
             }
         }
+        recorded
     }
-    (places, functions)
-}
-
-/// `runqueues[3].lock` as `runqueues[].lock`.
-fn without_numbers(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    let mut is_inside = false;
-    for c in name.chars() {
-        is_inside &= c != ']';
-        if !is_inside {
-            text.push(c);
-        }
-        is_inside |= c == '[';
-    }
-    text
 }
 
 fn rows(sums: &[&Sums], rows_max: usize) -> Vec<SideRow> {
@@ -153,15 +159,6 @@ fn rows(sums: &[&Sums], rows_max: usize) -> Vec<SideRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_without_numbers() {
-        assert_eq!(
-            without_numbers("runqueues[3].cfs[0].x"),
-            "runqueues[].cfs[].x"
-        );
-        assert_eq!(without_numbers("jiffies"), "jiffies");
-    }
 
     #[test]
     fn a_name_that_one_recording_lacks_counts_nothing_there() {

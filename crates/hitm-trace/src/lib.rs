@@ -40,7 +40,7 @@ pub use index::{Index, IndexEntry, read_index};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::{
-    Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, ThreadExit,
+    CALLS_OF, Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, ThreadExit,
     ThreadPlaced, ThreadStart, Totals,
 };
 pub use writer::{TraceWriter, WriteError};

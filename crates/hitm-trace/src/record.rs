@@ -193,6 +193,10 @@ pub enum RegionKind {
     },
 }
 
+/// What the name of a [`Counter`] begins with that counts calls of a function of a recorded machine; its
+/// address follows in hexadecimal.
+pub const CALLS_OF: &str = "calls_of_0x";
+
 /// A named number about the recording itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counter {

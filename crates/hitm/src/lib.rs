@@ -2,7 +2,7 @@
 
 pub mod advise;
 pub mod doctor;
-mod kernel;
+pub mod kernel;
 pub mod layout;
 pub mod layout_files;
 pub mod machine;

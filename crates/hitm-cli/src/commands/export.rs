@@ -1,11 +1,13 @@
 //! `hitm export`.
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use hitm::perf_data;
+use hitm::recording::Recording;
+use hitm_report::calls::CallTable;
 
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
@@ -16,29 +18,63 @@ pub(crate) struct ExportArgs {
     /// The recording to read
     #[arg(value_name = "RECORDING", default_value = "hitm.data")]
     input: PathBuf,
-    /// Write perf.data, which perf c2c report, perf mem report and perf script open
-    #[arg(long, value_name = "FILE")]
-    perf_data: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Make a sample of every Nth load and of every Nth store
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", requires = "perf_data")]
     period: NonZeroU64,
 }
 
+/// What to write: at least one.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct OutputArgs {
+    /// Write perf.data, which perf c2c report, perf mem report and perf script open
+    #[arg(long, value_name = "FILE")]
+    perf_data: Option<PathBuf>,
+    /// Write what a recorded kernel's scheduler does to each member at each call, as CSV
+    /// (docs/formats/calls.md)
+    #[arg(long, value_name = "FILE")]
+    calls: Option<PathBuf>,
+}
+
 pub(super) fn run(args: ExportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if let Some(path) = &args.output.calls {
+        write_calls(&args.input, path)?;
+    }
+    match &args.output.perf_data {
+        Some(path) => write_perf_data(&args, path, terminal),
+        None => Ok(Exit::Done),
+    }
+}
+
+fn write_calls(input: &Path, output: &Path) -> Result<()> {
+    let bar = Bar::start("reading");
+    let recording = Recording::load(input, &mut |read, all| bar.set(read, all))?;
+    bar.finish();
+    let table = CallTable::of_recording(&recording);
+    if table.calls.is_empty() {
+        bail!(
+            "{}: found no counts of calls, expected those of a recording of `hitm vm run`",
+            input.display()
+        );
+    }
+    std::fs::write(output, table.csv())
+        .with_context(|| format!("cannot write {}", output.display()))
+}
+
+fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) -> Result<Exit> {
     let bar = Bar::start("exporting");
-    let summary = perf_data::export(
-        &args.input,
-        &args.perf_data,
-        args.period.get(),
-        &mut |read, all| bar.set(read, all),
-    )?;
+    let summary = perf_data::export(&args.input, output, args.period.get(), &mut |read, all| {
+        bar.set(read, all)
+    })?;
     bar.finish();
     terminal.err(&format!(
         "hitm: {} samples of loads and {} of stores, from {} accesses, are in {}\n",
         summary.load_samples,
         summary.store_samples,
         summary.accesses,
-        args.perf_data.display()
+        output.display()
     ));
     if summary.fences > 0 {
         terminal.err(&format!(

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
+use hitm_report::calls::CallTable;
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
 use hitm_report::text::TextOptions;
 
@@ -45,6 +46,10 @@ pub(crate) struct SimArgs {
     /// Show what the workloads print themselves
     #[arg(long)]
     output: bool,
+    /// Write what functions of the simulated kernel do to each member at each call, as CSV: of the first
+    /// seed of the first variant (docs/formats/calls.md)
+    #[arg(long, value_name = "FILE")]
+    calls: Option<PathBuf>,
     /// End with exit code 1 when a workload's own check fails
     #[arg(long)]
     check: bool,
@@ -74,6 +79,10 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
     });
     bar.finish();
     let report = report?;
+    if let Some(path) = &args.calls {
+        let table = CallTable::of_simulation(&report.variants[0].outcomes[0]).csv();
+        std::fs::write(path, table).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let rendered = match args.format {
         Format::Text => {
             let options = SimTextOptions {

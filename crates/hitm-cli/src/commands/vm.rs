@@ -8,10 +8,8 @@ use clap::{Args, Subcommand};
 use hitm::recording::Recording;
 use hitm::vm::{KernelSource, StartAt, VmConfig, VmEnded, VmProgress, run as run_vm};
 use hitm_base::Cycles;
-use hitm_report::text::{self as text_report, TextOptions};
-use hitm_report::{SideBySide, json};
 
-use crate::commands::Format;
+use crate::commands::diff::ViewArgs;
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
 
@@ -95,12 +93,8 @@ struct DiffArgs {
     /// The recordings to write: NAME-1, NAME-2 and so on
     #[arg(short, long, value_name = "NAME", default_value = "hitm-diff")]
     output: String,
-    /// What to write; docs/formats/side-by-side.md has the JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// How many rows each table has
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    top: usize,
+    #[command(flatten)]
+    view: ViewArgs,
     /// The program to run and its arguments, as for `hitm vm run`
     #[arg(last = true, required = true, value_name = "WORKLOAD")]
     command: Vec<String>,
@@ -237,18 +231,9 @@ fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
             ));
         }
         let recording = Recording::load(&config.output, &mut |_, _| {})?;
-        recordings.push((kernel.to_string(), recording));
+        recordings.push((kernel.label(), recording));
     }
-    let sides = SideBySide::of_recordings(&recordings, args.top);
-    let options = TextOptions {
-        width: terminal.width(),
-        color: terminal.color(),
-    };
-    terminal.out(&match args.format {
-        Format::Text => text_report::side_by_side::render(&sides, &options),
-        Format::Json => json::side_by_side::render(&sides),
-    })?;
-    Ok(Exit::Done)
+    super::diff::show(&recordings, &args.view, terminal)
 }
 
 fn text(progress: VmProgress<'_>) -> String {

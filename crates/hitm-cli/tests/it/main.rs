@@ -16,6 +16,7 @@ mod perf_data_names;
 mod programs;
 mod recording;
 mod sim;
+mod sim_calls;
 #[path = "../../../hitm-perf/tests/it/vendors.rs"]
 mod vendors;
 mod vm;
@@ -58,6 +59,7 @@ fn help_is_a_result() {
             Commands:
               record     Run a program and record what its threads do to shared cache lines
               report     Show which lines the threads of a recording fight over, and what to do about it
+              diff       Show recordings of one load side by side: where each waits, and who
               whatif     Run a recording again with members moved or on another machine, and compare
               import     Make a recording of another tool's samples
               export     Write a recording in another tool's format
@@ -121,6 +123,7 @@ fn no_command_is_wrong_usage() {
             Commands:
               record     Run a program and record what its threads do to shared cache lines
               report     Show which lines the threads of a recording fight over, and what to do about it
+              diff       Show recordings of one load side by side: where each waits, and who
               whatif     Run a recording again with members moved or on another machine, and compare
               import     Make a recording of another tool's samples
               export     Write a recording in another tool's format

@@ -86,6 +86,7 @@ fn a_recorded_machine_is_named_and_priced_in_another_layout() {
         "{said}"
     );
     names(&session);
+    calls(&session);
     layout(&session);
     failures(&session);
 }
@@ -113,6 +114,28 @@ fn names(session: &Session<'_>) {
     let members = line["members"].to_string();
     assert!(members.contains("cpupri.pri_to_cpu[0].count"), "{members}");
     assert!(line["rows"].to_string().contains("cpupri_set"));
+}
+
+/// Each change of a CPU's priority leaves one vector and enters another.
+fn calls(session: &Session<'_>) {
+    let output = run(session.directory, &["export", "a.hitm", "--calls", "a.csv"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let table = std::fs::read_to_string(session.directory.join("a.csv")).expect("it is written");
+    let member = "root_domain.cpupri.pri_to_cpu[].count.counter";
+    let row = table.lines().find_map(|line| {
+        let (calls, rest) = line.strip_prefix("cpupri_set,")?.split_once(',')?;
+        let counts = rest.strip_prefix(member)?.strip_prefix(",0,0,")?;
+        Some((
+            calls.parse::<u64>().ok()?,
+            counts.split(',').next()?.parse::<u64>().ok()?,
+        ))
+    });
+    let (calls, locked) = row.unwrap_or_else(|| panic!("cpupri_set counts no CPUs: {table}"));
+    // A line that only one CPU has used yet is private, and not in the table.
+    assert!(
+        calls > 50 && locked <= 2 * calls && locked > calls,
+        "{calls} {locked}"
+    );
 }
 
 /// The line of a type that has a member.

@@ -24,6 +24,7 @@ impl Serialize for SidesJson<'_> {
         map.serialize_entry("all", &Fields(SIDE_FIELDS, &self.0.all, &[]))?;
         map.serialize_entry("places", &list(SIDE_FIELDS, &self.0.places, &[]))?;
         map.serialize_entry("functions", &list(SIDE_FIELDS, &self.0.functions, &[]))?;
+        map.serialize_entry("uses", &list(SIDE_FIELDS, &self.0.uses, &[]))?;
         map.end()
     }
 }

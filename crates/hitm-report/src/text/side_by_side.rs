@@ -19,6 +19,7 @@ pub fn render(sides: &SideBySide, options: &TextOptions) -> String {
     };
     writer.sides("By object and member", sides, &sides.places);
     writer.sides("By function", sides, &sides.functions);
+    writer.sides("By function and what it touches", sides, &sides.uses);
     writer.out
 }
 

@@ -81,6 +81,7 @@ pub struct Profile {
     hit_words: usize,
     keys: Vec<(u16, Site, AccessOp)>,
     work: Vec<Cycles>,
+    calls: Vec<u64>,
     /// Objects in use, by type.
     objects: BTreeMap<String, u64>,
 }
@@ -112,6 +113,7 @@ impl Profile {
             hit_words: 1 + machine.topology.cpu_count().div_ceil(64),
             keys: Vec::new(),
             work: vec![Cycles::ZERO; sites.len()],
+            calls: vec![0; sites.len()],
             objects: BTreeMap::new(),
         }
     }
@@ -215,6 +217,17 @@ impl Profile {
     #[inline]
     pub(super) fn add_work(&mut self, site: Site, span: Cycles) {
         self.work[usize::from(site.0)] += span;
+    }
+
+    #[inline]
+    pub(super) fn add_call(&mut self, site: Site) {
+        self.calls[usize::from(site.0)] += 1;
+    }
+
+    /// How often each function was called that was.
+    pub fn calls(&self) -> BTreeMap<&'static str, u64> {
+        let all = self.sites.iter().copied().zip(self.calls.iter().copied());
+        all.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Every row, in order of type, offset, function and kind.

@@ -253,6 +253,13 @@ impl Engine {
         state.profile.add_work(site, span);
     }
 
+    /// A call of a function: counted, and its code without shared accesses.
+    #[inline]
+    pub fn call(&self, site: Site, span: Cycles) {
+        self.work(site, span);
+        self.state.borrow_mut().profile.add_call(site);
+    }
+
     /// Runs code that an interrupt may stop; the output is what is left of it then.
     pub fn run(&self, span: Cycles) -> RunFuture<'_> {
         RunFuture {

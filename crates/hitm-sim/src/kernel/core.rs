@@ -31,7 +31,7 @@ impl Kernel {
     pub(super) async fn try_to_wake_up(&self, p: &Rc<Task>) -> bool {
         let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
         let irqs = engine.set_irqs(false);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         self.spin_lock(p.p.pi_lock).await;
         let woken = self.try_to_wake_up_locked(p).await;
         self.spin_unlock(p.p.pi_lock).await;
@@ -256,7 +256,7 @@ impl Kernel {
     pub(super) async fn schedule(&self) {
         let (engine, site) = (&self.engine, f::SCHEDULE);
         engine.set_irqs(false);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let rq = self.rq(engine.cpu());
         let prev = self.task(rq.curr.get());
         self.rq_lock(rq).await;
@@ -420,7 +420,7 @@ impl Kernel {
     /// The tick of this CPU. Interrupts are off.
     pub(super) async fn sched_tick(&self) {
         let (engine, site) = (&self.engine, f::SCHED_TICK);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let rq = self.rq(engine.cpu());
         self.note_tick(rq).await;
         self.rq_lock(rq).await;

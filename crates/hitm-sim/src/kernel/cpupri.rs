@@ -86,7 +86,7 @@ impl Kernel {
     /// `cpu`'s highest priority is `prio` from now on.
     pub(super) async fn cpupri_set(&self, cp: &Cpupri, cpu: CpuId, prio: u32) {
         let (engine, site) = (&*self.engine, f::CPUPRI_SET);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let current = cp.cpu_to_pri[cpu.index()];
         let old = engine.load(site, current).await;
         let new = convert_prio(prio) as u64 + 1;
@@ -114,7 +114,7 @@ impl Kernel {
         mut lowest_mask: Option<&mut CpuMask>,
     ) -> bool {
         let (engine, site) = (&*self.engine, f::CPUPRI_FIND);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let allowed = std::rc::Rc::clone(&p.allowed.borrow());
         let mut mask = self.masks.take();
         for vec in &cp.pri_to_cpu[..convert_prio(p.prio.get())] {

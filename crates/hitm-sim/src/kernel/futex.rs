@@ -139,7 +139,7 @@ impl Kernel {
 
     async fn futex_wait(&self, task: &Rc<Task>, futex: &Futex, expected: u64) {
         let (engine, site) = (&self.engine, f::FUTEX_WAIT);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.fetch_add(site, futex.waiter_count, 1).await;
         self.spin_lock(futex.lock).await;
         if engine.load(site, futex.word).await != expected {
@@ -162,7 +162,7 @@ impl Kernel {
 
     async fn futex_wake(&self, futex: &Futex, count: usize) {
         let (engine, site) = (&self.engine, f::FUTEX_WAKE);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         if engine.load(site, futex.waiter_count).await == 0 {
             return;
         }

@@ -83,7 +83,7 @@ impl Kernel {
     pub(super) async fn hrtimer_start_for(&self, expiry: Expiry, at: Cycles) {
         let (engine, site) = (&self.engine, f::HRTIMER_START);
         let irqs = engine.set_irqs(false);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let base = &self.timers[engine.cpu().index()];
         self.spin_lock(base.lock).await;
         engine.load(site, base.clock_base).await;
@@ -102,7 +102,7 @@ impl Kernel {
     /// The timer of this CPU has fired. Interrupts are off.
     pub(super) async fn hrtimer_interrupt(&self) {
         let (engine, site) = (&self.engine, f::HRTIMER_INTERRUPT);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let base = &self.timers[engine.cpu().index()];
         self.spin_lock(base.lock).await;
         loop {

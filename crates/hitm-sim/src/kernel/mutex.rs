@@ -91,7 +91,7 @@ impl Kernel {
     /// Takes a mutex.
     pub(super) async fn mutex_lock(&self, task: &Rc<Task>, mutex: &Mutex) {
         let (engine, site) = (&self.engine, f::MUTEX_LOCK);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let is_taken = engine.value(mutex.owner) & !FLAGS != 0;
         let wanted = self.lock_wanted(task, &mutex.stat, is_taken);
         let own = word_of(task.id);

@@ -82,7 +82,7 @@ impl Kernel {
             if engine.load(site, node.locked).await != 0 {
                 return true;
             }
-            engine.work(site, self.costs.function);
+            engine.call(site, self.costs.function);
         };
         let next = self.osq_wait_next(tail, own, before).await;
         if next != NOBODY {
@@ -108,7 +108,7 @@ impl Kernel {
                     return next;
                 }
             }
-            engine.work(site, self.costs.function);
+            engine.call(site, self.costs.function);
         }
     }
 

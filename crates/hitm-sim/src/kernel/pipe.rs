@@ -112,7 +112,7 @@ impl Kernel {
         engine.load(site, pipe.tail).await;
         let position = pipe.written.get();
         let (lines, buffer) = pipe.at(position, count);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.overwrite_all(site, &lines).await;
         engine.store(site, buffer, position).await;
         pipe.written.set(position + count);
@@ -144,7 +144,7 @@ impl Kernel {
         let position = pipe.read.get();
         let (lines, buffer) = pipe.at(position, count);
         engine.load(site, buffer).await;
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.load_all(site, &lines, |_, _| {}).await;
         engine.store(site, buffer, position).await;
         pipe.read.set(position + count);

@@ -225,7 +225,7 @@ impl Kernel {
     /// Reads the clock into the run queue.
     pub(super) async fn update_rq_clock(&self, rq: &Rq) {
         let (engine, site) = (&self.engine, f::UPDATE_RQ_CLOCK);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.load(site, rq.p.clock).await;
         let now = engine.now().0;
         engine.store(site, rq.p.clock, now).await;

@@ -127,7 +127,7 @@ impl Thread {
 impl Kernel {
     async fn futex_lock_pi(&self, task: &Rc<Task>, mutex: &Rc<PiMutex>) {
         let (engine, site) = (&self.engine, f::FUTEX_LOCK_PI);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let tid = u64::from(task.id.0);
         self.spin_lock(mutex.futex.lock).await;
         let mut seen = engine.load(site, mutex.futex.word).await;
@@ -256,7 +256,7 @@ impl Kernel {
 
     async fn rt_mutex_setprio(&self, task: &Task, prio: u32) {
         let (engine, site) = (&self.engine, f::RT_MUTEX_SETPRIO);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let irqs = engine.set_irqs(false);
         let rq = self.task_rq_lock(task).await;
         self.update_rq_clock(rq).await;
@@ -349,7 +349,7 @@ impl Kernel {
 
     async fn futex_unlock_pi(&self, task: &Rc<Task>, mutex: &Rc<PiMutex>) {
         let (engine, site) = (&self.engine, f::FUTEX_UNLOCK_PI);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.set_irqs(false);
         self.spin_lock(mutex.futex.lock).await;
         self.spin_lock(mutex.wait_lock).await;

@@ -181,7 +181,7 @@ impl Kernel {
 
     async fn down_read(&self, task: &Rc<Task>, sem: &RwSem) {
         let (engine, site) = (&self.engine, f::DOWN_READ);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.rmw(site, sem.count, Rmw::Add(0)).await;
         if sem.try_take(task.id, Hold::Read) {
             return;
@@ -204,7 +204,7 @@ impl Kernel {
 
     async fn down_write(&self, task: &Rc<Task>, sem: &RwSem) {
         let (engine, site) = (&self.engine, f::DOWN_WRITE);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.rmw(site, sem.count, Rmw::Add(0)).await;
         if !sem.try_take(task.id, Hold::Write) && !self.rwsem_optimistic_spin(task, sem).await {
             self.down_write_slowpath(task, sem).await;

@@ -31,7 +31,7 @@ impl Thread {
 impl Kernel {
     async fn sched_setscheduler(&self, task: &Rc<Task>, policy: Policy) {
         let (engine, site) = (&self.engine, f::SCHED_SETSCHEDULER);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.set_irqs(false);
         self.spin_lock(task.p.pi_lock).await;
         let rq = self.task_rq_lock(task).await;

@@ -40,6 +40,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// Cycles of each function of the whole run, most first.
     pub functions: Vec<(&'static str, Cycles)>,
+    /// Calls of each function in the whole run.
+    pub calls: BTreeMap<&'static str, u64>,
     /// Lines after the warm-up, by cycles that loads of them took.
     pub lines: Vec<C2cLine>,
     /// Accesses that were priced in the whole run.
@@ -225,6 +227,7 @@ impl Ended<'_> {
         line_metrics(&lines, &mut metrics);
         Outcome {
             functions: self.totals.profile.functions(),
+            calls: self.totals.profile.calls(),
             header: self.totals.header,
             variant: self.variant.clone(),
             virtual_ns,

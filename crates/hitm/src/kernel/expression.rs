@@ -9,6 +9,7 @@
 //!             "->(cpumask)"    a bitmap with one bit for each CPU
 //!             "->(N bytes)"    so many bytes
 //!             "->(int of cpus)", "->(pointer of cpus)"   one element for each CPU
+//!             "->(each cpu)"   what the pointers lead to, one for each CPU, behind a pointer to pointers
 //! ```
 
 use std::str::FromStr;
@@ -42,6 +43,8 @@ pub(super) enum Target {
     Bytes(u64),
     /// So many bytes for each CPU.
     PerCpu(u64),
+    /// An array of pointers, one for each CPU, and what each of them leads to.
+    EachCpu,
 }
 
 impl FromStr for Expression {
@@ -103,13 +106,14 @@ fn follow(target: &str) -> Result<Target, String> {
         "cpumask" => return Ok(Target::CpuMask),
         "int of cpus" => return Ok(Target::PerCpu(4)),
         "pointer of cpus" => return Ok(Target::PerCpu(8)),
+        "each cpu" => return Ok(Target::EachCpu),
         _ => {}
     }
     let bytes = target
         .strip_suffix(" bytes")
         .and_then(|count| count.parse().ok());
     bytes.map(Target::Bytes).ok_or_else(|| {
-        format!("found '({target})', expected cpumask, N bytes, int of cpus or pointer of cpus")
+        format!("found '({target})', expected cpumask, N bytes, int of cpus, pointer of cpus or each cpu")
     })
 }
 

@@ -15,5 +15,6 @@ mod walk;
 pub(crate) use names::{KernelNames, MOVED};
 pub(crate) use slabs::{DIRECT_MAP, PAGE_BYTES, Slab};
 pub(crate) use store::{KERNEL_PATH, KernelFiles, build_id};
-pub(crate) use symbols::{KernelSymbols, SYMBOLS_MAX};
+pub use symbols::KernelSymbols;
+pub(crate) use symbols::SYMBOLS_MAX;
 pub(crate) use walk::{GuestMemory, KernelObject, PerCpuArea, Walker, Walks};

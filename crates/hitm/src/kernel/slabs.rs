@@ -1,9 +1,10 @@
 //! The slab caches of a stopped kernel: which pages hold objects of which cache.
 //!
 //! Each page has a descriptor in one array; that of a slab's first page points to the cache, and those
-//! of its further pages point to the first (mm/slab.h and include/linux/page-flags.h of Linux 6.12:
-//! `struct slab`, `compound_head`). A pointer counts only when it leads to a cache of the kernel's own
-//! list, so that a page in another use is none.
+//! of its further pages lead to the first (mm/slab.h and include/linux/page-flags.h: `struct slab`;
+//! `compound_head` of Linux 6.12, a pointer; `compound_info` of 7.2, a mask of the descriptor's own
+//! address). A pointer counts only when it leads to a cache of the kernel's own list, so that a page in
+//! another use is none.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +27,8 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Descriptors that are read at a time: those of 128 MiB.
 const READ_BYTES: u64 = 2 << 20;
 
-/// The word of a descriptor whose lowest bit says that it is not the first of its slab.
+/// The word of a descriptor whose lowest bit says that it is not the first of its slab, and whose
+/// others say which is.
 const COMPOUND_HEAD_OFFSET: usize = 8;
 
 /// Most pages that are looked at: 1 TiB of memory.
@@ -54,6 +56,15 @@ struct Cache {
     stride_bytes: u64,
 }
 
+/// The descriptor of the first page, of one that is not the first itself.
+fn head_of(descriptor: u64, compound: u64) -> Option<u64> {
+    let rest = compound & !1;
+    (compound & 1 == 1).then(|| match PAGE_DESCRIPTORS.contains(&rest) {
+        true => rest,
+        false => descriptor & rest,
+    })
+}
+
 impl Walker<'_> {
     /// All slabs, by address; none when this kernel keeps them in a way that is not understood.
     /// `types` says what caches hold that are not named after a type.
@@ -79,9 +90,8 @@ impl Walker<'_> {
             {
                 let number = first / PAGE_DESCRIPTOR_BYTES + index as u64;
                 let descriptor = PAGE_DESCRIPTORS.start + number * PAGE_DESCRIPTOR_BYTES;
-                let head = word(&page[COMPOUND_HEAD_OFFSET..]);
-                if head & 1 == 1 {
-                    if let Some(slab) = slabs.last_mut().filter(|_| head - 1 == open) {
+                if let Some(head) = head_of(descriptor, word(&page[COMPOUND_HEAD_OFFSET..])) {
+                    if let Some(slab) = slabs.last_mut().filter(|_| head == open) {
                         let size = slab.end - slab.start;
                         slab.end += if size < SLAB_PAGES_MAX * PAGE_BYTES {
                             PAGE_BYTES
@@ -148,5 +158,21 @@ impl Walker<'_> {
         let bytes = self.memory.read(address, TEXT_BYTES.min(room)).ok()?;
         let text = bytes.split(|&byte| byte == 0).next()?;
         Some(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_pages_lead_to_the_first_by_pointer_or_mask() {
+        let head = PAGE_DESCRIPTORS.start + 8 * PAGE_DESCRIPTOR_BYTES;
+        let third = head + 2 * PAGE_DESCRIPTOR_BYTES;
+        assert_eq!(head_of(third, head | 1), Some(head));
+        // Four pages: the mask keeps all but the address bits within four descriptors.
+        assert_eq!(head_of(third, !0xff | 1), Some(head));
+        // A pointer to a cache: the first page itself.
+        assert_eq!(head_of(head, 0xffff_8880_0100_0040), None);
     }
 }

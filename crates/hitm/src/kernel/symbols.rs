@@ -7,7 +7,7 @@ pub(crate) const SYMBOLS_MAX: usize = 4_000_000;
 
 /// Functions and variables of a kernel.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KernelSymbols {
+pub struct KernelSymbols {
     /// Addresses, and offsets in each CPU's area, in ascending order.
     symbols: Vec<(u64, String)>,
     /// Where the kernel's image is.
@@ -17,7 +17,7 @@ pub(crate) struct KernelSymbols {
 impl KernelSymbols {
     /// Reads lines of address, type and name. Lines that are none are left out; a kernel that hides
     /// its addresses gives an empty list.
-    pub(crate) fn parse(text: &str) -> KernelSymbols {
+    pub fn parse(text: &str) -> KernelSymbols {
         let lines = text.lines().take(SYMBOLS_MAX);
         KernelSymbols::of(lines.filter_map(KernelSymbols::entry).collect())
     }
@@ -45,7 +45,7 @@ impl KernelSymbols {
     }
 
     /// The same symbols of a kernel whose image is so much farther up. Per-CPU offsets and modules stay.
-    pub(crate) fn shifted(mut self, shift: u64) -> KernelSymbols {
+    pub fn shifted(mut self, shift: u64) -> KernelSymbols {
         if let Some(image) = self.image.clone().filter(|_| shift != 0) {
             for (address, _) in &mut self.symbols {
                 // `_end` is the first address behind the image, and moves with it.
@@ -59,7 +59,7 @@ impl KernelSymbols {
     }
 
     /// The address of a symbol, or its offset when it is a per-CPU variable. Looks at all symbols.
-    pub(crate) fn address(&self, name: &str) -> Option<u64> {
+    pub fn address(&self, name: &str) -> Option<u64> {
         let symbol = self.symbols.iter().find(|(_, own)| own == name);
         symbol.map(|(address, _)| *address)
     }
@@ -73,14 +73,22 @@ impl KernelSymbols {
     }
 
     /// The symbol at or before an address, and how far behind it the address is.
-    pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
+    pub fn at(&self, address: u64) -> Option<(&str, u64)> {
         let next = self.symbols.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.symbols.get(next.checked_sub(1)?)?;
         Some((name, address - start))
     }
 
+    /// Whether a symbol is at this very address.
+    pub(crate) fn begins_at(&self, address: u64) -> bool {
+        let found = self
+            .symbols
+            .binary_search_by_key(&address, |(start, _)| *start);
+        found.is_ok()
+    }
+
     /// The symbol of the kernel's image at or before an address inside it.
-    pub(crate) fn in_image(&self, address: u64) -> Option<(&str, u64)> {
+    pub fn in_image(&self, address: u64) -> Option<(&str, u64)> {
         self.image
             .as_ref()?
             .contains(&address)

@@ -54,6 +54,8 @@ pub(crate) struct PerCpuArea {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Walks {
     schema: u32,
+    /// Functions whose calls are counted.
+    pub(crate) calls: Vec<String>,
     walk: Vec<Walk>,
     /// Types of slab caches that are not named after one.
     pub(crate) slab: BTreeMap<String, String>,
@@ -214,6 +216,7 @@ impl Walker<'_> {
             Step::Each => self.each(place, next),
             Step::Member(name) => next.extend(self.member(place, name)),
             Step::List(member) => self.list(place, member, next),
+            Step::Follow(Target::EachCpu) => self.each_cpu(place, next),
             Step::Follow(target) => next.extend(self.follow(place, *target)),
         }
     }
@@ -230,6 +233,31 @@ impl Walker<'_> {
         for index in 0..count.unwrap_or(0).min(OBJECTS_MAX as u64) {
             next.push(self.typed(place.address + index * size, element, Some(index as usize)));
         }
+    }
+
+    /// What a table of pointers leads to, which a pointer leads to.
+    fn each_cpu(&mut self, place: &Place, next: &mut Vec<Place>) {
+        let Some(type_id) = self.pointed_type(place) else {
+            return;
+        };
+        let Some(table) = self.pointer(place.address) else {
+            return;
+        };
+        for cpu in 0..self.cpu_count {
+            let address = self.pointer(table.wrapping_add(cpu as u64 * 8));
+            if let Some(address) = address.filter(|address| address >> 63 == 1) {
+                next.push(self.typed(address, type_id, Some(cpu)));
+            }
+        }
+    }
+
+    /// The structure that a pointer leads to, however many pointers are between.
+    fn pointed_type(&mut self, place: &Place) -> Option<TypeId> {
+        let store = self.btf.types();
+        let pointer = store.get(store.resolve(place.type_id?));
+        let name = pointer.name.strip_suffix('*')?.trim_end_matches(['*', ' ']);
+        let name = name.strip_prefix("struct ").unwrap_or(name).to_owned();
+        self.btf.type_by_name(&name)
     }
 
     /// A member, also one of an anonymous structure inside.
@@ -260,11 +288,15 @@ impl Walker<'_> {
         };
         let mut address = head.address;
         for _ in 0..LIST_MAX {
-            next.push(Place {
-                address,
-                index: None,
-                ..head.clone()
-            });
+            // A list may have a head that is in no object: a variable of its own.
+            let is_head = self.symbols.begins_at(address.wrapping_add(offset));
+            if !is_head || address == head.address {
+                next.push(Place {
+                    address,
+                    index: None,
+                    ..head.clone()
+                });
+            }
             let Some(link) = self.pointer(address + offset) else {
                 return;
             };
@@ -282,16 +314,13 @@ impl Walker<'_> {
         let cpu_count = self.cpu_count as u64;
         let size = match target {
             Target::OwnType => {
-                let store = self.btf.types();
-                let pointer = store.get(store.resolve(place.type_id?));
-                let name = pointer.name.strip_suffix('*')?.trim_end();
-                let name = name.strip_prefix("struct ").unwrap_or(name).to_owned();
-                let type_id = self.btf.type_by_name(&name)?;
+                let type_id = self.pointed_type(place)?;
                 return Some(self.typed(address, type_id, place.index));
             }
             Target::CpuMask => cpu_count.div_ceil(64) * 8,
             Target::Bytes(bytes) => bytes,
             Target::PerCpu(bytes) => cpu_count * bytes,
+            Target::EachCpu => return None,
         };
         Some(Place {
             address,

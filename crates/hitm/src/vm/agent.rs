@@ -52,7 +52,7 @@ impl Agent {
     }
 
     /// The next line, if one comes within `patience`.
-    pub(super) fn read_line(&mut self, patience: Duration) -> io::Result<Option<String>> {
+    fn read_line(&mut self, patience: Duration) -> io::Result<Option<String>> {
         self.reader.get_ref().set_read_timeout(Some(patience))?;
         match self.reader.read_line(&mut self.partial) {
             Ok(0) => Err(io::Error::new(
@@ -64,6 +64,20 @@ impl Agent {
             )),
             Err(error) if is_timeout(&error) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The workload's exit status, if it ends within `patience`.
+    pub(super) fn exit_status(&mut self, patience: Duration) -> io::Result<Option<u8>> {
+        let Some(line) = self.read_line(patience)? else {
+            return Ok(None);
+        };
+        let status = line
+            .strip_prefix("exit ")
+            .and_then(|text| text.parse().ok());
+        match status {
+            Some(status) => Ok(Some(status)),
+            None => Err(io::Error::other(format!("the guest agent says: {line}"))),
         }
     }
 

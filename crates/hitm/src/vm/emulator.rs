@@ -1,5 +1,6 @@
 //! QEMU's command line and the sockets that lead into it.
 
+use std::fmt::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,6 +60,8 @@ pub(super) enum Purpose<'r> {
         snapshot: &'r Path,
         /// Where the recorder writes to.
         region: &'r Region,
+        /// Where functions begin whose calls are counted.
+        calls: &'r [u64],
     },
 }
 
@@ -180,7 +183,12 @@ impl Emulator<'_> {
             command.arg(option);
             command.arg(format!("unix:{},server=on,wait=off", path.display()));
         }
-        if let Purpose::Record { snapshot, region } = purpose {
+        if let Purpose::Record {
+            snapshot,
+            region,
+            calls,
+        } = purpose
+        {
             let directory = library_directory();
             let library = |name: &'static str| {
                 let path = directory.join(name);
@@ -197,8 +205,12 @@ impl Emulator<'_> {
             command.arg("-plugin");
             let plugin = library(PLUGIN)?;
             let start = &self.config.start;
-            let arguments = region.plugin_arguments();
-            command.arg(format!("{},{arguments},start={start}", plugin.display()));
+            let mut arguments = format!("{},start={start}", region.plugin_arguments());
+            if !calls.is_empty() {
+                let calls: Vec<String> = calls.iter().map(|at| format!("{at:#x}")).collect();
+                let _ = write!(arguments, ",calls={}", calls.join("/"));
+            }
+            command.arg(format!("{},{arguments}", plugin.display()));
             command.env("LD_PRELOAD", library(CLOCK)?);
             region.inherit(&mut command);
         }

@@ -17,7 +17,7 @@ const USER_END: u64 = 1 << 47;
 
 /// Records for the names of the workload's code and data. `on_host` gives the path of a guest's file
 /// on this host.
-pub(super) fn records(text: &str, on_host: &dyn Fn(&str) -> String) -> Vec<Record> {
+pub fn records(text: &str, on_host: &dyn Fn(&str) -> String) -> Vec<Record> {
     let lines = text
         .lines()
         .filter_map(|line| match line.split_at_checked(2)? {

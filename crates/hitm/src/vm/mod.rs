@@ -29,6 +29,7 @@ use hitm_layout::layout_file::LayoutFile;
 use thiserror::Error;
 
 pub use kernel::KernelSource;
+pub use memory::records as records_of_agent;
 pub use run::{VmEnded, VmProgress, run};
 pub use shell::{default_shell, shell};
 

@@ -16,6 +16,7 @@ use super::objects::StoppedKernel;
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError, memory, moves, objects, workload};
+use crate::kernel::{KernelSymbols, Walks};
 use crate::record::{Progress, Region, Signals, Sink};
 
 /// How long the agent is listened to before the ring is drained again.
@@ -131,20 +132,23 @@ fn record(
     let mut sink = Sink::create(&config.output, &header)?;
     let signals = Signals::catch();
     let state = snapshot.machine();
+    let calls = counted(snapshot).map_err(io("read the snapshot"))?;
     let mut machine = emulator.start(Purpose::Record {
         snapshot: &state,
         region: &region,
+        calls: &calls,
     })?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
-    let explain = |error: io::Error| console.explain(&error.to_string());
-    machine.qmp.wait_for_machine().map_err(explain)?;
+    let ready = machine.qmp.wait_for_machine();
+    ready.map_err(|error| console.explain("waiting for the snapshot", &error, &mut machine))?;
     if !config.layouts.is_empty() {
         progress(VmProgress::Preparing("looking for the objects to move"));
         let moved = move_members(&mut machine, emulator, (snapshot, &mut region))?;
         sink.write_records(&moved);
     }
-    machine.qmp.resume_machine().map_err(explain)?;
-    machine.agent.send("run").map_err(explain)?;
+    let resumed = machine.qmp.resume_machine();
+    let running = resumed.and_then(|()| machine.agent.send("run"));
+    running.map_err(|error| console.explain("starting the workload", &error, &mut machine))?;
     let outcome = follow(
         &mut machine,
         &mut region,
@@ -155,7 +159,8 @@ fn record(
     if let Ok(outcome) = &outcome {
         let has_ended = matches!(outcome, Outcome::Exited(_));
         let at = (emulator, snapshot);
-        name(&mut machine, &mut sink, at, has_ended, progress).map_err(explain)?;
+        let named = name(&mut machine, &mut sink, at, has_ended, progress);
+        named.map_err(|error| console.explain("naming objects", &error, &mut machine))?;
         // The recorder writes its last words when QEMU ends.
         let _ = machine.qmp.quit();
         let _ = machine.child.wait();
@@ -167,10 +172,7 @@ fn record(
         sink.write_end(EndReason::Stopped);
     }
     let written = sink.finish()?;
-    let outcome = outcome.map_err(|error| {
-        let ending = machine.ending();
-        console.explain(&format!("{error}{ending}"))
-    });
+    let outcome = outcome.map_err(|error| console.explain("recording", &error, &mut machine));
     let (exit_code, is_cut) = match outcome? {
         Outcome::Exited(status) => (status, false),
         Outcome::Cut => (0, true),
@@ -186,6 +188,17 @@ fn record(
         progress: written,
         is_cut,
     })
+}
+
+/// Where this kernel's functions begin whose calls are counted; one that it does not have is not.
+fn counted(snapshot: &Snapshot) -> io::Result<Vec<u64>> {
+    let kallsyms = snapshot.kernel_file("kallsyms")?;
+    let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
+    let names = Walks::known().calls;
+    Ok(names
+        .iter()
+        .filter_map(|name| symbols.address(name))
+        .collect())
 }
 
 /// Writes what is needed for names. The guest stands still afterwards.
@@ -277,14 +290,8 @@ fn follow(
     loop {
         region.consumer.beat();
         sink.drain(&mut region.consumer);
-        if let Some(line) = machine.agent.read_line(LISTEN_TIME)? {
-            let status = line
-                .strip_prefix("exit ")
-                .and_then(|status| status.parse().ok());
-            return match status {
-                Some(status) => Ok(Outcome::Exited(status)),
-                None => Err(io::Error::other(format!("the guest agent says: {line}"))),
-            };
+        if let Some(status) = machine.agent.exit_status(LISTEN_TIME)? {
+            return Ok(Outcome::Exited(status));
         }
         let is_late = started.elapsed() > config.time_limit;
         let is_over = signals.pending().is_some() || sink.has_failed() || is_late;
@@ -350,8 +357,15 @@ impl Console {
         Ok(Console { last })
     }
 
-    /// The error that says `problem` and shows what the guest printed last.
-    pub(super) fn explain(&self, problem: &str) -> VmError {
+    /// The error that says what went wrong while the machine was at something, how QEMU ended if it
+    /// did, and what the guest printed last.
+    pub(super) fn explain(
+        &self,
+        activity: &str,
+        error: &dyn std::error::Error,
+        machine: &mut Machine,
+    ) -> VmError {
+        let problem = format!("{activity}: {error}{}", machine.ending());
         let kept = self.last.lock().expect("nothing panics with the lock held");
         let text = String::from_utf8_lossy(&kept).into_owned();
         let lines: Vec<&str> = text.lines().collect();
@@ -361,7 +375,7 @@ impl Console {
         let shown = lines.iter().skip(panic.unwrap_or(last).min(last));
         let shown: Vec<&str> = shown.take(CONSOLE_LINES).copied().collect();
         VmError::Guest {
-            problem: problem.to_owned(),
+            problem,
             console: shown.join("\n"),
         }
     }

@@ -36,19 +36,18 @@ fn talk(emulator: &Emulator<'_>, progress: &mut dyn FnMut(VmProgress<'_>)) -> Re
     let mut machine = emulator.start(Purpose::Boot)?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
     let ready = machine.agent.wait_until_ready(BOOT_TIME_MAX);
-    ready.map_err(|error| console.explain(&error.to_string()))?;
+    ready.map_err(|error| console.explain("booting", &error, &mut machine))?;
     progress(VmProgress::Running);
     let _raw = RawTerminal::enter();
     let typed = machine.console.try_clone();
     forward(typed.map_err(io("write to the console"))?);
-    let explain = |error: io::Error| console.explain(&error.to_string());
-    machine.agent.send("run").map_err(explain)?;
+    let sent = machine.agent.send("run");
+    sent.map_err(|error| console.explain("running", &error, &mut machine))?;
     loop {
-        if let Some(line) = machine.agent.read_line(LISTEN_TIME).map_err(explain)? {
-            let status = line
-                .strip_prefix("exit ")
-                .and_then(|text| text.parse().ok());
-            return status.ok_or_else(|| console.explain(&format!("the guest agent says: {line}")));
+        let status = machine.agent.exit_status(LISTEN_TIME);
+        let status = status.map_err(|error| console.explain("running", &error, &mut machine));
+        if let Some(status) = status? {
+            return Ok(status);
         }
     }
 }

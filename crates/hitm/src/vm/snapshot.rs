@@ -9,7 +9,7 @@ use std::time::Duration;
 use hitm_base::Fnv1a;
 
 use super::VmError;
-use super::emulator::{Emulator, Purpose};
+use super::emulator::{Emulator, Machine, Purpose};
 use super::run::Console;
 
 /// How long a guest may take to boot on this host.
@@ -76,21 +76,24 @@ impl Snapshot {
         std::fs::create_dir_all(&self.directory).map_err(io("make the snapshot's directory"))?;
         let mut machine = emulator.start(Purpose::Boot)?;
         let console = Console::collect(&machine.console).map_err(io("read the console"))?;
-        let guest = |error: std::io::Error| console.explain(&error.to_string());
-        machine
-            .agent
-            .wait_until_ready(BOOT_TIME_MAX)
-            .map_err(&guest)?;
-        for (name, path) in KERNEL_FILES {
-            let bytes = machine.agent.fetch(&mut machine.qmp, path, FETCH_TIME_MAX);
-            let path = self.directory.join(name);
-            std::fs::write(path, bytes.map_err(&guest)?).map_err(io("write the snapshot"))?;
-        }
         // A snapshot that is not whole must not look as if it were.
         let unfinished = self.directory.join("machine.part");
-        machine.qmp.save_machine(&unfinished).map_err(&guest)?;
-        machine.qmp.quit().map_err(&guest)?;
+        let made = self.fill(&mut machine, &unfinished);
+        made.map_err(|error| console.explain("booting", &error, &mut machine))?;
         rename(&unfinished, &self.machine())
+    }
+
+    /// Waits for the guest, takes its kernel's files, and saves its state into a file.
+    fn fill(&self, machine: &mut Machine, state: &Path) -> std::io::Result<()> {
+        machine.agent.wait_until_ready(BOOT_TIME_MAX)?;
+        for (name, path) in KERNEL_FILES {
+            let bytes = machine
+                .agent
+                .fetch(&mut machine.qmp, path, FETCH_TIME_MAX)?;
+            std::fs::write(self.directory.join(name), bytes)?;
+        }
+        machine.qmp.save_machine(state)?;
+        machine.qmp.quit()
     }
 }
 

@@ -31,7 +31,7 @@ const SCAN_COST: Nanos = Nanos(50.0);
 impl Kernel {
     pub(in crate::kernel) async fn select_task_rq_fair(&self, p: &Task, cpu: CpuId) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let domain = p.domain.borrow().clone();
         if let Some(domain) = domain {
             return self.select_in_domain(p, cpu, &domain).await;
@@ -108,7 +108,7 @@ impl Kernel {
     /// The CPU has nothing to run: takes a task from another. True when there may be one now.
     pub(in crate::kernel) async fn sched_balance_newidle(&self, rq: &Rq) -> bool {
         let (engine, site) = (&self.engine, f::SCHED_BALANCE_NEWIDLE);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         if self.balancing.get() == Balancing::Passive {
             let found = self.load_balance_rt(rq).await || self.pull_fair(rq).await;
             // Others may have put something here while the lock was dropped.

@@ -78,7 +78,7 @@ impl Kernel {
     /// Puts a task on a run queue, which is locked; a sleeper that never left just goes on.
     pub(in crate::kernel) async fn enqueue_task_fair(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::ENQUEUE_TASK_FAIR);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         self.update_averages(rq, Some(p));
         if p.is_throttled.get() {
             let cfs = self.queue_of(p.se);
@@ -147,7 +147,7 @@ impl Kernel {
         mut how: Dequeue,
     ) -> bool {
         let (engine, site) = (&self.engine, f::DEQUEUE_TASK_FAIR);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let tasks = self.tasks_under(first);
         let is_task = self.task_of_entity(first).is_some();
         let mut is_emptied = true;
@@ -480,7 +480,7 @@ impl Kernel {
     /// Whether a woken task should take the CPU from the running one.
     pub(in crate::kernel) async fn wakeup_preempt_fair(&self, rq: &Rq, p: &Task, curr: &Task) {
         let (engine, site) = (&self.engine, f::WAKEUP_PREEMPT_FAIR);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         if curr.is_idle {
             self.resched_curr(rq).await;
             return;

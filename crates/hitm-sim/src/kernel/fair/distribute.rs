@@ -51,7 +51,7 @@ impl Kernel {
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
         engine.load(site, places.bandwidth_runtime).await;
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let (is_over, has_throttled) = self.refill(group);
         engine.store(site, places.bandwidth_runtime, 1).await;
         engine.store(site, places.bandwidth_flags, 1).await;

@@ -296,7 +296,7 @@ impl Kernel {
         let state = &balancer.cpus[rq.cpu.index()];
         let mut next = engine.now() + Cycles(balancer.times.millisecond.0 * 60_000);
         for (number, domain) in state.domains.iter().enumerate() {
-            engine.work(site, self.costs.function);
+            engine.call(site, self.costs.function);
             let interval = self.interval(domain, idle);
             let is_numa = domain.level == domains::Level::Numa;
             let is_due = engine.now() >= domain.last_balance.get() + interval;
@@ -404,7 +404,7 @@ impl Kernel {
     /// `active_load_balance_cpu_stop`: the task that ran here is queued now and can move.
     async fn active_load_balance(&self, active: ActiveBalance) {
         let (engine, site) = (&self.engine, f::ACTIVE_LOAD_BALANCE);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.set_irqs(false);
         let (source, target) = (self.rq(engine.cpu()), self.rq(active.target));
         self.double_rq_lock(source, target).await;

@@ -168,7 +168,7 @@ impl Kernel {
     /// Stops a queue; false when its group has got something in the meantime.
     async fn throttle_cfs_rq(&self, rq: &Rq, cfs: CfsId) -> bool {
         let (engine, site) = (&self.engine, f::THROTTLE_CFS_RQ);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let group = self.fair.groups.borrow().group_of(cfs);
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
@@ -246,7 +246,7 @@ impl Kernel {
     /// Lets a queue run again. Its run queue is locked.
     pub(in crate::kernel) async fn unthrottle_cfs_rq(&self, rq: &Rq, cfs: CfsId) -> Walked {
         let (engine, site) = (&self.engine, f::UNTHROTTLE_CFS_RQ);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let group = {
             let mut groups = self.fair.groups.borrow_mut();
             groups.tree.q_mut(cfs).runtime.is_throttled = false;

@@ -113,7 +113,7 @@ impl Kernel {
     /// An idle CPU near `target`, else that itself.
     async fn select_idle_sibling(&self, p: &Task, (prev, target): (CpuId, CpuId)) -> CpuId {
         let site = f::SELECT_IDLE_SIBLING;
-        self.engine.work(site, self.costs.function);
+        self.engine.call(site, self.costs.function);
         if self.is_idle_cpu(target, site).await {
             return target;
         }

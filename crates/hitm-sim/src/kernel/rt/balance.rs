@@ -34,6 +34,7 @@ impl Kernel {
     /// A task joins the pushable ones; the run queue becomes overloaded.
     pub(super) async fn enqueue_pushable_task(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::ENQUEUE_PUSHABLE_TASK);
+        engine.call(site, Cycles::ZERO);
         let prio = p.prio.get();
         let (is_best, was_overloaded) = {
             let mut inner = rq.inner.borrow_mut();
@@ -65,6 +66,7 @@ impl Kernel {
     /// A task leaves them.
     pub(super) async fn dequeue_pushable_task(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::DEQUEUE_PUSHABLE_TASK);
+        engine.call(site, Cycles::ZERO);
         let (was_there, next, clears) = {
             let mut inner = rq.inner.borrow_mut();
             let before = inner.rt.pushable.len();
@@ -91,7 +93,7 @@ impl Kernel {
     /// A CPU for a task, among those of lowest priority that may run it; near ones are preferred.
     pub(super) async fn find_lowest_rq(&self, p: &Task) -> Option<CpuId> {
         let (engine, site) = (&self.engine, f::FIND_LOWEST_RQ);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         if p.allowed_count.get() == 1 {
             return None;
         }
@@ -183,7 +185,7 @@ impl Kernel {
     /// something was moved, or the next attempt may.
     pub(in crate::kernel) async fn push_rt_task(&self, rq: &Rq) -> bool {
         let (engine, site) = (&self.engine, f::PUSH_RT_TASK);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         if engine.load(site, rq.p.rt_overloaded).await == 0 {
             return false;
         }
@@ -258,7 +260,7 @@ impl Kernel {
     /// the task that ran.
     pub(in crate::kernel) async fn pull_rt_task(&self, this: &Rq, last: &Task) {
         let (engine, site) = (&*self.engine, f::PULL_RT_TASK);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         engine.load(site, this.p.rd).await;
         let domain = &self.root_domains[last.cpuset];
         let overloaded = domain.rto_count.read(engine, site).await;
@@ -372,7 +374,7 @@ impl Kernel {
     /// The chain has reached this CPU: it pushes what it can and passes the chain on.
     pub(in crate::kernel) async fn rto_push_irq_work_func(&self) {
         let (engine, site) = (&self.engine, f::RTO_PUSH_IRQ_WORK_FUNC);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let rq = self.rq(engine.cpu());
         let domain = &self.root_domains[rq.root_domain];
         engine.load(site, rq.p.rt_pushable).await;

@@ -16,7 +16,7 @@ impl Kernel {
     /// A task becomes runnable on this run queue.
     pub(in crate::kernel) async fn enqueue_task_rt(&self, rq: &Rq, p: &Task, at_head: bool) {
         let (engine, site) = (&self.engine, f::ENQUEUE_TASK_RT);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         self.dequeue_rt_stack(site, rq).await;
         self.list_add(site, rq, p, at_head).await;
         self.inc_rt_tasks(site, rq, p).await;
@@ -31,7 +31,7 @@ impl Kernel {
     /// A task stops being runnable on this run queue.
     pub(in crate::kernel) async fn dequeue_task_rt(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::DEQUEUE_TASK_RT);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         self.update_curr_rt(rq).await;
         self.dequeue_rt_stack(site, rq).await;
         self.list_del(site, rq, p).await;
@@ -309,7 +309,7 @@ impl Kernel {
     /// Where a woken task shall run.
     pub(in crate::kernel) async fn select_task_rq_rt(&self, p: &Task, cpu: CpuId) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_RT);
-        engine.work(site, self.costs.function);
+        engine.call(site, self.costs.function);
         let rq = self.rq(cpu);
         let curr = engine.load(site, rq.p.curr).await;
         let curr = self.task_of(curr);

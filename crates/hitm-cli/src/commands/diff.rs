@@ -1,0 +1,74 @@
+//! `hitm diff`.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use hitm::recording::Recording;
+use hitm_report::text::{self, TextOptions};
+use hitm_report::{SideBySide, SideOptions, json};
+
+use crate::commands::Format;
+use crate::progress::Bar;
+use crate::{Exit, Terminal};
+
+/// Options of `hitm diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The recordings, at least two
+    #[arg(required = true, value_name = "FILE")]
+    recordings: Vec<PathBuf>,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// What is shown of recordings side by side.
+#[derive(Debug, Args)]
+pub(super) struct ViewArgs {
+    /// Show only what functions do whose names contain TEXT; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    function: Vec<String>,
+    /// How many rows each table has
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    top: usize,
+    /// What to write; docs/formats/side-by-side.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(super) fn run(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if args.recordings.len() < 2 {
+        bail!("found one recording, expected at least two to show side by side");
+    }
+    let mut recordings = Vec::new();
+    for path in &args.recordings {
+        let bar = Bar::start("reading");
+        let recording = Recording::load(path, &mut |done, all| bar.set(done, all))?;
+        bar.finish();
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        recordings.push((name.to_string_lossy().into_owned(), recording));
+    }
+    show(&recordings, &args.view, terminal)
+}
+
+/// Recordings, each with what to call it.
+pub(super) fn show(
+    recordings: &[(String, Recording)],
+    view: &ViewArgs,
+    terminal: &mut Terminal,
+) -> Result<Exit> {
+    let options = SideOptions {
+        rows_max: view.top,
+        functions: view.function.clone(),
+    };
+    let sides = SideBySide::of_recordings(recordings, &options);
+    let options = TextOptions {
+        width: terminal.width(),
+        color: terminal.color(),
+    };
+    terminal.out(&match view.format {
+        Format::Text => text::side_by_side::render(&sides, &options),
+        Format::Json => json::side_by_side::render(&sides),
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,142 @@
+//! What each function of a scheduler does to shared memory at each call, as a table in CSV: of a recorded
+//! kernel, or of the simulated one.
+//!
+//! Accesses are those of the function's own instructions, with what the compiler has put into it, and
+//! not those of what it calls. Places are told apart by object and member without numbers. Lines that
+//! one CPU alone uses are counted by the recorder as private and are not in the table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hitm::recording::Recording;
+use hitm::sim::Outcome;
+use hitm_base::{AccessOp, CodeAddr};
+use hitm_trace::CALLS_OF;
+
+use crate::{DataName, Names};
+
+/// The titles of the columns.
+const TITLES: &str =
+    "function,calls,member,loads,stores,rmws,loads_per_call,stores_per_call,rmws_per_call";
+
+/// Loads, stores and locked read-modify-writes.
+pub type Accesses = [u64; 3];
+
+/// The table; docs/formats/calls.md describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallTable {
+    /// Calls of each function that was called and counted.
+    pub calls: BTreeMap<String, u64>,
+    /// What those functions did, by function and place.
+    pub accesses: BTreeMap<(String, String), Accesses>,
+}
+
+impl CallTable {
+    /// Of a recorded kernel; empty when the recording counts no calls.
+    pub fn of_recording(recording: &Recording) -> CallTable {
+        let names = recording.names();
+        let names: &dyn Names = &names;
+        let mut table = CallTable {
+            calls: calls(recording, names),
+            accesses: BTreeMap::new(),
+        };
+        for (line, stats) in &recording.statistics.lines {
+            for (key, row) in &stats.rows {
+                let function = names.code(key.code).function;
+                if !table.calls.contains_key(&function) {
+                    continue;
+                }
+                let addr = line.first_byte() + u64::from(key.offset);
+                let member = match names.data(addr, key.size) {
+                    Some(name) => place(name),
+                    None => "without a name".to_owned(),
+                };
+                let count = row.sources.total();
+                let accesses = match key.op {
+                    AccessOp::Load => [count, 0, 0],
+                    AccessOp::Store => [0, count, 0],
+                    AccessOp::LockedRmw | AccessOp::Fence => [0, 0, count],
+                };
+                table.add(function, member, accesses);
+            }
+        }
+        table
+    }
+
+    /// Of a simulated kernel. Counts are of the time after the warm-up, calls of the whole run: there
+    /// should be none.
+    pub fn of_simulation(outcome: &Outcome) -> CallTable {
+        let calls = outcome.calls.iter();
+        let mut table = CallTable {
+            calls: calls
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect(),
+            accesses: BTreeMap::new(),
+        };
+        for line in &outcome.lines {
+            for row in &line.rows {
+                let is_pointed_to = line.object.ends_with("->");
+                let name = DataName {
+                    object: line.object.clone(),
+                    member: match is_pointed_to {
+                        true => String::new(),
+                        false => format!(".{}", row.member),
+                    },
+                    ..DataName::default()
+                };
+                if table.calls.contains_key(row.function) {
+                    let locked = row.locked;
+                    let accesses = [row.loads - locked, row.stores - locked, locked];
+                    table.add(row.function.to_owned(), place(name), accesses);
+                }
+            }
+        }
+        table
+    }
+
+    fn add(&mut self, function: String, member: String, accesses: Accesses) {
+        let sum = self.accesses.entry((function, member)).or_default();
+        for (sum, count) in sum.iter_mut().zip(accesses) {
+            *sum += count;
+        }
+    }
+
+    /// The table as CSV.
+    pub fn csv(&self) -> String {
+        let mut text = format!("{TITLES}\n");
+        for ((function, member), accesses) in &self.accesses {
+            let call_count = self.calls[function];
+            let _ = write!(text, "{function},{call_count},{member}");
+            for count in accesses {
+                let _ = write!(text, ",{count}");
+            }
+            for count in accesses {
+                let _ = write!(text, ",{:.4}", *count as f64 / call_count as f64);
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Calls of each function that was called.
+fn calls(recording: &Recording, names: &dyn Names) -> BTreeMap<String, u64> {
+    let mut calls = BTreeMap::new();
+    let counters = recording.counters.iter();
+    for counter in counters.filter(|counter| counter.value > 0) {
+        let digits = counter.name.strip_prefix(CALLS_OF);
+        if let Some(at) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+            let function = names.code(CodeAddr(at)).function;
+            *calls.entry(function).or_default() += counter.value;
+        }
+    }
+    calls
+}
+
+/// A member, or all bytes of an object that has none; no comma, which ends a field.
+fn place(mut name: DataName) -> String {
+    if name.member.starts_with('+') {
+        name.member = " (bytes)".to_owned();
+    }
+    name.without_numbers().replace(',', ";")
+}

@@ -1,0 +1,39 @@
+//! Any bytes as what a guest says of itself: its list of symbols, the agent's list of a program's memory,
+//! and the recorder's list of what lies elsewhere.
+#![no_main]
+
+use hitm::kernel::KernelSymbols;
+use hitm_trace::Record;
+use hitm_weave::Relocation;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    let addresses = bytes.chunks_exact(8).map(|chunk| {
+        let word: [u8; 8] = chunk.try_into().expect("chunks have eight bytes");
+        u64::from_le_bytes(word)
+    });
+
+    let symbols = KernelSymbols::parse(&text);
+    for address in addresses.clone() {
+        if let Some((name, offset)) = symbols.at(address) {
+            assert!(text.contains(name) && offset <= address);
+        }
+        symbols.in_image(address);
+    }
+    let shift = addresses.clone().next().unwrap_or(1 << 21);
+    let moved = symbols.clone().shifted(shift);
+    assert_eq!(moved.address("runqueues").is_some(), symbols.address("runqueues").is_some());
+
+    for record in hitm::vm::records_of_agent(&text, &str::to_owned) {
+        match record {
+            Record::Mapping(mapping) => assert!(mapping.start < mapping.end),
+            Record::Region(region) => assert!(region.start <= region.end),
+            other => panic!("the agent tells no {other:?}"),
+        }
+    }
+
+    if let Ok(moves) = Relocation::parse(&text, u64::MAX) {
+        assert_eq!(Relocation::parse(&moves.to_text(), u64::MAX), Ok(moves));
+    }
+});
