@@ -162,7 +162,7 @@ fn record(
         let named = name(&mut machine, &mut sink, at, has_ended, progress);
         named.map_err(|error| console.explain("naming objects", &error, &mut machine))?;
         // The recorder writes its last words when QEMU ends.
-        let _ = machine.qmp.quit();
+        machine.qmp.quit();
         let _ = machine.child.wait();
     }
     // What was recorded is kept, whatever happened.

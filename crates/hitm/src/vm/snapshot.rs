@@ -93,7 +93,8 @@ impl Snapshot {
             std::fs::write(self.directory.join(name), bytes)?;
         }
         machine.qmp.save_machine(state)?;
-        machine.qmp.quit()
+        machine.qmp.quit();
+        Ok(())
     }
 }
 
