@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hitm::perf_data::KernelSource;
+use hitm_report::text::TextOptions;
 
 use crate::args::Command;
 use crate::{Exit, Terminal};
@@ -40,6 +41,14 @@ pub(crate) enum Format {
     Text,
     /// For programs
     Json,
+}
+
+/// How text is written for whoever looks at standard output.
+fn text_options(terminal: &Terminal) -> TextOptions {
+    TextOptions {
+        width: terminal.width(),
+        color: terminal.color(),
+    }
 }
 
 /// Where the names of a sampled kernel come from.

@@ -106,8 +106,11 @@ impl Recorded {
         for (line, stats) in &statistics.lines {
             for (key, row) in &stats.rows {
                 let (stall, hitm) = (row.stall.0, row.sources.hitm());
+                if stall == 0 && hitm == 0 {
+                    continue;
+                }
                 let function = names.code(key.code).function;
-                if (stall == 0 && hitm == 0) || !options.shows(&function) {
+                if !options.shows(&function) {
                     continue;
                 }
                 let addr = line.first_byte() + u64::from(key.offset);

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use hitm::recording::Recording;
-use hitm_report::text::{self, TextOptions};
-use hitm_report::{SideBySide, SideOptions, json};
+use hitm_report::{SideBySide, SideOptions, json, text};
 
-use crate::commands::Format;
+use crate::commands::{Format, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -62,12 +61,8 @@ pub(super) fn show(
         functions: view.function.clone(),
     };
     let sides = SideBySide::of_recordings(recordings, &options);
-    let options = TextOptions {
-        width: terminal.width(),
-        color: terminal.color(),
-    };
     terminal.out(&match view.format {
-        Format::Text => text::side_by_side::render(&sides, &options),
+        Format::Text => text::side_by_side::render(&sides, &text_options(terminal)),
         Format::Json => json::side_by_side::render(&sides),
     })?;
     Ok(Exit::Done)

@@ -8,10 +8,9 @@ use hitm::perf_data;
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
 use hitm_report::gate::{Gate, failures};
-use hitm_report::text::TextOptions;
 use hitm_report::{Report, ReportOptions, TypeReport, json, perf_c2c, text};
 
-use crate::commands::{Format, KernelArgs};
+use crate::commands::{Format, KernelArgs, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -102,12 +101,8 @@ fn show_type(
             args.input.display()
         );
     };
-    let options = TextOptions {
-        width: terminal.width(),
-        color: terminal.color(),
-    };
     terminal.out(&match args.format {
-        Format::Text => text::of_type::render(&report, &options),
+        Format::Text => text::of_type::render(&report, &text_options(terminal)),
         Format::Json => json::of_type::render(&report),
     })?;
     Ok(Exit::Done)
@@ -161,13 +156,7 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let report = Report::of_recording(&recording, &options);
     let rendered = match args.format {
-        Format::Text => {
-            let options = TextOptions {
-                width: terminal.width(),
-                color: terminal.color(),
-            };
-            text::render(&report, &options)
-        }
+        Format::Text => text::render(&report, &text_options(terminal)),
         Format::Json => json::render(&report),
     };
     terminal.out(&rendered)?;

@@ -7,7 +7,8 @@ use clap::Args;
 use hitm::sim::{Reproduction, SEEDS_MAX, Sections, SimReport, reproduce};
 use hitm_report::sim::{reproduction_json, reproduction_markdown, reproduction_text};
 
-use super::sim::{check, text_options};
+use super::sim::check;
+use super::text_options;
 use crate::commands::Format;
 use crate::progress::VirtualTime;
 use crate::{Exit, Terminal};

@@ -7,9 +7,8 @@ use clap::Args;
 use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
 use hitm_report::calls::CallTable;
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
-use hitm_report::text::TextOptions;
 
-use crate::commands::Format;
+use crate::commands::{Format, text_options};
 use crate::progress::VirtualTime;
 use crate::{Exit, Terminal};
 
@@ -100,13 +99,6 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
     } else {
         Exit::Done
     })
-}
-
-pub(super) fn text_options(terminal: &Terminal) -> TextOptions {
-    TextOptions {
-        width: terminal.width(),
-        color: terminal.color(),
-    }
 }
 
 /// Says which workloads fail their own check, and with which seed.

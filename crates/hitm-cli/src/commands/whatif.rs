@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use hitm::whatif::{self, HeapInstances, WhatifConfig};
-use hitm_report::text::TextOptions;
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{json, text};
 use hitm_weave::Placement;
 
-use crate::commands::Format;
+use crate::commands::{Format, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -71,13 +70,7 @@ pub(super) fn run(args: WhatifArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let view = WhatifView::new(report, &options);
     let rendered = match args.format {
-        Format::Text => {
-            let options = TextOptions {
-                width: terminal.width(),
-                color: terminal.color(),
-            };
-            text::whatif::render(&view, &options)
-        }
+        Format::Text => text::whatif::render(&view, &text_options(terminal)),
         Format::Json => json::whatif::render(&view),
     };
     terminal.out(&rendered)?;

@@ -30,6 +30,8 @@ pub(super) enum Step {
     Member(String),
     List(String),
     Follow(Target),
+    /// Through a table of pointers, one for each CPU.
+    FollowEachCpu,
 }
 
 /// What a pointer leads to.
@@ -43,8 +45,6 @@ pub(super) enum Target {
     Bytes(u64),
     /// So many bytes for each CPU.
     PerCpu(u64),
-    /// An array of pointers, one for each CPU, and what each of them leads to.
-    EachCpu,
 }
 
 impl FromStr for Expression {
@@ -87,7 +87,11 @@ fn step(text: &str) -> Result<(Step, &str), String> {
             return Ok((Step::Follow(Target::OwnType), rest));
         };
         let (target, behind) = inner.split_once(')').ok_or_else(expected)?;
-        return Ok((Step::Follow(follow(target)?), behind));
+        let step = match target {
+            "each cpu" => Step::FollowEachCpu,
+            _ => Step::Follow(follow(target)?),
+        };
+        return Ok((step, behind));
     }
     if let Some(rest) = text.strip_prefix('.') {
         let (member, behind) = word(rest);
@@ -106,7 +110,6 @@ fn follow(target: &str) -> Result<Target, String> {
         "cpumask" => return Ok(Target::CpuMask),
         "int of cpus" => return Ok(Target::PerCpu(4)),
         "pointer of cpus" => return Ok(Target::PerCpu(8)),
-        "each cpu" => return Ok(Target::EachCpu),
         _ => {}
     }
     let bytes = target

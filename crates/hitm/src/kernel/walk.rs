@@ -216,7 +216,7 @@ impl Walker<'_> {
             Step::Each => self.each(place, next),
             Step::Member(name) => next.extend(self.member(place, name)),
             Step::List(member) => self.list(place, member, next),
-            Step::Follow(Target::EachCpu) => self.each_cpu(place, next),
+            Step::FollowEachCpu => self.each_cpu(place, next),
             Step::Follow(target) => next.extend(self.follow(place, *target)),
         }
     }
@@ -320,7 +320,6 @@ impl Walker<'_> {
             Target::CpuMask => cpu_count.div_ceil(64) * 8,
             Target::Bytes(bytes) => bytes,
             Target::PerCpu(bytes) => cpu_count * bytes,
-            Target::EachCpu => return None,
         };
         Some(Place {
             address,

@@ -16,7 +16,7 @@ use crate::kernel::{
 /// A guest that stands still, with what its kernel says of itself.
 pub(super) struct StoppedKernel<'q> {
     memory: StoppedGuest<'q>,
-    symbols: KernelSymbols,
+    symbols: &'q KernelSymbols,
     btf: BtfFile,
     build_id: Vec<u8>,
     cpu_count: usize,
@@ -26,20 +26,19 @@ impl<'q> StoppedKernel<'q> {
     /// Stops the guest.
     pub(super) fn new(
         qmp: &'q mut Qmp,
-        snapshot: &Snapshot,
+        snapshot: &'q Snapshot,
         cpu_count: usize,
     ) -> io::Result<StoppedKernel<'q>> {
         let kallsyms = snapshot.kernel_file("kallsyms")?;
         let btf = snapshot.kernel_file("btf")?;
         let build_id = build_id(&snapshot.kernel_file("notes")?).unwrap_or_default();
         KernelFiles::of(&build_id).keep(&kallsyms, &btf)?;
-        let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
         let btf = BtfFile::parse(Bytes::new(btf), None, "the guest's BTF");
         qmp.stop()?;
         let file = NamedTempFile::new()?;
         Ok(StoppedKernel {
             memory: StoppedGuest { qmp, file },
-            symbols,
+            symbols: snapshot.symbols()?,
             btf: btf.map_err(io::Error::other)?,
             build_id,
             cpu_count,
@@ -48,7 +47,7 @@ impl<'q> StoppedKernel<'q> {
 
     pub(super) fn walker(&mut self) -> Walker<'_> {
         Walker {
-            symbols: &self.symbols,
+            symbols: self.symbols,
             btf: &mut self.btf,
             memory: &mut self.memory,
             cpu_count: self.cpu_count,

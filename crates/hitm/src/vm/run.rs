@@ -16,7 +16,7 @@ use super::objects::StoppedKernel;
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError, memory, moves, objects, workload};
-use crate::kernel::{KernelSymbols, Walks};
+use crate::kernel::Walks;
 use crate::record::{Progress, Region, Signals, Sink};
 
 /// How long the agent is listened to before the ring is drained again.
@@ -192,8 +192,7 @@ fn record(
 
 /// Where this kernel's functions begin whose calls are counted; one that it does not have is not.
 fn counted(snapshot: &Snapshot) -> io::Result<Vec<u64>> {
-    let kallsyms = snapshot.kernel_file("kallsyms")?;
-    let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
+    let symbols = snapshot.symbols()?;
     let names = Walks::known().calls;
     Ok(names
         .iter()

@@ -3,6 +3,7 @@
 //! A snapshot is named by a hash of all that it depends on: the kernel, its options, the CPUs and
 //! memory, the file system with the workload in it, and QEMU's version.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use hitm_base::Fnv1a;
 use super::VmError;
 use super::emulator::{Emulator, Machine, Purpose};
 use super::run::Console;
+use crate::kernel::KernelSymbols;
 
 /// How long a guest may take to boot on this host.
 pub(super) const BOOT_TIME_MAX: Duration = Duration::from_secs(900);
@@ -28,6 +30,7 @@ const KERNEL_FILES: [(&str, &str); 3] = [
 #[derive(Debug)]
 pub(super) struct Snapshot {
     directory: PathBuf,
+    symbols: OnceCell<KernelSymbols>,
 }
 
 impl Snapshot {
@@ -50,6 +53,7 @@ impl Snapshot {
         let directory = emulator.config.cache.join("snapshots");
         let snapshot = Snapshot {
             directory: directory.join(format!("{:016x}", hash.value())),
+            symbols: OnceCell::new(),
         };
         if !snapshot.machine().exists() {
             say("booting");
@@ -66,6 +70,16 @@ impl Snapshot {
     /// A file of the guest's kernel: `kallsyms`, `btf` or `notes`.
     pub(super) fn kernel_file(&self, name: &str) -> std::io::Result<Vec<u8>> {
         std::fs::read(self.directory.join(name))
+    }
+
+    /// The guest's kernel's own list of symbols, which is read once.
+    pub(super) fn symbols(&self) -> std::io::Result<&KernelSymbols> {
+        if let Some(symbols) = self.symbols.get() {
+            return Ok(symbols);
+        }
+        let text = self.kernel_file("kallsyms")?;
+        let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&text));
+        Ok(self.symbols.get_or_init(|| symbols))
     }
 
     fn make(&self, emulator: &Emulator<'_>) -> Result<(), VmError> {

@@ -11,7 +11,7 @@
 //! distances; groups of a level never overlap; all CPUs have the same capacity.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Distance, Topology};
@@ -143,16 +143,19 @@ fn groups(topology: &Topology, rqs: &[Rq], span: &Rc<CpuMask>) -> Vec<SchedGroup
         let is_below = |domain: &&Rc<CpuMask>| domain.count() < span.count();
         let below = domains.iter().take_while(is_below).last();
         let cpus: Vec<CpuId> = below.map_or_else(|| vec![cpu], |below| below.iter().collect());
-        let mut cores: Vec<u16> = cpus.iter().map(|cpu| topology.core_of(*cpu)).collect();
-        cores.sort_unstable();
-        cores.dedup();
         groups.push(SchedGroup {
-            cores: cores.len() as u64,
+            cores: parts(&cpus, |cpu| topology.core_of(cpu)),
             cpus,
             is_imbalanced: Cell::new(false),
         });
     }
     groups
+}
+
+/// How many parts of the machine CPUs are of; `part` says which one a CPU is of.
+fn parts(cpus: &[CpuId], part: impl Fn(CpuId) -> u16) -> u64 {
+    let parts: BTreeSet<u16> = cpus.iter().map(|cpu| part(*cpu)).collect();
+    parts.len() as u64
 }
 
 fn level_of(topology: &Topology, cpu: CpuId, span: &CpuMask) -> Level {
@@ -174,10 +177,7 @@ fn allowed_numa_imbalance(topology: &Topology, groups: &[SchedGroup]) -> u64 {
     let Some(node) = groups.first() else {
         return 1;
     };
-    let mut llcs: Vec<u16> = node.cpus.iter().map(|cpu| topology.llc_of(*cpu)).collect();
-    llcs.sort_unstable();
-    llcs.dedup();
-    let allowed = match llcs.len() as u64 {
+    let allowed = match parts(&node.cpus, |cpu| topology.llc_of(cpu)) {
         1 => node.cpus.len() as u64 / 8,
         several => several,
     };
