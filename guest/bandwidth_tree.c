@@ -4,7 +4,9 @@
 // usage: bandwidth_tree [-g GROUPS at the top, each with a quota] [-c CHILDREN of each] [-l LEAVES of each
 //                       child] [-t HOGS in each leaf] [-q QUOTA in us of each period] [-p PERIOD in us]
 //                       [-s time to run in ms]
-// It prints how often the groups were throttled, from cpu.stat.
+// It prints how long it took until every hog was in its group, and how often the groups were throttled
+// in the time after that, from cpu.stat. To move into a group takes a lock of the kernel, which a hog
+// that is throttled may hold.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,8 +49,8 @@ static void make_group(const char *path)
 		fail(path);
 }
 
-// One hog: runs until it is killed.
-static void start_hog(const char *leaf)
+// One hog: moves into its group, says so on the pipe, and runs until it is killed.
+static void start_hog(const char *leaf, int in_place)
 {
 	pid_t child = fork();
 
@@ -56,12 +58,14 @@ static void start_hog(const char *leaf)
 		fail("fork");
 	if (child == 0) {
 		put(leaf, "cgroup.procs", "0");
+		if (write(in_place, "", 1) != 1)
+			fail("write");
 		for (volatile unsigned long i = 0;; i++)
 			;
 	}
 }
 
-static void make_tree(void)
+static void make_tree(int in_place)
 {
 	char group[128], child[192], leaf[256], limit[64];
 
@@ -80,7 +84,7 @@ static void make_tree(void)
 				snprintf(leaf, sizeof(leaf), "%s/l%ld", child, l);
 				make_group(leaf);
 				for (long h = 0; h < hogs; h++)
-					start_hog(leaf);
+					start_hog(leaf, in_place);
 			}
 		}
 	}
@@ -104,6 +108,29 @@ static unsigned long long stat_sum(const char *name)
 	return sum;
 }
 
+// Builds the tree and waits until all hogs run in it.
+static void start(void)
+{
+	long missing = groups * children * leaves * hogs;
+	char byte;
+	int ends[2];
+
+	if (pipe(ends))
+		fail("pipe");
+	make_tree(ends[1]);
+	while (missing--)
+		if (read(ends[0], &byte, 1) != 1)
+			fail("read");
+}
+
+static unsigned long long now_us(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000ULL + time.tv_nsec / 1000;
+}
+
 static long number(const char *text)
 {
 	char *end;
@@ -118,6 +145,7 @@ static long number(const char *text)
 
 int main(int argc, char **argv)
 {
+	unsigned long long begin, started, periods, throttled, throttled_us;
 	struct timespec time;
 	int option;
 
@@ -134,13 +162,20 @@ int main(int argc, char **argv)
 		}
 	}
 	signal(SIGTERM, SIG_IGN);
-	make_tree();
+	begin = now_us();
+	start();
+	started = now_us();
+	periods = stat_sum("nr_periods");
+	throttled = stat_sum("nr_throttled");
+	throttled_us = stat_sum("throttled_usec");
 	time.tv_sec = run_ms / 1000;
 	time.tv_nsec = run_ms % 1000 * 1000000;
 	nanosleep(&time, NULL);
-	printf("bandwidth_tree: %ld hogs in %ld groups, %llu periods, throttled %llu times for %llu us\n",
+	printf("bandwidth_tree: %ld hogs in %ld groups, all in place after %llu us; then %llu periods, "
+	       "throttled %llu times for %llu us\n",
 	       groups * children * leaves * hogs, groups * (1 + children * (1 + leaves)),
-	       stat_sum("nr_periods"), stat_sum("nr_throttled"), stat_sum("throttled_usec"));
+	       started - begin, stat_sum("nr_periods") - periods,
+	       stat_sum("nr_throttled") - throttled, stat_sum("throttled_usec") - throttled_us);
 	fflush(stdout);
 	// Hogs that are throttled end as well.
 	for (long g = 0; g < groups; g++) {

@@ -7,6 +7,11 @@
 //! and the `rdtsc` instruction, with which it answers the guest's, both follow the recorder. Before
 //! the start, and for every other clock, everything is as it was.
 //!
+//! While every CPU of the guest idles, the recorder's time stands, and QEMU waits for its next timer.
+//! It waits in `ppoll`, which is therefore replaced as well: when nothing in QEMU runs any more, so
+//! that only the timer can go on, time is moved to where the timer expires. How long a guest
+//! sleeps does not depend on the host then.
+//!
 //! `rdtsc` is an instruction and not a call: the kernel is asked to refuse it (`PR_SET_TSC`, which
 //! threads inherit), and the signal that follows is answered. The kernel's own page of user code reads
 //! the counter as well, and gets the true one.
@@ -14,14 +19,24 @@
 //! x86-64 hosts only: elsewhere the library does nothing.
 #![cfg(target_arch = "x86_64")]
 
+use std::fs;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 use libc::{c_int, c_void, clockid_t, siginfo_t, timespec, ucontext_t};
 
-/// Virtual nanoseconds since the recording began.
-type Source = extern "C" fn() -> u64;
+/// The recorder's time (`hitm-qemu` declares the same).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualTime {
+    /// Virtual nanoseconds since the recording began.
+    pub nanos: extern "C" fn() -> u64,
+    /// Whether all CPUs idle, so that time passes only by `pass`.
+    pub stands: extern "C" fn() -> bool,
+    /// Moves a time that stands on to so many nanoseconds.
+    pub pass: extern "C" fn(u64),
+}
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy)]
@@ -32,7 +47,7 @@ struct Moment {
 
 /// What the time is made of once the recording has begun.
 struct Drive {
-    source: Source,
+    time: VirtualTime,
     start: Moment,
     /// Counts of the time-stamp counter in a second.
     tsc_hz: u64,
@@ -69,16 +84,16 @@ extern "C" fn on_load() {
     }
 }
 
-/// From now on the time is that of `source`. Called by the recorder, once.
+/// From now on the time is `time`. Called by the recorder, once.
 #[unsafe(no_mangle)]
-pub extern "C" fn hitm_clock_drive(source: Source) {
+pub extern "C" fn hitm_clock_drive(time: VirtualTime) {
     let Some(loaded) = LOADED.get() else { return };
     let start = Moment::now();
     let nanos = (start.nanos - loaded.nanos).max(1);
     let counts = start.tsc.wrapping_sub(loaded.tsc);
     let tsc_hz = (u128::from(counts) * u128::from(NANOS_PER_SECOND) / u128::from(nanos)) as u64;
     let _ = DRIVE.set(Drive {
-        source,
+        time,
         start,
         tsc_hz,
     });
@@ -95,12 +110,12 @@ impl Moment {
 
 impl Drive {
     fn nanos(&self) -> u64 {
-        self.start.nanos + (self.source)()
+        self.start.nanos + (self.time.nanos)()
     }
 
     fn tsc(&self) -> u64 {
-        let counts =
-            u128::from((self.source)()) * u128::from(self.tsc_hz) / u128::from(NANOS_PER_SECOND);
+        let counts = u128::from((self.time.nanos)()) * u128::from(self.tsc_hz)
+            / u128::from(NANOS_PER_SECOND);
         self.start.tsc.wrapping_add(counts as u64)
     }
 }
@@ -151,6 +166,86 @@ pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) ->
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as c_int }
 }
 
+/// The C library's function, in which QEMU's main thread waits for descriptors and its next timer.
+///
+/// # Safety
+/// As the C library demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    descriptors: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: *const timespec,
+    signals: *const libc::sigset_t,
+) -> c_int {
+    let poll = |nanos: Option<u64>| {
+        let mut time = timespec {
+            tv_sec: (nanos.unwrap_or(0) / NANOS_PER_SECOND) as libc::time_t,
+            tv_nsec: (nanos.unwrap_or(0) % NANOS_PER_SECOND) as libc::c_long,
+        };
+        let time = nanos.map_or(null_mut(), |_| &raw mut time);
+        // SAFETY: as the caller says; the kernel's set of signals has eight bytes.
+        unsafe { libc::syscall(libc::SYS_ppoll, descriptors, count, time, signals, 8) as c_int }
+    };
+    // SAFETY: as the caller says.
+    let nanos = unsafe { timeout.as_ref() }
+        .map(|time| time.tv_sec as u64 * NANOS_PER_SECOND + time.tv_nsec as u64);
+    match (DRIVE.get(), nanos) {
+        (Some(drive), Some(nanos)) => {
+            let poll = |slice| poll(Some(slice));
+            drive.time.wait(nanos, poll, only_this_thread_runs)
+        }
+        _ => poll(nanos),
+    }
+}
+
+/// For how long QEMU waits before it is looked whether all CPUs idle. Short against what a recorded
+/// tick takes, long against the look.
+const LOOK_NANOS: u64 = 500_000;
+
+impl VirtualTime {
+    /// Waits for `nanos` of virtual time, or until `poll`, which waits for so much of the host's,
+    /// has something else than a time-out. `nothing_runs`: nobody is about to wake a CPU.
+    fn wait(
+        &self,
+        nanos: u64,
+        poll: impl Fn(u64) -> c_int,
+        nothing_runs: impl Fn() -> bool,
+    ) -> c_int {
+        let expires = (self.nanos)() + nanos;
+        loop {
+            let missing = expires.saturating_sub((self.nanos)());
+            let answer = poll(missing.min(LOOK_NANOS));
+            if answer != 0 || (self.nanos)() >= expires {
+                return answer;
+            }
+            if (self.stands)() && nothing_runs() {
+                (self.pass)(expires);
+                return 0;
+            }
+        }
+    }
+}
+
+/// Whether all other threads of this process wait for something. A thread that was woken counts as
+/// running from then on, whether it has a CPU of the host or not.
+fn only_this_thread_runs() -> bool {
+    // SAFETY: asks for a number.
+    let this = unsafe { libc::gettid() }.to_string();
+    let Ok(threads) = fs::read_dir("/proc/self/task") else {
+        return false;
+    };
+    threads
+        .flatten()
+        .filter(|thread| thread.file_name().to_str() != Some(&this))
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok())
+        .all(|stat| state_of(&stat) == Some('S'))
+}
+
+/// The state in a line of /proc/PID/stat, which stands behind the name in parentheses.
+fn state_of(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 /// Answers a refused `rdtsc` or `rdtscp`; any other fault is QEMU's own and ends it.
 unsafe extern "C" fn on_fault(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the context of the thread that faulted, at an instruction that it
@@ -197,5 +292,80 @@ unsafe fn rdtsc_length(code: *const u8) -> usize {
             byte if byte == RDTSCP[1] && *code.add(2) == RDTSCP[2] => RDTSCP.len(),
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static NOW: Cell<u64> = const { Cell::new(0) };
+        static STANDS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    extern "C" fn now() -> u64 {
+        NOW.get()
+    }
+
+    extern "C" fn stands() -> bool {
+        STANDS.get()
+    }
+
+    extern "C" fn pass(nanos: u64) {
+        NOW.set(nanos);
+    }
+
+    const TIME: VirtualTime = VirtualTime {
+        nanos: now,
+        stands,
+        pass,
+    };
+
+    /// A guest hundreds of times slower than the host, whose CPUs halt at `halt`.
+    fn run_guest(halt: u64) {
+        NOW.set((NOW.get() + 1_000).min(halt));
+        STANDS.set(NOW.get() == halt);
+    }
+
+    #[test]
+    fn idle_time_is_passed_over_and_busy_time_is_not() {
+        let polls = Cell::new(0);
+        let poll = |nanos: u64| {
+            assert!(nanos <= LOOK_NANOS);
+            polls.set(polls.get() + 1);
+            run_guest(5_000);
+            0
+        };
+        assert_eq!(TIME.wait(7_000_000, poll, || true), 0);
+        assert_eq!((NOW.get(), polls.get()), (7_000_000, 5));
+    }
+
+    #[test]
+    fn nothing_is_passed_over_while_a_thread_is_about_to_wake_a_cpu() {
+        STANDS.set(true);
+        let looks = Cell::new(0);
+        let nothing_runs = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 3
+        };
+        assert_eq!(TIME.wait(10, |_| 0, nothing_runs), 0);
+        assert_eq!((NOW.get(), looks.get()), (10, 4));
+    }
+
+    #[test]
+    fn an_event_comes_before_the_timer() {
+        STANDS.set(true);
+        assert_eq!(TIME.wait(10, |_| 1, || true), 1);
+        assert_eq!(NOW.get(), 0);
+    }
+
+    #[test]
+    fn a_threads_name_may_look_like_the_end_of_its_name() {
+        assert_eq!(state_of("17 (CPU 0/TCG) R 1 17"), Some('R'));
+        assert_eq!(state_of("17 (a) R) S 1 17"), Some('S'));
+        assert_eq!(state_of("17"), None);
     }
 }

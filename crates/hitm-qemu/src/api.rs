@@ -308,13 +308,24 @@ impl Api {
     }
 }
 
-/// Lets the guest's time follow `source`, if the library that can do it is preloaded.
-pub(crate) fn drive_clock(source: extern "C" fn() -> u64) {
+/// A recorder's time, for the library that makes QEMU's clocks of it (`hitm-clock`, which declares
+/// the same).
+#[repr(C)]
+pub(crate) struct VirtualTime {
+    /// Virtual nanoseconds since the recording began.
+    pub(crate) nanos: extern "C" fn() -> u64,
+    /// Whether all CPUs idle, so that time passes only by `pass`.
+    pub(crate) stands: extern "C" fn() -> bool,
+    /// Moves a time that stands on to so many nanoseconds.
+    pub(crate) pass: extern "C" fn(u64),
+}
+
+/// Lets the guest's time follow `time`, if the library that can do it is preloaded.
+pub(crate) fn drive_clock(time: VirtualTime) {
     if let Some(drive) = symbol("hitm_clock_drive\0") {
         // SAFETY: the symbol is the function of `hitm-clock`, which has this signature.
-        let drive: unsafe extern "C" fn(extern "C" fn() -> u64) =
-            unsafe { std::mem::transmute(drive) };
-        // SAFETY: it takes any function that may be called at any time.
-        unsafe { drive(source) }
+        let drive: unsafe extern "C" fn(VirtualTime) = unsafe { std::mem::transmute(drive) };
+        // SAFETY: it takes any functions that may be called at any time.
+        unsafe { drive(time) }
     }
 }

@@ -111,10 +111,13 @@ pub(crate) struct Barrier {
     window: Cycles,
     park_time_max: Duration,
     idle_time_passes: bool,
-    /// Virtual time, for whoever must not wait for the lock.
-    now: AtomicU64,
-    /// The host's time since when no thread is present, in nanoseconds; 0 while one is.
-    idle_since_nanos: AtomicU64,
+    /// Virtual time in nanoseconds, for whoever must not wait for the lock. While all threads are
+    /// away it may be ahead of the weave's.
+    nanos: AtomicU64,
+    /// Whether any thread is present, for whoever must not wait for the lock.
+    all_away: AtomicBool,
+    /// The host's time since when the recording is over, in nanoseconds; 0 until then.
+    over_since_nanos: AtomicU64,
     clock: Clock,
     /// The recording is over: nobody waits any more.
     over: AtomicBool,
@@ -149,8 +152,9 @@ impl Barrier {
             window: config.window,
             park_time_max: config.park_time_max,
             idle_time_passes: config.idle_time_passes,
-            now: AtomicU64::new(0),
-            idle_since_nanos: AtomicU64::new(0),
+            nanos: AtomicU64::new(0),
+            all_away: AtomicBool::new(false),
+            over_since_nanos: AtomicU64::new(0),
             clock,
             over: AtomicBool::new(false),
         }
@@ -250,11 +254,11 @@ impl Barrier {
         });
         inner.members[vcpu.slot.0].state = State::Away;
         inner.present_count -= 1;
-        if inner.present_count == 0 && self.idle_time_passes {
-            self.idle_since_nanos.store(host_nanos(), Ordering::Relaxed);
-        }
         if inner.everybody_is_here() && !self.is_over() {
             self.round(&mut inner);
+        }
+        if inner.present_count == 0 {
+            self.all_away.store(true, Ordering::Release);
         }
     }
 
@@ -326,27 +330,47 @@ impl Barrier {
 
     /// Virtual time since the start of the recording, in nanoseconds. Waits for nothing.
     pub(crate) fn virtual_nanos(&self) -> u64 {
-        let now = Cycles(self.now.load(Ordering::Relaxed));
-        self.clock.nanos(now).0 as u64 + self.idle_nanos()
-    }
-
-    /// How long no thread has been present.
-    fn idle_nanos(&self) -> u64 {
-        match self.idle_since_nanos.load(Ordering::Relaxed) {
+        let since_over = match self.over_since_nanos.load(Ordering::Relaxed) {
             0 => 0,
             since => host_nanos().saturating_sub(since),
+        };
+        self.nanos.load(Ordering::Relaxed) + since_over
+    }
+
+    /// Whether all threads are away and virtual time stands, so that only an event at a later time
+    /// can bring one of them back.
+    pub(crate) fn awaits_event(&self) -> bool {
+        self.idle_time_passes && self.all_away.load(Ordering::Acquire) && !self.is_over()
+    }
+
+    /// Moves virtual time on to `nanos`, if all threads are away and it is earlier than that.
+    pub(crate) fn pass_idle_time(&self, nanos: u64) {
+        let _inner = self.lock();
+        if self.awaits_event() {
+            self.nanos.fetch_max(nanos, Ordering::Relaxed);
         }
     }
 
     /// A thread is present again: the time for which none was has passed for all.
     fn end_idle_time(&self, inner: &mut Inner) {
-        let idle = self.clock.cycles(Nanos(self.idle_nanos() as f64));
-        if idle > Cycles::ZERO {
+        if !self.all_away.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let passed = Nanos(self.nanos.load(Ordering::Relaxed) as f64);
+        // Not a cycle too few, or a timer that has expired would lie in the future again.
+        let until = self.clock.cycles(passed) + Cycles(1);
+        let idle = until.saturating_sub(inner.weave.now());
+        if idle > Cycles(1) {
             inner.weave.pass(idle);
             inner.record_turn(Turn::Passed { span: idle });
-            self.now.store(inner.weave.now().0, Ordering::Relaxed);
+            self.publish_time(inner);
         }
-        self.idle_since_nanos.store(0, Ordering::Relaxed);
+    }
+
+    /// Lets the machine see how late it is.
+    fn publish_time(&self, inner: &Inner) {
+        let nanos = self.clock.nanos(inner.weave.now()).0 as u64;
+        self.nanos.fetch_max(nanos, Ordering::Relaxed);
     }
 
     /// Writes a record that is no access.
@@ -400,10 +424,10 @@ impl Barrier {
     /// Lets every thread go, for good.
     fn release_all(&self, inner: &Inner) {
         self.over.store(true, Ordering::Relaxed);
-        if self.idle_time_passes && self.idle_since_nanos.load(Ordering::Relaxed) == 0 {
+        if self.idle_time_passes && self.over_since_nanos.load(Ordering::Relaxed) == 0 {
             // Nobody drives the clock any more, and a guest that sleeps must wake up.
-            self.now.store(inner.weave.now().0, Ordering::Relaxed);
-            self.idle_since_nanos.store(host_nanos(), Ordering::Relaxed);
+            self.publish_time(inner);
+            self.over_since_nanos.store(host_nanos(), Ordering::Relaxed);
         }
         for member in &inner.members {
             member.parker.unpark();
@@ -413,7 +437,7 @@ impl Barrier {
     /// Weaves, and releases the threads that are within the window of the slowest.
     fn round(&self, inner: &mut Inner) {
         inner.weave_all();
-        self.now.store(inner.weave.now().0, Ordering::Relaxed);
+        self.publish_time(inner);
         if inner.output.stop_requested() {
             self.end(inner, EndReason::Stopped);
             return;

@@ -8,7 +8,7 @@
 //! - **Idle CPUs** halt; they leave the barrier and come back with the interrupt that wakes them.
 //!   QEMU tells both with a lock of its own held, so nothing waits there.
 //! - **Time** is the recorder's own: `hitm-clock`, preloaded into QEMU, makes its timers and the
-//!   guest's time-stamp counter of it. While every CPU is idle it goes on as the host's does.
+//!   guest's time-stamp counter of it. While every CPU is idle it goes from timer to timer.
 //! - **Addresses.** Kernel addresses are recorded as they are. One user address means different
 //!   memory in different processes, so that an access below the kernel's half is recorded at the
 //!   address of the same memory in the kernel's direct map: what the kernel copies for a process
@@ -34,7 +34,7 @@ use hitm_coherence::directory::Capacity;
 use hitm_trace::{CALLS_OF, Counter, EndReason};
 use hitm_weave::{Relocation, Weave};
 
-use crate::api::{self, Api, Insn, PluginId, Reached, SystemApi, Tb};
+use crate::api::{self, Api, Insn, PluginId, Reached, SystemApi, Tb, VirtualTime};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{Config, Start};
 use crate::decode::{self, Ordering};
@@ -319,7 +319,11 @@ fn recording() -> Option<&'static System> {
 /// Callbacks of a running recording, and the time from now on.
 fn register(id: PluginId) {
     let Some(system) = SYSTEM.get() else { return };
-    api::drive_clock(virtual_nanos);
+    api::drive_clock(VirtualTime {
+        nanos: virtual_nanos,
+        stands: virtual_time_stands,
+        pass: pass_virtual_time,
+    });
     system.api.on_tb_trans(id, tb_translated);
     system.system_api.on_idle(id, cpu_idles, cpu_resumes);
     system.api.on_exit(id, machine_exits);
@@ -330,6 +334,20 @@ extern "C" fn virtual_nanos() -> u64 {
     SYSTEM
         .get()
         .map_or(0, |system| system.barrier.virtual_nanos())
+}
+
+/// Whether all CPUs idle.
+extern "C" fn virtual_time_stands() -> bool {
+    SYSTEM
+        .get()
+        .is_some_and(|system| system.barrier.awaits_event())
+}
+
+/// All CPUs idle until a timer expires at `nanos`.
+extern "C" fn pass_virtual_time(nanos: u64) {
+    if let Some(system) = SYSTEM.get() {
+        system.barrier.pass_idle_time(nanos);
+    }
 }
 
 unsafe extern "C" fn tb_before_start(_: PluginId, tb: *mut Tb) {

@@ -114,7 +114,8 @@ impl Writer {
                 }),
                 _ => [field.text(&run.before), field.text(&run.after)],
             };
-            let [before, after] = texts;
+            // A placement names every CPU.
+            let [before, after] = texts.map(|text| shorten(&text, self.width / 3));
             table.push(vec![field.title.to_owned(), before, after, change]);
         }
         self.table(&table);
