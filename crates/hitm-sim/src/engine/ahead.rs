@@ -2,9 +2,10 @@
 //! another one runs: hundreds of CPUs and their stacks do not fit it. No result depends on it.
 
 use hitm_base::CpuId;
+use hitm_coherence::directory::Directory;
 use hitm_coherence::prefetch::{prefetch, prefetch_at};
 
-use super::cpu::StackId;
+use super::cpu::{Cpu, StackId};
 use super::memory::Place;
 use super::state::State;
 
@@ -14,6 +15,9 @@ const HOST_LINE: usize = 64;
 const CPU_LINES: usize = 4;
 /// Lines up to the awaited future in which the innermost of its callers lie.
 const FRAME_LINES: usize = 4;
+
+/// Cycles of virtual time before an event at which its memory is asked for.
+const SPAN: u64 = 40;
 
 /// By CPU.
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,12 +87,32 @@ impl Ahead {
 }
 
 impl State {
-    /// Asks the host's memory for what `cpu` will look at when it goes on.
+    /// Asks the host's memory for what those CPUs will look at that come soon.
     #[inline]
-    pub(super) fn prefetch(&self, cpu: usize) {
-        let Some(next) = self.ahead.cpus.get(cpu) else {
-            return; // There is no other CPU.
+    pub(super) fn look_ahead(&mut self) {
+        let memory = Memory {
+            ahead: &self.ahead,
+            cpus: &self.cpus,
+            directory: &self.directory,
+            words: &self.words,
         };
+        self.calendar.look_ahead(SPAN, |cpu| memory.prefetch(cpu));
+    }
+}
+
+/// What CPUs look at.
+struct Memory<'s> {
+    ahead: &'s Ahead,
+    cpus: &'s [Cpu],
+    directory: &'s Directory,
+    words: &'s [u64],
+}
+
+impl Memory<'_> {
+    /// Asks for what `cpu` will look at when it goes on.
+    #[inline]
+    fn prefetch(&self, cpu: usize) {
+        let next = &self.ahead.cpus[cpu];
         let first: *const u8 = self.cpus.as_ptr().wrapping_add(cpu).cast();
         for line in 0..CPU_LINES {
             prefetch_at(first.wrapping_add(line * HOST_LINE));
@@ -105,7 +129,7 @@ impl State {
         }
         if let Some(place) = next.place {
             self.directory.prefetch(CpuId(cpu as u16), place.line);
-            prefetch(&self.words, place.word as usize);
+            prefetch(self.words, place.word as usize);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The awaits of simulated code. Each is a small value without a heap allocation; it asks the state
 //! of the run, and is asked again when its CPU is resumed.
+//!
+//! Loads and stores stand in hundreds of places of the kernel's code, and each is asked in one function
+//! that is not inlined: the code runs from the host's instruction cache, which is small.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,7 +41,7 @@ impl<'e> AccessFuture<'e> {
 impl Future for AccessFuture<'_> {
     type Output = u64;
 
-    #[inline]
+    #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
         let mut state = self.engine.state.borrow_mut();
         if self.is_under_way {
@@ -65,7 +68,7 @@ pub struct StoreFuture<'e> {
 impl Future for StoreFuture<'_> {
     type Output = ();
 
-    #[inline]
+    #[inline(never)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let mut state = self.engine.state.borrow_mut();
         match state.post(self.posted) {

@@ -6,8 +6,8 @@
 //!  ----------------------        ------                         --------------
 //!  kernel code, async     --->   load, store, fetch_add, ...    Directory: who has the line,
 //!    .await an access     <---   value, local clock moved on    what it costs, who waits
-//!    .await a switch             one slot per CPU in a winner
-//!  interrupt handler             tree of next times
+//!    .await a switch             one time per CPU in a
+//!  interrupt handler             calendar
 //! ```
 //!
 //! # What simulated code may do
@@ -45,6 +45,7 @@
 
 mod ahead;
 mod arena;
+mod calendar;
 mod config;
 mod cpu;
 mod futures;

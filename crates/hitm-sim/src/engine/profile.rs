@@ -148,13 +148,13 @@ impl Profile {
     pub(super) fn add(&mut self, (member, site): (u16, Site), cpu: usize, sample: Sample) {
         let op = op_index(sample.op);
         let row = self.row((member, site, op), sample.op);
-        let hits = &mut self.hits[row * self.hit_words..][..self.hit_words];
-        hits[1 + cpu / 64] |= 1 << (cpu % 64);
+        let first = row * self.hit_words;
+        self.hits[first + 1 + cpu / 64] |= 1 << (cpu % 64);
         let is_plain = (sample.source == DataSource::L1)
             & (sample.latency == self.hit_latencies[op])
             & (sample.queued == Cycles::ZERO);
         if is_plain {
-            hits[0] += 1;
+            self.hits[first] += 1;
         } else {
             self.rows[row].add(sample, 1);
         }

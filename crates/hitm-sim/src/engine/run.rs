@@ -321,7 +321,7 @@ impl Engine {
         entry.wait = Wait::Sync;
         entry.resume_at = Cycles::ZERO;
         let key = entry.key();
-        state.tree.set(cpu.index(), key);
+        state.calendar.set(cpu.index(), key);
     }
 
     /// Sends `vector` to `cpu`; it arrives after `delay`. One that is on its way already absorbs
@@ -416,7 +416,7 @@ impl Executor {
                         at: next.1,
                     });
                 }
-                state.begin(next.0);
+                state.begin(next);
                 next
             };
             self.poll(&engine, index, now, &mut context);
@@ -484,8 +484,8 @@ impl Executor {
             cpu.resume_at = Cycles::MAX;
         }
         let (key, next) = (state.cpus[index].key(), state.cpus[index].current_stack());
-        state.tree.set(index, key);
         state.ahead.suspend(index, next);
+        state.calendar.set(index, key);
     }
 
     fn adopt_new_stacks(&mut self) {
@@ -507,7 +507,7 @@ impl State {
     fn next_stack(&mut self, until: Cycles) -> Option<(usize, Cycles)> {
         let last = until.min(self.end);
         loop {
-            let (index, key) = self.tree.min();
+            let (index, key) = self.calendar.first().unwrap_or((0, Cycles::MAX));
             let before = key.min(Cycles(last.0.saturating_add(1)));
             if let Some((_, line)) = self.services.take_before(&self.directory, before) {
                 self.serve(line);

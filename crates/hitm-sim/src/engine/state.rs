@@ -6,9 +6,9 @@ use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Fnv1a, LineAddr, Machine};
 use hitm_coherence::core::STORE_FORWARD_LATENCY;
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
 use hitm_coherence::services::Services;
-use hitm_coherence::tree::WinnerTree;
 
 use super::ahead::Ahead;
+use super::calendar::Calendar;
 use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, NO_CPU, Request, Wait};
 use super::join::Join;
@@ -42,7 +42,8 @@ pub(super) struct State {
     pub(super) machine: Arc<Machine>,
     pub(super) directory: Directory,
     pub(super) services: Services,
-    pub(super) tree: WinnerTree,
+    /// Of all CPUs but the one whose code runs.
+    pub(super) calendar: Calendar,
     pub(super) cpus: Vec<Cpu>,
     pub(super) words: Vec<u64>,
     /// First CPU that is parked on each line.
@@ -65,20 +66,16 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(config: &EngineConfig) -> State {
         let machine = config.machine.clone();
-        let mut tree = WinnerTree::new();
         let cpus: Vec<Cpu> = machine
             .topology
             .cpus()
             .map(|_| Cpu::new(&machine.core))
             .collect();
-        for cpu in &cpus {
-            tree.push(cpu.key());
-        }
         State {
             directory: Directory::new(machine.clone(), config.capacity),
             machine: Arc::new(machine),
             services: Services::default(),
-            tree,
+            calendar: Calendar::new(cpus.len()),
             cpus,
             words: Vec::new(),
             parked: Vec::new(),
@@ -104,11 +101,13 @@ impl State {
     }
 
     /// `cpu` begins to run its code; its time is the earliest of all CPUs.
-    pub(super) fn begin(&mut self, cpu: usize) {
+    pub(super) fn begin(&mut self, (cpu, now): (usize, Cycles)) {
         self.current = cpu;
-        let (next, others) = self.tree.runner_up(cpu);
+        self.calendar.remove(cpu);
+        self.calendar.advance(now);
+        self.look_ahead();
+        let others = self.calendar.first_time();
         self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
-        self.prefetch(next);
     }
 
     /// `limit`, but not beyond what the CPU itself has to do first.
@@ -130,7 +129,7 @@ impl State {
     /// Notes when a CPU that does not run does something next.
     pub(super) fn rekey(&mut self, cpu: usize) {
         let key = self.cpus[cpu].key();
-        self.tree.set(cpu, key);
+        self.calendar.set(cpu, key);
         if cpu != self.current {
             self.limit = self.limit.min(Cycles(key.0.saturating_add(RUN_AHEAD.0)));
         }
@@ -144,7 +143,7 @@ impl State {
         if clock <= self.limit {
             return true;
         }
-        let others = self.tree.min_except(self.current);
+        let others = self.calendar.first_time();
         self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
         clock <= self.limit
     }

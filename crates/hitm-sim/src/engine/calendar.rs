@@ -1,0 +1,277 @@
+//! Which CPU is next: the earliest of all CPUs' times, each of which may be changed at any time.
+//!
+//! Nearly all events lie within a few hundred cycles, so that the near future is a ring of one slot a
+//! cycle with a bitmap of the slots in use, and only what is farther away stands in a winner tree.
+//! Equal times go to the lower CPU, so the order of events does not depend on history.
+//!
+//! **Invariant:** what stands in the ring comes before what stands in the tree. CPUs whose time lies
+//! before the ring's beginning (an interrupt that had to wait) stand in its first slot.
+
+use hitm_base::Cycles;
+use hitm_coherence::tree::WinnerTree;
+
+/// Cycles of the near future.
+const SLOTS: u64 = 4096;
+const BITS: u64 = 64;
+const WORDS: usize = (SLOTS / BITS) as usize;
+/// The end of a slot's list.
+const NOBODY: u16 = u16::MAX;
+/// In place of a slot: the CPU has no event, or one that is far away.
+const NO_SLOT: u16 = u16::MAX;
+const FAR: u16 = u16::MAX - 1;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    key: Cycles,
+    slot: u16,
+    /// The next CPU in the slot, by (time, number).
+    next: u16,
+}
+
+#[derive(Debug)]
+pub(super) struct Calendar {
+    /// By CPU.
+    entries: Vec<Entry>,
+    /// The first CPU in each slot.
+    heads: Vec<u16>,
+    /// Which slots have one, and which of these words have a bit.
+    used: [u64; WORDS],
+    used_words: u64,
+    /// Where the ring begins.
+    base: u64,
+    /// Those before this time have been looked at by [`Calendar::look_ahead`].
+    seen: u64,
+    far: WinnerTree,
+}
+
+impl Calendar {
+    /// For so many CPUs, without events.
+    pub(super) fn new(cpu_count: usize) -> Calendar {
+        let mut far = WinnerTree::new();
+        for _ in 0..cpu_count {
+            far.push(Cycles::MAX);
+        }
+        let nothing = Entry {
+            key: Cycles::MAX,
+            slot: NO_SLOT,
+            next: NOBODY,
+        };
+        Calendar {
+            entries: vec![nothing; cpu_count],
+            heads: vec![NOBODY; SLOTS as usize],
+            used: [0; WORDS],
+            used_words: 0,
+            base: 0,
+            seen: 0,
+            far,
+        }
+    }
+
+    /// Changes a CPU's time; `Cycles::MAX` means never.
+    #[inline]
+    pub(super) fn set(&mut self, cpu: usize, key: Cycles) {
+        self.remove(cpu);
+        if key == Cycles::MAX {
+            return;
+        }
+        let distance = key.0.saturating_sub(self.base);
+        self.entries[cpu].key = key;
+        if distance >= SLOTS {
+            self.entries[cpu].slot = FAR;
+            self.far.set(cpu, key);
+        } else {
+            self.link(cpu, ((self.base + distance) % SLOTS) as u16);
+        }
+    }
+
+    /// Takes a CPU out.
+    #[inline]
+    pub(super) fn remove(&mut self, cpu: usize) {
+        match self.entries[cpu].slot {
+            NO_SLOT => {}
+            FAR => self.far.set(cpu, Cycles::MAX),
+            slot => self.unlink(cpu, slot),
+        }
+        self.entries[cpu].slot = NO_SLOT;
+    }
+
+    /// The CPU with the earliest time, and the time.
+    #[inline]
+    pub(super) fn first(&self) -> Option<(usize, Cycles)> {
+        let start = self.base % SLOTS;
+        let word = (start / BITS) as usize;
+        let rest = self.used[word] >> (start % BITS);
+        let slot = if rest != 0 {
+            start + u64::from(rest.trailing_zeros())
+        } else if self.used_words != 0 {
+            // The words after this one, around the ring; what is left of it comes last.
+            let after = (word as u32 + 1) % BITS as u32;
+            let skipped = self.used_words.rotate_right(after).trailing_zeros();
+            let word = (after + skipped) % BITS as u32;
+            let bit = self.used[word as usize].trailing_zeros();
+            u64::from(word) * BITS + u64::from(bit)
+        } else {
+            let (cpu, key) = self.far.min();
+            return (key < Cycles::MAX).then_some((cpu, key));
+        };
+        let cpu = usize::from(self.heads[slot as usize]);
+        Some((cpu, self.entries[cpu].key))
+    }
+
+    /// The earliest time; `Cycles::MAX` when there is none.
+    #[inline]
+    pub(super) fn first_time(&self) -> Cycles {
+        self.first().map_or(Cycles::MAX, |(_, key)| key)
+    }
+
+    /// Nothing happens before `time` any more.
+    #[inline]
+    pub(super) fn advance(&mut self, time: Cycles) {
+        self.base = self.base.max(time.0);
+        loop {
+            let (cpu, key) = self.far.min();
+            if key.0 - self.base.min(key.0) >= SLOTS {
+                return;
+            }
+            self.far.set(cpu, Cycles::MAX);
+            self.link(cpu, (key.0 % SLOTS) as u16);
+        }
+    }
+
+    /// Calls `see` for each CPU whose time comes within `span` cycles, once; not for those that were
+    /// given such a time after the last call.
+    #[inline]
+    pub(super) fn look_ahead(&mut self, span: u64, mut see: impl FnMut(usize)) {
+        let end = self.base + span;
+        let mut time = self.seen.max(self.base);
+        self.seen = end.max(self.seen);
+        while time < end {
+            let slot = time % SLOTS;
+            let rest = self.used[(slot / BITS) as usize] >> (slot % BITS);
+            if rest == 0 {
+                time += BITS - slot % BITS;
+                continue;
+            }
+            time += u64::from(rest.trailing_zeros());
+            if time >= end {
+                return;
+            }
+            let mut cpu = self.heads[(time % SLOTS) as usize];
+            while cpu != NOBODY {
+                see(usize::from(cpu));
+                cpu = self.entries[usize::from(cpu)].next;
+            }
+            time += 1;
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, cpu: usize, slot: u16) {
+        let order = (self.entries[cpu].key, cpu as u16);
+        let first = self.heads[usize::from(slot)];
+        let mut before = NOBODY;
+        let mut after = first;
+        while after != NOBODY && (self.entries[usize::from(after)].key, after) < order {
+            before = after;
+            after = self.entries[usize::from(after)].next;
+        }
+        self.entries[cpu].slot = slot;
+        self.entries[cpu].next = after;
+        if before == NOBODY {
+            self.heads[usize::from(slot)] = cpu as u16;
+        } else {
+            self.entries[usize::from(before)].next = cpu as u16;
+        }
+        let word = usize::from(slot) / BITS as usize;
+        self.used[word] |= 1 << (u64::from(slot) % BITS);
+        self.used_words |= 1 << word;
+    }
+
+    #[inline]
+    fn unlink(&mut self, cpu: usize, slot: u16) {
+        let after = self.entries[cpu].next;
+        let first = self.heads[usize::from(slot)];
+        if usize::from(first) != cpu {
+            let mut before = first;
+            while usize::from(self.entries[usize::from(before)].next) != cpu {
+                before = self.entries[usize::from(before)].next;
+            }
+            self.entries[usize::from(before)].next = after;
+            return;
+        }
+        self.heads[usize::from(slot)] = after;
+        if after == NOBODY {
+            let word = usize::from(slot) / BITS as usize;
+            self.used[word] &= !(1 << (u64::from(slot) % BITS));
+            if self.used[word] == 0 {
+                self.used_words &= !(1 << word);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Far and near, and again and again the same time.
+    fn spans() -> impl Strategy<Value = i64> {
+        prop_oneof![-20i64..20, 0i64..300, 3000i64..9000, Just(i64::MAX)]
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_lowest_cpu_of_the_earliest_time(
+            changes in proptest::collection::vec((0usize..40, spans(), any::<bool>()), 1..400),
+        ) {
+            let mut calendar = Calendar::new(40);
+            let mut plain = [Cycles::MAX; 40];
+            let mut now = 0u64;
+            for (cpu, span, takes) in changes {
+                let key = match span {
+                    i64::MAX => Cycles::MAX,
+                    span => Cycles(now.saturating_add_signed(span)),
+                };
+                plain[cpu] = key;
+                calendar.set(cpu, key);
+                let least = *plain.iter().min().unwrap();
+                let first = plain.iter().position(|key| *key == least).unwrap();
+                let expected = (least < Cycles::MAX).then_some((first, least));
+                prop_assert_eq!(calendar.first(), expected);
+                if let (Some((cpu, key)), true) = (expected, takes) {
+                    calendar.remove(cpu);
+                    calendar.advance(key);
+                    plain[cpu] = Cycles::MAX;
+                    now = now.max(key.0);
+                }
+            }
+        }
+
+        #[test]
+        fn what_was_known_early_enough_is_seen_once(
+            spans in proptest::collection::vec(1u64..6000, 1..200),
+        ) {
+            let mut calendar = Calendar::new(20);
+            let mut seen = [0u32; 20];
+            let mut known_at = [0u64; 20];
+            for (cpu, span) in spans.iter().take(20).enumerate() {
+                calendar.set(cpu, Cycles(*span));
+            }
+            for span in spans {
+                let Some((cpu, key)) = calendar.first() else { break };
+                calendar.remove(cpu);
+                calendar.advance(key);
+                let until = calendar.seen;
+                calendar.look_ahead(60, |cpu| seen[cpu] += 1);
+                prop_assert_eq!(calendar.seen, until.max(key.0 + 60));
+                let was_early = known_at[cpu] <= key.0 && key.0 < until;
+                prop_assert_eq!(seen[cpu], u32::from(was_early));
+                seen[cpu] = 0;
+                known_at[cpu] = calendar.seen;
+                calendar.set(cpu, key + Cycles(span));
+            }
+        }
+    }
+}
