@@ -47,6 +47,12 @@ static void say_error(const char *what)
 	fprintf(host, "error %s: %s\n", what, strerror(errno));
 }
 
+// Whether something lies in a directory, such as a program of the host that is at home there.
+static int is_used(const char *path)
+{
+	return rmdir(path) && errno == ENOTEMPTY;
+}
+
 static void mount_all(void)
 {
 	static const struct { const char *type, *path; } mounts[] = {
@@ -55,6 +61,8 @@ static void mount_all(void)
 	};
 
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(*mounts); i++) {
+		if (!strcmp(mounts[i].type, "tmpfs") && is_used(mounts[i].path))
+			continue;
 		mkdir(mounts[i].path, 0755);
 		if (mount(mounts[i].type, mounts[i].path, mounts[i].type, 0, NULL) && errno != EBUSY)
 			fprintf(stderr, "agent: cannot mount %s: %s\n", mounts[i].path, strerror(errno));

@@ -11,7 +11,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::programs::{root, run};
+use crate::programs::{build, root, run};
 
 /// Four CPUs of two packages of a small machine model, and a workload that moves real-time tasks about.
 const MACHINE: [&str; 8] = [
@@ -88,6 +88,8 @@ fn a_recorded_machine_is_named_and_priced_in_another_layout() {
     names(&session);
     calls(&session);
     layout(&session);
+    page_cache(&session);
+    program_of_the_host(&session);
     failures(&session);
 }
 
@@ -165,6 +167,35 @@ fn layout(session: &Session<'_>) {
     let again = session.json(&["whatif", "-i", "a.hitm", "-l", file]);
     let moved = again["moves"]["moved_access_count"].as_u64().unwrap_or(0);
     assert!(moved > 100, "{}", again["moves"]);
+}
+
+/// What the writers of one file share is mostly its pages, which have the file's name.
+fn page_cache(session: &Session<'_>) {
+    let output = session.machine(&["-o", "file.hitm"], &["--", "file_copy", "-n", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let report = session.json(&["report", "-i", "file.hitm"]);
+    let of_machine = &report["of_machine"];
+    assert!(
+        of_machine["named_share"].as_f64() >= Some(0.9),
+        "{of_machine}"
+    );
+}
+
+/// A program that lies where the guest would have its own /tmp. How much its threads share is up to the
+/// guest, which may run two of them on one CPU; that they are started is seen on their CPUs.
+fn program_of_the_host(session: &Session<'_>) {
+    let source = root().join("examples/false_sharing.c");
+    let program = build(session.directory, "false_sharing", &source, &[]);
+    let program = program.to_str().expect("the path is UTF-8");
+    let output = session.machine(&["-o", "own.hitm"], &["--", program, "20000"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("ns per iteration"), "{said}");
+    let of_machine = &session.json(&["report", "-i", "own.hitm"])["of_machine"];
+    assert!(
+        of_machine["program_hitm_count"].as_u64() > Some(0),
+        "{of_machine}"
+    );
 }
 
 fn failures(session: &Session<'_>) {

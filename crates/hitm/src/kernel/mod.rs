@@ -7,6 +7,7 @@
 mod expression;
 mod names;
 mod page_tables;
+mod pages;
 mod slabs;
 mod store;
 mod symbols;

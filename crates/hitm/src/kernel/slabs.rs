@@ -29,7 +29,7 @@ const READ_BYTES: u64 = 2 << 20;
 
 /// The word of a descriptor whose lowest bit says that it is not the first of its slab, and whose
 /// others say which is.
-const COMPOUND_HEAD_OFFSET: usize = 8;
+const COMPOUND_HEAD_OFFSET: u64 = 8;
 
 /// Most pages that are looked at: 1 TiB of memory.
 const PAGES_MAX: u64 = 1 << 28;
@@ -65,56 +65,84 @@ fn head_of(descriptor: u64, compound: u64) -> Option<u64> {
     })
 }
 
+/// A page by its descriptor.
+pub(super) struct PageDescriptor<'b> {
+    /// The page's number in physical memory.
+    pub(super) number: u64,
+    /// Where the descriptor is.
+    pub(super) address: u64,
+    bytes: &'b [u8],
+}
+
+impl PageDescriptor<'_> {
+    /// The word at an offset; 0 when it has none there.
+    pub(super) fn word(&self, offset: u64) -> u64 {
+        let room = self.bytes.get(offset as usize..);
+        room.filter(|bytes| bytes.len() >= 8).map_or(0, word)
+    }
+
+    /// The descriptor of the first page of the same block, if this is another page of it.
+    pub(super) fn head(&self) -> Option<u64> {
+        head_of(self.address, self.word(COMPOUND_HEAD_OFFSET))
+    }
+}
+
 impl Walker<'_> {
-    /// All slabs, by address; none when this kernel keeps them in a way that is not understood.
-    /// `types` says what caches hold that are not named after a type.
-    pub(crate) fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
-        let caches = self.caches(types).unwrap_or_default();
-        let offset = self.member_offset("slab", "slab_cache").unwrap_or(0);
+    /// Shows the descriptors of all pages, by address.
+    pub(super) fn page_descriptors(&mut self, mut visit: impl FnMut(&PageDescriptor<'_>)) {
         let pages = self.variable_word("max_pfn").unwrap_or(0).min(PAGES_MAX);
-        let mut slabs: Vec<Slab> = Vec::new();
-        if caches.is_empty() || offset == 0 || offset + 8 > PAGE_DESCRIPTOR_BYTES {
-            return slabs;
-        }
-        // The descriptor of the slab that the last page belonged to.
-        let mut open = 0;
         for first in (0..pages * PAGE_DESCRIPTOR_BYTES).step_by(READ_BYTES as usize) {
             let size = READ_BYTES.min(pages * PAGE_DESCRIPTOR_BYTES - first);
             // Memory that the machine does not have has no descriptors.
             let Ok(bytes) = self.memory.read(PAGE_DESCRIPTORS.start + first, size) else {
                 continue;
             };
-            for (index, page) in bytes
-                .chunks_exact(PAGE_DESCRIPTOR_BYTES as usize)
-                .enumerate()
-            {
+            let descriptors = bytes.chunks_exact(PAGE_DESCRIPTOR_BYTES as usize);
+            for (index, bytes) in descriptors.enumerate() {
                 let number = first / PAGE_DESCRIPTOR_BYTES + index as u64;
-                let descriptor = PAGE_DESCRIPTORS.start + number * PAGE_DESCRIPTOR_BYTES;
-                if let Some(head) = head_of(descriptor, word(&page[COMPOUND_HEAD_OFFSET..])) {
-                    if let Some(slab) = slabs.last_mut().filter(|_| head == open) {
-                        let size = slab.end - slab.start;
-                        slab.end += if size < SLAB_PAGES_MAX * PAGE_BYTES {
-                            PAGE_BYTES
-                        } else {
-                            0
-                        };
-                    }
-                    continue;
-                }
-                open = 0;
-                if let Some(cache) = caches.get(&word(&page[offset as usize..])) {
-                    open = descriptor;
-                    let start = DIRECT_MAP + number * PAGE_BYTES;
-                    slabs.push(Slab {
-                        start,
-                        end: start + PAGE_BYTES,
-                        cache: cache.name.clone(),
-                        type_name: cache.type_name.clone(),
-                        stride_bytes: cache.stride_bytes,
-                    });
-                }
+                visit(&PageDescriptor {
+                    number,
+                    address: PAGE_DESCRIPTORS.start + number * PAGE_DESCRIPTOR_BYTES,
+                    bytes,
+                });
             }
         }
+    }
+
+    /// All slabs, by address; none when this kernel keeps them in a way that is not understood.
+    /// `types` says what caches hold that are not named after a type.
+    pub(crate) fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
+        let caches = self.caches(types).unwrap_or_default();
+        let offset = self.member_offset("slab", "slab_cache").unwrap_or(0);
+        let mut slabs: Vec<Slab> = Vec::new();
+        if caches.is_empty() || offset == 0 {
+            return slabs;
+        }
+        // The descriptor of the slab that the last page belonged to.
+        let mut open = 0;
+        self.page_descriptors(|page| {
+            if let Some(head) = page.head() {
+                let slab = slabs.last_mut().filter(|_| head == open);
+                if let Some(slab) =
+                    slab.filter(|slab| slab.end - slab.start < SLAB_PAGES_MAX * PAGE_BYTES)
+                {
+                    slab.end += PAGE_BYTES;
+                }
+                return;
+            }
+            open = 0;
+            if let Some(cache) = caches.get(&page.word(offset)) {
+                open = page.address;
+                let start = DIRECT_MAP + page.number * PAGE_BYTES;
+                slabs.push(Slab {
+                    start,
+                    end: start + PAGE_BYTES,
+                    cache: cache.name.clone(),
+                    type_name: cache.type_name.clone(),
+                    stride_bytes: cache.stride_bytes,
+                });
+            }
+        });
         slabs
     }
 
@@ -151,7 +179,7 @@ impl Walker<'_> {
     }
 
     /// A short text that ends with a zero byte.
-    fn text(&mut self, address: u64) -> Option<String> {
+    pub(super) fn text(&mut self, address: u64) -> Option<String> {
         const TEXT_BYTES: u64 = 64;
         // It may lie at the end of what is mapped.
         let room = PAGE_BYTES - address % PAGE_BYTES;

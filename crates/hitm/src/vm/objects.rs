@@ -72,6 +72,7 @@ pub(super) fn of_kernel(
         .filter(|object| object.type_name == "mm_struct");
     let spaces: Vec<u64> = spaces.map(|object| object.start).collect();
     objects.extend(walker.page_tables(&spaces));
+    objects.extend(walker.page_cache(&slabs));
     let StoppedKernel {
         symbols, build_id, ..
     } = kernel;
