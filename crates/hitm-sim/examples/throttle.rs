@@ -1,7 +1,7 @@
-//! What unthrottling a tree of groups takes: one row for each number of CPUs and groups, tab-separated,
-//! ready to plot.
+//! What unthrottling a tree of groups takes: one row for each form and number of CPUs and groups,
+//! tab-separated, ready to plot.
 //!
-//! `cargo run --release -p hitm-sim --example throttle -- FORM CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS [SUBTREES]] [--host-time]`
+//! `cargo run --release -p hitm-sim --example throttle -- FORM[,FORM..] CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS [SUBTREES]] [--host-time]`
 //! with FORM one of sync, async, task, task-sync; HOGS a leaf is 10 and SUBTREES is 1 when absent. A tree of N groups
 //! has a root with a quota (half the machine for all subtrees together), children of 10
 //! leaves, and as many leaves as make N.
@@ -15,9 +15,11 @@ use hitm_base::{CpuId, Cycles, Machine, Nanos, Topology};
 use hitm_coherence::directory::Capacity;
 use hitm_sim::engine::{Engine, EngineConfig, Executor, RunTotals};
 use hitm_sim::kernel::{
-    Balancing, DistributeCall, Histogram, Kernel, KernelConfig, Quota, Throttling, functions,
+    Balancing, DistributeCall, Histogram, Kernel, KernelConfig, LoadBalancing, Quota, Throttling,
+    functions,
 };
 use hitm_sim::layout::Layouts;
+use hitm_sim::scenario::throttling_name;
 use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 
 /// Virtual time of a row: two to three periods.
@@ -95,6 +97,7 @@ fn start(
     });
     let config = KernelConfig {
         throttling: form,
+        load_balancing: LoadBalancing::Domains,
         hz: 1000,
         ..KernelConfig::new(Balancing::PushIpi)
     };
@@ -137,9 +140,12 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
     } else {
         sum / full.len() as f64
     };
-    let irqs_off = totals.cpus.iter().map(|cpu| cpu.irqs_off_max).max();
+    let irqs_off: Vec<Cycles> = totals.cpus.iter().map(|cpu| cpu.irqs_off_max).collect();
+    let irqs_off_sum: u64 = irqs_off.iter().map(|span| span.0).sum();
+    let locks = kernel.rq_lock_totals();
     println!(
-        "{form:?}\t{cpus}\t{}\t{}\t{}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}",
+        "{}\t{cpus}\t{}\t{}\t{}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}",
+        throttling_name(form),
         tree.cfs_rqs() / cpus as u64,
         tree.cfs_rqs(),
         full.len(),
@@ -147,7 +153,10 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
         most(&calls),
         most(&kernel.csd_unthrottle_calls()),
         most(&kernel.throttle_calls()),
-        ms(irqs_off.unwrap_or_default()),
+        ms(irqs_off.iter().max().copied().unwrap_or_default()),
+        ms(Cycles(irqs_off_sum / cpus as u64)),
+        ms(locks.wait_max),
+        ms(locks.wait_sum),
     );
     let mut histogram = Histogram::default();
     for call in &calls {
@@ -164,34 +173,40 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
     eprint!("{}", histogram.text());
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let times_host = arguments.last().is_some_and(|last| last == "--host-time");
-    arguments.truncate(arguments.len() - usize::from(times_host));
-    let [form, cpus, groups, rest @ ..] = &arguments[..] else {
-        return Err("FORM CPUS GROUPS [HOGS [SUBTREES]] [--host-time]".into());
-    };
-    let form = match form.as_str() {
+fn form_named(name: &str) -> Result<Throttling, Box<dyn Error>> {
+    Ok(match name {
         "sync" => Throttling::Sync,
         "async" => Throttling::Async,
         "task" => Throttling::Task,
         "task-sync" => Throttling::TaskSync,
         other => return Err(format!("no form {other}").into()),
+    })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let times_host = arguments.last().is_some_and(|last| last == "--host-time");
+    arguments.truncate(arguments.len() - usize::from(times_host));
+    let [forms, cpus, groups, rest @ ..] = &arguments[..] else {
+        return Err("FORMS CPUS GROUPS [HOGS [SUBTREES]] [--host-time]".into());
     };
     let hogs = rest.first().map_or(Ok(10), |text| text.parse())?;
     let subtrees = rest.get(1).map_or(Ok(1), |text| text.parse())?;
     println!(
-        "form\tcpus\tgroups\tcfs_rqs\tfull_walks\twalk_ms_mean\tdistribute_ms_max\town_ms_max\tthrottle_ms_max\tirqs_off_ms_max"
+        "form\tcpus\tgroups\tcfs_rqs\tfull_walks\twalk_ms_mean\tdistribute_ms_max\town_ms_max\tthrottle_ms_max\tirqs_off_ms_max\tirqs_off_ms_mean\trq_lock_wait_ms_max\trq_lock_wait_ms_sum"
     );
-    for cpus in cpus.split(',') {
-        for groups in groups.split(',') {
-            let tree = Tree {
-                groups: groups.parse()?,
-                hogs,
-                subtrees,
-                times_host,
-            };
-            row(form, cpus.parse()?, tree)?;
+    for form in forms.split(',') {
+        let form = form_named(form)?;
+        for cpus in cpus.split(',') {
+            for groups in groups.split(',') {
+                let tree = Tree {
+                    groups: groups.parse()?,
+                    hogs,
+                    subtrees,
+                    times_host,
+                };
+                row(form, cpus.parse()?, tree)?;
+            }
         }
     }
     Ok(())

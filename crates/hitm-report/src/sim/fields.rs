@@ -569,6 +569,20 @@ pub const COMPARISON_FIELDS: &[Field<Comparison>] = &[
         |c| Value::number_or_missing(c.simulated),
     ),
     field(
+        "simulated_min",
+        "Least",
+        Unit::None,
+        "The least of several seeds",
+        |c| Value::number_or_missing(c.spread.map(|spread| spread.0)),
+    ),
+    field(
+        "simulated_max",
+        "Largest",
+        Unit::None,
+        "The largest of several seeds",
+        |c| Value::number_or_missing(c.spread.map(|spread| spread.1)),
+    ),
+    field(
         "ratio",
         "Ratio",
         Unit::None,

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use hitm::sim::{Comparison, SimReport};
+use hitm::sim::{Comparison, SimReport, Summary};
 
 use super::fields::{COMPARISON_FIELDS, SCENARIO_FIELDS};
-use super::text::{DETAILS, check_line, number, published};
+use super::text::{DETAILS, IRQS_OFF, check_line, number, published, with_spread};
 use crate::fields::by_id;
 
 /// Published and simulated figures of scenarios, without a title of their own; `command` is what
@@ -63,6 +63,14 @@ fn scenario(out: &mut String, report: &SimReport) {
         }
         out.push_str("```\n");
     }
+    for (label, lines) in placements(report) {
+        let lines = lines.join("\n");
+        let _ = write!(out, "\nPlacement under {label}:\n\n```text\n{lines}\n```\n");
+    }
+    crossing(out, report);
+}
+
+fn crossing(out: &mut String, report: &SimReport) {
     if let Some((crossing, load)) = report
         .crossing
         .as_ref()
@@ -111,7 +119,8 @@ fn comparisons(out: &mut String, comparisons: &[Comparison]) {
             one.id,
             one.label,
             published(one.published),
-            one.simulated.map_or("-".to_owned(), number),
+            one.simulated
+                .map_or("-".to_owned(), |mean| with_spread(mean, one.spread)),
             one.ratio
                 .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             one.unit
@@ -127,6 +136,24 @@ pub(super) fn histograms(report: &SimReport) -> Vec<(&str, &str)> {
         let workloads = first.flat_map(|outcome| &outcome.workloads);
         let texts = workloads.filter_map(|workload| workload.histograms.as_deref());
         found.extend(texts.map(|text| (variant.label.as_str(), text)));
+    }
+    found
+}
+
+/// What placement by locks did under each variant, a line for each decision of each run.
+pub(super) fn placements(report: &SimReport) -> Vec<(&str, Vec<String>)> {
+    let mut found = Vec::new();
+    for variant in &report.variants {
+        let mut lines = Vec::new();
+        for outcome in &variant.outcomes {
+            let texts = outcome.workloads.iter();
+            let texts = texts.filter_map(|workload| workload.placements.as_deref());
+            let of_seed = texts.flat_map(str::lines);
+            lines.extend(of_seed.map(|line| format!("seed {}: {line}", outcome.header.seed)));
+        }
+        if !lines.is_empty() {
+            found.push((variant.label.as_str(), lines));
+        }
     }
     found
 }
@@ -150,21 +177,27 @@ fn figures(out: &mut String, report: &SimReport) {
         "\n| Metric | {} | Unit |\n|---{rules}|---|\n",
         labels.join(" | ")
     );
-    let Some(first) = report.variants.first() else {
-        return;
-    };
-    let shown = first.summaries.iter().filter(|summary| {
+    let has_histograms = !histograms(report).is_empty();
+    let variants = &report.variants;
+    let is_shown = |summary: &Summary| {
         let owner = summary.id.split('.').next().unwrap_or_default();
-        let outcomes = first.outcomes.iter();
+        let outcomes = variants.iter().flat_map(|variant| &variant.outcomes);
         let mut workloads = outcomes.flat_map(|outcome| &outcome.workloads);
         let is_detail = DETAILS.iter().any(|end| summary.id.ends_with(end));
         let is_of_workload = workloads.any(|workload| workload.name == owner) && !is_detail;
-        summary.id == "sched.stale_overloads" || is_of_workload
-    });
+        let of_irqs = has_histograms && IRQS_OFF.contains(&summary.id.as_str());
+        summary.id == "sched.stale_overloads" || of_irqs || is_of_workload
+    };
+    let mut shown: Vec<&Summary> = Vec::new();
+    for summary in variants.iter().flat_map(|variant| &variant.summaries) {
+        if is_shown(summary) && shown.iter().all(|other| other.id != summary.id) {
+            shown.push(summary);
+        }
+    }
     for summary in shown {
         let values = report.variants.iter().map(|variant| {
             let value = variant.get(&summary.id);
-            value.map_or("-".to_owned(), |value| number(value.mean))
+            value.map_or("-".to_owned(), |one| with_spread(one.mean, one.spread()))
         });
         let values: Vec<String> = values.collect();
         let _ = writeln!(

@@ -34,6 +34,9 @@ const COMMON_COLUMNS: [&str; 4] = [
     "root_domain.line_3.load_cycles_mean",
 ];
 
+/// Figures that belong to what histograms show: walks with interrupts off.
+pub(super) const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_us_max_mean"];
+
 /// Figures of workloads that tell variants little apart.
 pub(super) const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
 
@@ -85,6 +88,7 @@ pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String
         writer.variants(report);
         writer.checks(report);
         writer.histograms(report);
+        writer.placements(report);
         writer.comparisons(&report.comparisons);
         writer.crossing(report.crossing.as_ref());
     }
@@ -155,6 +159,15 @@ impl Writer {
         }
     }
 
+    fn placements(&mut self, report: &SimReport) {
+        for (label, lines) in super::markdown::placements(report) {
+            self.push(Style::Plain, &format!("\n  Placement under {label}:"));
+            for line in lines {
+                self.push(Style::Plain, &format!("  {line}"));
+            }
+        }
+    }
+
     /// One row for each variant.
     fn variants(&mut self, report: &SimReport) {
         if report.variants.len() < 2 {
@@ -167,11 +180,13 @@ impl Writer {
             .flat_map(|outcome| &outcome.workloads)
             .map(|workload| workload.name.as_str())
             .collect();
+        let has_histograms = !super::markdown::histograms(report).is_empty();
         let is_shown = |id: &str| {
             let owner = id.split('.').next().unwrap_or_default();
             let of_workload =
                 workloads.contains(owner) && !DETAILS.iter().any(|end| id.ends_with(end));
-            of_workload || COMMON_COLUMNS.contains(&id)
+            let of_irqs = has_histograms && IRQS_OFF.contains(&id);
+            of_workload || of_irqs || COMMON_COLUMNS.contains(&id)
         };
         let mut ids: Vec<&str> = Vec::new();
         for summary in report
@@ -195,9 +210,8 @@ impl Writer {
         for variant in &report.variants {
             let mut cells = vec![variant.label.clone()];
             let mean = |id: &&str| {
-                variant
-                    .get(id)
-                    .map_or("-".to_owned(), |one| number(one.mean))
+                let one = variant.get(id);
+                one.map_or("-".to_owned(), |one| number(one.mean))
             };
             cells.extend(ids.iter().map(mean));
             table.push(cells);
@@ -386,13 +400,22 @@ impl Writer {
                 one.id.clone(),
                 one.label.clone(),
                 published(one.published),
-                one.simulated.map_or("-".to_owned(), number),
+                one.simulated
+                    .map_or("-".to_owned(), |mean| with_spread(mean, one.spread)),
                 one.ratio
                     .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
                 one.unit.clone(),
             ]);
         }
         self.table(&table);
+    }
+}
+
+/// A mean, and behind it the least and the largest of several seeds where they differ.
+pub(super) fn with_spread(mean: f64, spread: Option<(f64, f64)>) -> String {
+    match spread.map(|(least, most)| (number(least), number(most))) {
+        Some((least, most)) if least != most => format!("{} ({least} to {most})", number(mean)),
+        _ => number(mean),
     }
 }
 

@@ -26,14 +26,23 @@ use super::task::{
 };
 use crate::engine::{Rmw, StackId};
 
+/// What a waker says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// Nothing.
+    Plain,
+    /// It is about to sleep: `WF_SYNC`.
+    Sync,
+}
+
 impl Kernel {
     /// Wakes a task; false when it was not asleep.
-    pub(super) async fn try_to_wake_up(&self, p: &Rc<Task>) -> bool {
+    pub(super) async fn try_to_wake_up(&self, p: &Rc<Task>, wake: Wake) -> bool {
         let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
         let irqs = engine.set_irqs(false);
         engine.call(site, self.costs.function);
         self.spin_lock(p.p.pi_lock).await;
-        let woken = self.try_to_wake_up_locked(p).await;
+        let woken = self.try_to_wake_up_locked(p, wake).await;
         self.spin_unlock(p.p.pi_lock).await;
         if irqs {
             engine.set_irqs(true);
@@ -41,7 +50,7 @@ impl Kernel {
         woken
     }
 
-    async fn try_to_wake_up_locked(&self, p: &Rc<Task>) -> bool {
+    async fn try_to_wake_up_locked(&self, p: &Rc<Task>, wake: Wake) -> bool {
         let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
         let state = engine.load(site, p.p.state).await;
         if [TASK_RUNNING, TASK_WAKING, TASK_DEAD].contains(&state) {
@@ -60,7 +69,7 @@ impl Kernel {
             }
             self.spin_while(p.p.on_cpu, |on_cpu| on_cpu != 0).await;
         }
-        let target = self.select_task_rq(p, cpu).await;
+        let target = self.select_task_rq(p, cpu, wake).await;
         if target != cpu {
             self.set_task_cpu(p, target).await;
         }
@@ -107,7 +116,7 @@ impl Kernel {
         }
     }
 
-    async fn select_task_rq(&self, p: &Task, cpu: CpuId) -> CpuId {
+    async fn select_task_rq(&self, p: &Task, cpu: CpuId, wake: Wake) -> CpuId {
         self.engine
             .load(f::TRY_TO_WAKE_UP, p.p.nr_cpus_allowed)
             .await;
@@ -126,7 +135,7 @@ impl Kernel {
         } else if p.is_rt() {
             self.select_task_rq_rt(p, cpu).await
         } else {
-            self.select_task_rq_fair(p, cpu).await
+            self.select_task_rq_fair(p, cpu, wake).await
         }
     }
 
@@ -434,6 +443,7 @@ impl Kernel {
         }
         self.periodic_balance(rq).await;
         self.rq_unlock(rq).await;
+        self.judge_unused_locks(site);
         self.sched_balance_trigger(rq).await;
     }
 }

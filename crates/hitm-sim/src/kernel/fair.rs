@@ -36,6 +36,7 @@ mod wake;
 mod weight;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
@@ -187,6 +188,18 @@ impl FairClass {
     pub(super) fn set_nice(&self, se: EntityId, nice: i8, now: u64) {
         let weight = weight::weight_of_nice(nice);
         self.groups.borrow_mut().tree.reweight(se, weight, now);
+    }
+
+    /// How many CPUs the quotas of tasks' groups are worth together; `None` where a task has none.
+    pub(super) fn quota_cpus(&self, of_tasks: impl Iterator<Item = GroupId>) -> Option<usize> {
+        let groups = self.groups.borrow();
+        let mut bounds = BTreeMap::new();
+        for group in of_tasks {
+            let (bounding, thousandths) = groups.tightest_quota(group)?;
+            bounds.insert(bounding, thousandths);
+        }
+        let sum: u64 = bounds.values().sum();
+        (!bounds.is_empty()).then(|| sum.div_ceil(1000) as usize)
     }
 
     /// A task, which is on no queue, goes to another CPU.

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use hitm_base::CpuId;
 
 use super::Kernel;
+use super::core::Wake;
 use super::functions as f;
 use super::process::Thread;
 use super::task::{MAX_RT_PRIO, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
@@ -177,7 +178,7 @@ impl Kernel {
         }
         self.spin_unlock(futex.lock).await;
         for task in woken {
-            self.try_to_wake_up(&self.task(task)).await;
+            self.try_to_wake_up(&self.task(task), Wake::Plain).await;
         }
     }
 }

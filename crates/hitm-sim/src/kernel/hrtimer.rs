@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
+use super::core::Wake;
 use super::fair::GroupId;
 use super::functions as f;
 use super::rq::Rq;
@@ -129,7 +130,7 @@ impl Kernel {
             self.spin_unlock(base.lock).await;
             match expiry {
                 Expiry::Wake(task) => {
-                    self.try_to_wake_up(&self.task(task)).await;
+                    self.try_to_wake_up(&self.task(task), Wake::Plain).await;
                 }
                 Expiry::CfsPeriod(group) => self.sched_cfs_period_timer(group).await,
                 Expiry::CfsSlack(group) => self.sched_cfs_slack_timer(group).await,

@@ -9,35 +9,40 @@
 //!
 //! **What we do:**
 //! - *Who belongs together:* writers that had to wait for the same lock.
-//! - *When:* each [`WINDOW`] the lock's last user adds up how many waited on average. From
+//! - *When:* each window (`KernelConfig::lock_window`) the lock's last user adds up how many waited on average. From
 //!   [`CROWD`] on, twice in a row, the lock is worth it; below [`CALM`], four times in a row, no more.
 //! - *How much of its time a thread holds the lock:* CPU time with the lock against CPU time between
-//!   two uses, both measured while everybody waits: waiting is in neither. Holding takes longer when
+//!   two uses, both of uses that had to wait, and without the waiting. Holding takes longer when
 //!   the lock's data comes from afar, so of all uses those count whose predecessor was nearest.
-//! - *How many CPUs:* ceil(1 / u): that many keep the lock in use all the time.
+//! - *How many CPUs:* ceil(1 / u): that many keep the lock in use all the time; no more than the
+//!   threads' quotas of CPU time are worth.
 //! - *Which:* the smallest domain (cluster, last-level cache, die, package) with so many CPUs on which
-//!   all of the threads may run and that no other group has; of equal ones that with the fewest other
-//!   tasks, then with most of the threads already there. None: no placement.
+//!   all of the threads may run and of which no other group has any; of equal ones that with the
+//!   fewest other tasks, then with most of the threads already there. None: no placement. A group most
+//!   of whose threads are of another already gets none: threads with two locks belong together once.
 //! - *Moving:* a member that is elsewhere does not spin but sleeps, and wakes up in the domain.
 //! - *Keeping it apart:* other fair tasks do not wake up in the domain and nobody pulls across its
-//!   border, unless affinity leaves them no other CPU.
+//!   border. Those that are there and do not sleep are moved out by the stopper after the CPU's next
+//!   tick, where load is balanced by domains. All this unless affinity leaves them no other CPU.
 //! - *Changes:* another number of CPUs three times in a row moves the group or lets it go.
+//!   A lock that nobody fights for is no reason to move.
+//! - *The end:* when nobody comes to judge a lock and nobody waits for it, the next tick or wake-up does.
 //!
-//! **What a test could notice:** only writers of reader-writer semaphores are looked at; a task that
-//! never sleeps stays in a domain that becomes a group's; a group's quota is not looked at, since the
-//! domain bounds it more tightly or not at all.
+//! **What a test could notice:** only those who want a lock for themselves are looked at: writers of
+//! semaphores, and mutexes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use hitm_base::{CpuId, Cycles, Distance, Nanos};
+use hitm_base::{Clock, CpuId, Cycles, Distance, Nanos};
 
 use super::Kernel;
 use super::cpumask::CpuMask;
 use super::functions as f;
 use super::lock_stat::{LockId, Use};
 use super::task::{Task, TaskId};
+use crate::engine::Site;
 
 /// Where threads that fight for a lock run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +53,6 @@ pub enum Placement {
     LockAware,
 }
 
-/// How often a lock is judged. Assumed 5 ms (1 to 100 ms): how soon placement begins and ends.
-const WINDOW: Nanos = Nanos(5e6);
 /// Waiting threads that make a lock worth it. Assumed 2 (1 to 8): below, two CPUs and a queue of one
 /// need no help.
 const CROWD: f64 = 2.0;
@@ -90,17 +93,28 @@ impl Mean {
     }
 }
 
+/// A thread that had to wait.
+#[derive(Debug, Clone, Copy, Default)]
+struct Member {
+    /// When it gave the lock back last, in its own CPU time.
+    released: Option<Cycles>,
+    /// From then to when it wanted it again.
+    between: Option<Cycles>,
+}
+
 /// One lock and the threads that want it.
 #[derive(Debug, Default)]
 struct Group {
-    /// Threads that had to wait, and when each gave the lock back last, in its own CPU time.
-    members: BTreeMap<TaskId, Option<Cycles>>,
+    /// Threads that had to wait.
+    members: BTreeMap<TaskId, Member>,
     /// By distance of the use before.
     holds: [Mean; Distance::COUNT],
     between: Mean,
     /// Of the window: since when, and how long threads waited.
     since: Cycles,
     waited: Cycles,
+    /// Threads that want it now.
+    waiting: u32,
     crowded: u32,
     calm: u32,
     other_size: u32,
@@ -148,10 +162,11 @@ impl Group {
         Some(hold / (hold + between))
     }
 
-    /// What to do at the end of a window of this length.
-    fn judge(&mut self, window: Cycles) -> Verdict {
+    /// What to do at the end of a window of this length, where quotas are worth so many CPUs.
+    fn judge(&mut self, window: Cycles, quota_cpus: usize) -> Verdict {
         let waiting = self.waited.0 as f64 / window.0 as f64;
         let needed = self.hold_share().map(needed_cpus);
+        let needed = needed.map(|needed| needed.min(quota_cpus).max(1));
         self.crowded = if waiting >= CROWD {
             self.crowded + 1
         } else {
@@ -164,7 +179,8 @@ impl Group {
             (Some(domain), Some(needed)) => {
                 // Domains come in sizes: one that is somewhat too large may be the smallest that fits.
                 let fits = needed <= domain.count() && domain.count() < needed.max(2) * 4;
-                self.other_size = if fits { 0 } else { self.other_size + 1 };
+                let stays = fits || self.calm > 0;
+                self.other_size = if stays { 0 } else { self.other_size + 1 };
                 if self.other_size < OTHER_SIZE_WINDOWS {
                     return Verdict::Stay;
                 }
@@ -188,13 +204,13 @@ fn needed_cpus(hold_share: f64) -> usize {
 }
 
 impl LockAffinity {
-    pub(super) fn new(cpus: usize, cycles: impl Fn(Nanos) -> Cycles) -> LockAffinity {
+    pub(super) fn new(cpus: usize, window: Nanos, clock: &Clock) -> LockAffinity {
         LockAffinity {
             groups: RefCell::default(),
             reserved: RefCell::new(CpuMask::empty(cpus)),
             decisions: RefCell::default(),
-            window: cycles(WINDOW),
-            judge_cost: cycles(JUDGE_COST),
+            window: clock.cycles(window),
+            judge_cost: clock.cycles(JUDGE_COST),
         }
     }
 
@@ -202,8 +218,10 @@ impl LockAffinity {
     pub(super) fn wanted(&self, task: TaskId, lock: LockId, cpu_time: Cycles) {
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(lock).or_default();
-        if let Some(Some(released)) = group.members.get(&task) {
-            group.between.add(cpu_time.saturating_sub(*released));
+        group.waiting += 1;
+        if let Some(member) = group.members.get_mut(&task) {
+            let released = member.released.take();
+            member.between = released.map(|released| cpu_time.saturating_sub(released));
         }
     }
 
@@ -211,11 +229,15 @@ impl LockAffinity {
     pub(super) fn taken(&self, task: &Task, lock: LockId, (wait, contended): (Cycles, bool)) {
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(lock).or_default();
+        group.waiting -= 1;
         if !contended {
             return;
         }
         group.waited += wait;
-        group.members.entry(task.id).or_default();
+        let member = group.members.entry(task.id).or_default();
+        if let Some(between) = member.between.take() {
+            group.between.add(between);
+        }
         if group.placed.is_some() && task.domain.borrow().is_none() {
             *task.domain.borrow_mut() = group.placed.clone();
         }
@@ -224,10 +246,10 @@ impl LockAffinity {
     fn released(&self, task: TaskId, lock: LockId, (used, cpu_time): (Use, Cycles)) {
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(lock).or_default();
-        if let Some(released) = group.members.get_mut(&task) {
-            *released = Some(cpu_time);
+        if let Some(member) = group.members.get_mut(&task) {
+            member.released = Some(cpu_time);
         }
-        if let Some(distance) = used.distance {
+        if let (Some(distance), true) = (used.distance, used.is_contended) {
             group.holds[distance.index()].add(used.hold);
         }
     }
@@ -243,6 +265,12 @@ impl LockAffinity {
             placed.position(|domain| domain.contains(cpu))
         };
         domain_of(one) == domain_of(other)
+    }
+
+    fn members(&self, lock: LockId) -> Vec<TaskId> {
+        let groups = self.groups.borrow();
+        let group = groups.get(&lock);
+        group.map_or_else(Vec::new, |group| group.members.keys().copied().collect())
     }
 
     fn note_reserved(&self, cpus: usize) {
@@ -272,23 +300,51 @@ impl Kernel {
             return;
         };
         affinity.released(task.id, lock, (used, self.cpu_time(task)));
+        let since = affinity.groups.borrow()[&lock].since;
+        if self.engine.now().saturating_sub(since) >= affinity.window {
+            self.judge_lock(affinity, lock, f::UP_WRITE);
+        }
+    }
+
+    /// Locks with CPUs of their own that nobody comes back to are judged by whoever notices.
+    pub(super) fn judge_unused_locks(&self, site: Site) {
+        let Some(affinity) = &self.lock_affinity else {
+            return;
+        };
+        if affinity.reserved.borrow().is_empty() {
+            return;
+        }
+        let is_unused = |group: &Group| {
+            let unused = self.engine.now().saturating_sub(group.since);
+            group.placed.is_some() && group.waiting == 0 && unused >= affinity.window
+        };
+        let unused: Vec<LockId> = {
+            let groups = affinity.groups.borrow();
+            let unused = groups.iter().filter(|(_, group)| is_unused(group));
+            unused.map(|(lock, _)| *lock).collect()
+        };
+        for lock in unused {
+            self.judge_lock(affinity, lock, site);
+        }
+    }
+
+    fn judge_lock(&self, affinity: &LockAffinity, lock: LockId, site: Site) {
         let now = self.engine.now();
+        let members = affinity.members(lock);
+        let groups = members.iter().map(|id| self.task(*id).group);
+        let quota_cpus = self.fair.quota_cpus(groups).unwrap_or(usize::MAX);
         let verdict = {
             let mut groups = affinity.groups.borrow_mut();
             let group = groups.entry(lock).or_default();
             let window = now.saturating_sub(group.since);
-            if window < affinity.window {
-                return;
-            }
-            let is_idle = group.members.is_empty();
-            let verdict = group.judge(window);
+            let verdict = group.judge(window, quota_cpus);
             group.next_window(now);
-            if is_idle {
-                return;
-            }
             verdict
         };
-        self.engine.work(f::UP_WRITE, affinity.judge_cost);
+        if members.is_empty() {
+            return;
+        }
+        self.engine.work(site, affinity.judge_cost);
         match verdict {
             Verdict::Stay => {}
             Verdict::Place(needed) => self.place_group(affinity, lock, needed),
@@ -297,43 +353,56 @@ impl Kernel {
     }
 
     fn place_group(&self, affinity: &LockAffinity, lock: LockId, needed: usize) {
-        let members: Vec<TaskId> = {
-            let groups = affinity.groups.borrow();
-            groups[&lock].members.keys().copied().collect()
-        };
+        let members = affinity.members(lock).into_iter();
+        let members: Vec<Rc<Task>> = members.map(|id| self.task(id)).collect();
         let before = affinity.groups.borrow()[&lock].placed.clone();
-        if let Some(group) = affinity.groups.borrow_mut().get_mut(&lock) {
-            group.placed = None;
-        }
-        affinity.note_reserved(self.cpu_count());
-        let domain = self.best_domain(affinity, &members, needed);
-        if domain.is_none() && before.is_none() {
+        let of_others = members.iter().filter(|task| {
+            let domain = task.domain.borrow();
+            domain.is_some() && *domain != before
+        });
+        if of_others.count() * 2 > members.len() {
             return;
         }
-        self.settle(affinity, lock, (needed, domain));
+        let put = |placed| {
+            if let Some(group) = affinity.groups.borrow_mut().get_mut(&lock) {
+                group.placed = placed;
+            }
+            affinity.note_reserved(self.cpu_count());
+        };
+        put(None);
+        let domain = self.best_domain(affinity, &members, needed);
+        put(before.clone());
+        if domain != before {
+            self.settle(affinity, lock, (needed, domain));
+        }
     }
 
     /// The smallest domain with so many CPUs that the group can have.
     fn best_domain(
         &self,
         affinity: &LockAffinity,
-        members: &[TaskId],
+        members: &[Rc<Task>],
         needed: usize,
     ) -> Option<Rc<CpuMask>> {
         let reserved = affinity.reserved.borrow();
-        let members: Vec<Rc<Task>> = members.iter().map(|id| self.task(*id)).collect();
+        let mut allowed = CpuMask::all(self.cpu_count());
+        for task in members {
+            allowed.keep(&task.allowed.borrow());
+        }
+        let open_of = |domain: &CpuMask| {
+            let mut open = domain.clone();
+            open.keep(&allowed);
+            open
+        };
         let home = self.rq(members.first()?.cpu()).root_domain;
         let span = &self.root_domains[home].span;
         let mut found: Vec<Rc<CpuMask>> = Vec::new();
         for cpu in span.iter() {
             let domains = &self.rq(cpu).domains;
             let fits = |domain: &&Rc<CpuMask>| {
-                domain.count() >= needed
+                open_of(domain).count() >= needed
                     && domain.count() < span.count()
                     && domain.iter().all(|cpu| !reserved.contains(cpu))
-                    && members
-                        .iter()
-                        .all(|task| domain.iter().all(|cpu| task.may_run_on(cpu)))
             };
             let smallest = domains.iter().find(fits);
             let is_new = |domain: &&Rc<CpuMask>| found.last() != Some(*domain);
@@ -348,7 +417,8 @@ impl Kernel {
             let others = tasks.saturating_sub(inside);
             (domain.count(), others, std::cmp::Reverse(inside))
         };
-        found.into_iter().min_by_key(rank)
+        let best = found.into_iter().min_by_key(rank)?;
+        Some(Rc::new(open_of(&best)))
     }
 
     /// Gives the group its domain, or none.
@@ -361,7 +431,11 @@ impl Kernel {
         let mut groups = affinity.groups.borrow_mut();
         let group = groups.entry(lock).or_default();
         for task in group.members.keys() {
-            *self.task(*task).domain.borrow_mut() = domain.clone();
+            let task = self.task(*task);
+            let mut of_task = task.domain.borrow_mut();
+            if of_task.is_none() || *of_task == group.placed {
+                of_task.clone_from(&domain);
+            }
         }
         let hold_share = group.hold_share().unwrap_or(0.0);
         group.placed = domain.clone();
@@ -392,6 +466,13 @@ impl Kernel {
     pub(super) fn is_reserved_cpu(&self, cpu: CpuId) -> bool {
         let affinity = self.lock_affinity.as_ref();
         affinity.is_some_and(|affinity| affinity.reserved.borrow().contains(cpu))
+    }
+
+    /// Whether a fair task should leave a CPU because a group has it to itself.
+    pub(super) fn is_stranger(&self, task: &Task, cpu: CpuId) -> bool {
+        let domain = task.domain.borrow();
+        let is_member = domain.as_ref().is_some_and(|domain| domain.contains(cpu));
+        !is_member && self.is_reserved_cpu(cpu)
     }
 
     /// Whether load may be balanced between two CPUs.
@@ -437,7 +518,7 @@ mod tests {
                 group.holds[0].add(Cycles(40));
             }
             group.waited = Cycles(waited);
-            let verdict = group.judge(window);
+            let verdict = group.judge(window, usize::MAX);
             group.next_window(Cycles::ZERO);
             match verdict {
                 Verdict::Stay => 's',

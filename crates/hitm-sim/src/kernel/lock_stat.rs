@@ -60,6 +60,7 @@ struct Taken {
     cpu_time: Cycles,
     /// From the writer before.
     distance: Option<Distance>,
+    is_contended: bool,
 }
 
 /// A writer's wish to have a lock.
@@ -77,6 +78,8 @@ pub(super) struct Use {
     pub(super) hold: Cycles,
     /// From the writer before.
     pub(super) distance: Option<Distance>,
+    /// Somebody else had it first.
+    pub(super) is_contended: bool,
 }
 
 impl LockStat {
@@ -153,6 +156,7 @@ impl Kernel {
             at: now,
             cpu_time: self.cpu_time(task),
             distance,
+            is_contended,
         });
         task.spun_on.set(Some(owner));
         if let Some(affinity) = &self.lock_affinity {
@@ -169,6 +173,7 @@ impl Kernel {
         let used = Use {
             hold: self.cpu_time(task).saturating_sub(taken.cpu_time),
             distance: taken.distance,
+            is_contended: taken.is_contended,
         };
         self.note_lock_use(task, stat.id, used);
     }

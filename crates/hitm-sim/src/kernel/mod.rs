@@ -107,6 +107,12 @@ pub struct KernelConfig {
     pub placement: Placement,
     /// From the write that wakes an idle CPU to its next instruction; [`Costs::idle_exit`].
     pub idle_exit: Nanos,
+    /// Instructions of `walk_tg_tree_from` and its callback for one group: what decides how many
+    /// visits a core overlaps. Assumed 60 (40 to 120).
+    pub visit_instructions: u64,
+    /// How often lock-aware placement judges a lock. Assumed 5 ms (1 to 100 ms): how soon it begins
+    /// and ends.
+    pub lock_window: Nanos,
     /// What is modelled beyond the usual.
     pub mechanisms: Vec<Mechanism>,
 }
@@ -131,6 +137,8 @@ impl KernelConfig {
             throttling: Throttling::Async,
             placement: Placement::Default,
             idle_exit: Nanos(1000.0),
+            visit_instructions: 60,
+            lock_window: Nanos(5e6),
             mechanisms: Vec::new(),
         }
     }
@@ -246,7 +254,7 @@ impl Kernel {
         }
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
         let lock_affinity = (config.placement == Placement::LockAware)
-            .then(|| LockAffinity::new(rqs.len(), |span| machine.clock.cycles(span)));
+            .then(|| LockAffinity::new(rqs.len(), config.lock_window, &machine.clock));
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let by_domains = config.load_balancing == LoadBalancing::Domains
             && config.balancing != Balancing::Passive;

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
+use super::core::Wake;
 use super::functions as f;
 use super::lock_stat::LockStat;
 use super::process::Thread;
@@ -137,7 +138,7 @@ impl Kernel {
         }
         self.spin_unlock(mutex.wait_lock).await;
         if let Some(first) = first {
-            self.try_to_wake_up(&self.task(first)).await;
+            self.try_to_wake_up(&self.task(first), Wake::Plain).await;
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! **What Linux does:** a ring of 16 pages under a mutex. A writer adds its bytes to the last page while
 //! there is room in it, and wakes a reader when the pipe was empty; a reader takes bytes from the first
-//! page, and wakes a writer when the pipe was full. Both wait in queues of their own.
+//! page, and wakes a writer when the pipe was full. Both wait in queues of their own. All wake-ups say
+//! that the waker is about to sleep, whether it is or not.
 //!
 //! **What we do:** the same, with the lines of the pipe, its buffers and the bytes.
 //!
@@ -16,6 +17,7 @@ use std::rc::Rc;
 use hitm_base::CpuId;
 
 use super::Kernel;
+use super::core::Wake;
 use super::filemap::{PAGE_BYTES, PageBytes};
 use super::functions as f;
 use super::mutex::Mutex;
@@ -190,7 +192,7 @@ impl Kernel {
         self.spin_unlock(queue.lock).await;
     }
 
-    /// Wakes the first sleeper, if there is one.
+    /// Wakes the first sleeper, if there is one (`wake_up_interruptible_sync_poll`).
     async fn wake_up_one(&self, queue: &WaitQueue, site: Site) {
         self.engine.load(site, queue.head).await;
         if queue.waiters.borrow().is_empty() {
@@ -199,7 +201,7 @@ impl Kernel {
         self.spin_lock(queue.lock).await;
         let first = queue.waiters.borrow_mut().pop_front();
         if let Some(first) = first {
-            self.try_to_wake_up(&self.task(first)).await;
+            self.try_to_wake_up(&self.task(first), Wake::Sync).await;
         }
         self.spin_unlock(queue.lock).await;
     }

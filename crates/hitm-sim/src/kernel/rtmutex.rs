@@ -16,6 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::Kernel;
+use super::core::Wake;
 use super::functions as f;
 use super::futex::Futex;
 use super::process::Thread;
@@ -365,7 +366,7 @@ impl Kernel {
         self.spin_unlock(mutex.wait_lock).await;
         self.spin_unlock(mutex.futex.lock).await;
         if let Some(next) = next {
-            self.try_to_wake_up(&next).await;
+            self.try_to_wake_up(&next, Wake::Plain).await;
         }
         engine.set_irqs(true);
     }

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::Kernel;
+use super::core::Wake;
 use super::functions as f;
 use super::lock_stat::LockStat;
 use super::process::Thread;
@@ -351,7 +352,7 @@ impl Kernel {
         let woken = sem.mark_wake();
         self.spin_unlock(sem.wait_lock).await;
         for id in woken {
-            self.try_to_wake_up(&self.task(id)).await;
+            self.try_to_wake_up(&self.task(id), Wake::Plain).await;
         }
     }
 

@@ -9,13 +9,13 @@ use crate::kernel::{Decision, Kernel, LockStat};
 use crate::workload::file_copy::FileCopy;
 
 /// Adds the figures of a file copy that makes so many blocks a second, against a baseline in KB/s;
-/// returns the table of locks and what placement did.
+/// returns the table of locks, and what placement did.
 pub(super) fn file_copy_metrics(
     copy: &FileCopy,
     (blocks_per_second, baseline): (f64, u64),
     (window, kernel): (Window, &Kernel),
     add: Add<'_>,
-) -> String {
+) -> (String, String) {
     let kilobytes = blocks_per_second * copy.buffer_bytes() as f64 / 1024.0;
     let index = kilobytes / baseline as f64 * 10.0;
     let text = "Score of all threads: KB/s over the baseline, times 10";
@@ -34,8 +34,26 @@ pub(super) fn file_copy_metrics(
     if let [first, ..] = locks[..] {
         lock_figures(first, (window, kernel), add);
     }
-    for decision in kernel.lock_decisions() {
-        decision_line(&decision, window, &mut text);
+    (text, placements(window, kernel))
+}
+
+/// What placement decided, and for its last group what it knew at the end.
+fn placements(window: Window, kernel: &Kernel) -> String {
+    let mut text = String::new();
+    let decisions = kernel.lock_decisions();
+    for decision in &decisions {
+        decision_line(decision, window, &mut text);
+    }
+    let last = decisions.last().filter(|last| last.cpus.is_some());
+    let share = last.and_then(|last| Some((last.lock, kernel.lock_hold_share(last.lock)?)));
+    if let Some((lock, share)) = share {
+        let _ = writeln!(
+            text,
+            "at the end: lock {}: held {:.1} % of a thread's time, {} CPUs needed",
+            lock.number(),
+            share * 100.0,
+            (1.0 / share).ceil()
+        );
     }
     text
 }

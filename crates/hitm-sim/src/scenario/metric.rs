@@ -41,6 +41,8 @@ pub struct WorkloadResult {
     pub text: Option<String>,
     /// The histograms among them, in bpftrace's form.
     pub histograms: Option<String>,
+    /// Where lock-aware placement put its threads, and by what, a line each.
+    pub placements: Option<String>,
     /// Whether its own check passed, for those that have one.
     pub passed: Option<bool>,
     /// What failed, in its own form, when its check did not pass.

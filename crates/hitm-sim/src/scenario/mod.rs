@@ -124,6 +124,10 @@ pub struct KernelSpec {
     pub balance_interval: Duration,
     /// From the write that wakes an idle CPU to its next instruction.
     pub idle_exit: Duration,
+    /// Instructions of a walk over groups for each.
+    pub visit_instructions: u64,
+    /// How often lock-aware placement judges a lock.
+    pub lock_window: Duration,
     /// What is modelled beyond the usual.
     pub mechanisms: Vec<Mechanism>,
 }

@@ -260,6 +260,12 @@ impl Ended<'_> {
         let text = "The longest time with interrupts off on any CPU, of the whole run";
         let id = ("irqs_off_us_max", "us");
         metrics.push(Metric::new("time", id, micros, text));
+        let all = self.totals.cpus.iter().map(|cpu| cpu.irqs_off_max.0);
+        let mean = all.sum::<u64>() / self.totals.cpus.len().max(1) as u64;
+        let micros = self.clock.nanos(Cycles(mean)).0 / 1e3;
+        let text = "The longest time of each CPU with interrupts off, mean over the CPUs";
+        let id = ("irqs_off_us_max_mean", "us");
+        metrics.push(Metric::new("time", id, micros, text));
     }
 
     fn latencies(&self) -> Latencies {

@@ -19,6 +19,8 @@ const RUN_MAX: Duration = Duration::from_secs(3_600);
 const EVENTS_MAX: u64 = 20_000_000_000;
 /// The longest exit latency of an idle state: a millisecond.
 const IDLE_EXIT_MAX: Duration = Duration::from_millis(1);
+/// The longest window of lock-aware placement.
+const LOCK_WINDOW_MAX: Duration = Duration::from_secs(1);
 /// The kernel's own layout, when a scenario names none.
 const LAYOUT: &str = "linux-6.12";
 
@@ -142,6 +144,8 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         rt_period: Duration::from_secs(1),
         balance_interval: Duration::from_millis(64),
         idle_exit: Duration::from_micros(1),
+        visit_instructions: 60,
+        lock_window: Duration::from_millis(5),
         mechanisms: Vec::new(),
     };
     let Some(value) = root.get("kernel") else {
@@ -177,6 +181,12 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     kernel.idle_exit = table
         .time("idle_exit", Duration::from_nanos(1), IDLE_EXIT_MAX)?
         .unwrap_or(kernel.idle_exit);
+    kernel.visit_instructions = table
+        .number("visit_instructions", 1, 1_000)?
+        .unwrap_or(kernel.visit_instructions);
+    kernel.lock_window = table
+        .time("lock_window", Duration::from_micros(100), LOCK_WINDOW_MAX)?
+        .unwrap_or(kernel.lock_window);
     kernel.mechanisms = table
         .some_of("mechanisms", &MECHANISMS)?
         .unwrap_or_default();

@@ -152,6 +152,8 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         throttling: request.variant.throttling,
         placement: request.variant.placement,
         idle_exit: nanos(spec.idle_exit),
+        visit_instructions: spec.visit_instructions,
+        lock_window: nanos(spec.lock_window),
         mechanisms: spec.mechanisms.clone(),
     }
 }

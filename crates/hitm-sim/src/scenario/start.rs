@@ -264,6 +264,7 @@ impl Running {
             metrics: Vec::new(),
             text: None,
             histograms: None,
+            placements: None,
             passed: None,
             failure: None,
         };
@@ -309,12 +310,10 @@ impl Running {
             }
             RunningKind::FileCopy(copy, baseline) => {
                 let rate = (per_second, *baseline);
-                result.text = Some(file_copy_metrics(
-                    copy,
-                    rate,
-                    (window, &self.kernel),
-                    &mut add,
-                ));
+                let of_run = (window, &*self.kernel);
+                let (locks, placements) = file_copy_metrics(copy, rate, of_run, &mut add);
+                result.text = Some(format!("{locks}{placements}"));
+                result.placements = (!placements.is_empty()).then_some(placements);
             }
             RunningKind::Hackbench(bench) => hackbench_metrics(bench, window, &mut add),
             RunningKind::Schbench(bench) => schbench_metrics(bench, window, &mut add),

@@ -139,6 +139,37 @@ fn a_sleeper_wakes_near_its_waker_or_where_it_was() {
 }
 
 #[test]
+fn a_pipe_takes_its_reader_to_the_cache_of_the_writer() {
+    let (kernel, mut executor) = booted(16);
+    let pipe = kernel.pipe("pipe").unwrap();
+    let spec = |name: &str, cpu| TaskSpec {
+        name: name.to_owned(),
+        policy: Policy::Normal(0),
+        allowed: None,
+        cpu: CpuId(cpu),
+        start: Cycles::ZERO,
+    };
+    let (to, work) = (Rc::clone(&pipe), kernel.cycles(Nanos(2e5)));
+    let writer = kernel.spawn(&spec("writer", 0), move |thread| async move {
+        loop {
+            thread.run(work).await;
+            thread.write_pipe(&to, 8).await;
+        }
+    });
+    let reader = kernel.spawn(&spec("reader", 9), move |thread| async move {
+        loop {
+            thread.read_pipe(&pipe, 8).await;
+        }
+    });
+    let (writer, reader) = (writer.unwrap(), reader.unwrap());
+    run_to_ms(&kernel, &mut executor, 20.0);
+    // Its own CPU is idle, but the writer says that it is about to sleep, and is alone on its CPU.
+    let llc_of = |task: &Task| kernel.engine().machine().topology.llc_of(task.cpu());
+    assert_eq!(llc_of(&reader), llc_of(&writer));
+    assert_ne!(reader.cpu(), writer.cpu(), "there are idle CPUs beside it");
+}
+
+#[test]
 fn nothing_moves_against_affinity() {
     let (kernel, mut executor) = booted(16);
     let two = CpuMask::of(16, [CpuId(0), CpuId(9)]);

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use hitm_base::{CpuId, Distance, Nanos};
+use hitm_base::{CpuId, Cycles, Distance, Nanos};
 use hitm_sim::engine::Executor;
 use hitm_sim::kernel::{
-    Balancing, CpuMask, Decision, Kernel, KernelConfig, Placement, Policy, TaskSpec,
+    Balancing, CpuMask, Decision, GroupId, GroupSpec, Hold, Kernel, KernelConfig, LoadBalancing,
+    Placement, Policy, Quota, RwSem, TaskSpec,
 };
 use hitm_sim::workload::file_copy::{FileCopy, FileCopyConfig};
 use hitm_sim::workload::hackbench::{Hackbench, HackbenchConfig};
@@ -17,6 +18,7 @@ use crate::rt::machine;
 fn boot(placement: Placement, millis: f64) -> (Rc<Kernel>, Executor) {
     let config = KernelConfig {
         placement,
+        load_balancing: LoadBalancing::Domains,
         ..KernelConfig::new(Balancing::PushIpi)
     };
     let end = Nanos(millis * 1e6);
@@ -110,7 +112,8 @@ fn affinity_masks_are_kept_to() {
     let cpus = chosen(decisions.last().unwrap());
     assert_eq!(cpus.len(), 4);
     assert!(cpus.iter().all(|cpu| mask.contains(*cpu)), "{cpus:?}");
-    for task in &kernel.tasks()[kernel.cpu_count()..] {
+    let tasks = kernel.tasks();
+    for task in tasks.iter().filter(|task| task.name.starts_with("fstime")) {
         assert!(
             mask.contains(task.cpu()),
             "{} on {:?}",
@@ -147,49 +150,203 @@ fn others_stay_out_of_a_groups_cpus() {
     assert_eq!(inside.count(), 0, "of {} sleepers", sleepers.len());
 }
 
+/// Threads that take semaphores one after the other.
+struct Fighters {
+    threads: usize,
+    group: GroupId,
+    sems: Vec<Rc<RwSem>>,
+}
+
+impl Fighters {
+    fn of(kernel: &Kernel, threads: usize) -> Fighters {
+        Fighters {
+            threads,
+            group: GroupId::ROOT,
+            sems: vec![kernel.rw_sem("fight").unwrap()],
+        }
+    }
+
+    /// By time in ms, nanoseconds with a semaphore and without one; with 0, threads sleep instead.
+    fn spawn(&self, kernel: &Rc<Kernel>, times: impl Fn(f64) -> (f64, f64) + Clone + 'static) {
+        for number in 0..self.threads {
+            let spec = TaskSpec {
+                name: format!("fighter/{number}"),
+                policy: Policy::Normal(0),
+                allowed: None,
+                cpu: CpuId((number * 7 % kernel.cpu_count()) as u16),
+                start: Cycles(number as u64 * 100),
+            };
+            let (sems, times) = (self.sems.clone(), times.clone());
+            let clock = kernel.engine().machine().clock;
+            let fight = kernel.spawn_in(self.group, &spec, move |thread| async move {
+                for turn in 0.. {
+                    let (hold, alone) = times(clock.nanos(thread.now()).0 / 1e6);
+                    let alone = clock.cycles(Nanos(alone));
+                    if hold == 0.0 {
+                        thread.sleep(alone).await;
+                        continue;
+                    }
+                    let held = (clock.cycles(Nanos(hold)), Cycles::ZERO);
+                    let sem = &sems[turn % sems.len()];
+                    thread.hold_sem(sem, Hold::Write, held).await;
+                    thread.run(alone).await;
+                }
+            });
+            fight.unwrap();
+        }
+    }
+}
+
+/// Numbers of CPUs that were given, in order; 0 for the end of a placement.
+fn sizes(kernel: &Kernel) -> Vec<usize> {
+    let decisions = kernel.lock_decisions();
+    decisions.iter().map(|one| chosen(one).len()).collect()
+}
+
 #[test]
 fn a_lock_that_is_let_alone_lets_its_threads_go() {
     let (kernel, mut executor) = boot(Placement::LockAware, 120.0);
-    let sem = kernel.rw_sem("phases").unwrap();
-    let phase_end = kernel.cycles(Nanos(40e6));
-    for cpu in 0..24 {
+    Fighters::of(&kernel, 24).spawn(&kernel, |ms| {
+        if ms < 40.0 {
+            (500.0, 500.0)
+        } else {
+            (100.0, 200e3)
+        }
+    });
+    executor.run().unwrap();
+    let sizes = sizes(&kernel);
+    assert_eq!((sizes.first(), sizes.last()), (Some(&4), Some(&0)));
+    // Idle CPUs of other caches have taken threads since.
+    let used = kernel.tasks();
+    let fighters = used.iter().filter(|task| task.name.starts_with("fighter"));
+    let group = chosen(&kernel.lock_decisions()[0]);
+    let outside = fighters.filter(|task| !group.contains(&task.cpu()));
+    assert!(outside.count() >= 12);
+}
+
+#[test]
+fn a_lock_that_nobody_comes_back_to_lets_its_threads_go() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 80.0);
+    Fighters::of(&kernel, 24).spawn(&kernel, |ms| {
+        if ms < 40.0 {
+            (500.0, 500.0)
+        } else {
+            (0.0, 200e3)
+        }
+    });
+    executor.run().unwrap();
+    assert_eq!(sizes(&kernel), [4, 0]);
+}
+
+#[test]
+fn a_short_break_does_not_let_a_group_go() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 150.0);
+    // 30 ms of fight, 10 ms without.
+    Fighters::of(&kernel, 24).spawn(&kernel, |ms| {
+        if ms % 40.0 < 30.0 {
+            (500.0, 500.0)
+        } else {
+            (100.0, 200e3)
+        }
+    });
+    executor.run().unwrap();
+    assert_eq!(sizes(&kernel), [4], "{:?}", kernel.lock_decisions());
+}
+
+#[test]
+fn a_group_follows_the_share_for_which_it_holds_the_lock() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 300.0);
+    // Half, a tenth, and half of its time: 2 CPUs, 10, and 2.
+    Fighters::of(&kernel, 48).spawn(&kernel, |ms| {
+        if (100.0..200.0).contains(&ms) {
+            (2e3, 18e3)
+        } else {
+            (5e3, 5e3)
+        }
+    });
+    executor.run().unwrap();
+    assert_eq!(sizes(&kernel), [4, 24, 4], "{:?}", kernel.lock_decisions());
+}
+
+#[test]
+fn a_quota_bounds_what_a_group_gets() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 60.0);
+    let quota = Quota {
+        quota: Nanos(30e6),
+        period: Nanos(10e6),
+        burst: Nanos(0.0),
+    };
+    let spec = GroupSpec {
+        quota: Some(quota),
+        ..GroupSpec::within(GroupId::ROOT)
+    };
+    // The quota is that of the group above.
+    let above = kernel.create_group(&spec).unwrap();
+    let fighters = Fighters {
+        group: kernel.create_group(&GroupSpec::within(above)).unwrap(),
+        ..Fighters::of(&kernel, 48)
+    };
+    fighters.spawn(&kernel, |_| (2e3, 18e3));
+    executor.run().unwrap();
+    // The lock could keep ten busy, the quota keeps three.
+    assert_eq!(sizes(&kernel), [4], "{:?}", kernel.lock_decisions());
+}
+
+#[test]
+fn threads_with_two_locks_belong_together_once() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 80.0);
+    let fighters = Fighters {
+        sems: vec![kernel.rw_sem("one").unwrap(), kernel.rw_sem("two").unwrap()],
+        ..Fighters::of(&kernel, 48)
+    };
+    // Of 20 us each lock is held for 8.
+    fighters.spawn(&kernel, |_| (8e3, 2e3));
+    executor.run().unwrap();
+    assert_eq!(sizes(&kernel), [4], "{:?}", kernel.lock_decisions());
+}
+
+#[test]
+fn a_mask_that_cuts_a_cluster_leaves_its_other_cpus() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 60.0);
+    // Three of the cluster of 32 to 35, two of the next.
+    let mask = CpuMask::of(kernel.cpu_count(), (33..38).map(CpuId));
+    let config = FileCopyConfig {
+        allowed: Some(mask),
+        ..copy(24, 0.43)
+    };
+    FileCopy::spawn(&kernel, &config).unwrap();
+    executor.run().unwrap();
+    let decisions = kernel.lock_decisions();
+    let cpus = chosen(decisions.last().expect("24 threads on 5 CPUs wait"));
+    assert_eq!(cpus, [33, 34, 35].map(CpuId), "{decisions:?}");
+}
+
+#[test]
+fn hogs_leave_the_cpus_of_a_group() {
+    let (kernel, mut executor) = boot(Placement::LockAware, 100.0);
+    let mut hogs = Vec::new();
+    for cpu in 0..kernel.cpu_count() as u16 {
         let spec = TaskSpec {
-            name: format!("worker/{cpu}"),
+            name: "hog".to_owned(),
             policy: Policy::Normal(0),
             allowed: None,
             cpu: CpuId(cpu),
-            start: hitm_base::Cycles(u64::from(cpu) * 100),
+            start: Cycles::ZERO,
         };
-        let sem = Rc::clone(&sem);
-        let nanos = |span| kernel.cycles(Nanos(span));
-        let (hold, between, alone) = (nanos(500.0), nanos(500.0), nanos(200e3));
-        let spawned = kernel.spawn(&spec, move |thread| async move {
+        let hog = kernel.spawn(&spec, |thread| async move {
             loop {
-                let is_fight = thread.now() < phase_end;
-                let work = if is_fight {
-                    hold
-                } else {
-                    hitm_base::Cycles(100)
-                };
-                let nobody = hitm_base::Cycles::ZERO;
-                thread
-                    .hold_sem(&sem, hitm_sim::kernel::Hold::Write, (work, nobody))
-                    .await;
-                thread.run(if is_fight { between } else { alone }).await;
+                thread.run(Cycles(1 << 40)).await;
             }
         });
-        spawned.unwrap();
+        hogs.push(hog.unwrap());
     }
+    Fighters::of(&kernel, 48).spawn(&kernel, |_| (5e3, 5e3));
     executor.run().unwrap();
     let decisions = kernel.lock_decisions();
-    assert_eq!(chosen(&decisions[0]).len(), 4, "{decisions:?}");
-    let last = decisions.last().unwrap();
-    assert_eq!(last.cpus, None, "{decisions:?}");
-    let used: Vec<CpuId> = kernel.tasks()[96..].iter().map(|task| task.cpu()).collect();
-    let outside = used
-        .iter()
-        .filter(|cpu| !chosen(&decisions[0]).contains(cpu));
-    assert!(outside.count() >= 12, "{used:?}");
+    let cpus = chosen(decisions.last().expect("48 threads are a group"));
+    assert_eq!(cpus.len(), 4, "{decisions:?}");
+    let inside = hogs.iter().filter(|hog| cpus.contains(&hog.cpu()));
+    assert_eq!(inside.count(), 0, "of {} hogs", hogs.len());
 }
 
 #[test]

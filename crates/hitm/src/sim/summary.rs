@@ -27,6 +27,13 @@ pub struct Summary {
     pub run_count: usize,
 }
 
+impl Summary {
+    /// The least and the largest value, of several runs.
+    pub fn spread(&self) -> Option<(f64, f64)> {
+        (self.run_count > 1).then_some((self.min, self.max))
+    }
+}
+
 /// All runs of a variant.
 #[derive(Debug, Clone)]
 pub struct VariantReport {
@@ -68,6 +75,8 @@ pub struct Comparison {
     pub unit: String,
     /// The simulated value; none when no run has it.
     pub simulated: Option<f64>,
+    /// The least and the largest of several runs; none for a change.
+    pub spread: Option<(f64, f64)>,
     /// Simulated over published: for a range over its nearer end, and 1 within it. None when that
     /// says nothing: a published 0, or a change in the other direction.
     pub ratio: Option<f64>,
@@ -249,7 +258,14 @@ fn comparison(
             (label, change)
         }
     };
-    beside(published, label, simulated)
+    let spread = match &published.change_from {
+        None => report.get(&published.id).and_then(Summary::spread),
+        Some(_) => None,
+    };
+    Comparison {
+        spread,
+        ..beside(published, label, simulated)
+    }
 }
 
 fn beside(published: &Published, label: String, simulated: Option<f64>) -> Comparison {
@@ -259,6 +275,7 @@ fn beside(published: &Published, label: String, simulated: Option<f64>) -> Compa
         published: published.value,
         unit: published.unit.clone(),
         simulated,
+        spread: None,
         ratio: simulated.and_then(|simulated| ratio(simulated, published.value)),
         source: published.source.clone(),
     }

@@ -17,6 +17,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::places::CfsMember;
 use crate::kernel::Kernel;
+use crate::kernel::core::Wake;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
@@ -29,9 +30,15 @@ use crate::kernel::task::{Task, TaskId};
 const SCAN_COST: Nanos = Nanos(50.0);
 
 impl Kernel {
-    pub(in crate::kernel) async fn select_task_rq_fair(&self, p: &Task, cpu: CpuId) -> CpuId {
+    pub(in crate::kernel) async fn select_task_rq_fair(
+        &self,
+        p: &Task,
+        cpu: CpuId,
+        wake: Wake,
+    ) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
         engine.call(site, self.costs.function);
+        self.judge_unused_locks(site);
         let domain = p.domain.borrow().clone();
         if let Some(domain) = domain {
             return self.select_in_domain(p, cpu, &domain).await;
@@ -40,7 +47,7 @@ impl Kernel {
             return self.select_outside(p, cpu).await;
         }
         if self.balancer.is_some() {
-            return self.select_by_domains(p, cpu).await;
+            return self.select_by_domains(p, cpu, wake).await;
         }
         if engine.load(site, self.rq(cpu).p.nr_running).await == 0 {
             return cpu;
@@ -78,7 +85,7 @@ impl Kernel {
 
     /// For a task on a CPU that a group has: an idle CPU outside, else that of the first few with the
     /// fewest tasks.
-    async fn select_outside(&self, p: &Task, cpu: CpuId) -> CpuId {
+    pub(super) async fn select_outside(&self, p: &Task, cpu: CpuId) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
         let topology = &engine.machine().topology;
         let allowed = Rc::clone(&p.allowed.borrow());

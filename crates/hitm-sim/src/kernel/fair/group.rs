@@ -32,6 +32,8 @@ impl GroupId {
 /// One group.
 #[derive(Debug)]
 pub(in crate::kernel) struct TaskGroup {
+    /// The group that it lies in; the root's is itself.
+    pub(in crate::kernel) parent: GroupId,
     pub(in crate::kernel) children: Vec<GroupId>,
     /// Its weight (`cpu.weight` 100 is 1024).
     pub(in crate::kernel) shares: u64,
@@ -58,6 +60,7 @@ impl Groups {
         };
         groups.tree.queues.resize(cpus, CfsRq::default());
         groups.groups.push(TaskGroup {
+            parent: GroupId::ROOT,
             children: Vec::new(),
             shares: NICE_0_WEIGHT,
             load_sum: 0,
@@ -90,12 +93,27 @@ impl Groups {
         }
         self.groups[parent.index()].children.push(group);
         self.groups.push(TaskGroup {
+            parent,
             children: Vec::new(),
             shares,
             load_sum: 0,
             bandwidth,
         });
         group
+    }
+
+    /// Of a group and those above it the one with the tightest quota, and that in thousandths of a CPU.
+    pub(in crate::kernel) fn tightest_quota(&self, group: GroupId) -> Option<(GroupId, u64)> {
+        let parent = |group: &GroupId| {
+            let parent = self.groups[group.index()].parent;
+            (parent != *group).then_some(parent)
+        };
+        let quotas = std::iter::successors(Some(group), parent).filter_map(|group| {
+            let bandwidth = self.groups[group.index()].bandwidth.as_ref()?;
+            let thousandths = u128::from(bandwidth.quota) * 1000 / u128::from(bandwidth.period);
+            Some((group, thousandths as u64))
+        });
+        quotas.min_by_key(|(_, thousandths)| *thousandths)
     }
 
     /// The queue of a group on a CPU.

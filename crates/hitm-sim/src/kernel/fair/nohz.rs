@@ -21,6 +21,7 @@ use super::domains::{self, SchedDomain};
 use super::group_stats::{Busiest, Migrate};
 use super::load_balance::IdleType;
 use crate::engine::{Engine, MemberKey, Place, SimError};
+use crate::kernel::core::Wake;
 use crate::kernel::functions as f;
 use crate::kernel::process::Thread;
 use crate::kernel::rq::Rq;
@@ -59,11 +60,12 @@ pub(super) struct Times {
     longest_interval_ms: u64,
 }
 
-/// What a CPU's stopper shall do: give its running task to `target` in a domain of that CPU.
+/// What a CPU's stopper shall do: give its running task to `target`.
 #[derive(Debug, Clone, Copy)]
 struct ActiveBalance {
     target: CpuId,
-    domain: usize,
+    /// The domain of that CPU that is balanced; `None` where a task leaves the CPUs of a lock's group.
+    domain: Option<usize>,
 }
 
 /// What the balancer keeps of a CPU.
@@ -201,7 +203,34 @@ impl Kernel {
         if self.engine.now() >= state.next_balance.get() {
             state.is_due.set(true);
         }
+        self.move_strangers(rq).await;
         self.nohz_balancer_kick(rq).await;
+    }
+
+    /// Tasks that do not sleep leave a CPU that a lock's group has to itself, one at a tick.
+    async fn move_strangers(&self, rq: &Rq) {
+        if !self.is_reserved_cpu(rq.cpu) {
+            return;
+        }
+        let stranger = {
+            let queued = &self.fair.cpu_tasks.borrow()[rq.cpu.index()];
+            let mut queued = queued.iter().map(|id| self.task(*id));
+            queued.find(|p| self.is_stranger(p, rq.cpu) && !self.is_delayed(p.se))
+        };
+        let Some(stranger) = stranger else {
+            return;
+        };
+        let target = self.select_outside(&stranger, rq.cpu).await;
+        let active = &self.balancer_of().cpus[rq.cpu.index()].active;
+        if target == rq.cpu || active.get().is_some() {
+            return;
+        }
+        active.set(Some(ActiveBalance {
+            target,
+            domain: None,
+        }));
+        let stopper = Rc::clone(&self.balancer_of().stoppers.borrow()[rq.cpu.index()]);
+        self.try_to_wake_up(&stopper, Wake::Plain).await;
     }
 
     /// Wakes an idle CPU to balance when there is something for it.
@@ -389,7 +418,7 @@ impl Kernel {
         if is_asked {
             active.set(Some(ActiveBalance {
                 target: rq.cpu,
-                domain: number,
+                domain: Some(number),
             }));
         }
         self.rq_unlock(source).await;
@@ -397,7 +426,7 @@ impl Kernel {
         if is_asked {
             domain.interval_ms.set(domain.weight());
             let stopper = Rc::clone(&self.balancer_of().stoppers.borrow()[source.cpu.index()]);
-            self.try_to_wake_up(&stopper).await;
+            self.try_to_wake_up(&stopper, Wake::Plain).await;
         }
     }
 
@@ -410,16 +439,20 @@ impl Kernel {
         self.double_rq_lock(source, target).await;
         self.update_rq_clock(source).await;
         let queued = self.fair.cpu_tasks.borrow()[source.cpu.index()].clone();
+        let leaves = active.domain.is_none();
         let found = queued.iter().map(|id| self.task(*id)).find(|p| {
             p.may_run_on(target.cpu)
                 && p.id != source.curr.get()
+                && (!leaves || self.is_stranger(p, source.cpu))
                 && !self.is_delayed(p.se)
                 && !self.is_hierarchy_stopped(self.queue_of(p.se))
         });
         if let Some(p) = found {
             self.move_queued_task_fair(source, target, &p).await;
-            let domain = &self.balancer_of().cpus[target.cpu.index()].domains[active.domain];
-            domain.failed.set(0);
+            let domains = &self.balancer_of().cpus[target.cpu.index()].domains;
+            if let Some(number) = active.domain {
+                domains[number].failed.set(0);
+            }
         }
         self.balancer_of().cpus[source.cpu.index()].active.set(None);
         self.rq_unlock(source).await;

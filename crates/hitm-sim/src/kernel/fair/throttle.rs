@@ -25,10 +25,6 @@ use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 
-/// Instructions of `walk_tg_tree_from` and its callback for one group: what decides how many visits
-/// a core overlaps. Assumed 60 (40 to 120).
-const INSTRUCTIONS_PER_VISIT: u64 = 60;
-
 /// What an unthrottling walk did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::kernel) struct Walked {
@@ -451,11 +447,11 @@ impl Kernel {
     /// How many visits a core has under way at once.
     fn visits_at_once(&self) -> usize {
         let window = u64::from(self.engine.machine().core.load_window_insns);
-        (window / INSTRUCTIONS_PER_VISIT).max(1) as usize
+        (window / self.config.visit_instructions).max(1) as usize
     }
 
     fn visit_work(&self) -> hitm_base::Cycles {
-        hitm_base::Cycles(INSTRUCTIONS_PER_VISIT)
+        hitm_base::Cycles(self.config.visit_instructions)
     }
 
     /// Puts a queue on its CPU's list of leaves, which load balancing goes through.

@@ -2,14 +2,14 @@
 //! kernel/sched/fair.c, v6.12.
 //!
 //! **What Linux does:** first the waker's CPU or the task's last one, by which is idle or less loaded
-//! (wake affine), unless the waker wakes many (`wake_wide`). Then an idle CPU under that one's
+//! (wake affine), unless the waker wakes many (`wake_wide`). A waker that says that it is about to sleep
+//! (`WF_SYNC`) counts as gone already. Then an idle CPU under that one's
 //! last-level cache: the CPU itself, the last one, the one before, and a search over the cluster and
 //! the cache, for whole cores while there are idle ones, bounded by how busy the cache is (`SIS_UTIL`).
 //!
 //! **What we do:** the same.
 //!
-//! **What a test could notice:** wake-ups carry no hint that the waker is about to sleep (`WF_SYNC`);
-//! NUMA faults, `SD_BALANCE_WAKE` and energy models do not exist.
+//! **What a test could notice:** NUMA faults, `SD_BALANCE_WAKE` and energy models do not exist.
 
 use std::rc::Rc;
 
@@ -18,6 +18,7 @@ use hitm_base::{CpuId, Cycles};
 use super::domains::{Level, SchedDomain};
 use crate::engine::Site;
 use crate::kernel::Kernel;
+use crate::kernel::core::Wake;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::task::Task;
@@ -32,7 +33,7 @@ pub(in crate::kernel) struct Wakees {
 
 impl Kernel {
     /// For a task that may run on `prev`, which is not a CPU that a group has to itself.
-    pub(super) async fn select_by_domains(&self, p: &Task, prev: CpuId) -> CpuId {
+    pub(super) async fn select_by_domains(&self, p: &Task, prev: CpuId, wake: Wake) -> CpuId {
         let this = self.engine.cpu();
         let waker = self.task(self.rq(this).curr.get());
         self.record_wakee(&waker, p);
@@ -41,7 +42,7 @@ impl Kernel {
             && p.may_run_on(this)
             && !self.is_reserved_cpu(this);
         let target = if wants_affine {
-            self.wake_affine(p, this, prev).await
+            self.wake_affine(p, (this, prev), wake).await
         } else {
             prev
         };
@@ -87,27 +88,46 @@ impl Kernel {
         topology.llc_of(a) == topology.llc_of(b)
     }
 
-    async fn wake_affine(&self, p: &Task, this: CpuId, prev: CpuId) -> CpuId {
-        let site = f::WAKE_AFFINE;
-        let is_prev_idle = self.is_idle_cpu(prev, site).await;
+    async fn wake_affine(&self, p: &Task, (this, prev): (CpuId, CpuId), wake: Wake) -> CpuId {
+        let (engine, site) = (&self.engine, f::WAKE_AFFINE);
         if self.shares_cache(this, prev) && self.is_idle_cpu(this, site).await {
+            let is_prev_idle = self.is_idle_cpu(prev, site).await;
             return if is_prev_idle { prev } else { this };
         }
-        if is_prev_idle {
+        if wake == Wake::Sync && engine.load(site, self.rq(this).p.nr_running).await == 1 {
+            return this;
+        }
+        if self.is_idle_cpu(prev, site).await {
             return prev;
         }
-        let load_of = |cpu: CpuId| self.cpu_load(self.rq(cpu)).load;
         for cpu in [this, prev] {
             let avg = self.rq(cpu).p.cfs[super::places::CfsMember::Avg as usize];
-            self.engine.load(site, avg).await;
+            engine.load(site, avg).await;
         }
-        let task = self.task_h_load(p);
-        let pct = self
-            .llc_domain(this)
-            .map_or(117, SchedDomain::imbalance_pct);
-        let here = (load_of(this) + task) * 100;
+        if self.is_less_loaded(p, (this, prev), wake) {
+            this
+        } else {
+            prev
+        }
+    }
+
+    /// `wake_affine_weight`: whether the waker's CPU with the task has less to do than its last one.
+    fn is_less_loaded(&self, p: &Task, (this, prev): (CpuId, CpuId), wake: Wake) -> bool {
+        let load_of = |cpu: CpuId| self.cpu_load(self.rq(cpu)).load;
+        let (task, is_sync) = (self.task_h_load(p), wake == Wake::Sync);
+        let mut here = load_of(this);
+        if is_sync {
+            let waker = self.task_h_load(&self.task(self.rq(this).curr.get()));
+            if waker > here {
+                return true;
+            }
+            here -= waker;
+        }
+        let domains = &self.balancer_of().cpus[this.index()].domains;
+        let common = domains.iter().find(|domain| domain.span.contains(prev));
+        let pct = common.map_or(117, SchedDomain::imbalance_pct);
         let there = load_of(prev).saturating_sub(task) * (100 + (pct - 100) / 2);
-        if here < there { this } else { prev }
+        (here + task) * 100 < there + u64::from(is_sync)
     }
 
     /// An idle CPU near `target`, else that itself.
