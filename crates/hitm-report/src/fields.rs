@@ -3,19 +3,20 @@
 //! Text, JSON and docs/formats/report.md use these tables, so a figure has one name, one unit and one
 //! meaning wherever it appears. A test checks that the document describes every field.
 
+mod lines;
 mod of_type;
-mod tables;
+mod rows;
+mod run;
 mod whatif;
 
 use hitm_base::grouped;
 
+pub use lines::{LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
 };
-pub use tables::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, LINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
-    RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS,
-};
+pub use rows::{CALL_FRAME_FIELDS, CALL_PATH_FIELDS, ROW_FIELDS};
+pub use run::{QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, TOTALS_FIELDS};
 pub use whatif::{
     WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
     WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
@@ -226,6 +227,10 @@ pub(crate) fn ranges(numbers: &[u64]) -> String {
         })
         .collect();
     texts.join(",")
+}
+
+fn wholes(numbers: &[u16]) -> Vec<u64> {
+    numbers.iter().map(|number| u64::from(*number)).collect()
 }
 
 #[cfg(test)]
