@@ -134,7 +134,7 @@ pub(super) fn lock_metrics(waits: &LockWaits, window: Window, add: Add<'_>) -> S
     add(("writer_wait_us_max", "us"), writer, text_of);
     let text_of = "The longest time that a reader without a quota waited for it";
     add(("reader_wait_us_max", "us"), readers, text_of);
-    let text_of = "The longest time that a reader of the group with a quota waited for it";
+    let text_of = "The longest time that a holder of the group with a quota waited for it";
     add(("holder_wait_us_max", "us"), own, text_of);
     let uses = "Times that readers without a quota had it";
     add(("reader_uses", "count"), waits.readers.len() as f64, uses);

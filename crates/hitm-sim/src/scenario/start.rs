@@ -146,6 +146,7 @@ fn lock_holder_config(spec: &LockHolderSpec) -> LockHolderConfig {
             period: nanos(spec.period),
             burst: Nanos(0.0),
         },
+        holds: spec.holds,
         work: nanos(spec.work),
         page_wait: nanos(spec.page_wait),
         pause: nanos(spec.pause),

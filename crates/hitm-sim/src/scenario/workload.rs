@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ScenarioError;
 use super::reader::Table;
-use crate::kernel::Policy;
+use crate::kernel::{Hold, Policy};
 
 /// Longest time of a workload's key.
 const TIME_MAX: Duration = Duration::from_secs(1_000);
@@ -168,6 +168,8 @@ pub struct LockHolderSpec {
     pub quota: Duration,
     /// The period.
     pub period: Duration,
+    /// How its tasks hold the lock.
+    pub holds: Hold,
     /// Kernel code under the lock.
     pub work: Duration,
     /// What holders wait for while they have it.
@@ -255,6 +257,8 @@ enum Kind {
     PiStress,
     RtApp,
 }
+
+const HOLDS: [(&str, Hold); 2] = [("read", Hold::Read), ("write", Hold::Write)];
 
 const KINDS: [(&str, Kind); 13] = [
     ("rt-migrate-test", Kind::RtMigrateTest),
@@ -420,6 +424,7 @@ fn lock_holder(table: &Table<'_, '_, '_>) -> Result<LockHolderSpec, ScenarioErro
         period: table
             .time("period", least, Duration::from_secs(1))?
             .unwrap_or(Duration::from_millis(100)),
+        holds: table.one_of("holds", &HOLDS)?.unwrap_or(Hold::Read),
         work: time("work", Duration::from_micros(5))?,
         page_wait: time("page_wait", Duration::from_micros(200))?,
         pause: time("pause", Duration::from_millis(2))?,

@@ -1,9 +1,10 @@
 //! Tasks of a group with a quota that hold a lock of the kernel, and tasks without one that want it.
 //!
-//! In the group, hogs use the quota up, and readers take a semaphore, wait for a page while they hold
-//! it, and give it back. Outside, one writer and readers want the same semaphore. A reader whose
+//! In the group, hogs use the quota up, and holders take a semaphore, wait for a page while they hold
+//! it, and give it back. Outside, one writer and readers want the same semaphore. A holder whose
 //! group is stopped while it waits keeps the semaphore until it runs again: then the writer waits,
-//! and behind it all readers.
+//! and behind it all readers. Holders read, as those of a per-CPU semaphore do that a writer waits
+//! for, or write, as to the inode of a file.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,9 +21,11 @@ use crate::kernel::{
 pub struct LockHolderConfig {
     /// What the group may use.
     pub quota: Quota,
+    /// How its tasks hold the semaphore.
+    pub holds: Hold,
     /// Kernel code under the semaphore.
     pub work: Nanos,
-    /// Wait for a page under it, by readers of the group.
+    /// Wait for a page under it, by holders of the group.
     pub page_wait: Nanos,
     /// Time between two uses by one task.
     pub pause: Nanos,
@@ -35,7 +38,7 @@ pub struct LockWaits {
     pub writer: Vec<Cycles>,
     /// Readers without a quota.
     pub readers: Vec<Cycles>,
-    /// Readers of the group.
+    /// Holders of the group.
     pub holders: Vec<Cycles>,
 }
 
@@ -54,7 +57,7 @@ enum Role {
 }
 
 impl LockHolder {
-    /// Makes the group and the tasks: on each CPU a hog and a reader of the group and a reader
+    /// Makes the group and the tasks: on each CPU a hog and a holder of the group and a reader
     /// without a quota, on the first CPU the writer.
     ///
     /// # Errors
@@ -105,7 +108,13 @@ impl LockHolder {
         let (work, page) = (cycles(config.work), cycles(config.page_wait));
         let pause = cycles(config.pause);
         kernel.spawn_in(group, &spec, move |thread| {
-            use_sem(thread, role, sem, waits, (work, page, pause))
+            use_sem(
+                thread,
+                (role, config.holds),
+                sem,
+                waits,
+                (work, page, pause),
+            )
         })?;
         Ok(())
     }
@@ -113,7 +122,7 @@ impl LockHolder {
 
 async fn use_sem(
     thread: Thread,
-    role: Role,
+    (role, holds): (Role, Hold),
     sem: Rc<RwSem>,
     waits: Rc<RefCell<LockWaits>>,
     (work, page, pause): (Cycles, Cycles, Cycles),
@@ -121,7 +130,7 @@ async fn use_sem(
     let (hold, sleep) = match role {
         Role::Writer => (Hold::Write, Cycles::ZERO),
         Role::Reader => (Hold::Read, Cycles::ZERO),
-        Role::Holder => (Hold::Read, page),
+        Role::Holder => (holds, page),
     };
     loop {
         let waited = thread.hold_sem(&sem, hold, (work, sleep)).await;

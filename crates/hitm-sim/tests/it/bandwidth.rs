@@ -5,8 +5,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 use hitm_sim::engine::Executor;
 use hitm_sim::kernel::{
-    Balancing, CpuMask, GroupId, GroupSpec, Kernel, KernelConfig, Policy, Quota, Task, TaskSpec,
-    Throttling,
+    Balancing, CpuMask, GroupId, GroupSpec, Hold, Kernel, KernelConfig, Policy, Quota, Task,
+    TaskSpec, Throttling,
 };
 use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use hitm_sim::workload::lock_holder::{LockHolder, LockHolderConfig};
@@ -160,13 +160,24 @@ fn what_is_saved_up_may_be_used_in_a_burst() {
 }
 
 #[test]
-fn a_holder_that_is_stopped_stops_a_writer_and_all_readers() {
+fn a_reader_that_is_stopped_stops_a_writer_and_all_readers() {
+    stopped_holder_stops_others(Hold::Read, 200e3);
+}
+
+#[test]
+fn a_writer_that_is_stopped_stops_everybody() {
+    // Four hold it one after the other: somebody does nearly always.
+    stopped_holder_stops_others(Hold::Write, 500e3);
+}
+
+fn stopped_holder_stops_others(holds: Hold, page_ns: f64) {
     let longest = ALL.map(|throttling| {
         let (kernel, mut executor) = booted(throttling, 4, 1);
         let config = LockHolderConfig {
             quota: quota(100, 100, 0),
+            holds,
             work: Nanos(5e3),
-            page_wait: Nanos(200e3),
+            page_wait: Nanos(page_ns),
             pause: Nanos(2e6),
         };
         let holder = LockHolder::spawn(&kernel, config).unwrap();
