@@ -446,7 +446,7 @@ fn column_title(id: &str) -> String {
     let parts: Vec<&str> = id.split('.').collect();
     match parts[..] {
         ["root_domain", line, _] => format!("{line} cycles/load"),
-        ["time", name] => format!("{name} %"),
+        ["time", name] if !name.contains("_us_") => format!("{name} %"),
         _ => parts.last().copied().unwrap_or(id).to_owned(),
     }
 }
@@ -465,5 +465,23 @@ pub(super) fn number(value: f64) -> String {
         format!("{value:.1}")
     } else {
         format!("{value:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_time_are_percentages_and_spans_are_not() {
+        assert_eq!(column_title("time.kernel_of_busy"), "kernel_of_busy %");
+        assert_eq!(column_title("time.irqs_off_us_max"), "irqs_off_us_max");
+    }
+
+    #[test]
+    fn a_spread_stands_behind_the_mean_where_there_is_one() {
+        assert_eq!(with_spread(2.0, Some((1.5, 2.5))), "2 (1.50 to 2.50)");
+        assert_eq!(with_spread(2.0, Some((2.0, 2.0))), "2");
+        assert_eq!(with_spread(2.0, None), "2");
     }
 }
