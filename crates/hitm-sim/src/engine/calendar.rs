@@ -39,8 +39,6 @@ pub(super) struct Calendar {
     used_words: u64,
     /// Where the ring begins.
     base: u64,
-    /// Those before this time have been looked at by [`Calendar::look_ahead`].
-    seen: u64,
     far: WinnerTree,
 }
 
@@ -62,7 +60,6 @@ impl Calendar {
             used: [0; WORDS],
             used_words: 0,
             base: 0,
-            seen: 0,
             far,
         }
     }
@@ -135,33 +132,6 @@ impl Calendar {
             }
             self.far.set(cpu, Cycles::MAX);
             self.link(cpu, (key.0 % SLOTS) as u16);
-        }
-    }
-
-    /// Calls `see` for each CPU whose time comes within `span` cycles, once; not for those that were
-    /// given such a time after the last call.
-    #[inline]
-    pub(super) fn look_ahead(&mut self, span: u64, mut see: impl FnMut(usize)) {
-        let end = self.base + span;
-        let mut time = self.seen.max(self.base);
-        self.seen = end.max(self.seen);
-        while time < end {
-            let slot = time % SLOTS;
-            let rest = self.used[(slot / BITS) as usize] >> (slot % BITS);
-            if rest == 0 {
-                time += BITS - slot % BITS;
-                continue;
-            }
-            time += u64::from(rest.trailing_zeros());
-            if time >= end {
-                return;
-            }
-            let mut cpu = self.heads[(time % SLOTS) as usize];
-            while cpu != NOBODY {
-                see(usize::from(cpu));
-                cpu = self.entries[usize::from(cpu)].next;
-            }
-            time += 1;
         }
     }
 
@@ -246,31 +216,6 @@ mod tests {
                     plain[cpu] = Cycles::MAX;
                     now = now.max(key.0);
                 }
-            }
-        }
-
-        #[test]
-        fn what_was_known_early_enough_is_seen_once(
-            spans in proptest::collection::vec(1u64..6000, 1..200),
-        ) {
-            let mut calendar = Calendar::new(20);
-            let mut seen = [0u32; 20];
-            let mut known_at = [0u64; 20];
-            for (cpu, span) in spans.iter().take(20).enumerate() {
-                calendar.set(cpu, Cycles(*span));
-            }
-            for span in spans {
-                let Some((cpu, key)) = calendar.first() else { break };
-                calendar.remove(cpu);
-                calendar.advance(key);
-                let until = calendar.seen;
-                calendar.look_ahead(60, |cpu| seen[cpu] += 1);
-                prop_assert_eq!(calendar.seen, until.max(key.0 + 60));
-                let was_early = known_at[cpu] <= key.0 && key.0 < until;
-                prop_assert_eq!(seen[cpu], u32::from(was_early));
-                seen[cpu] = 0;
-                known_at[cpu] = calendar.seen;
-                calendar.set(cpu, key + Cycles(span));
             }
         }
     }

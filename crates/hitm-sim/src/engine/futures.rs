@@ -51,7 +51,6 @@ impl Future for AccessFuture<'_> {
         if let Step::Done(value) = step {
             return Poll::Ready(value);
         }
-        state.ahead.await_at(&*self);
         drop(state);
         self.is_under_way = step == Step::Later;
         Poll::Pending
@@ -73,10 +72,7 @@ impl Future for StoreFuture<'_> {
         let mut state = self.engine.state.borrow_mut();
         match state.post(self.posted) {
             Step::Done(_) => Poll::Ready(()),
-            _ => {
-                state.ahead.await_at(&*self);
-                Poll::Pending
-            }
+            _ => Poll::Pending,
         }
     }
 }
@@ -175,7 +171,6 @@ impl Future for ParkFuture<'_> {
         }
         let step = {
             let mut state = self.engine.state.borrow_mut();
-            state.ahead.await_at(&*self);
             state.park(self.place, self.seen)
         };
         match step {
@@ -210,7 +205,6 @@ impl Future for RunFuture<'_> {
         cpu.run_left = Cycles::ZERO;
         cpu.wait = Wait::Run;
         cpu.resume_at = cpu.clock + self.span;
-        state.ahead.await_at(&*self);
         drop(state);
         self.is_started = true;
         Poll::Pending

@@ -43,7 +43,6 @@
 //! - What a spinner loses between the write and its next look at the line (`pause` takes up to
 //!   140 cycles): below the hand-over that follows.
 
-mod ahead;
 mod arena;
 mod calendar;
 mod config;

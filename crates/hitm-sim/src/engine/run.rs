@@ -460,9 +460,7 @@ impl Executor {
             let cpu = &mut state.cpus[index];
             cpu.clock = now;
             let stack = cpu.current_stack();
-            let stack = stack.expect("a CPU runs only when it has a stack");
-            state.ahead.run(stack);
-            stack
+            stack.expect("a CPU runs only when it has a stack")
         };
         self.adopt_new_stacks();
         let slot = &mut self.stacks[stack.0 as usize];
@@ -483,8 +481,7 @@ impl Executor {
             cpu.wait = Wait::Off;
             cpu.resume_at = Cycles::MAX;
         }
-        let (key, next) = (state.cpus[index].key(), state.cpus[index].current_stack());
-        state.ahead.suspend(index, next);
+        let key = state.cpus[index].key();
         state.calendar.set(index, key);
     }
 
@@ -493,11 +490,7 @@ impl Executor {
         if new.is_empty() {
             return;
         }
-        let ahead = &mut self.engine.state.borrow_mut().ahead;
-        for stack in new.drain(..) {
-            ahead.add_stack(std::ptr::from_ref(stack.as_ref().get_ref()).addr());
-            self.stacks.push(Some(stack));
-        }
+        self.stacks.extend(new.drain(..).map(Some));
     }
 }
 

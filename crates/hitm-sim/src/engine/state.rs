@@ -7,7 +7,6 @@ use hitm_coherence::core::STORE_FORWARD_LATENCY;
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
 use hitm_coherence::services::Services;
 
-use super::ahead::Ahead;
 use super::calendar::Calendar;
 use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, NO_CPU, Request, Wait};
@@ -52,7 +51,6 @@ pub(super) struct State {
     #[expect(clippy::vec_box, reason = "they move between here and the CPUs")]
     pub(super) free_joins: Vec<Box<Join>>,
     pub(super) profile: Profile,
-    pub(super) ahead: Ahead,
     /// The CPU whose code runs now.
     pub(super) current: usize,
     /// That CPU may access memory up to this time without asking whether others come first.
@@ -80,7 +78,6 @@ impl State {
             words: Vec::new(),
             parked: Vec::new(),
             free_joins: Vec::new(),
-            ahead: Ahead::new(config.machine.topology.cpu_count()),
             profile: Profile::new(config.sites, &config.machine),
             current: 0,
             limit: Cycles::ZERO,
@@ -105,7 +102,6 @@ impl State {
         self.current = cpu;
         self.calendar.remove(cpu);
         self.calendar.advance(now);
-        self.look_ahead();
         let others = self.calendar.first_time();
         self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
     }
@@ -148,12 +144,6 @@ impl State {
         clock <= self.limit
     }
 
-    /// The running CPU waits until the others have caught up, and accesses `place` then.
-    fn sync_before(&mut self, place: Place) -> Step {
-        self.ahead.access(self.current, Some(place));
-        self.sync()
-    }
-
     /// The running CPU waits until the others have caught up.
     pub(super) fn sync(&mut self) -> Step {
         let cpu = &mut self.cpus[self.current];
@@ -163,7 +153,6 @@ impl State {
     }
 
     fn block(&mut self, wait: Wait) {
-        self.ahead.access(self.current, None);
         let cpu = &mut self.cpus[self.current];
         cpu.wait = wait;
         cpu.resume_at = Cycles::MAX;
@@ -173,7 +162,7 @@ impl State {
     #[inline(never)]
     pub(super) fn access(&mut self, place: Place, op: Op, site: Site) -> Step {
         if !self.may_go_on() {
-            return self.sync_before(place);
+            return self.sync();
         }
         let index = self.current;
         let now = self.cpus[index].clock;
@@ -271,7 +260,7 @@ impl State {
     #[inline(never)]
     pub(super) fn post(&mut self, posted: Posted) -> Step {
         if !self.may_go_on() {
-            return self.sync_before(posted.place);
+            return self.sync();
         }
         let index = self.current;
         let now = self.cpus[index].clock;
