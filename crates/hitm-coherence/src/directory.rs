@@ -256,16 +256,17 @@ impl Directory {
         exclusive: bool,
     ) -> Option<(DataSource, Cycles)> {
         let core = self.core(cpu);
-        if !self.is_sharer(line, core) {
-            return None;
-        }
         let entry = &mut self.lines[line.0 as usize];
-        if exclusive {
-            if entry.state < State::Exclusive {
+        if entry.is_alone() {
+            if entry.owner != cpu && core != usize::from(self.prices.parts(entry.owner).core) {
                 return None;
             }
-            entry.state = State::Modified;
-            entry.owner = cpu;
+            if exclusive {
+                entry.state = State::Modified;
+                entry.owner = cpu;
+            }
+        } else if exclusive || !self.is_sharer(line, core) {
+            return None;
         }
         Some(self.private_level(core, line))
     }

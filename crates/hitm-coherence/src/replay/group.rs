@@ -26,7 +26,7 @@ pub(super) struct Group {
 }
 
 /// Accesses that take a step together.
-const BLOCK: usize = 32;
+const BLOCK: usize = 16;
 
 /// Steps of an access: preparing, guessing and confirming its row, and the access itself.
 const STEPS: usize = 4;
@@ -147,7 +147,9 @@ impl Group {
 
     #[inline]
     fn access(&mut self, access: &Access, row: RowId) {
-        self.serve_before(access.time);
+        if self.services.next_time() < access.time {
+            self.serve_before(access.time);
+        }
         let line = LineId::from_index(self.rows.line(row));
         let exclusive = access.op.is_write();
         match self.directory.hit(access.cpu, line, exclusive) {
@@ -186,7 +188,7 @@ impl Group {
     }
 
     /// Serves whoever's turn comes before `end`.
-    #[inline]
+    #[inline(never)]
     fn serve_before(&mut self, end: Cycles) {
         while let Some((_, line)) = self.services.take_before(&self.directory, end) {
             let (request, grant) = self.directory.serve_next(line);
