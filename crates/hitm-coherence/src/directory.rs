@@ -265,7 +265,7 @@ impl Directory {
                 entry.state = State::Modified;
                 entry.owner = cpu;
             }
-        } else if exclusive || !self.is_sharer(line, core) {
+        } else if exclusive || !self.has_copy(line, core) {
             return None;
         }
         Some(self.private_level(core, line))
@@ -639,6 +639,12 @@ impl Directory {
         if entry.is_alone() {
             return core == self.core(entry.owner);
         }
+        self.has_copy(line, core)
+    }
+
+    /// Whether a core has one of the copies of a line that is not its owner's alone.
+    #[inline]
+    fn has_copy(&self, line: LineId, core: usize) -> bool {
         self.copies[line.index() * self.words + 1 + core / 64] >> (core % 64) & 1 == 1
     }
 

@@ -55,25 +55,6 @@ impl WinnerTree {
         leaf_and_key(self.nodes[1])
     }
 
-    /// The least key of all leaves but `leaf`; `Cycles::MAX` when there is no other.
-    #[inline]
-    pub fn min_except(&self, leaf: usize) -> Cycles {
-        self.runner_up(leaf).1
-    }
-
-    /// The leaf with the least key of all but `leaf`, and its key; `Cycles::MAX` and any leaf when
-    /// there is no other.
-    #[inline]
-    pub fn runner_up(&self, leaf: usize) -> (usize, Cycles) {
-        let mut node = self.slots() + leaf;
-        let mut least = u128::MAX;
-        while node > 1 {
-            least = least.min(self.nodes[node ^ 1]);
-            node /= 2;
-        }
-        leaf_and_key(least)
-    }
-
     #[inline]
     fn slots(&self) -> usize {
         self.nodes.len() / 2
@@ -130,16 +111,6 @@ mod tests {
                 let least = *plain.iter().min().unwrap();
                 let first = plain.iter().position(|key| *key == least).unwrap();
                 prop_assert_eq!(tree.min(), (first, Cycles(least)));
-                let others = (0..plain.len()).filter(|other| *other != leaf);
-                let second = others.map(|other| Cycles(plain[other])).min();
-                let second = second.unwrap_or(Cycles::MAX);
-                prop_assert_eq!(tree.min_except(leaf), second);
-                let runner_up = tree.runner_up(leaf);
-                if plain.len() > 1 {
-                    prop_assert_eq!(runner_up.1, second);
-                    prop_assert_ne!(runner_up.0, leaf);
-                    prop_assert_eq!(plain[runner_up.0], second.0);
-                }
             }
         }
     }

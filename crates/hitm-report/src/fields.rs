@@ -9,7 +9,7 @@ mod rows;
 mod run;
 mod whatif;
 
-use hitm_base::grouped;
+use hitm_base::{AccessOp, grouped};
 
 pub use lines::{LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
@@ -227,6 +227,15 @@ pub(crate) fn ranges(numbers: &[u64]) -> String {
         })
         .collect();
     texts.join(",")
+}
+
+fn op_text(op: AccessOp) -> &'static str {
+    match op {
+        AccessOp::Load => "load",
+        AccessOp::Store => "store",
+        AccessOp::LockedRmw => "locked",
+        AccessOp::Fence => "fence",
+    }
 }
 
 fn wholes(numbers: &[u16]) -> Vec<u64> {

@@ -174,13 +174,10 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
 }
 
 fn form_named(name: &str) -> Result<Throttling, Box<dyn Error>> {
-    Ok(match name {
-        "sync" => Throttling::Sync,
-        "async" => Throttling::Async,
-        "task" => Throttling::Task,
-        "task-sync" => Throttling::TaskSync,
-        other => return Err(format!("no form {other}").into()),
-    })
+    use Throttling::{Async, Sync, Task, TaskSync};
+    let mut forms = [Sync, Async, Task, TaskSync].into_iter();
+    let found = forms.find(|form| throttling_name(*form) == name);
+    found.ok_or_else(|| format!("no form {name}").into())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

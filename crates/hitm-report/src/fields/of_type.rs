@@ -1,8 +1,6 @@
 //! Fields of reports of a whole machine, and of one type.
 
-use hitm_base::AccessOp;
-
-use super::{Field, Unit, Value};
+use super::{Field, Unit, Value, op_text};
 use crate::machine::{MachineSummary, Unnamed};
 use crate::of_type::{TypeLine, TypeReport, TypeRow};
 use crate::side_by_side::SideRow;
@@ -338,12 +336,3 @@ pub const TYPE_ROW_FIELDS: &[Field<TypeRow>] = &[
         value: |row| Value::Whole(row.code.0),
     },
 ];
-
-fn op_text(op: AccessOp) -> &'static str {
-    match op {
-        AccessOp::Load => "load",
-        AccessOp::Store => "store",
-        AccessOp::LockedRmw => "locked",
-        AccessOp::Fence => "fence",
-    }
-}

@@ -1,8 +1,6 @@
 //! The rows of a line, and who called their code.
 
-use hitm_base::AccessOp;
-
-use super::{Field, Unit, Value, wholes};
+use super::{Field, Unit, Value, op_text, wholes};
 use crate::model::{CallFrame, CallPath, RowReport};
 
 /// One instruction's accesses to one place in a line.
@@ -205,12 +203,3 @@ pub const CALL_FRAME_FIELDS: &[Field<CallFrame>] = &[
         value: |frame| Value::text_or_missing(&frame.source),
     },
 ];
-
-fn op_text(op: AccessOp) -> &'static str {
-    match op {
-        AccessOp::Load => "load",
-        AccessOp::Store => "store",
-        AccessOp::LockedRmw => "locked",
-        AccessOp::Fence => "fence",
-    }
-}

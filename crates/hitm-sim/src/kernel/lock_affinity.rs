@@ -199,7 +199,8 @@ impl Group {
     }
 }
 
-fn needed_cpus(hold_share: f64) -> usize {
+/// How many CPUs a lock keeps busy that a thread holds for this share of its time.
+pub fn needed_cpus(hold_share: f64) -> usize {
     (1.0 / hold_share).ceil() as usize
 }
 
@@ -273,11 +274,12 @@ impl LockAffinity {
         group.map_or_else(Vec::new, |group| group.members.keys().copied().collect())
     }
 
-    fn note_reserved(&self, cpus: usize) {
+    /// The CPUs of all groups but that of `except`.
+    fn reserved_by(&self, cpus: usize, except: Option<LockId>) -> CpuMask {
         let groups = self.groups.borrow();
-        let placed = groups.values().filter_map(|group| group.placed.as_ref());
-        let reserved = CpuMask::of(cpus, placed.flat_map(|domain| domain.iter()));
-        *self.reserved.borrow_mut() = reserved;
+        let groups = groups.iter().filter(|(lock, _)| Some(**lock) != except);
+        let placed = groups.filter_map(|(_, group)| group.placed.as_ref());
+        CpuMask::of(cpus, placed.flat_map(|domain| domain.iter()))
     }
 }
 
@@ -330,8 +332,9 @@ impl Kernel {
 
     fn judge_lock(&self, affinity: &LockAffinity, lock: LockId, site: Site) {
         let now = self.engine.now();
-        let members = affinity.members(lock);
-        let groups = members.iter().map(|id| self.task(*id).group);
+        let members = affinity.members(lock).into_iter();
+        let members: Vec<Rc<Task>> = members.map(|id| self.task(id)).collect();
+        let groups = members.iter().map(|task| task.group);
         let quota_cpus = self.fair.quota_cpus(groups).unwrap_or(usize::MAX);
         let verdict = {
             let mut groups = affinity.groups.borrow_mut();
@@ -347,14 +350,17 @@ impl Kernel {
         self.engine.work(site, affinity.judge_cost);
         match verdict {
             Verdict::Stay => {}
-            Verdict::Place(needed) => self.place_group(affinity, lock, needed),
+            Verdict::Place(needed) => self.place_group(affinity, lock, (&members, needed)),
             Verdict::Release => self.settle(affinity, lock, (0, None)),
         }
     }
 
-    fn place_group(&self, affinity: &LockAffinity, lock: LockId, needed: usize) {
-        let members = affinity.members(lock).into_iter();
-        let members: Vec<Rc<Task>> = members.map(|id| self.task(id)).collect();
+    fn place_group(
+        &self,
+        affinity: &LockAffinity,
+        lock: LockId,
+        (members, needed): (&[Rc<Task>], usize),
+    ) {
         let before = affinity.groups.borrow()[&lock].placed.clone();
         let of_others = members.iter().filter(|task| {
             let domain = task.domain.borrow();
@@ -363,15 +369,8 @@ impl Kernel {
         if of_others.count() * 2 > members.len() {
             return;
         }
-        let put = |placed| {
-            if let Some(group) = affinity.groups.borrow_mut().get_mut(&lock) {
-                group.placed = placed;
-            }
-            affinity.note_reserved(self.cpu_count());
-        };
-        put(None);
-        let domain = self.best_domain(affinity, &members, needed);
-        put(before.clone());
+        let reserved = affinity.reserved_by(self.cpu_count(), Some(lock));
+        let domain = self.best_domain(&reserved, members, needed);
         if domain != before {
             self.settle(affinity, lock, (needed, domain));
         }
@@ -380,11 +379,10 @@ impl Kernel {
     /// The smallest domain with so many CPUs that the group can have.
     fn best_domain(
         &self,
-        affinity: &LockAffinity,
+        reserved: &CpuMask,
         members: &[Rc<Task>],
         needed: usize,
     ) -> Option<Rc<CpuMask>> {
-        let reserved = affinity.reserved.borrow();
         let mut allowed = CpuMask::all(self.cpu_count());
         for task in members {
             allowed.keep(&task.allowed.borrow());
@@ -444,7 +442,7 @@ impl Kernel {
             group.members.clear();
         }
         drop(groups);
-        affinity.note_reserved(self.cpu_count());
+        *affinity.reserved.borrow_mut() = affinity.reserved_by(self.cpu_count(), None);
         affinity.decisions.borrow_mut().push(Decision {
             lock,
             at: self.engine.now(),

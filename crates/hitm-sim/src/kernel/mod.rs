@@ -56,7 +56,7 @@ pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
 use self::lock_affinity::LockAffinity;
-pub use self::lock_affinity::{Decision, Placement};
+pub use self::lock_affinity::{Decision, Placement, needed_cpus};
 pub use self::lock_stat::{LockId, LockStat, LockTotals};
 pub use self::mask::{SharedCounter, SharedMask};
 use self::mechanisms::GlobalLines;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hitm_base::{Cycles, Distance};
 
 use super::start::{Add, Window};
-use crate::kernel::{Decision, Kernel, LockStat};
+use crate::kernel::{Decision, Kernel, LockStat, needed_cpus};
 use crate::workload::file_copy::FileCopy;
 
 /// Adds the figures of a file copy that makes so many blocks a second, against a baseline in KB/s;
@@ -52,7 +52,7 @@ fn placements(window: Window, kernel: &Kernel) -> String {
             "at the end: lock {}: held {:.1} % of a thread's time, {} CPUs needed",
             lock.number(),
             share * 100.0,
-            (1.0 / share).ceil()
+            needed_cpus(share)
         );
     }
     text
@@ -120,7 +120,7 @@ fn lock_figures(lock: &LockStat, (window, kernel): (Window, &Kernel), add: Add<'
     let text = "Share of its time for which a thread holds the lock, as placement estimates it";
     add(("hold_share", "%"), share * 100.0, text);
     let text = "CPUs that the lock can keep busy, by that share";
-    add(("needed_cpus", "count"), (1.0 / share).ceil(), text);
+    add(("needed_cpus", "count"), needed_cpus(share) as f64, text);
     let text = "CPUs that its threads were given";
     let cpus = last.cpus.map_or(0, |cpus| cpus.len());
     add(("chosen_cpus", "count"), cpus as f64, text);

@@ -229,7 +229,11 @@ impl Kernel {
             target,
             domain: None,
         }));
-        let stopper = Rc::clone(&self.balancer_of().stoppers.borrow()[rq.cpu.index()]);
+        self.wake_stopper(rq.cpu).await;
+    }
+
+    async fn wake_stopper(&self, cpu: CpuId) {
+        let stopper = Rc::clone(&self.balancer_of().stoppers.borrow()[cpu.index()]);
         self.try_to_wake_up(&stopper, Wake::Plain).await;
     }
 
@@ -425,8 +429,7 @@ impl Kernel {
         engine.set_irqs(true);
         if is_asked {
             domain.interval_ms.set(domain.weight());
-            let stopper = Rc::clone(&self.balancer_of().stoppers.borrow()[source.cpu.index()]);
-            self.try_to_wake_up(&stopper, Wake::Plain).await;
+            self.wake_stopper(source.cpu).await;
         }
     }
 
