@@ -114,6 +114,7 @@ struct LineBackground {
 pub struct Directory {
     prices: Arc<Prices>,
     capacity: Capacity,
+    l1_latency: Cycles,
     ids: IndexSet<LineAddr, FxBuildHasher>,
     lines: Vec<Line>,
     /// By line, too: the sets of an L1 and of an L2 that it belongs in; empty where nothing is
@@ -147,6 +148,7 @@ impl Directory {
         };
         Directory {
             capacity,
+            l1_latency: caches.l1.latency,
             ids: IndexSet::default(),
             lines: Vec::new(),
             sets: Vec::new(),
@@ -255,20 +257,22 @@ impl Directory {
         line: LineId,
         exclusive: bool,
     ) -> Option<(DataSource, Cycles)> {
-        let core = self.core(cpu);
         let entry = &mut self.lines[line.0 as usize];
         if entry.is_alone() {
-            if entry.owner != cpu && core != usize::from(self.prices.parts(entry.owner).core) {
+            if entry.owner != cpu && !self.prices.share_core(entry.owner, cpu) {
                 return None;
             }
             if exclusive {
                 entry.state = State::Modified;
                 entry.owner = cpu;
             }
-        } else if exclusive || !self.has_copy(line, core) {
+        } else if exclusive || !self.has_copy(line, self.core(cpu)) {
             return None;
         }
-        Some(self.private_level(core, line))
+        match self.capacity {
+            Capacity::Infinite => Some((DataSource::L1, self.l1_latency)),
+            Capacity::Finite => Some(self.private_level(cpu, line)),
+        }
     }
 
     /// A request that the core's own caches cannot answer. Served at once when the line is free
@@ -607,16 +611,12 @@ impl Directory {
         }
     }
 
-    #[inline]
-    fn private_level(&mut self, core: usize, line: LineId) -> (DataSource, Cycles) {
-        let caches = &self.prices.machine().caches;
-        let (l1, l2) = (caches.l1.latency, caches.l2.latency);
-        if self.capacity == Capacity::Infinite {
-            return (DataSource::L1, l1);
-        }
+    /// In which of the core's finite caches its copy is.
+    fn private_level(&mut self, cpu: CpuId, line: LineId) -> (DataSource, Cycles) {
+        let core = self.core(cpu);
         let [l1_set, l2_set] = self.sets[line.index()];
         if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
-            return (DataSource::L1, l1);
+            return (DataSource::L1, self.l1_latency);
         }
         // A core's copy is always in its L2: the copy goes when the L2 lets go of the line.
         let in_l2 = self.l2.enter(core, l2_set, line.0);
@@ -625,7 +625,7 @@ impl Directory {
             Entered::WasThere,
             "a copy outlived its place in the L2"
         );
-        (DataSource::L2, l2)
+        (DataSource::L2, self.prices.machine().caches.l2.latency)
     }
 
     #[inline]

@@ -33,7 +33,7 @@ pub(super) struct Calendar {
     /// By CPU.
     entries: Vec<Entry>,
     /// The first CPU in each slot.
-    heads: Vec<u16>,
+    heads: Box<[u16; SLOTS as usize]>,
     /// Which slots have one, and which of these words have a bit.
     used: [u64; WORDS],
     used_words: u64,
@@ -56,7 +56,7 @@ impl Calendar {
         };
         Calendar {
             entries: vec![nothing; cpu_count],
-            heads: vec![NOBODY; SLOTS as usize],
+            heads: Box::new([NOBODY; SLOTS as usize]),
             used: [0; WORDS],
             used_words: 0,
             base: 0,
@@ -68,6 +68,13 @@ impl Calendar {
     #[inline]
     pub(super) fn set(&mut self, cpu: usize, key: Cycles) {
         self.remove(cpu);
+        self.insert(cpu, key);
+    }
+
+    /// Puts in a CPU that is not there; `Cycles::MAX` means never.
+    #[inline]
+    pub(super) fn insert(&mut self, cpu: usize, key: Cycles) {
+        debug_assert_eq!(self.entries[cpu].slot, NO_SLOT, "CPU {cpu} is there");
         if key == Cycles::MAX {
             return;
         }
@@ -95,30 +102,44 @@ impl Calendar {
     /// The CPU with the earliest time, and the time.
     #[inline]
     pub(super) fn first(&self) -> Option<(usize, Cycles)> {
-        let start = self.base % SLOTS;
-        let word = (start / BITS) as usize;
-        let rest = self.used[word] >> (start % BITS);
-        let slot = if rest != 0 {
-            start + u64::from(rest.trailing_zeros())
-        } else if self.used_words != 0 {
-            // The words after this one, around the ring; what is left of it comes last.
-            let after = (word as u32 + 1) % BITS as u32;
-            let skipped = self.used_words.rotate_right(after).trailing_zeros();
-            let word = (after + skipped) % BITS as u32;
-            let bit = self.used[word as usize].trailing_zeros();
-            u64::from(word) * BITS + u64::from(bit)
-        } else {
-            let (cpu, key) = self.far.min();
-            return (key < Cycles::MAX).then_some((cpu, key));
-        };
-        let cpu = usize::from(self.heads[slot as usize]);
-        Some((cpu, self.entries[cpu].key))
+        if let Some(slot) = self.first_slot() {
+            let cpu = usize::from(self.heads[slot as usize]);
+            return Some((cpu, self.entries[cpu].key));
+        }
+        let (cpu, key) = self.far.min();
+        (key < Cycles::MAX).then_some((cpu, key))
     }
 
     /// The earliest time; `Cycles::MAX` when there is none.
     #[inline]
     pub(super) fn first_time(&self) -> Cycles {
-        self.first().map_or(Cycles::MAX, |(_, key)| key)
+        match self.first_slot() {
+            // Times before the ring's beginning stand in its first slot.
+            Some(slot) if slot != self.base % SLOTS => {
+                let distance = slot.wrapping_sub(self.base) % SLOTS;
+                Cycles(self.base + distance)
+            }
+            _ => self.first().map_or(Cycles::MAX, |(_, key)| key),
+        }
+    }
+
+    #[inline]
+    fn first_slot(&self) -> Option<u64> {
+        let start = self.base % SLOTS;
+        let word = start / BITS;
+        let rest = self.used[word as usize] >> (start % BITS);
+        if rest != 0 {
+            return Some(start + u64::from(rest.trailing_zeros()));
+        }
+        if self.used_words == 0 {
+            return None;
+        }
+        // The words after this one, around the ring; what is left of it comes last.
+        let after = (word + 1) % BITS;
+        let skipped = self.used_words.rotate_right(after as u32).trailing_zeros();
+        let word = (after + u64::from(skipped)) % BITS;
+        let bit = self.used[word as usize].trailing_zeros();
+        Some(word * BITS + u64::from(bit))
     }
 
     /// Nothing happens before `time` any more.

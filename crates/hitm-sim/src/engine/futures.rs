@@ -12,33 +12,31 @@ use hitm_base::Cycles;
 
 use super::Engine;
 use super::cpu::{StackId, Vector, Wait};
-use super::memory::{Op, Place, Site};
+use super::memory::{Place, Rmw, Site};
 use super::state::Step;
 use super::store_buffer::Posted;
 
-/// A load or locked operation. Its output is the value before it.
+/// A load. Its output is the value.
 #[derive(Debug)]
-pub struct AccessFuture<'e> {
+pub struct LoadFuture<'e> {
     engine: &'e Engine,
     place: Place,
     site: Site,
-    op: Op,
     is_under_way: bool,
 }
 
-impl<'e> AccessFuture<'e> {
-    pub(super) fn new(engine: &'e Engine, site: Site, place: Place, op: Op) -> AccessFuture<'e> {
-        AccessFuture {
+impl<'e> LoadFuture<'e> {
+    pub(super) fn new(engine: &'e Engine, site: Site, place: Place) -> LoadFuture<'e> {
+        LoadFuture {
             engine,
             place,
             site,
-            op,
             is_under_way: false,
         }
     }
 }
 
-impl Future for AccessFuture<'_> {
+impl Future for LoadFuture<'_> {
     type Output = u64;
 
     #[inline(never)]
@@ -47,13 +45,48 @@ impl Future for AccessFuture<'_> {
         if self.is_under_way {
             return Poll::Ready(state.cpus[state.current].result);
         }
-        let step = state.access(self.place, self.op, self.site);
-        if let Step::Done(value) = step {
-            return Poll::Ready(value);
-        }
+        let step = state.load(self.place, self.site);
         drop(state);
         self.is_under_way = step == Step::Later;
-        Poll::Pending
+        step.into()
+    }
+}
+
+/// A locked operation. Its output is the value before it.
+#[derive(Debug)]
+pub struct RmwFuture<'e> {
+    engine: &'e Engine,
+    place: Place,
+    site: Site,
+    rmw: Rmw,
+    is_under_way: bool,
+}
+
+impl<'e> RmwFuture<'e> {
+    pub(super) fn new(engine: &'e Engine, site: Site, place: Place, rmw: Rmw) -> RmwFuture<'e> {
+        RmwFuture {
+            engine,
+            place,
+            site,
+            rmw,
+            is_under_way: false,
+        }
+    }
+}
+
+impl Future for RmwFuture<'_> {
+    type Output = u64;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
+        let mut state = self.engine.state.borrow_mut();
+        if self.is_under_way {
+            return Poll::Ready(state.cpus[state.current].result);
+        }
+        let step = state.exchange(self.place, self.rmw, self.site);
+        drop(state);
+        self.is_under_way = step == Step::Later;
+        step.into()
     }
 }
 
@@ -261,6 +294,15 @@ impl Future for InterruptFuture<'_> {
                 }
                 Poll::Pending
             }
+        }
+    }
+}
+
+impl From<Step> for Poll<u64> {
+    fn from(step: Step) -> Poll<u64> {
+        match step {
+            Step::Done(value) => Poll::Ready(value),
+            Step::Again | Step::Later => Poll::Pending,
         }
     }
 }

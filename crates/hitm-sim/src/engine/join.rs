@@ -6,8 +6,8 @@ use hitm_coherence::directory::Grant;
 use hitm_coherence::prefetch::prefetch;
 
 use super::cpu::Wait;
+use super::log::Sample;
 use super::memory::{Place, Site};
-use super::profile::Sample;
 use super::state::{JOIN, State, Step, ticket};
 
 /// Loads of one line among independent ones.
@@ -55,7 +55,7 @@ impl State {
     /// first call for them. The results are in the CPU's `join` when it is done, until
     /// [`State::end_join`].
     pub(super) fn join(&mut self, places: &[Place], site: Site, start: Option<bool>) -> Step {
-        if !self.may_go_on() && start.is_some() {
+        if !self.may_act_at(self.cpus[self.current].clock) && start.is_some() {
             return self.sync();
         }
         let index = self.current;
@@ -182,7 +182,8 @@ impl State {
             queued: grant.queued,
         };
         let value = join.results[group.from];
-        self.record(index, group.first, group.site, (sample, value));
+        let at = self.cpus[index].clock;
+        self.record((index, at), (group.first, group.site), (sample, value));
         join.known.push(grant.done);
     }
 

@@ -43,6 +43,7 @@
 //! - What a spinner loses between the write and its next look at the line (`pause` takes up to
 //!   140 cycles): below the hand-over that follows.
 
+mod access;
 mod arena;
 mod calendar;
 mod config;
@@ -50,6 +51,7 @@ mod cpu;
 mod futures;
 mod interrupt;
 mod join;
+mod log;
 mod memory;
 mod pool;
 mod profile;
@@ -57,13 +59,14 @@ mod random;
 mod run;
 mod state;
 mod store_buffer;
+mod stores;
 
 pub use arena::{Arena, Field, Object};
 pub use config::{EngineConfig, MODEL_VERSION, RUN_AHEAD, RunHeader, SimError};
 pub use cpu::{CpuTotals, Mode, StackId, VECTORS, Vector};
 pub use futures::{
-    AccessFuture, FenceFuture, InterruptFuture, JoinFuture, ParkFuture, RunFuture, StoreFuture,
-    SwitchFuture,
+    FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
+    StoreFuture, SwitchFuture,
 };
 pub use memory::{Place, Rmw, Site};
 pub use pool::{ObjectPool, PrefetchStep};

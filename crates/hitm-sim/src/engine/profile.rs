@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use hitm_base::{AccessOp, Cycles, DataSource, Machine};
+use hitm_coherence::prefetch::prefetch;
 use hitm_coherence::stats::{CpuSet, SourceCounts};
 use indexmap::IndexSet;
 
+use super::log::{BLOCK, Counted};
 use super::memory::Site;
 
 /// A member as it is counted: all objects of one type together.
@@ -54,31 +56,22 @@ pub struct ProfileEntry<'a> {
     pub row: &'a ProfileRow,
 }
 
-/// What one access adds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
-    pub(super) op: AccessOp,
-    pub(super) source: DataSource,
-    pub(super) latency: Cycles,
-    pub(super) queued: Cycles,
-}
-
 /// The statistics of a run.
 #[derive(Debug, Clone)]
 pub struct Profile {
     sites: &'static [&'static str],
     members: IndexSet<MemberKey>,
-    /// Row of (member, site, op), `NO_ROW` where nothing was counted.
-    index: Vec<u32>,
-    /// By row: hits in the core's L1 in their usual time, of which there are most, and which would
-    /// touch three cache lines of the host in the full row; then a bit for each CPU that made an
-    /// access. [`Profile::settled`] brings both into the row.
-    hits: Vec<u64>,
-    /// What they take, by operation.
+    /// By (member, site, op): the row, `NO_ROW` where nothing was counted, and in the low [`HIT_BITS`]
+    /// how many hits in the core's L1 in their usual time. Of these there are most; the full row is
+    /// three cache lines of the host. [`Profile::settled`] brings them into the row.
+    cells: Vec<u64>,
+    /// What such a hit takes, by operation.
     hit_latencies: [Cycles; OPS],
     rows: Vec<ProfileRow>,
-    /// Words of `hits` for each row.
-    hit_words: usize,
+    /// By row: a bit for each CPU that made an access, in so many words; part of the row once it is
+    /// settled.
+    cpus: Vec<u64>,
+    cpu_words: usize,
     keys: Vec<(u16, Site, AccessOp)>,
     work: Vec<Cycles>,
     calls: Vec<u64>,
@@ -90,7 +83,10 @@ pub struct Profile {
 pub(super) const STORE_HIT_LATENCY: Cycles = Cycles(1);
 
 const OPS: usize = 3;
-const NO_ROW: u32 = u32::MAX;
+/// Bits of a cell for its hits; the rest, of which there are enough for a million rows, is the row.
+const HIT_BITS: u32 = 44;
+const NO_ROW: u64 = u64::MAX >> HIT_BITS;
+const NO_CELL: u64 = NO_ROW << HIT_BITS;
 
 fn op_index(op: AccessOp) -> usize {
     match op {
@@ -106,11 +102,11 @@ impl Profile {
         Profile {
             sites,
             members: IndexSet::new(),
-            index: Vec::new(),
-            hits: Vec::new(),
+            cells: Vec::new(),
             hit_latencies: [machine.caches.l1.latency, STORE_HIT_LATENCY, locked],
             rows: Vec::new(),
-            hit_words: 1 + machine.topology.cpu_count().div_ceil(64),
+            cpus: Vec::new(),
+            cpu_words: machine.topology.cpu_count().div_ceil(64),
             keys: Vec::new(),
             work: vec![Cycles::ZERO; sites.len()],
             calls: vec![0; sites.len()],
@@ -123,7 +119,7 @@ impl Profile {
         let (index, new) = self.members.insert_full(key);
         if new {
             let size = self.members.len() * self.sites.len() * OPS;
-            self.index.resize(size, NO_ROW);
+            self.cells.resize(size, NO_CELL);
         }
         u16::try_from(index).expect("there are fewer than 65536 members")
     }
@@ -144,60 +140,91 @@ impl Profile {
         self.objects.get(type_name).copied().unwrap_or(0)
     }
 
-    #[inline]
-    pub(super) fn add(&mut self, (member, site): (u16, Site), cpu: usize, sample: Sample) {
-        let op = op_index(sample.op);
-        let row = self.row((member, site, op), sample.op);
-        let first = row * self.hit_words;
-        self.hits[first + 1 + cpu / 64] |= 1 << (cpu % 64);
-        let is_plain = (sample.source == DataSource::L1)
-            & (sample.latency == self.hit_latencies[op])
-            & (sample.queued == Cycles::ZERO);
-        if is_plain {
-            self.hits[first] += 1;
-        } else {
-            self.rows[row].add(sample, 1);
+    /// Counts a block of accesses, at most [`BLOCK`].
+    pub(super) fn count(&mut self, accesses: &[Counted]) {
+        let mut places = [0usize; BLOCK];
+        for (cell, access) in places.iter_mut().zip(accesses) {
+            *cell = self.cell(access);
+            prefetch(&self.cells, *cell);
+        }
+        // Which are more than a hit is not foreseeable: they are collected without a branch.
+        let mut others = [0u8; BLOCK];
+        let mut other_count = 0;
+        for (index, (place, access)) in places.iter_mut().zip(accesses).enumerate() {
+            if self.cells[*place] >> HIT_BITS == NO_ROW {
+                self.add_row(*place, (access.member, access.site, access.op));
+            }
+            let is_hit = self.is_plain_hit(access);
+            let cell = &mut self.cells[*place];
+            *cell += u64::from(is_hit);
+            others[other_count % BLOCK] = index as u8;
+            other_count += usize::from(!is_hit);
+            *place = (*cell >> HIT_BITS) as usize;
+            prefetch(&self.cpus, *place * self.cpu_words);
+        }
+        for (row, access) in places.iter().zip(accesses) {
+            let cpu = usize::from(access.cpu);
+            self.cpus[row * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
+        }
+        let others = others.iter().take(other_count).copied().map(usize::from);
+        for index in others {
+            self.rows[places[index]].add(&accesses[index], 1);
         }
     }
 
+    /// Whether it is a hit in the L1 in its usual time.
     #[inline]
-    fn row(&mut self, (member, site, op_index): (u16, Site, usize), op: AccessOp) -> usize {
-        let cell = usize::from(member) * self.sites.len() + usize::from(site.0);
-        let cell = cell * OPS + op_index;
-        match self.index[cell] {
-            NO_ROW => self.new_row(cell, (member, site, op)),
-            row => row as usize,
-        }
+    fn is_plain_hit(&self, access: &Counted) -> bool {
+        (access.source == DataSource::L1)
+            & (access.latency == self.hit_latencies[op_index(access.op)])
+            & (access.queued == Cycles::ZERO)
+    }
+
+    /// Where an access is counted.
+    #[inline]
+    fn cell(&self, access: &Counted) -> usize {
+        let cell = usize::from(access.member) * self.sites.len() + usize::from(access.site.0);
+        cell * OPS + op_index(access.op)
     }
 
     #[cold]
     #[inline(never)]
-    fn new_row(&mut self, cell: usize, key: (u16, Site, AccessOp)) -> usize {
-        let row = self.rows.len();
-        self.index[cell] = row as u32;
+    fn add_row(&mut self, cell: usize, key: (u16, Site, AccessOp)) {
+        let row = self.rows.len() as u64;
+        assert!(row < NO_ROW, "there are fewer than a million rows");
+        self.cells[cell] = row << HIT_BITS;
         self.keys.push(key);
-        self.hits.resize(self.hits.len() + self.hit_words, 0);
+        self.cpus.resize(self.cpus.len() + self.cpu_words, 0);
         self.rows.push(ProfileRow {
             latency_min: Cycles::MAX,
             ..ProfileRow::default()
         });
-        row
     }
 
     /// The statistics so far, whole.
     pub(super) fn settled(&self) -> Profile {
         let mut settled = self.clone();
-        let counted = settled.hits.chunks_mut(settled.hit_words);
-        let rows = settled.rows.iter_mut().zip(counted);
-        for ((row, counted), (_, _, op)) in rows.zip(&self.keys) {
-            let sample = Sample {
-                op: *op,
-                source: DataSource::L1,
-                latency: self.hit_latencies[op_index(*op)],
+        for cell in &mut settled.cells {
+            let (row, hits) = (*cell >> HIT_BITS, *cell & ((1 << HIT_BITS) - 1));
+            if row == NO_ROW {
+                continue;
+            }
+            *cell -= hits;
+            let (member, site, op) = self.keys[row as usize];
+            let hit = Counted {
+                latency: self.hit_latencies[op_index(op)],
                 queued: Cycles::ZERO,
+                op,
+                source: DataSource::L1,
+                member,
+                site,
+                cpu: 0,
             };
-            row.add(sample, std::mem::take(&mut counted[0]));
-            row.cpus = CpuSet::of_words(&counted[1..]);
+            settled.rows[row as usize].add(&hit, hits);
+        }
+        let cpus = settled.cpus.chunks(settled.cpu_words);
+        for (row, words) in settled.rows.iter_mut().zip(cpus) {
+            row.cpus = CpuSet::of_words(words);
         }
         settled
     }
@@ -290,16 +317,16 @@ impl Profile {
 
 impl ProfileRow {
     /// Counts `count` equal accesses.
-    fn add(&mut self, sample: Sample, count: u64) {
+    fn add(&mut self, access: &Counted, count: u64) {
         if count == 0 {
             return;
         }
-        self.sources.0[sample.source as usize] += count;
+        self.sources.0[access.source as usize] += count;
         self.count += count;
-        self.latency_sum += Cycles(sample.latency.0 * count);
-        self.latency_max = self.latency_max.max(sample.latency);
-        self.latency_min = self.latency_min.min(sample.latency);
-        self.queued += Cycles(sample.queued.0 * count);
+        self.latency_sum += Cycles(access.latency.0 * count);
+        self.latency_max = self.latency_max.max(access.latency);
+        self.latency_min = self.latency_min.min(access.latency);
+        self.queued += Cycles(access.queued.0 * count);
     }
 
     /// Mean latency in cycles, 0 when nothing was counted.

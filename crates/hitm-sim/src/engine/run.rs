@@ -12,10 +12,10 @@ use hitm_base::{CpuId, Cycles, LineAddr, Machine};
 use super::config::{EngineConfig, MODEL_VERSION, RunHeader, SimError};
 use super::cpu::{CpuTotals, Mode, StackId, Vector, Wait};
 use super::futures::{
-    AccessFuture, FenceFuture, InterruptFuture, JoinFuture, ParkFuture, RunFuture, StoreFuture,
-    SwitchFuture,
+    FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
+    StoreFuture, SwitchFuture,
 };
-use super::memory::{Op, Place, Rmw, Site};
+use super::memory::{Place, Rmw, Site};
 use super::profile::{MemberKey, Profile};
 use super::random::Random;
 use super::state::State;
@@ -161,31 +161,25 @@ impl Engine {
 
     /// Loads a word.
     #[inline]
-    pub fn load(&self, site: Site, place: Place) -> AccessFuture<'_> {
-        AccessFuture::new(self, site, place, Op::Load)
+    pub fn load(&self, site: Site, place: Place) -> LoadFuture<'_> {
+        LoadFuture::new(self, site, place)
     }
 
     /// A locked operation; its output is the value before it.
     #[inline]
-    pub fn rmw(&self, site: Site, place: Place, rmw: Rmw) -> AccessFuture<'_> {
-        AccessFuture::new(self, site, place, Op::Rmw(rmw))
+    pub fn rmw(&self, site: Site, place: Place, rmw: Rmw) -> RmwFuture<'_> {
+        RmwFuture::new(self, site, place, rmw)
     }
 
     /// Adds to a word; the output is the value before.
     #[inline]
-    pub fn fetch_add(&self, site: Site, place: Place, value: i64) -> AccessFuture<'_> {
+    pub fn fetch_add(&self, site: Site, place: Place, value: i64) -> RmwFuture<'_> {
         self.rmw(site, place, Rmw::Add(value as u64))
     }
 
     /// Writes `new` if the word is `expected`; the output is the value before.
     #[inline]
-    pub fn compare_swap(
-        &self,
-        site: Site,
-        place: Place,
-        expected: u64,
-        new: u64,
-    ) -> AccessFuture<'_> {
+    pub fn compare_swap(&self, site: Site, place: Place, expected: u64, new: u64) -> RmwFuture<'_> {
         self.rmw(site, place, Rmw::CompareSwap { expected, new })
     }
 
@@ -404,22 +398,22 @@ impl Executor {
     pub fn run_until(&mut self, until: Cycles) -> Result<Cycles, SimError> {
         let engine = Rc::clone(&self.engine);
         let mut context = Context::from_waker(Waker::noop());
+        let mut state = engine.state.borrow_mut();
         loop {
-            let (index, now) = {
-                let mut state = engine.state.borrow_mut();
-                let Some(next) = state.next_stack(until) else {
-                    return Ok(until.min(state.end));
-                };
-                if state.events > engine.events_max {
-                    return Err(SimError::TooManyEvents {
-                        max: engine.events_max,
-                        at: next.1,
-                    });
-                }
-                state.begin(next);
-                next
+            let Some(next) = state.next_stack(until) else {
+                return Ok(until.min(state.end));
             };
-            self.poll(&engine, index, now, &mut context);
+            if state.events > engine.events_max {
+                return Err(SimError::TooManyEvents {
+                    max: engine.events_max,
+                    at: next.1,
+                });
+            }
+            let stack = state.begin(next);
+            drop(state);
+            let has_ended = self.poll(stack, &mut context);
+            state = engine.state.borrow_mut();
+            state.finish(next.0, has_ended);
         }
     }
 
@@ -430,7 +424,8 @@ impl Executor {
 
     /// The sums of the run so far.
     pub fn totals(&self) -> RunTotals {
-        let state = self.engine.state.borrow();
+        let mut state = self.engine.state.borrow_mut();
+        state.settle();
         let cpus = state.cpus.iter().enumerate().map(|(index, cpu)| {
             let [user, kernel, spin, irq, idle] = cpu.mode_sums(state.end);
             CpuTotals {
@@ -454,47 +449,28 @@ impl Executor {
         }
     }
 
-    fn poll(&mut self, engine: &Engine, index: usize, now: Cycles, context: &mut Context<'_>) {
-        let stack = {
-            let mut state = engine.state.borrow_mut();
-            let cpu = &mut state.cpus[index];
-            cpu.clock = now;
-            let stack = cpu.current_stack();
-            stack.expect("a CPU runs only when it has a stack")
-        };
-        self.adopt_new_stacks();
-        let slot = &mut self.stacks[stack.0 as usize];
+    /// Runs a stack until it waits; returns whether it has ended.
+    #[inline]
+    fn poll(&mut self, stack: StackId, context: &mut Context<'_>) -> bool {
+        let index = stack.0 as usize;
+        if index >= self.stacks.len() {
+            let mut new = self.engine.new_stacks.borrow_mut();
+            self.stacks.extend(new.drain(..).map(Some));
+        }
+        let slot = &mut self.stacks[index];
         let future = slot
             .as_mut()
             .expect("a stack that has ended is not switched to");
-        let ended = future.as_mut().poll(context).is_ready();
-        let mut state = engine.state.borrow_mut();
-        state.events += 1;
-        if ended {
+        let has_ended = future.as_mut().poll(context).is_ready();
+        if has_ended {
             *slot = None;
-            let cpu = &mut state.cpus[index];
-            assert!(
-                cpu.interrupted.is_none(),
-                "the interrupt handler of a CPU never ends"
-            );
-            cpu.stack = None;
-            cpu.wait = Wait::Off;
-            cpu.resume_at = Cycles::MAX;
         }
-        let key = state.cpus[index].key();
-        state.calendar.set(index, key);
-    }
-
-    fn adopt_new_stacks(&mut self) {
-        let mut new = self.engine.new_stacks.borrow_mut();
-        if new.is_empty() {
-            return;
-        }
-        self.stacks.extend(new.drain(..).map(Some));
+        has_ended
     }
 }
 
 impl State {
+    #[inline]
     /// Serves lines, drains store buffers and takes interrupts until the code of a CPU has to run;
     /// `None` when that is after `until` or the end.
     fn next_stack(&mut self, until: Cycles) -> Option<(usize, Cycles)> {

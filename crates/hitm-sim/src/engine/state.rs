@@ -1,19 +1,18 @@
-//! The state of a run and its one hot routine: what an access does.
+//! The state of a run: who runs, up to when, and what becomes of a request for a line.
 
 use std::sync::Arc;
 
-use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Fnv1a, LineAddr, Machine};
-use hitm_coherence::core::STORE_FORWARD_LATENCY;
+use hitm_base::{AccessOp, CpuId, Cycles, Fnv1a, LineAddr, Machine};
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
 use hitm_coherence::services::Services;
 
 use super::calendar::Calendar;
 use super::config::{EngineConfig, RUN_AHEAD};
-use super::cpu::{Cpu, NO_CPU, Request, Wait};
+use super::cpu::{Cpu, NO_CPU, Request, StackId, Wait};
 use super::join::Join;
+use super::log::{Counted, Log, Sample};
 use super::memory::{Op, Place, Site};
-use super::profile::{Profile, STORE_HIT_LATENCY, Sample};
-use super::store_buffer::{Head, Posted};
+use super::profile::Profile;
 
 /// What became of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +26,8 @@ pub(super) enum Step {
 }
 
 /// Whose request a ticket is.
-const STREAM: u64 = 0;
-const STORE: u64 = 1;
+pub(super) const STREAM: u64 = 0;
+pub(super) const STORE: u64 = 1;
 /// The number of a join group comes above it.
 pub(super) const JOIN: u64 = 2;
 
@@ -50,6 +49,8 @@ pub(super) struct State {
     /// Of CPUs that have no independent loads under way; the one used last is taken first.
     #[expect(clippy::vec_box, reason = "they move between here and the CPUs")]
     pub(super) free_joins: Vec<Box<Join>>,
+    /// What `profile` and `accesses` do not have yet.
+    log: Log,
     pub(super) profile: Profile,
     /// The CPU whose code runs now.
     pub(super) current: usize,
@@ -78,6 +79,7 @@ impl State {
             words: Vec::new(),
             parked: Vec::new(),
             free_joins: Vec::new(),
+            log: Log::new(),
             profile: Profile::new(config.sites, &config.machine),
             current: 0,
             limit: Cycles::ZERO,
@@ -97,13 +99,36 @@ impl State {
         line
     }
 
-    /// `cpu` begins to run its code; its time is the earliest of all CPUs.
-    pub(super) fn begin(&mut self, (cpu, now): (usize, Cycles)) {
+    /// `cpu`, whose time is the earliest of all CPUs, begins to run its code; returns the stack that it
+    /// is on.
+    #[inline]
+    pub(super) fn begin(&mut self, (cpu, now): (usize, Cycles)) -> StackId {
         self.current = cpu;
         self.calendar.remove(cpu);
         self.calendar.advance(now);
         let others = self.calendar.first_time();
+        let cpu = &mut self.cpus[cpu];
+        cpu.clock = now;
+        let stack = cpu.current_stack();
         self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
+        stack.expect("a CPU runs only when it has a stack")
+    }
+
+    /// The code of `cpu` waits, or its stack has ended.
+    #[inline]
+    pub(super) fn finish(&mut self, index: usize, has_ended: bool) {
+        self.events += 1;
+        let cpu = &mut self.cpus[index];
+        if has_ended {
+            assert!(
+                cpu.interrupted.is_none(),
+                "the interrupt handler of a CPU never ends"
+            );
+            cpu.stack = None;
+            cpu.wait = Wait::Off;
+            cpu.resume_at = Cycles::MAX;
+        }
+        self.calendar.insert(index, cpu.key());
     }
 
     /// `limit`, but not beyond what the CPU itself has to do first.
@@ -131,14 +156,15 @@ impl State {
         }
     }
 
-    /// Whether the running CPU may act at its local time; asks how far the others are when the
+    /// Whether the running CPU may act at its local time `clock`; asks how far the others are when the
     /// known limit does not reach.
     #[inline]
-    pub(super) fn may_go_on(&mut self) -> bool {
-        let clock = self.cpus[self.current].clock;
-        if clock <= self.limit {
-            return true;
-        }
+    pub(super) fn may_act_at(&mut self, clock: Cycles) -> bool {
+        clock <= self.limit || self.look_around(clock)
+    }
+
+    #[inline(never)]
+    fn look_around(&mut self, clock: Cycles) -> bool {
         let others = self.calendar.first_time();
         self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
         clock <= self.limit
@@ -152,306 +178,16 @@ impl State {
         Step::Again
     }
 
-    fn block(&mut self, wait: Wait) {
+    pub(super) fn block(&mut self, wait: Wait) {
         let cpu = &mut self.cpus[self.current];
         cpu.wait = wait;
         cpu.resume_at = Cycles::MAX;
     }
 
-    /// A load or a locked operation of the running CPU, which waits for its result.
-    #[inline(never)]
-    pub(super) fn access(&mut self, place: Place, op: Op, site: Site) -> Step {
-        if !self.may_go_on() {
-            return self.sync();
-        }
-        let index = self.current;
-        let now = self.cpus[index].clock;
-        if !self.cpus[index].buffer.is_empty() {
-            if op.is_write() {
-                self.cpus[index].request = Some(Request {
-                    place,
-                    op,
-                    site,
-                    issued: now,
-                });
-                self.block(Wait::Drain);
-                return Step::Again;
-            }
-            let committed = self.words[place.word as usize];
-            if let Some(value) = self.cpus[index].buffer.forward(place, committed) {
-                let sample = hit(
-                    AccessOp::Load,
-                    DataSource::StoreBuffer,
-                    STORE_FORWARD_LATENCY,
-                );
-                return self.finish_inline(place, site, value, sample);
-            }
-        }
-        if let Some((source, latency)) =
-            self.directory
-                .hit(CpuId(index as u16), place.line, op.is_write())
-        {
-            return self.access_hit(place, op, site, (source, latency));
-        }
-        let request = Request {
-            place,
-            op,
-            site,
-            issued: now,
-        };
-        match self.ask(
-            index,
-            place.line,
-            (now, op.is_write()),
-            ticket(index, STREAM, 0),
-        ) {
-            Some(grant) => {
-                let value = self.complete(index, request, grant);
-                self.cpus[index].clock = grant.done;
-                Step::Done(value)
-            }
-            None => {
-                self.cpus[index].request = Some(request);
-                self.block(Wait::Queue);
-                Step::Later
-            }
-        }
-    }
-
-    #[inline]
-    fn access_hit(
-        &mut self,
-        place: Place,
-        op: Op,
-        site: Site,
-        (source, latency): (DataSource, Cycles),
-    ) -> Step {
-        let now = self.cpus[self.current].clock;
-        let sample = match op {
-            Op::Load => {
-                // The line may be on its way for an older store.
-                let arrival = self.cpus[self.current].buffer.arrival(place);
-                let left = arrival.map_or(Cycles::ZERO, |at| at.saturating_sub(now));
-                if left > latency {
-                    hit(AccessOp::Load, DataSource::FillBuffer, left)
-                } else {
-                    hit(AccessOp::Load, source, latency)
-                }
-            }
-            Op::Rmw(_) => hit(AccessOp::LockedRmw, source, self.machine.core.locked_hit),
-        };
-        let old = self.apply(place, op);
-        if op.is_write() {
-            let done = now + sample.latency;
-            self.wake_parked(place.line, done);
-        }
-        self.finish_inline(place, site, old, sample)
-    }
-
-    #[inline]
-    fn finish_inline(&mut self, place: Place, site: Site, value: u64, sample: Sample) -> Step {
-        let index = self.current;
-        self.cpus[index].clock += sample.latency;
-        self.record(index, place, site, (sample, value));
-        Step::Done(value)
-    }
-
-    /// A plain store of the running CPU: it retires into the store buffer.
-    #[inline(never)]
-    pub(super) fn post(&mut self, posted: Posted) -> Step {
-        if !self.may_go_on() {
-            return self.sync();
-        }
-        let index = self.current;
-        let now = self.cpus[index].clock;
-        if self.cpus[index].buffer.is_full() {
-            self.cpus[index].request = Some(Request {
-                place: posted.place,
-                op: Op::Load,
-                site: posted.site,
-                issued: now,
-            });
-            self.block(Wait::Full);
-            return Step::Again;
-        }
-        self.cpus[index].clock += Cycles(1);
-        let line = posted.place.line;
-        if !self.cpus[index].buffer.is_empty() {
-            self.cpus[index].buffer.entries.push_back(posted);
-        } else if self.cpus[index].commit_free_at > now {
-            let cpu = &mut self.cpus[index];
-            cpu.buffer.entries.push_back(posted);
-            cpu.drain_at = cpu.commit_free_at;
-        } else if self
-            .directory
-            .hit(CpuId(index as u16), line, true)
-            .is_some()
-        {
-            let done = now + Cycles(1);
-            self.commit(
-                index,
-                posted,
-                hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
-                done,
-            );
-            self.cpus[index].commit_free_at = done;
-            self.directory.hold(line, done);
-        } else {
-            self.cpus[index].buffer.entries.push_back(posted);
-            self.issue_head(index, now);
-        }
-        self.rebound();
-        Step::Done(0)
-    }
-
-    /// Asks for the line of the oldest store.
-    fn issue_head(&mut self, index: usize, now: Cycles) {
-        let Some(posted) = self.cpus[index].buffer.entries.front().copied() else {
-            return;
-        };
-        let grant = self.ask(
-            index,
-            posted.place.line,
-            (now, true),
-            ticket(index, STORE, 0),
-        );
-        match grant {
-            Some(grant) => self.head_granted(index, now, grant),
-            None => {
-                let cpu = &mut self.cpus[index];
-                cpu.buffer.head = Head::Queued(now);
-                cpu.drain_at = Cycles::MAX;
-            }
-        }
-    }
-
-    fn head_granted(&mut self, index: usize, issued: Cycles, grant: Grant) {
-        let oldest = self.cpus[index].buffer.entries.front().copied();
-        let posted = oldest.expect("a store that was granted its line is in the buffer");
-        let sample = Sample {
-            op: AccessOp::Store,
-            source: grant.source,
-            latency: grant.done - issued,
-            queued: grant.queued,
-        };
-        self.commit(index, posted, sample, grant.done);
-        let cpu = &mut self.cpus[index];
-        cpu.buffer.head = Head::Granted(grant.done);
-        cpu.drain_at = grant.done;
-    }
-
-    /// Puts the value of a store into memory.
-    fn commit(&mut self, index: usize, posted: Posted, sample: Sample, done: Cycles) {
-        let word = &mut self.words[posted.place.word as usize];
-        *word = (*word & !posted.mask) | (posted.value & posted.mask);
-        self.record(index, posted.place, posted.site, (sample, posted.value));
-        self.wake_parked(posted.place.line, done);
-    }
-
-    /// The store buffer of a CPU has something to do.
-    pub(super) fn drain(&mut self, index: usize, now: Cycles) {
-        let cpu = &self.cpus[index];
-        let oldest = cpu.buffer.entries.front().copied();
-        let posted = oldest.expect("only a store buffer with stores drains");
-        match cpu.buffer.head {
-            Head::Granted(_) => self.commit_run(index, now, posted.place.line),
-            Head::Idle => {
-                let line = posted.place.line;
-                if self
-                    .directory
-                    .hit(CpuId(index as u16), line, true)
-                    .is_some()
-                {
-                    let sample = hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY);
-                    self.commit(index, posted, sample, now);
-                    self.commit_run(index, now, line);
-                } else {
-                    self.issue_head(index, now);
-                }
-            }
-            Head::Queued(_) => unreachable!("a queued store has no time of its own"),
-        }
-        self.rekey(index);
-    }
-
-    /// The oldest store is committed; those behind it whose lines are here follow, one a cycle,
-    /// during which the line is not given away.
-    fn commit_run(&mut self, index: usize, now: Cycles, line: LineId) {
-        self.cpus[index].buffer.pop();
-        let mut committed = 1;
-        while let Some(posted) = self.cpus[index].buffer.entries.front().copied() {
-            let hits = self
-                .directory
-                .hit(CpuId(index as u16), posted.place.line, true);
-            if hits.is_none() {
-                break;
-            }
-            let done = now + Cycles(committed);
-            self.commit(
-                index,
-                posted,
-                hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
-                done,
-            );
-            self.cpus[index].buffer.pop();
-            committed += 1;
-        }
-        let free_at = now + Cycles(committed);
-        self.directory.hold(line, free_at);
-        let cpu = &mut self.cpus[index];
-        cpu.buffer.head = Head::Idle;
-        cpu.commit_free_at = free_at;
-        cpu.drain_at = if cpu.buffer.is_empty() {
-            Cycles::MAX
-        } else {
-            free_at
-        };
-        match cpu.wait {
-            Wait::Drain if cpu.buffer.is_empty() => self.unblock(index, free_at),
-            Wait::Full => self.unblock(index, now),
-            _ => {}
-        }
-    }
-
-    /// A CPU that waited for its store buffer tries its access again.
-    fn unblock(&mut self, index: usize, at: Cycles) {
-        let cpu = &mut self.cpus[index];
-        let request = cpu.request.take();
-        let request = request.expect("a CPU that waits for its store buffer has an access to do");
-        let at = at.max(cpu.clock);
-        self.profile
-            .add_work(request.site, at.saturating_sub(request.issued));
-        cpu.clock = at;
-        cpu.resume_at = at;
-        cpu.wait = Wait::Sync;
-    }
-
-    /// A fence of the running CPU.
-    pub(super) fn fence(&mut self, place: Place, site: Site) -> Step {
-        if !self.may_go_on() {
-            return self.sync();
-        }
-        if !self.cpus[self.current].buffer.is_empty() {
-            let issued = self.cpus[self.current].clock;
-            self.cpus[self.current].request = Some(Request {
-                place,
-                op: Op::Load,
-                site,
-                issued,
-            });
-            self.block(Wait::Drain);
-            return Step::Again;
-        }
-        let cost = self.machine.core.locked_hit;
-        self.cpus[self.current].clock += cost;
-        self.profile.add_work(site, cost);
-        Step::Done(0)
-    }
-
     /// Spins on a place that was seen with the value `seen`: returns when its line may have been
     /// written.
     pub(super) fn park(&mut self, place: Place, seen: u64) -> Step {
-        if !self.may_go_on() {
+        if !self.may_act_at(self.cpus[self.current].clock) {
             return self.sync();
         }
         let index = self.current;
@@ -546,7 +282,7 @@ impl State {
     }
 
     /// The access has its line: does it to the value.
-    fn complete(&mut self, index: usize, request: Request, grant: Grant) -> u64 {
+    pub(super) fn complete(&mut self, index: usize, request: Request, grant: Grant) -> u64 {
         let Request {
             place,
             op,
@@ -564,7 +300,8 @@ impl State {
             latency: grant.done - issued,
             queued: grant.queued,
         };
-        self.record(index, place, site, (sample, old));
+        let at = self.cpus[index].clock;
+        self.record((index, at), (place, site), (sample, old));
         if op.is_write() {
             self.wake_parked(place.line, grant.done);
         }
@@ -573,7 +310,7 @@ impl State {
 
     /// Does the operation to the value; returns what it was before.
     #[inline]
-    fn apply(&mut self, place: Place, op: Op) -> u64 {
+    pub(super) fn apply(&mut self, place: Place, op: Op) -> u64 {
         let word = &mut self.words[place.word as usize];
         let old = *word;
         if let Op::Rmw(rmw) = op {
@@ -582,32 +319,41 @@ impl State {
         old
     }
 
-    /// Counts an access, and makes it part of the hash of the event stream.
+    /// Notes an access at the clock `at` for the statistics, and makes it part of the hash of the event
+    /// stream.
     #[inline]
     pub(super) fn record(
         &mut self,
-        index: usize,
-        place: Place,
-        site: Site,
+        (index, at): (usize, Cycles),
+        (place, site): (Place, Site),
         (sample, value): (Sample, u64),
     ) {
         self.events += 1;
-        self.accesses += 1;
         let what = u64::from(place.word) << 32 | u64::from(site.0) << 16 | index as u64;
-        let when = self.cpus[index].clock.0 ^ sample.latency.0.rotate_left(32);
+        let when = at.0 ^ sample.latency.0.rotate_left(32);
         let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
             .wrapping_mul(0xff51_afd7_ed55_8ccd);
-        self.profile.add((place.member, site), index, sample);
+        let is_full = self.log.push(Counted {
+            latency: sample.latency,
+            queued: sample.queued,
+            op: sample.op,
+            source: sample.source,
+            member: place.member,
+            site,
+            cpu: index as u16,
+        });
+        if is_full {
+            self.settle();
+        }
     }
-}
 
-/// An access that nobody else is part of.
-pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
-    Sample {
-        op,
-        source,
-        latency,
-        queued: Cycles::ZERO,
+    /// Counts what happened since the last time.
+    #[inline(never)]
+    pub(super) fn settle(&mut self) {
+        let accesses = self.log.accesses();
+        self.accesses += accesses.len() as u64;
+        self.profile.count(accesses);
+        self.log.clear();
     }
 }

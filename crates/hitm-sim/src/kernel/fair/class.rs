@@ -12,7 +12,7 @@ use super::cfs_rq::CfsId;
 use super::entity::{EntityId, Owner};
 use super::places::{CfsMember, SeMember};
 use super::tree::{Dequeue, Enqueue, Ran};
-use crate::engine::{AccessFuture, Place, Site, StoreFuture};
+use crate::engine::{LoadFuture, Place, Site, StoreFuture};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
@@ -36,7 +36,7 @@ impl Kernel {
         }
     }
 
-    fn load_cfs(&self, site: Site, (cfs, member): (CfsId, CfsMember)) -> AccessFuture<'_> {
+    fn load_cfs(&self, site: Site, (cfs, member): (CfsId, CfsMember)) -> LoadFuture<'_> {
         self.engine.load(site, self.cfs_place(cfs, member))
     }
 
@@ -50,7 +50,7 @@ impl Kernel {
         self.engine.store(site, place, value)
     }
 
-    fn load_se(&self, site: Site, (se, member): (EntityId, SeMember)) -> AccessFuture<'_> {
+    fn load_se(&self, site: Site, (se, member): (EntityId, SeMember)) -> LoadFuture<'_> {
         self.engine.load(site, self.se_place(se, member))
     }
 
