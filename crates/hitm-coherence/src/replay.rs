@@ -174,11 +174,13 @@ impl Replay {
                 state.run(group, &self.dealt);
             }
         } else {
-            let dealing = self.dealt.par_iter_mut().enumerate();
+            // One by one: rayon would keep a quarter of them together on two threads, and at the end
+            // one thread would wait for the other.
+            let dealing = self.dealt.par_iter_mut().enumerate().with_max_len(1);
             let results: Vec<Result<(), ReplayError>> = dealing.map(deal_piece).collect();
             results.into_iter().collect::<Result<(), ReplayError>>()?;
             let dealt = &self.dealt;
-            let groups = groups.par_iter_mut().enumerate();
+            let groups = groups.par_iter_mut().enumerate().with_max_len(1);
             groups.for_each(|(group, state)| state.run(group, dealt));
         }
         Ok(())
