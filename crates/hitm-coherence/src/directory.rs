@@ -612,6 +612,7 @@ impl Directory {
     }
 
     /// In which of the core's finite caches its copy is.
+    #[inline]
     fn private_level(&mut self, cpu: CpuId, line: LineId) -> (DataSource, Cycles) {
         let core = self.core(cpu);
         let [l1_set, l2_set] = self.sets[line.index()];
