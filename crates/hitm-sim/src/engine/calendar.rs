@@ -88,6 +88,15 @@ impl Calendar {
         }
     }
 
+    /// Takes out the CPU that [`Calendar::first`] named.
+    #[inline]
+    pub(super) fn take_first(&mut self, cpu: usize) {
+        match std::mem::replace(&mut self.entries[cpu].slot, NO_SLOT) {
+            FAR => self.far.set(cpu, Cycles::MAX),
+            slot => self.unlink_first(cpu, slot),
+        }
+    }
+
     /// Takes a CPU out.
     #[inline]
     pub(super) fn remove(&mut self, cpu: usize) {
@@ -180,16 +189,19 @@ impl Calendar {
 
     #[inline]
     fn unlink(&mut self, cpu: usize, slot: u16) {
-        let after = self.entries[cpu].next;
-        let first = self.heads[usize::from(slot)];
-        if usize::from(first) != cpu {
-            let mut before = first;
-            while usize::from(self.entries[usize::from(before)].next) != cpu {
-                before = self.entries[usize::from(before)].next;
-            }
-            self.entries[usize::from(before)].next = after;
-            return;
+        let mut before = self.heads[usize::from(slot)];
+        if usize::from(before) == cpu {
+            return self.unlink_first(cpu, slot);
         }
+        while usize::from(self.entries[usize::from(before)].next) != cpu {
+            before = self.entries[usize::from(before)].next;
+        }
+        self.entries[usize::from(before)].next = self.entries[cpu].next;
+    }
+
+    #[inline]
+    fn unlink_first(&mut self, cpu: usize, slot: u16) {
+        let after = self.entries[cpu].next;
         self.heads[usize::from(slot)] = after;
         if after == NOBODY {
             let word = usize::from(slot) / BITS as usize;
@@ -232,7 +244,7 @@ mod tests {
                 let expected = (least < Cycles::MAX).then_some((first, least));
                 prop_assert_eq!(calendar.first(), expected);
                 if let (Some((cpu, key)), true) = (expected, takes) {
-                    calendar.remove(cpu);
+                    calendar.take_first(cpu);
                     calendar.advance(key);
                     plain[cpu] = Cycles::MAX;
                     now = now.max(key.0);

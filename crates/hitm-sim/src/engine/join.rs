@@ -169,7 +169,7 @@ impl State {
                 word,
                 ..group.first
             };
-            join.results[result] = buffer.forward(place, committed).unwrap_or(committed);
+            join.results[result] = buffer.value(place, committed);
         }
         let sample = Sample {
             op: if join.overwrites {

@@ -14,6 +14,12 @@ use super::log::{Counted, Log, Sample};
 use super::memory::{Op, Place, Site};
 use super::profile::Profile;
 
+/// How far a CPU may go when the earliest of the others is at `time`.
+#[inline]
+fn ahead_of(time: Cycles) -> Cycles {
+    Cycles(time.0.saturating_add(RUN_AHEAD.0))
+}
+
 /// What became of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -56,6 +62,8 @@ pub(super) struct State {
     pub(super) current: usize,
     /// That CPU may access memory up to this time without asking whether others come first.
     limit: Cycles,
+    /// How far the others let it go; `limit` may be less for what the CPU itself has to do first.
+    others: Cycles,
     pub(super) end: Cycles,
     pub(super) events: u64,
     pub(super) accesses: u64,
@@ -83,6 +91,7 @@ impl State {
             profile: Profile::new(config.sites, &config.machine),
             current: 0,
             limit: Cycles::ZERO,
+            others: Cycles::ZERO,
             end: config.end,
             events: 0,
             accesses: 0,
@@ -104,13 +113,13 @@ impl State {
     #[inline]
     pub(super) fn begin(&mut self, (cpu, now): (usize, Cycles)) -> StackId {
         self.current = cpu;
-        self.calendar.remove(cpu);
+        self.calendar.take_first(cpu);
         self.calendar.advance(now);
-        let others = self.calendar.first_time();
+        self.others = ahead_of(self.calendar.first_time());
         let cpu = &mut self.cpus[cpu];
         cpu.clock = now;
         let stack = cpu.current_stack();
-        self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
+        self.limit = self.bounded(self.others);
         stack.expect("a CPU runs only when it has a stack")
     }
 
@@ -152,21 +161,22 @@ impl State {
         let key = self.cpus[cpu].key();
         self.calendar.set(cpu, key);
         if cpu != self.current {
-            self.limit = self.limit.min(Cycles(key.0.saturating_add(RUN_AHEAD.0)));
+            self.others = self.others.min(ahead_of(key));
+            self.limit = self.limit.min(self.others);
         }
     }
 
-    /// Whether the running CPU may act at its local time `clock`; asks how far the others are when the
-    /// known limit does not reach.
+    /// Whether the running CPU may act at its local time `clock`. While it runs, others may get an
+    /// earlier time and never a later one; what it has to do itself first may be gone.
     #[inline]
     pub(super) fn may_act_at(&mut self, clock: Cycles) -> bool {
-        clock <= self.limit || self.look_around(clock)
-    }
-
-    #[inline(never)]
-    fn look_around(&mut self, clock: Cycles) -> bool {
-        let others = self.calendar.first_time();
-        self.limit = self.bounded(Cycles(others.0.saturating_add(RUN_AHEAD.0)));
+        if clock <= self.limit {
+            return true;
+        }
+        if clock > self.others {
+            return false;
+        }
+        self.limit = self.bounded(self.others);
         clock <= self.limit
     }
 

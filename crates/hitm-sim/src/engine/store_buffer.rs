@@ -78,6 +78,15 @@ impl StoreBuffer {
         found.then_some(value)
     }
 
+    /// The value that this CPU sees in a word that has `committed` in memory.
+    #[inline]
+    pub(super) fn value(&self, place: Place, committed: u64) -> u64 {
+        if self.is_empty() {
+            return committed;
+        }
+        self.forward(place, committed).unwrap_or(committed)
+    }
+
     /// When the line arrives that the oldest store waits for, if that is `place`'s line and it has
     /// been granted.
     pub(super) fn arrival(&self, place: Place) -> Option<Cycles> {
