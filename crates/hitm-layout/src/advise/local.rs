@@ -5,19 +5,21 @@ use super::atoms::LINE;
 use super::bins::Weigher;
 use super::exact::{Assignment, EXACT_ATOMS_MAX, partitions};
 
-/// What share of the optimum of some atoms the optimum of all is at least.
+/// What share of the optimum of some atoms the optimum of all is taken to be at least.
 ///
-/// It would be 1 if a line never got cheaper by another member in it. It can, by a few percent, when
-/// the member brings a reader near the others, from whom they then get the line. A property test
-/// holds 0.9 for random profiles.
+/// It would be 1 if a line never got cheaper by another member in it. It can, when the member brings a
+/// reader near the others, from whom they then get the line. So this is an estimate, not a proof: of
+/// 330,000 random profiles of five members, compared with their three most used, 60 had an optimum
+/// below 0.9 of it, the least 0.65; a test counts 2000 of them.
 pub(super) const BOUND_MARGIN: f64 = 0.9;
 
 /// Starts from a shaken solution, and moves tried after each.
 const STARTS: usize = 8;
 
-/// Assignments for 0, 1, 2 ... lines of their own, each with a lower bound in thousandths of a cycle.
+/// Assignments for 0, 1, 2 ... lines of their own, each with an estimate of the least that is possible, in thousandths of
+/// a cycle.
 ///
-/// The bound is [`BOUND_MARGIN`] of the exact optimum of the most used atoms alone: without the others
+/// The estimate is [`BOUND_MARGIN`] of the exact optimum of the most used atoms alone: without the others
 /// there is more room, and a line costs hardly ever more.
 pub(super) fn partitions_of_many(
     weigher: &Weigher<'_>,
@@ -26,23 +28,23 @@ pub(super) fn partitions_of_many(
     let (first, rest) = weigher.hot.split_at(EXACT_ATOMS_MAX.min(weigher.hot.len()));
     let mut found = Vec::new();
     let exact = partitions(weigher, first);
-    let bound_of = |count: usize| {
-        exact[..=count]
-            .iter()
-            .flatten()
-            .map(|known| (known.cost as f64 * BOUND_MARGIN) as u64)
-            .min()
+    let least = |count: usize| {
+        let known = exact[..=count].iter().flatten();
+        known.map(|known| known.cost).min()
     };
     for count in 0..=weigher.hot.len() {
         let known = count.min(exact.len() - 1);
         let start = exact[..=known].iter().rev().flatten().next();
-        let solution = start.zip(bound_of(known)).and_then(|(start, bound)| {
+        let solution = start.zip(least(known)).and_then(|(start, least)| {
             let mut state = State::new(weigher, start, count)?;
             for atom in rest {
                 state.insert(*atom)?;
             }
             state.search(seed);
-            Some((state.assignment(), bound))
+            let found = state.assignment();
+            // What was found may be cheaper than the optimum of some: the estimate is no proof.
+            let bound = least.min(found.cost) as f64 * BOUND_MARGIN;
+            Some((found, bound as u64))
         });
         found.push(solution);
     }

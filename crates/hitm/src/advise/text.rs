@@ -109,7 +109,10 @@ fn bound_text(candidate: &Candidate) -> String {
     if gap == 0.0 {
         "none with as many hot lines is cheaper".into()
     } else {
-        format!("at most {} above the best possible", percent(gap))
+        format!(
+            "an estimated {} above the best possible at most",
+            percent(gap)
+        )
     }
 }
 
