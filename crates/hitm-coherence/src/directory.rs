@@ -257,21 +257,22 @@ impl Directory {
         line: LineId,
         exclusive: bool,
     ) -> Option<(DataSource, Cycles)> {
+        let core = self.core(cpu);
         let entry = &mut self.lines[line.0 as usize];
         if entry.is_alone() {
-            if entry.owner != cpu && !self.prices.share_core(entry.owner, cpu) {
+            if entry.owner != cpu && core != usize::from(self.prices.parts(entry.owner).core) {
                 return None;
             }
             if exclusive {
                 entry.state = State::Modified;
                 entry.owner = cpu;
             }
-        } else if exclusive || !self.has_copy(line, self.core(cpu)) {
+        } else if exclusive || !self.has_copy(line, core) {
             return None;
         }
         match self.capacity {
             Capacity::Infinite => Some((DataSource::L1, self.l1_latency)),
-            Capacity::Finite => Some(self.private_level(cpu, line)),
+            Capacity::Finite => Some(self.private_level(core, line)),
         }
     }
 
@@ -613,8 +614,7 @@ impl Directory {
 
     /// In which of the core's finite caches its copy is.
     #[inline]
-    fn private_level(&mut self, cpu: CpuId, line: LineId) -> (DataSource, Cycles) {
-        let core = self.core(cpu);
+    fn private_level(&mut self, core: usize, line: LineId) -> (DataSource, Cycles) {
         let [l1_set, l2_set] = self.sets[line.index()];
         if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
             return (DataSource::L1, self.l1_latency);

@@ -88,12 +88,6 @@ impl Prices {
         self.parts[cpu.index()]
     }
 
-    /// Whether two CPUs are threads of one core.
-    #[inline]
-    pub(crate) fn share_core(&self, a: CpuId, b: CpuId) -> bool {
-        self.parts(a).core == self.parts(b).core
-    }
-
     /// The distances between the last-level cache `own` and those in the set `llcs`.
     #[inline]
     pub(crate) fn distances(&self, own: u16, llcs: u64) -> Distances {
