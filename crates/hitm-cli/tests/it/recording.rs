@@ -179,8 +179,9 @@ fn an_interrupted_recording_ends_cleanly() {
 #[test]
 fn a_killed_recorder_leaves_a_readable_file() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for delay_ms in [300, 417, 533] {
+    for delay_ms in [0, 117, 233] {
         let mut child = start_endless(directory.path());
+        wait_for_work(&child);
         sleep(Duration::from_millis(delay_ms));
         // The program first: it would run on, unrecorded.
         let pid = child.id();
