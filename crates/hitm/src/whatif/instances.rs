@@ -162,10 +162,11 @@ impl Finder<'_> {
             let map = self.heap_map(recording, wanted)?;
             let mut count = 0;
             for block in recording.heap_blocks() {
+                // Reports name it so, and what they say may be given back whole.
                 let site = site_of(&names, block);
+                let name = format!("heap block of {} B from {site}", block.size);
                 let is_whole = block.size > 0 && block.size.is_multiple_of(map.sizes.0);
-                if is_whole && site.contains(&wanted.site) {
-                    let name = format!("heap block of {} B from {site}", block.size);
+                if is_whole && name.contains(&wanted.site) {
                     let elements = block.size / map.sizes.0;
                     self.add(name, (block.addr, block.size), elements, map.clone())?;
                     count += 1;
