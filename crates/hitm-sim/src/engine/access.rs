@@ -4,7 +4,7 @@ use hitm_base::{AccessOp, CpuId, Cycles, DataSource};
 use hitm_coherence::core::STORE_FORWARD_LATENCY;
 
 use super::cpu::{Request, Wait};
-use super::log::Sample;
+use super::log::{Sample, hit};
 use super::memory::{Op, Place, Rmw, Site};
 use super::state::{STREAM, State, Step, ticket};
 
@@ -50,17 +50,10 @@ impl State {
         if !self.may_act_at(now) {
             return self.sync();
         }
-        let op = Op::Rmw(rmw);
         if !self.cpus[index].buffer.is_empty() {
-            self.cpus[index].request = Some(Request {
-                place,
-                op,
-                site,
-                issued: now,
-            });
-            self.block(Wait::Drain);
-            return Step::Again;
+            return self.wait_for_stores(Wait::Drain, place, site);
         }
+        let op = Op::Rmw(rmw);
         let Some((source, _)) = self.directory.hit(CpuId(index as u16), place.line, true) else {
             return self.fetch(place, op, site);
         };
@@ -108,15 +101,5 @@ impl State {
                 Step::Later
             }
         }
-    }
-}
-
-/// An access that nobody else is part of.
-pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
-    Sample {
-        op,
-        source,
-        latency,
-        queued: Cycles::ZERO,
     }
 }

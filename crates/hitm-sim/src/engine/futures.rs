@@ -13,8 +13,24 @@ use hitm_base::Cycles;
 use super::Engine;
 use super::cpu::{StackId, Vector, Wait};
 use super::memory::{Place, Rmw, Site};
-use super::state::Step;
+use super::state::{State, Step};
 use super::store_buffer::Posted;
+
+/// Asks for an access until it is done or under way, and then for its result.
+#[inline]
+fn poll_access(
+    engine: &Engine,
+    is_under_way: &mut bool,
+    ask: impl FnOnce(&mut State) -> Step,
+) -> Poll<u64> {
+    let mut state = engine.state.borrow_mut();
+    if *is_under_way {
+        return Poll::Ready(state.cpus[state.current].result);
+    }
+    let step = ask(&mut state);
+    *is_under_way = step == Step::Later;
+    step.poll()
+}
 
 /// A load. Its output is the value.
 #[derive(Debug)]
@@ -41,14 +57,9 @@ impl Future for LoadFuture<'_> {
 
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
-        let mut state = self.engine.state.borrow_mut();
-        if self.is_under_way {
-            return Poll::Ready(state.cpus[state.current].result);
-        }
-        let step = state.load(self.place, self.site);
-        drop(state);
-        self.is_under_way = step == Step::Later;
-        step.into()
+        let this = &mut *self;
+        let ask = |state: &mut State| state.load(this.place, this.site);
+        poll_access(this.engine, &mut this.is_under_way, ask)
     }
 }
 
@@ -79,14 +90,9 @@ impl Future for RmwFuture<'_> {
 
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
-        let mut state = self.engine.state.borrow_mut();
-        if self.is_under_way {
-            return Poll::Ready(state.cpus[state.current].result);
-        }
-        let step = state.exchange(self.place, self.rmw, self.site);
-        drop(state);
-        self.is_under_way = step == Step::Later;
-        step.into()
+        let this = &mut *self;
+        let ask = |state: &mut State| state.exchange(this.place, this.rmw, this.site);
+        poll_access(this.engine, &mut this.is_under_way, ask)
     }
 }
 
@@ -103,10 +109,7 @@ impl Future for StoreFuture<'_> {
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let mut state = self.engine.state.borrow_mut();
-        match state.post(self.posted) {
-            Step::Done(_) => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
+        state.post(self.posted).poll().map(drop)
     }
 }
 
@@ -123,10 +126,7 @@ impl Future for FenceFuture<'_> {
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let mut state = self.engine.state.borrow_mut();
-        match state.fence(self.place, self.site) {
-            Step::Done(_) => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
+        state.fence(self.place, self.site).poll().map(drop)
     }
 }
 
@@ -298,9 +298,9 @@ impl Future for InterruptFuture<'_> {
     }
 }
 
-impl From<Step> for Poll<u64> {
-    fn from(step: Step) -> Poll<u64> {
-        match step {
+impl Step {
+    fn poll(self) -> Poll<u64> {
+        match self {
             Step::Done(value) => Poll::Ready(value),
             Step::Again | Step::Later => Poll::Pending,
         }

@@ -20,13 +20,20 @@ pub(super) struct Sample {
     pub(super) queued: Cycles,
 }
 
+/// An access that nobody else is part of.
+pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
+    Sample {
+        op,
+        source,
+        latency,
+        queued: Cycles::ZERO,
+    }
+}
+
 /// One access, as it is counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted {
-    pub(super) latency: Cycles,
-    pub(super) queued: Cycles,
-    pub(super) op: AccessOp,
-    pub(super) source: DataSource,
+    pub(super) sample: Sample,
     pub(super) member: u16,
     pub(super) site: Site,
     pub(super) cpu: u16,
@@ -42,10 +49,7 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn new() -> Log {
         let nothing = Counted {
-            latency: Cycles::ZERO,
-            queued: Cycles::ZERO,
-            op: AccessOp::Load,
-            source: DataSource::L1,
+            sample: hit(AccessOp::Load, DataSource::L1, Cycles::ZERO),
             member: 0,
             site: Site(0),
             cpu: 0,

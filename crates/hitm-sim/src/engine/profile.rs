@@ -10,7 +10,7 @@ use hitm_coherence::prefetch::prefetch;
 use hitm_coherence::stats::{CpuSet, SourceCounts};
 use indexmap::IndexSet;
 
-use super::log::{BLOCK, Counted};
+use super::log::{BLOCK, Counted, Sample, hit};
 use super::memory::Site;
 
 /// A member as it is counted: all objects of one type together.
@@ -152,9 +152,9 @@ impl Profile {
         let mut other_count = 0;
         for (index, (place, access)) in places.iter_mut().zip(accesses).enumerate() {
             if self.cells[*place] >> HIT_BITS == NO_ROW {
-                self.add_row(*place, (access.member, access.site, access.op));
+                self.add_row(*place, (access.member, access.site, access.sample.op));
             }
-            let is_hit = self.is_plain_hit(access);
+            let is_hit = self.is_plain_hit(&access.sample);
             let cell = &mut self.cells[*place];
             *cell += u64::from(is_hit);
             others[other_count % BLOCK] = index as u8;
@@ -168,23 +168,23 @@ impl Profile {
         }
         let others = others.iter().take(other_count).copied().map(usize::from);
         for index in others {
-            self.rows[places[index]].add(&accesses[index], 1);
+            self.rows[places[index]].add(&accesses[index].sample, 1);
         }
     }
 
     /// Whether it is a hit in the L1 in its usual time.
     #[inline]
-    fn is_plain_hit(&self, access: &Counted) -> bool {
-        (access.source == DataSource::L1)
-            & (access.latency == self.hit_latencies[op_index(access.op)])
-            & (access.queued == Cycles::ZERO)
+    fn is_plain_hit(&self, sample: &Sample) -> bool {
+        (sample.source == DataSource::L1)
+            & (sample.latency == self.hit_latencies[op_index(sample.op)])
+            & (sample.queued == Cycles::ZERO)
     }
 
     /// Where an access is counted.
     #[inline]
     fn cell(&self, access: &Counted) -> usize {
         let cell = usize::from(access.member) * self.sites.len() + usize::from(access.site.0);
-        cell * OPS + op_index(access.op)
+        cell * OPS + op_index(access.sample.op)
     }
 
     #[cold]
@@ -210,16 +210,8 @@ impl Profile {
                 continue;
             }
             *cell -= hits;
-            let (member, site, op) = self.keys[row as usize];
-            let hit = Counted {
-                latency: self.hit_latencies[op_index(op)],
-                queued: Cycles::ZERO,
-                op,
-                source: DataSource::L1,
-                member,
-                site,
-                cpu: 0,
-            };
+            let (_, _, op) = self.keys[row as usize];
+            let hit = hit(op, DataSource::L1, self.hit_latencies[op_index(op)]);
             settled.rows[row as usize].add(&hit, hits);
         }
         let cpus = settled.cpus.chunks(settled.cpu_words);
@@ -317,16 +309,16 @@ impl Profile {
 
 impl ProfileRow {
     /// Counts `count` equal accesses.
-    fn add(&mut self, access: &Counted, count: u64) {
+    fn add(&mut self, sample: &Sample, count: u64) {
         if count == 0 {
             return;
         }
-        self.sources.0[access.source as usize] += count;
+        self.sources.0[sample.source as usize] += count;
         self.count += count;
-        self.latency_sum += Cycles(access.latency.0 * count);
-        self.latency_max = self.latency_max.max(access.latency);
-        self.latency_min = self.latency_min.min(access.latency);
-        self.queued += Cycles(access.queued.0 * count);
+        self.latency_sum += Cycles(sample.latency.0 * count);
+        self.latency_max = self.latency_max.max(sample.latency);
+        self.latency_min = self.latency_min.min(sample.latency);
+        self.queued += Cycles(sample.queued.0 * count);
     }
 
     /// Mean latency in cycles, 0 when nothing was counted.

@@ -194,6 +194,19 @@ impl State {
         cpu.resume_at = Cycles::MAX;
     }
 
+    /// The running CPU waits for its store buffer, and then tries again what it does at `site`.
+    pub(super) fn wait_for_stores(&mut self, wait: Wait, place: Place, site: Site) -> Step {
+        let cpu = &mut self.cpus[self.current];
+        cpu.request = Some(Request {
+            place,
+            op: Op::Load,
+            site,
+            issued: cpu.clock,
+        });
+        self.block(wait);
+        Step::Again
+    }
+
     /// Spins on a place that was seen with the value `seen`: returns when its line may have been
     /// written.
     pub(super) fn park(&mut self, place: Place, seen: u64) -> Step {
@@ -345,10 +358,7 @@ impl State {
         self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
             .wrapping_mul(0xff51_afd7_ed55_8ccd);
         let is_full = self.log.push(Counted {
-            latency: sample.latency,
-            queued: sample.queued,
-            op: sample.op,
-            source: sample.source,
+            sample,
             member: place.member,
             site,
             cpu: index as u16,

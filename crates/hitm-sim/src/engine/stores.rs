@@ -3,10 +3,9 @@
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource};
 use hitm_coherence::directory::{Grant, LineId};
 
-use super::access::hit;
-use super::cpu::{Request, Wait};
-use super::log::Sample;
-use super::memory::{Op, Place, Site};
+use super::cpu::Wait;
+use super::log::{Sample, hit};
+use super::memory::{Place, Site};
 use super::profile::STORE_HIT_LATENCY;
 use super::state::{STORE, State, Step, ticket};
 use super::store_buffer::{Head, Posted};
@@ -21,14 +20,7 @@ impl State {
         let index = self.current;
         let now = self.cpus[index].clock;
         if self.cpus[index].buffer.is_full() {
-            self.cpus[index].request = Some(Request {
-                place: posted.place,
-                op: Op::Load,
-                site: posted.site,
-                issued: now,
-            });
-            self.block(Wait::Full);
-            return Step::Again;
+            return self.wait_for_stores(Wait::Full, posted.place, posted.site);
         }
         self.cpus[index].clock += Cycles(1);
         let line = posted.place.line;
@@ -193,15 +185,7 @@ impl State {
             return self.sync();
         }
         if !self.cpus[self.current].buffer.is_empty() {
-            let issued = self.cpus[self.current].clock;
-            self.cpus[self.current].request = Some(Request {
-                place,
-                op: Op::Load,
-                site,
-                issued,
-            });
-            self.block(Wait::Drain);
-            return Step::Again;
+            return self.wait_for_stores(Wait::Drain, place, site);
         }
         let cost = self.machine.core.locked_hit;
         self.cpus[self.current].clock += cost;
