@@ -303,15 +303,17 @@ impl<'a> AddressNames<'a> {
             return known.clone();
         }
         let name = HeapName {
-            object: format!(
-                "heap block of {} B from {}",
-                object.size,
-                self.allocation_site(&object.stack)
-            ),
+            object: self.heap_block(object),
             element_size: element_size(object, self.statistics),
         };
         self.heap.borrow_mut().insert(object.addr, name.clone());
         name
+    }
+
+    /// What a heap block is called: its size and the place that allocated it.
+    pub fn heap_block(&self, object: &HeapObject) -> String {
+        let site = self.allocation_site(&object.stack);
+        format!("heap block of {} B from {site}", object.size)
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line. Allocators and

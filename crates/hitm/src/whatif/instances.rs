@@ -10,12 +10,11 @@ use std::str::FromStr;
 
 use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::{DataObject, StructLayout, Symbolizer, TypeId, TypeKind, TypeStore};
-use hitm_trace::HeapObject;
 
 use super::WhatifError;
 use super::member_map::MemberMap;
 use super::moves::{MovedObject, Moves};
-use crate::recording::{AddressNames, Recording};
+use crate::recording::Recording;
 
 /// Bytes of all moved objects together.
 const MOVED_BYTES_MAX: u64 = 4 << 30;
@@ -163,8 +162,7 @@ impl Finder<'_> {
             let mut count = 0;
             for block in recording.heap_blocks() {
                 // Reports name it so, and what they say may be given back whole.
-                let site = site_of(&names, block);
-                let name = format!("heap block of {} B from {site}", block.size);
+                let name = names.heap_block(block);
                 let is_whole = block.size > 0 && block.size.is_multiple_of(map.sizes.0);
                 if is_whole && name.contains(&wanted.site) {
                     let elements = block.size / map.sizes.0;
@@ -316,16 +314,12 @@ fn struct_names(layouts: &[LayoutFile]) -> String {
     names.join(", ")
 }
 
-fn site_of(names: &AddressNames<'_>, block: &HeapObject) -> String {
-    names.allocation_site(&block.stack)
-}
-
 /// The places whose heap blocks are shared, for who has to name one.
 fn known_sites(recording: &Recording) -> String {
     let names = recording.names();
     let mut sites: Vec<String> = recording
         .heap_blocks()
-        .map(|block| format!("{} ({} B)", site_of(&names, block), block.size))
+        .map(|block| format!("{} ({} B)", names.allocation_site(&block.stack), block.size))
         .collect();
     sites.sort();
     sites.dedup();
