@@ -19,7 +19,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::cache::{Entered, TagArrays};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_bytes};
 use crate::price::{Parts, Price, Prices};
 use crate::queue::{LineQueue, Request};
 
@@ -28,6 +28,9 @@ use crate::queue::{LineQueue, Request};
 pub struct LineId(u32);
 
 impl LineId {
+    /// The first line of a directory.
+    pub const FIRST: LineId = LineId(0);
+
     /// The line with this index.
     pub(crate) const fn from_index(index: usize) -> LineId {
         LineId(index as u32)
@@ -217,19 +220,33 @@ impl Directory {
         prefetch(&self.copies, line.index() * self.words);
     }
 
+    /// Brings what is known of so many lines, one after the other, into the host's cache.
+    pub fn prefetch_run(&self, first: LineId, count: usize) {
+        let index = first.index();
+        let lines = self.lines.as_ptr().wrapping_add(index);
+        prefetch_bytes(lines.cast(), count * size_of::<Line>());
+        let copies = self.copies.as_ptr().wrapping_add(index * self.words);
+        prefetch_bytes(copies.cast(), count * self.words * size_of::<u64>());
+    }
+
+    /// The id that the next new line gets.
+    pub fn next_line(&self) -> LineId {
+        LineId(self.lines.len() as u32)
+    }
+
     /// Brings what requests of `cpu` to these lines will look at into the host's cache, with what they
     /// will displace from finite caches, for a caller that knows them beforehand: each step asks the
     /// host's memory for what the next one reads, for all lines together.
     pub fn prefetch_all(&self, cpu: CpuId, lines: impl Iterator<Item = LineId> + Clone) {
-        if self.capacity == Capacity::Infinite {
-            return;
-        }
-        let Parts { core, llc, .. } = self.prices.parts(cpu);
         let prefetch_line = |line: LineId| {
             prefetch(&self.lines, line.index());
             prefetch(&self.copies, line.index() * self.words);
         };
         lines.clone().for_each(prefetch_line);
+        if self.capacity == Capacity::Infinite {
+            return;
+        }
+        let Parts { core, llc, .. } = self.prices.parts(cpu);
         for line in lines.clone() {
             self.prefetch(cpu, line);
         }

@@ -4,11 +4,23 @@
 //! they will look at. Nothing is read and no result depends on it: on hosts other than x86-64
 //! nothing happens.
 
+/// Of the hosts that this is written for.
+const HOST_LINE_BYTES: usize = 64;
+
 /// Brings the first cache line of the item with this index into the host's cache; an index behind the
 /// end does nothing.
 #[inline]
 pub fn prefetch<T>(items: &[T], index: usize) {
     prefetch_at(items.as_ptr().wrapping_add(index).cast());
+}
+
+/// Brings so many bytes from an address on into the host's cache; any address will do.
+#[inline]
+pub fn prefetch_bytes(first: *const u8, len: usize) {
+    let offset = first.addr() % HOST_LINE_BYTES;
+    for skipped in (0..offset + len).step_by(HOST_LINE_BYTES) {
+        prefetch_at(first.wrapping_sub(offset).wrapping_add(skipped));
+    }
 }
 
 /// Brings the cache line at an address into the host's cache; any address will do.

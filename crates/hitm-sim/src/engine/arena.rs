@@ -112,6 +112,11 @@ impl Arena {
         }
     }
 
+    /// The engine whose memory it gives out.
+    pub fn engine(&self) -> &Rc<Engine> {
+        &self.engine
+    }
+
     /// The layouts in use.
     pub fn layouts(&self) -> &Layouts {
         &self.layouts

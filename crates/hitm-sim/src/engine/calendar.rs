@@ -151,18 +151,18 @@ impl Calendar {
         Some(word * BITS + u64::from(bit))
     }
 
-    /// Nothing happens before `time` any more.
+    /// Nothing happens before `time` any more. Returns a CPU whose time is in the near future now;
+    /// to be called until there is none.
     #[inline]
-    pub(super) fn advance(&mut self, time: Cycles) {
+    pub(super) fn advance(&mut self, time: Cycles) -> Option<usize> {
         self.base = self.base.max(time.0);
-        loop {
-            let (cpu, key) = self.far.min();
-            if key.0 - self.base.min(key.0) >= SLOTS {
-                return;
-            }
-            self.far.set(cpu, Cycles::MAX);
-            self.link(cpu, (key.0 % SLOTS) as u16);
+        let (cpu, key) = self.far.min();
+        if key.0 - self.base.min(key.0) >= SLOTS {
+            return None;
         }
+        self.far.set(cpu, Cycles::MAX);
+        self.link(cpu, (key.0 % SLOTS) as u16);
+        Some(cpu)
     }
 
     #[inline]
@@ -245,9 +245,13 @@ mod tests {
                 prop_assert_eq!(calendar.first(), expected);
                 if let (Some((cpu, key)), true) = (expected, takes) {
                     calendar.take_first(cpu);
-                    calendar.advance(key);
                     plain[cpu] = Cycles::MAX;
                     now = now.max(key.0);
+                    while let Some(near) = calendar.advance(key) {
+                        prop_assert!(plain[near].0 < now + SLOTS);
+                    }
+                    let far = calendar.far.min().1;
+                    prop_assert!(far.0 >= now + SLOTS, "{far:?} at {now}");
                 }
             }
         }

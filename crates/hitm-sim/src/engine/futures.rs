@@ -12,6 +12,7 @@ use hitm_base::Cycles;
 
 use super::Engine;
 use super::cpu::{StackId, Vector, Wait};
+use super::join::JoinKind;
 use super::memory::{Place, Rmw, Site};
 use super::state::{State, Step};
 use super::store_buffer::Posted;
@@ -137,7 +138,7 @@ pub struct JoinFuture<'e, 'p, F> {
     site: Site,
     places: &'p [Place],
     use_value: F,
-    overwrites: bool,
+    kind: JoinKind,
     is_started: bool,
 }
 
@@ -147,16 +148,27 @@ impl<'e, 'p, F: FnMut(usize, u64) + Unpin> JoinFuture<'e, 'p, F> {
         site: Site,
         places: &'p [Place],
         use_value: F,
-        overwrites: bool,
     ) -> JoinFuture<'e, 'p, F> {
         JoinFuture {
             engine,
             site,
             places,
             use_value,
-            overwrites,
+            kind: JoinKind::LOADS,
             is_started: false,
         }
+    }
+
+    /// Whole lines are overwritten.
+    pub(super) fn overwriting(mut self) -> JoinFuture<'e, 'p, F> {
+        self.kind.overwrites = true;
+        self
+    }
+
+    /// One place is left out.
+    pub(super) fn without(mut self, skipped: usize) -> JoinFuture<'e, 'p, F> {
+        self.kind.skipped = Some(skipped);
+        self
     }
 }
 
@@ -166,13 +178,15 @@ impl<F: FnMut(usize, u64) + Unpin> Future for JoinFuture<'_, '_, F> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut state = this.engine.state.borrow_mut();
-        let start = (!this.is_started).then_some(this.overwrites);
+        let start = (!this.is_started).then_some(this.kind);
         match state.join(this.places, this.site, start) {
             Step::Done(_) => {
                 let join = state.cpus[state.current].join.as_ref();
                 let results = join.iter().flat_map(|join| &join.results);
                 for (index, value) in results.enumerate() {
-                    (this.use_value)(index, *value);
+                    if Some(index) != this.kind.skipped {
+                        (this.use_value)(index, *value);
+                    }
                 }
                 state.end_join();
                 Poll::Ready(())

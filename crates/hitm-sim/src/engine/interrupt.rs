@@ -93,6 +93,7 @@ impl State {
             self.rebound();
         } else {
             self.rekey(index);
+            self.foresee(index);
         }
     }
 

@@ -21,10 +21,27 @@ struct JoinGroup {
     issued: Cycles,
 }
 
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JoinKind {
+    /// Whole lines are overwritten, not loaded.
+    pub(super) overwrites: bool,
+    /// The place of this number is left out.
+    pub(super) skipped: Option<usize>,
+}
+
+impl JoinKind {
+    /// Loads of all places.
+    pub(super) const LOADS: JoinKind = JoinKind {
+        overwrites: false,
+        skipped: None,
+    };
+}
+
 /// What is known of loads that are under way.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Join {
-    overwrites: bool,
+    kind: JoinKind,
     words: Vec<u32>,
     pub(super) results: Vec<u64>,
     next: usize,
@@ -37,8 +54,20 @@ pub(super) struct Join {
 }
 
 impl Join {
-    fn start(&mut self, places: &[Place], overwrites: bool) {
-        self.overwrites = overwrites;
+    fn new() -> Join {
+        Join {
+            kind: JoinKind::LOADS,
+            words: Vec::new(),
+            results: Vec::new(),
+            next: 0,
+            groups: Vec::new(),
+            queued_count: 0,
+            known: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, places: &[Place], kind: JoinKind) {
+        self.kind = kind;
         self.words.clear();
         self.words.extend(places.iter().map(|place| place.word));
         self.results.clear();
@@ -54,19 +83,19 @@ impl State {
     /// Independent loads of the running CPU, or lines that it overwrites; `start` says which in the
     /// first call for them. The results are in the CPU's `join` when it is done, until
     /// [`State::end_join`].
-    pub(super) fn join(&mut self, places: &[Place], site: Site, start: Option<bool>) -> Step {
+    pub(super) fn join(&mut self, places: &[Place], site: Site, start: Option<JoinKind>) -> Step {
         if !self.may_act_at(self.cpus[self.current].clock) && start.is_some() {
             return self.sync();
         }
         let index = self.current;
         let mut join = self.take_join(index);
-        if let Some(overwrites) = start {
+        if let Some(kind) = start {
             let lines = places.iter().map(|place| place.line);
             self.directory.prefetch_all(CpuId(index as u16), lines);
             for place in places {
                 prefetch(&self.words, place.word as usize);
             }
-            join.start(places, overwrites);
+            join.start(places, kind);
         }
         let step = self.join_on(&mut join, places, site);
         self.cpus[index].join = Some(join);
@@ -95,12 +124,17 @@ impl State {
 
     fn take_join(&mut self, index: usize) -> Box<Join> {
         let join = self.cpus[index].join.take();
-        join.or_else(|| self.free_joins.pop()).unwrap_or_default()
+        join.or_else(|| self.free_joins.pop())
+            .unwrap_or_else(|| Box::new(Join::new()))
     }
 
     fn join_on(&mut self, join: &mut Join, places: &[Place], site: Site) -> Step {
         let index = self.current;
         while join.next < places.len() {
+            if join.kind.skipped == Some(join.next) {
+                join.next += 1;
+                continue;
+            }
             if !self.join_next(index, join, places, site) {
                 return self.join_wait(index, join);
             }
@@ -119,7 +153,8 @@ impl State {
         let now = self.cpus[index].clock;
         let from = join.next;
         let first = places[from];
-        let same = places[from..]
+        let end = join.kind.skipped.filter(|skipped| *skipped > from);
+        let same = places[from..end.unwrap_or(places.len())]
             .iter()
             .take_while(|place| place.line == first.line);
         let group = JoinGroup {
@@ -129,7 +164,7 @@ impl State {
             to: from + same.count(),
             issued: now,
         };
-        let exclusive = join.overwrites;
+        let exclusive = join.kind.overwrites;
         let cpu = CpuId(index as u16);
         if let Some((source, latency)) = self.directory.hit(cpu, first.line, exclusive) {
             let arrival = self.cpus[index].buffer.arrival(first);
@@ -172,7 +207,7 @@ impl State {
             join.results[result] = buffer.value(place, committed);
         }
         let sample = Sample {
-            op: if join.overwrites {
+            op: if join.kind.overwrites {
                 AccessOp::Store
             } else {
                 AccessOp::Load

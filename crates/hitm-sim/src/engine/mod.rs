@@ -48,6 +48,7 @@ mod arena;
 mod calendar;
 mod config;
 mod cpu;
+mod footprint;
 mod futures;
 mod interrupt;
 mod join;
@@ -64,6 +65,7 @@ mod stores;
 pub use arena::{Arena, Field, Object};
 pub use config::{EngineConfig, MODEL_VERSION, RUN_AHEAD, RunHeader, SimError};
 pub use cpu::{CpuTotals, Mode, StackId, VECTORS, Vector};
+pub use footprint::{Extent, HostSpan};
 pub use futures::{
     FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
     StoreFuture, SwitchFuture,

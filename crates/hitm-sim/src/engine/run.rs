@@ -11,6 +11,7 @@ use hitm_base::{CpuId, Cycles, LineAddr, Machine};
 
 use super::config::{EngineConfig, MODEL_VERSION, RunHeader, SimError};
 use super::cpu::{CpuTotals, Mode, StackId, Vector, Wait};
+use super::footprint::HostSpan;
 use super::futures::{
     FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
     StoreFuture, SwitchFuture,
@@ -28,7 +29,6 @@ pub struct Engine {
     pub(super) state: RefCell<State>,
     /// Stacks that the executor has not taken over yet.
     new_stacks: RefCell<Vec<Stack>>,
-    stack_count: RefCell<u32>,
     machine: Arc<Machine>,
     seed: u64,
     scenario_hash: u64,
@@ -49,7 +49,6 @@ impl Engine {
             machine: Arc::clone(&state.machine),
             state: RefCell::new(state),
             new_stacks: RefCell::new(Vec::new()),
-            stack_count: RefCell::new(0),
             seed: config.seed,
             scenario_hash: config.scenario_hash,
             events_max: config.events_max,
@@ -216,7 +215,18 @@ impl Engine {
         places: &'p [Place],
         use_value: F,
     ) -> JoinFuture<'_, 'p, F> {
-        JoinFuture::new(self, site, places, use_value, false)
+        JoinFuture::new(self, site, places, use_value)
+    }
+
+    /// The same without the place of number `skipped`.
+    pub fn load_others<'p, F: FnMut(usize, u64) + Unpin>(
+        &self,
+        site: Site,
+        places: &'p [Place],
+        skipped: usize,
+        use_value: F,
+    ) -> JoinFuture<'_, 'p, F> {
+        JoinFuture::new(self, site, places, use_value).without(skipped)
     }
 
     /// Overwrites whole lines, as a copy of a block does, overlapped as far as the core's fill buffers
@@ -226,7 +236,7 @@ impl Engine {
         site: Site,
         places: &'p [Place],
     ) -> JoinFuture<'_, 'p, impl FnMut(usize, u64) + Unpin + use<>> {
-        JoinFuture::new(self, site, places, |_, _| {}, true)
+        JoinFuture::new(self, site, places, |_, _| {}).overwriting()
     }
 
     /// A full fence. `near` is any place of the fencing code.
@@ -299,10 +309,10 @@ impl Engine {
 
     /// Adds a stack that runs `future` when a CPU switches to it.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> StackId {
-        self.new_stacks.borrow_mut().push(Box::pin(future));
-        let mut count = self.stack_count.borrow_mut();
-        *count += 1;
-        StackId(*count - 1)
+        let stack: Stack = Box::pin(future);
+        let memory = HostSpan::of(&*stack);
+        self.new_stacks.borrow_mut().push(stack);
+        StackId(self.state.borrow_mut().footprints.add_stack(memory))
     }
 
     /// Before the run: the stack that `cpu` starts on, at time 0, and the one that handles its
@@ -316,6 +326,7 @@ impl Engine {
         entry.resume_at = Cycles::ZERO;
         let key = entry.key();
         state.calendar.set(cpu.index(), key);
+        state.footprints.set_idle_stack(cpu.index(), stack);
     }
 
     /// Sends `vector` to `cpu`; it arrives after `delay`. One that is on its way already absorbs

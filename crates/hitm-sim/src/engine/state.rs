@@ -9,6 +9,7 @@ use hitm_coherence::services::Services;
 use super::calendar::Calendar;
 use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, NO_CPU, Request, StackId, Wait};
+use super::footprint::Footprints;
 use super::join::Join;
 use super::log::{Counted, Log, Sample};
 use super::memory::{Op, Place, Site};
@@ -51,10 +52,11 @@ pub(super) struct State {
     pub(super) cpus: Vec<Cpu>,
     pub(super) words: Vec<u64>,
     /// First CPU that is parked on each line.
-    parked: Vec<u16>,
+    pub(super) parked: Vec<u16>,
     /// Of CPUs that have no independent loads under way; the one used last is taken first.
     #[expect(clippy::vec_box, reason = "they move between here and the CPUs")]
     pub(super) free_joins: Vec<Box<Join>>,
+    pub(super) footprints: Footprints,
     /// What `profile` and `accesses` do not have yet.
     log: Log,
     pub(super) profile: Profile,
@@ -78,6 +80,7 @@ impl State {
             .cpus()
             .map(|_| Cpu::new(&machine.core))
             .collect();
+        let footprints = Footprints::new(cpus.len());
         State {
             directory: Directory::new(machine.clone(), config.capacity),
             machine: Arc::new(machine),
@@ -87,6 +90,7 @@ impl State {
             words: Vec::new(),
             parked: Vec::new(),
             free_joins: Vec::new(),
+            footprints,
             log: Log::new(),
             profile: Profile::new(config.sites, &config.machine),
             current: 0,
@@ -114,7 +118,9 @@ impl State {
     pub(super) fn begin(&mut self, (cpu, now): (usize, Cycles)) -> StackId {
         self.current = cpu;
         self.calendar.take_first(cpu);
-        self.calendar.advance(now);
+        while let Some(near) = self.calendar.advance(now) {
+            self.foresee(near);
+        }
         self.others = ahead_of(self.calendar.first_time());
         let cpu = &mut self.cpus[cpu];
         cpu.clock = now;
@@ -242,6 +248,7 @@ impl State {
             cpu.resume_at = cpu.clock;
             cpu.wait = Wait::Sync;
             self.rekey(index);
+            self.foresee(index);
         }
     }
 

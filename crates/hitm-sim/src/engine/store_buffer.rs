@@ -47,6 +47,11 @@ impl StoreBuffer {
         }
     }
 
+    /// Where the oldest store is, or the next one when there is none.
+    pub(super) fn first(&self) -> *const Posted {
+        self.entries.as_slices().0.as_ptr()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

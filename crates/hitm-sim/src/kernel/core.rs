@@ -41,6 +41,9 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
         let irqs = engine.set_irqs(false);
         engine.call(site, self.costs.function);
+        if let Some(stack) = p.stack.get() {
+            engine.prefetch_stack(stack);
+        }
         self.spin_lock(p.p.pi_lock).await;
         let woken = self.try_to_wake_up_locked(p, wake).await;
         self.spin_unlock(p.p.pi_lock).await;
@@ -70,6 +73,7 @@ impl Kernel {
             self.spin_while(p.p.on_cpu, |on_cpu| on_cpu != 0).await;
         }
         let target = self.select_task_rq(p, cpu, wake).await;
+        engine.prefetch_cpu(target);
         if target != cpu {
             self.set_task_cpu(p, target).await;
         }
@@ -403,17 +407,18 @@ impl Kernel {
     }
 
     /// The stack of a new task runs `body` and ends.
-    pub(super) fn task_stack(
+    pub(super) fn task_stack<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         task: &Rc<Task>,
-        body: impl Future<Output = ()> + 'static,
+        body: impl FnOnce() -> F + 'static,
     ) -> StackId {
         let (kernel, task) = (Rc::clone(self), Rc::clone(task));
         self.engine.spawn(async move {
             kernel.finish_task_switch().await;
             // A new task returns to user mode like any other (ret_from_fork).
             kernel.exit_to_user(&task).await;
-            body.await;
+            // Made here: a future that is handed in would be kept twice.
+            body().await;
             kernel.do_exit(&task).await;
         })
     }

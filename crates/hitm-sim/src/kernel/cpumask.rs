@@ -2,8 +2,10 @@
 //! Masks that CPUs share are places in memory ([`super::mask::SharedMask`]).
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use hitm_base::CpuId;
+use rustc_hash::FxHashSet;
 
 /// A set of CPUs of a machine of a known size.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -113,6 +115,26 @@ impl CpuMask {
             index += 1;
         }
         None
+    }
+}
+
+/// Masks that many own and nobody changes: equal ones are kept once, so that they stay in the host's
+/// caches.
+#[derive(Debug, Default)]
+pub(super) struct KnownMasks {
+    known: RefCell<FxHashSet<Rc<CpuMask>>>,
+}
+
+impl KnownMasks {
+    /// The mask, or the one that was equal to it before.
+    pub(super) fn share(&self, mask: CpuMask) -> Rc<CpuMask> {
+        let mut known = self.known.borrow_mut();
+        if let Some(equal) = known.get(&mask) {
+            return Rc::clone(equal);
+        }
+        let mask = Rc::new(mask);
+        known.insert(Rc::clone(&mask));
+        mask
     }
 }
 

@@ -12,8 +12,8 @@ use crate::engine::{Arena, Engine, Field, Object, Place, Rmw, SimError, Site};
 #[derive(Debug, Clone)]
 pub struct SharedMask {
     pointer: Option<Place>,
-    /// The word of each CPU.
-    of_cpu: Vec<Place>,
+    /// Which of `all` has each CPU: an index is a sixth of a place, and every CPU looks here.
+    of_cpu: Vec<u16>,
     /// The places that hold the CPUs `64 * i ..`: one, or one for each node that has some of them.
     words: Vec<Vec<Place>>,
     /// The same in one list, and the word that each belongs to.
@@ -49,22 +49,34 @@ impl SharedMask {
                 word.push(place(cpu));
             }
         }
+        let all = words.concat();
+        let of_cpu = |cpu: CpuId| {
+            let word = cpu.index() / 64;
+            let before: usize = words[..word].iter().map(Vec::len).sum();
+            let among = words[word].iter().position(|known| *known == place(cpu));
+            (before + among.expect("its word has a place for every CPU")) as u16
+        };
         let indexed = words.iter().enumerate();
         let word_of_place = indexed.flat_map(|(index, places)| vec![index; places.len()]);
         Ok(SharedMask {
             pointer: field.pointer,
-            of_cpu: topology.cpus().map(place).collect(),
-            all: words.concat(),
+            of_cpu: topology.cpus().map(of_cpu).collect(),
+            all,
             word_of_place: word_of_place.collect(),
             words,
         })
+    }
+
+    /// The word of a CPU.
+    fn place_of(&self, cpu: CpuId) -> Place {
+        self.all[usize::from(self.of_cpu[cpu.index()])]
     }
 
     /// Sets the bit of `cpu`; true when it was set before.
     pub async fn set(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
         self.read_pointer(engine, site).await;
         let bit: u64 = 1 << (cpu.index() % 64);
-        let place = self.of_cpu[cpu.index()];
+        let place = self.place_of(cpu);
         engine.rmw(site, place, Rmw::Or(bit)).await & bit != 0
     }
 
@@ -72,14 +84,14 @@ impl SharedMask {
     pub async fn clear(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
         self.read_pointer(engine, site).await;
         let bit: u64 = 1 << (cpu.index() % 64);
-        let place = self.of_cpu[cpu.index()];
+        let place = self.place_of(cpu);
         engine.rmw(site, place, Rmw::And(!bit)).await & bit != 0
     }
 
     /// Whether the bit of `cpu` is set.
     pub async fn test(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
         self.read_pointer(engine, site).await;
-        let word = engine.load(site, self.of_cpu[cpu.index()]).await;
+        let word = engine.load(site, self.place_of(cpu)).await;
         word >> (cpu.index() % 64) & 1 == 1
     }
 
@@ -118,7 +130,7 @@ impl SharedMask {
 
     /// Sets the bit of `cpu` without an access, before the run.
     pub(super) fn boot_set(&self, engine: &Engine, cpu: CpuId) {
-        let word = self.of_cpu[cpu.index()];
+        let word = self.place_of(cpu);
         engine.set(word, engine.value(word) | 1 << (cpu.index() % 64));
     }
 

@@ -141,7 +141,7 @@ impl Kernel {
     }
 
     /// A newly idle CPU looks at these.
-    pub(super) async fn newidle_walk(&self, cpus: &[CpuId]) {
+    pub(super) async fn newidle_walk(&self, own: CpuId, cpus: &[CpuId]) {
         if !self.has(Mechanism::NewidleWalk) {
             return;
         }
@@ -150,7 +150,8 @@ impl Kernel {
             // `cpu_capacity` lies in the line of `rd`.
             [places.nr_running, places.curr, places.rd]
         };
-        let places: Vec<Place> = cpus.iter().flat_map(lines).collect();
+        let others = cpus.iter().filter(|cpu| **cpu != own);
+        let places: Vec<Place> = others.flat_map(lines).collect();
         let site = f::SCHED_BALANCE_RQ;
         self.engine.load_all(site, &places, |_, _| {}).await;
     }

@@ -45,7 +45,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 
 pub use self::costs::Costs;
 pub use self::cpumask::CpuMask;
-use self::cpumask::MaskPool;
+use self::cpumask::{KnownMasks, MaskPool};
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
 use self::fair::{Averages, Balancer, FairClass, Wakees};
 pub use self::fair::{
@@ -75,7 +75,7 @@ use self::smp::CallQueue;
 pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
 use self::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TaskPlaces};
 pub use self::topology::{Partition, RootDomain};
-use crate::engine::{Arena, Engine, SimError};
+use crate::engine::{Arena, Engine, HostSpan, SimError, StackId};
 use crate::layout::Layouts;
 
 /// How the kernel is set up.
@@ -203,6 +203,7 @@ pub struct Kernel {
     mutex_count: Cell<u64>,
     lock_count: Cell<usize>,
     lock_affinity: Option<LockAffinity>,
+    known_masks: KnownMasks,
     masks: MaskPool,
     fair: FairClass,
     /// Load balancing by domains, if it is on.
@@ -233,6 +234,7 @@ impl Kernel {
         let (root_domains, domain_of) =
             topology::root_domains(&mut arena, engine, &config.partition)?;
         let all = CpuMask::all(machine.topology.cpu_count());
+        let known_masks = KnownMasks::default();
         let mut rqs = Vec::new();
         let mut qnodes = Vec::new();
         let mut osq_nodes = Vec::new();
@@ -245,7 +247,7 @@ impl Kernel {
                 true => &all,
                 false => &root_domains[root].span,
             };
-            let domains = topology::sched_domains(&machine.topology, span, cpu);
+            let domains = topology::sched_domains(&machine.topology, span, cpu, &known_masks);
             rqs.push(Rq::new(&mut arena, cpu, root, domains)?);
             qnodes.push(QNodes::new(&mut arena, cpu)?);
             osq_nodes.push(OsqNode::new(&mut arena, cpu)?);
@@ -286,6 +288,7 @@ impl Kernel {
             mutex_count: Cell::new(0),
             lock_count: Cell::new(0),
             lock_affinity,
+            known_masks,
             masks: MaskPool::new(engine.machine().topology.cpu_count()),
         });
         kernel.boot()?;
@@ -294,9 +297,7 @@ impl Kernel {
 
     /// Starts the idle task of each CPU.
     fn boot(self: &Rc<Self>) -> Result<(), SimError> {
-        for rq in &self.rqs {
-            self.note_llc_domain(rq);
-        }
+        self.note_llc_domains();
         for cpu in self.engine.machine().topology.cpus() {
             let rq = self.rq(cpu);
             let engine = &self.engine;
@@ -314,7 +315,8 @@ impl Kernel {
             engine.set(idle.p.on_cpu, 1);
             let kernel = Rc::clone(self);
             let stack = engine.spawn(async move { kernel.cpu_idle().await });
-            idle.stack.set(Some(stack));
+            self.set_stack(&idle, stack);
+            engine.set_cpu_footprint(cpu, HostSpan::of(rq), rq.p.extent);
             let kernel = Rc::clone(self);
             let irq_stack = engine.spawn(async move { kernel.handle_interrupts().await });
             engine.boot(cpu, stack, Some(irq_stack));
@@ -326,7 +328,7 @@ impl Kernel {
     pub fn spawn<F, P>(self: &Rc<Self>, spec: &TaskSpec, program: P) -> Result<Rc<Task>, SimError>
     where
         F: Future<Output = ()> + 'static,
-        P: FnOnce(Thread) -> F,
+        P: FnOnce(Thread) -> F + 'static,
     {
         self.spawn_in(GroupId::ROOT, spec, program)
     }
@@ -340,17 +342,23 @@ impl Kernel {
     ) -> Result<Rc<Task>, SimError>
     where
         F: Future<Output = ()> + 'static,
-        P: FnOnce(Thread) -> F,
+        P: FnOnce(Thread) -> F + 'static,
     {
         let task = self.new_task(spec, group, false)?;
         let thread = Thread {
             kernel: Rc::clone(self),
             task: Rc::clone(&task),
         };
-        let stack = self.task_stack(&task, program(thread));
-        task.stack.set(Some(stack));
+        let stack = self.task_stack(&task, || program(thread));
+        self.set_stack(&task, stack);
         self.timers[spec.cpu.index()].add_first(spec.start, task.id);
         Ok(task)
+    }
+
+    fn set_stack(&self, task: &Task, stack: StackId) {
+        task.stack.set(Some(stack));
+        let host = HostSpan::of(task);
+        self.engine.set_stack_footprint(stack, host, task.extent);
     }
 
     fn new_task(
@@ -369,7 +377,9 @@ impl Kernel {
         }
         let cpuset = self.cpuset_of(spec, &allowed)?;
         let id = TaskId(self.tasks.borrow().len() as u32);
-        let places = TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu)?;
+        let make_places = || TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu);
+        let (places, extent) = self.engine.extent_of(make_places);
+        let places = places?;
         let prio = if is_idle {
             MAX_PRIO
         } else {
@@ -387,6 +397,7 @@ impl Kernel {
             id,
             name: spec.name.clone(),
             p: places,
+            extent,
             stack: Cell::new(None),
             policy: Cell::new(spec.policy),
             prio: Cell::new(prio),
@@ -395,7 +406,7 @@ impl Kernel {
             cpuset,
             on_rq: Cell::new(false),
             allowed_count: Cell::new(allowed.count()),
-            allowed: RefCell::new(Rc::new(allowed)),
+            allowed: RefCell::new(self.known_masks.share(allowed)),
             time_slice: Cell::new(self.rr_timeslice()),
             exec_start: Cell::new(Cycles::ZERO),
             se: self

@@ -10,7 +10,7 @@ use super::Kernel;
 use super::fair::{Averages, CfsMember, places_in};
 use super::functions as f;
 use super::task::{MAX_RT_PRIO, TaskId};
-use crate::engine::{Arena, Place, SimError};
+use crate::engine::{Arena, Extent, Object, Place, SimError};
 
 /// Where the shared members of a run queue lie.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub(super) struct RqPlaces {
     /// Of the root group's queue, by [`CfsMember`].
     pub(super) cfs: Vec<Place>,
     pub(super) avg_idle: Place,
+    pub(super) extent: Extent,
 }
 
 impl RqPlaces {
@@ -43,8 +44,19 @@ impl RqPlaces {
         for prio in 0..MAX_RT_PRIO {
             rt_queue.push(arena.place(&rq, &format!("rt.active.queue[{prio}]"))?);
         }
-        let cfs = places_in(arena, &rq, "cfs", CfsMember::PATHS)?;
-        let mut place = |path| arena.place(&rq, path);
+        let engine = Rc::clone(arena.engine());
+        let (places, extent) = engine.extent_of(|| RqPlaces::often_used(arena, &rq));
+        Ok(RqPlaces {
+            rt_queue,
+            extent,
+            ..places?
+        })
+    }
+
+    /// All but the queues of priorities, of which a CPU uses few.
+    fn often_used(arena: &mut Arena, rq: &Object) -> Result<RqPlaces, SimError> {
+        let cfs = places_in(arena, rq, "cfs", CfsMember::PATHS)?;
+        let mut place = |path| arena.place(rq, path);
         Ok(RqPlaces {
             lock: place("__lock")?,
             nr_running: place("nr_running")?,
@@ -61,9 +73,10 @@ impl RqPlaces {
             rt_overloaded: place("rt.overloaded")?,
             rt_pushable: place("rt.pushable_tasks")?,
             rt_bitmap: place("rt.active.bitmap")?,
-            rt_queue,
+            rt_queue: Vec::new(),
             cfs,
             avg_idle: place("avg_idle")?,
+            extent: Extent::EMPTY,
         })
     }
 }
@@ -108,6 +121,13 @@ pub(super) struct RqInner {
     pub(super) pull_wanted: bool,
 }
 
+/// CPUs that share a last-level cache, and where they say how many fair tasks they have.
+#[derive(Debug)]
+pub(super) struct LlcDomain {
+    pub(super) cpus: Vec<CpuId>,
+    pub(super) nr_queued: Vec<Place>,
+}
+
 /// A run queue.
 #[derive(Debug)]
 pub(super) struct Rq {
@@ -126,9 +146,8 @@ pub(super) struct Rq {
     pub(super) averages: Cell<Averages>,
     /// Scheduling domains, smallest first.
     pub(super) domains: Vec<Rc<super::cpumask::CpuMask>>,
-    /// The other CPUs of the largest domain within the last-level cache, and where they say how
-    /// many fair tasks they have.
-    pub(super) llc: OnceCell<(Vec<CpuId>, Vec<Place>)>,
+    /// The largest domain within the last-level cache, and which of its CPUs this one is.
+    pub(super) llc: OnceCell<(Rc<LlcDomain>, usize)>,
     pub(super) root_domain: usize,
     /// `distribute_cpu_mask_prev`.
     pub(super) distribute_prev: Cell<Option<CpuId>>,

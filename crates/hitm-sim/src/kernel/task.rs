@@ -8,7 +8,7 @@ use hitm_base::{CpuId, Cycles};
 use super::cpumask::CpuMask;
 use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
 use super::rtmutex::PiState;
-use crate::engine::{Arena, Place, SimError, StackId};
+use crate::engine::{Arena, Extent, Place, SimError, StackId};
 
 /// A task, in order of creation; the idle tasks of all CPUs come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +135,7 @@ pub struct Task {
     /// Its name.
     pub name: String,
     pub(super) p: TaskPlaces,
+    pub(super) extent: Extent,
     pub(super) stack: Cell<Option<StackId>>,
     pub(super) policy: Cell<Policy>,
     /// Effective priority: `normal_prio`, or better while it is boosted.

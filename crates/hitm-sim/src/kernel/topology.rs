@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Distance, Topology};
 
-use super::cpumask::CpuMask;
+use super::cpumask::{CpuMask, KnownMasks};
 use super::cpupri::Cpupri;
 use super::mask::{SharedCounter, SharedMask};
 use crate::engine::{Arena, Engine, Place, SimError};
@@ -138,7 +138,12 @@ pub(super) fn root_domains(
 
 /// The scheduling domains of a CPU, smallest first: CPUs of its root domain in ever larger parts of
 /// the machine. Parts of equal CPUs are one domain, as Linux degenerates them.
-pub(super) fn sched_domains(topology: &Topology, span: &CpuMask, cpu: CpuId) -> Vec<Rc<CpuMask>> {
+pub(super) fn sched_domains(
+    topology: &Topology,
+    span: &CpuMask,
+    cpu: CpuId,
+    masks: &KnownMasks,
+) -> Vec<Rc<CpuMask>> {
     let mut domains: Vec<Rc<CpuMask>> = Vec::new();
     for reach in Distance::ALL {
         let near = span
@@ -147,7 +152,7 @@ pub(super) fn sched_domains(topology: &Topology, span: &CpuMask, cpu: CpuId) -> 
         let mask = CpuMask::of(topology.cpu_count(), near);
         let is_new = domains.last().is_none_or(|last| **last != mask);
         if is_new && mask.count() > 1 {
-            domains.push(Rc::new(mask));
+            domains.push(masks.share(mask));
         }
     }
     domains
@@ -164,7 +169,8 @@ mod tests {
         let machine =
             hitm_base::Machine::from_toml(preset("xeon-480").unwrap(), "xeon-480").unwrap();
         let span = CpuMask::all(480);
-        let sizes: Vec<usize> = sched_domains(&machine.topology, &span, CpuId(7))
+        let masks = KnownMasks::default();
+        let sizes: Vec<usize> = sched_domains(&machine.topology, &span, CpuId(7), &masks)
             .iter()
             .map(|domain| domain.count())
             .collect();

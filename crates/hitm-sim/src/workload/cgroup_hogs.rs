@@ -127,7 +127,7 @@ fn hog(
         cpu,
         start,
     };
-    kernel.spawn_in(group, &spec, |thread| async move {
+    kernel.spawn_in(group, &spec, move |thread| async move {
         loop {
             thread.run(Cycles(1 << 40)).await;
         }

@@ -86,7 +86,7 @@ impl Cyclic {
                 start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
             };
             let shared = Rc::clone(&cyclic);
-            kernel.spawn(&spec, |thread| async move {
+            kernel.spawn(&spec, move |thread| async move {
                 shared.cycle(&thread, number).await
             })?;
         }
@@ -145,7 +145,7 @@ pub fn spawn_hogs(
             allowed: Some(allowed.clone()),
             start: kernel.cycles(start) + Cycles(number as u64),
         };
-        let task = kernel.spawn(&spec, |thread| async move {
+        let task = kernel.spawn(&spec, move |thread| async move {
             let slice = thread.kernel().cycles(Nanos(1e9));
             loop {
                 thread.run(slice).await;

@@ -75,7 +75,7 @@ impl LockHolder {
         for cpu in 0..kernel.cpu_count() as u16 {
             let start = Cycles(random.below(kernel.cycles(config.pause).0));
             let spec = spec(kernel, "hog", cpu, start);
-            kernel.spawn_in(group, &spec, |thread| async move {
+            kernel.spawn_in(group, &spec, move |thread| async move {
                 loop {
                     thread.run(Cycles(1 << 40)).await;
                 }

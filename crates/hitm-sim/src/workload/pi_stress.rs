@@ -73,7 +73,7 @@ impl PiStress {
                     start: kernel.cycles(Nanos(random.below(1_000_000) as f64)),
                 };
                 let (stress, group) = (Rc::clone(&stress), Rc::clone(&group));
-                kernel.spawn(&spec, |thread| async move {
+                kernel.spawn(&spec, move |thread| async move {
                     loop {
                         stress.round(&thread, &group, role).await;
                     }

@@ -124,7 +124,7 @@ impl Pools {
             let stream = kernel
                 .engine()
                 .random(&format!("pool {number} worker {worker}"));
-            kernel.spawn(&spec, |thread| async move {
+            kernel.spawn(&spec, move |thread| async move {
                 pools.work(&thread, &instance, worker, stream).await;
             })?;
         }

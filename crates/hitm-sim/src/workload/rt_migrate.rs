@@ -238,10 +238,9 @@ impl Running {
                 start: kernel.cycles(Nanos(1e6)) + Cycles(random.below(1_000_000)),
             };
             let test = Rc::clone(&running);
-            kernel.spawn(
-                &spec,
-                |thread| async move { test.child(&thread, task).await },
-            )?;
+            kernel.spawn(&spec, move |thread| async move {
+                test.child(&thread, task).await
+            })?;
         }
         let spec = TaskSpec {
             name: "rt-migrate-test".to_owned(),
@@ -251,7 +250,10 @@ impl Running {
             start: kernel.cycles(Nanos(10e6)),
         };
         let test = Rc::clone(&running);
-        kernel.spawn(&spec, |thread| async move { test.parent(&thread).await })?;
+        kernel.spawn(
+            &spec,
+            move |thread| async move { test.parent(&thread).await },
+        )?;
         Ok(running)
     }
 

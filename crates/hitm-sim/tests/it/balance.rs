@@ -35,7 +35,7 @@ fn hog(kernel: &Rc<Kernel>, cpu: u16, nice: i8, allowed: Option<CpuMask>) -> Rc<
         cpu: CpuId(cpu),
         start: Cycles::ZERO,
     };
-    let task = kernel.spawn(&spec, |thread| async move {
+    let task = kernel.spawn(&spec, move |thread| async move {
         loop {
             thread.run(Cycles(1 << 40)).await;
         }
@@ -241,14 +241,18 @@ fn spawn(kernel: &Rc<Kernel>, groups: &[GroupId], program: Program, turns: u64) 
     };
     let cycles = |us: u64| kernel.cycles(Nanos(us as f64 * 1e3));
     let (work, sleep) = (cycles(work), cycles(sleep));
-    let task = kernel.spawn_in(groups[group % groups.len()], &spec, |thread| async move {
-        for _ in 0..turns {
-            thread.run(work).await;
-            if sleep > Cycles::ZERO {
-                thread.sleep(sleep).await;
+    let task = kernel.spawn_in(
+        groups[group % groups.len()],
+        &spec,
+        move |thread| async move {
+            for _ in 0..turns {
+                thread.run(work).await;
+                if sleep > Cycles::ZERO {
+                    thread.sleep(sleep).await;
+                }
             }
-        }
-    });
+        },
+    );
     task.unwrap()
 }
 

@@ -52,7 +52,7 @@ fn worker(
     };
     let cycles = |us: u64| kernel.cycles(Nanos(us as f64 * 1e3));
     let (work, sleep) = (cycles(work_us), cycles(sleep_us));
-    let task = kernel.spawn_in(group, &spec, |thread| async move {
+    let task = kernel.spawn_in(group, &spec, move |thread| async move {
         loop {
             thread.run(work).await;
             if sleep > Cycles::ZERO {

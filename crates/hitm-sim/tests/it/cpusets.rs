@@ -36,7 +36,7 @@ fn busy(
         start: millis(from),
     };
     let span = millis(span);
-    let spawned = kernel.spawn(&spec, |thread| async move { thread.run(span).await });
+    let spawned = kernel.spawn(&spec, move |thread| async move { thread.run(span).await });
     spawned.unwrap()
 }
 

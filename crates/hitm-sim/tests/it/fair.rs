@@ -19,7 +19,7 @@ fn hog(kernel: &Rc<Kernel>, group: GroupId, cpu: u16, nice: i8) -> Rc<Task> {
         cpu: CpuId(cpu),
         start: Cycles::ZERO,
     };
-    let task = kernel.spawn_in(group, &spec, |thread| async move {
+    let task = kernel.spawn_in(group, &spec, move |thread| async move {
         loop {
             thread.run(Cycles(1_000_000_000)).await;
         }
@@ -91,7 +91,7 @@ fn a_task_that_sleeps_mostly_gets_the_cpu_at_once() {
         cpu: CpuId(0),
         start: Cycles::ZERO,
     };
-    let sleeper = kernel.spawn(&spec, |thread| async move {
+    let sleeper = kernel.spawn(&spec, move |thread| async move {
         let clock = thread.engine().machine().clock;
         loop {
             thread.run(clock.cycles(Nanos(100e3))).await;

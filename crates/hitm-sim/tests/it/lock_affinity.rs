@@ -333,7 +333,7 @@ fn hogs_leave_the_cpus_of_a_group() {
             cpu: CpuId(cpu),
             start: Cycles::ZERO,
         };
-        let hog = kernel.spawn(&spec, |thread| async move {
+        let hog = kernel.spawn(&spec, move |thread| async move {
             loop {
                 thread.run(Cycles(1 << 40)).await;
             }

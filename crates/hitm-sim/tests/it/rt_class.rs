@@ -30,7 +30,7 @@ fn hog(kernel: &Rc<Kernel>, policy: Policy, cpus: &[u16], start_us: f64) -> Rc<T
         allowed: Some(allowed),
         start: kernel.cycles(Nanos(start_us * 1e3)),
     };
-    let spawned = kernel.spawn(&spec, |thread| async move {
+    let spawned = kernel.spawn(&spec, move |thread| async move {
         let long = thread.kernel().cycles(Nanos(1e9));
         loop {
             thread.run(long).await;

@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::kernel::core::Wake;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
-use crate::kernel::rq::Rq;
+use crate::kernel::rq::{LlcDomain, Rq};
 use crate::kernel::rt::Balancing;
 use crate::kernel::task::{Task, TaskId};
 
@@ -130,7 +130,10 @@ impl Kernel {
             return false;
         }
         engine.load(site, rq.p.avg_idle).await;
-        let near_count = rq.llc.get().map_or(0, |(cpus, _)| cpus.len());
+        let near_count = rq
+            .llc
+            .get()
+            .map_or(0, |(domain, _)| domain.cpus.len().saturating_sub(1));
         let cost = Cycles(self.cycles(SCAN_COST).0 * near_count as u64);
         if rq.avg_idle.get() < cost {
             return false;
@@ -138,33 +141,43 @@ impl Kernel {
         self.pull_fair(rq).await
     }
 
-    /// Before the run: which CPUs a newly idle one looks at.
-    pub(in crate::kernel) fn note_llc_domain(&self, rq: &Rq) {
+    /// Before the run: which CPUs newly idle ones look at.
+    pub(in crate::kernel) fn note_llc_domains(&self) {
         let topology = &self.engine.machine().topology;
-        let is_within = |domain: &&Rc<crate::kernel::CpuMask>| {
-            let mut cpus = domain.iter();
-            cpus.all(|cpu| topology.llc_of(cpu) == topology.llc_of(rq.cpu))
-        };
-        let domain = rq.domains.iter().rev().find(is_within);
-        let cpus = domain.into_iter().flat_map(|domain| domain.iter());
-        let cpus: Vec<CpuId> = cpus.filter(|cpu| *cpu != rq.cpu).collect();
-        let places = cpus
-            .iter()
-            .map(|cpu| self.rq(*cpu).p.cfs[CfsMember::NrQueued as usize]);
-        let places = places.collect();
-        // Set once, when the kernel is made.
-        let _ = rq.llc.set((cpus, places));
+        let mut known: Vec<Rc<LlcDomain>> = Vec::new();
+        for rq in &self.rqs {
+            let is_within = |domain: &&Rc<CpuMask>| {
+                let mut cpus = domain.iter();
+                cpus.all(|cpu| topology.llc_of(cpu) == topology.llc_of(rq.cpu))
+            };
+            let domain = rq.domains.iter().rev().find(is_within);
+            let cpus: Vec<CpuId> = domain
+                .into_iter()
+                .flat_map(|domain| domain.iter())
+                .collect();
+            let own = cpus.iter().position(|cpu| *cpu == rq.cpu).unwrap_or(0);
+            let equal = known.iter().find(|domain| domain.cpus == cpus).cloned();
+            let domain = equal.unwrap_or_else(|| {
+                let nr_queued = |cpu: &CpuId| self.rq(*cpu).p.cfs[CfsMember::NrQueued as usize];
+                let nr_queued = cpus.iter().map(nr_queued).collect();
+                known.push(Rc::new(LlcDomain { cpus, nr_queued }));
+                Rc::clone(&known[known.len() - 1])
+            });
+            // Set once, when the kernel is made.
+            let _ = rq.llc.set((domain, own));
+        }
     }
 
     async fn pull_fair(&self, rq: &Rq) -> bool {
         let (engine, site) = (&self.engine, f::SCHED_BALANCE_RQ);
-        let Some((cpus, places)) = rq.llc.get() else {
+        let Some((domain, own)) = rq.llc.get() else {
             return false;
         };
-        self.newidle_walk(cpus).await;
+        let cpus = &domain.cpus;
+        self.newidle_walk(rq.cpu, cpus).await;
         let mut busiest = (1, None);
         engine
-            .load_all(site, places, |index, count| {
+            .load_others(site, &domain.nr_queued, *own, |index, count| {
                 if count > busiest.0 && self.may_balance(cpus[index], rq.cpu) {
                     busiest = (count, Some(cpus[index]));
                 }

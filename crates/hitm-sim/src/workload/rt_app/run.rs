@@ -99,7 +99,7 @@ impl Running {
                 };
                 let is_forked = thread >= u64::from(task.instances);
                 let shared = Rc::clone(&running);
-                kernel.spawn(&spec, |thread| async move {
+                kernel.spawn(&spec, move |thread| async move {
                     shared.begin(&thread, index, is_forked).await;
                 })?;
                 number += 1;
