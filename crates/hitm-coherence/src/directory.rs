@@ -11,14 +11,17 @@
 //! duration is the line's `free_at`); the snoop filter's own capacity (its evictions are far rarer
 //! than the contention priced here).
 
+mod copies;
+mod quote;
+
 use std::sync::Arc;
 
-use hitm_base::machine::{Machine, Protocol};
-use hitm_base::{CpuId, Cycles, DataSource, Distance, LineAddr};
+use hitm_base::machine::Machine;
+use hitm_base::{CpuId, Cycles, DataSource, LineAddr};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::cache::{Entered, TagArrays};
+use crate::cache::TagArrays;
 use crate::prefetch::{prefetch, prefetch_bytes};
 use crate::price::{Parts, Price, Prices};
 use crate::queue::{LineQueue, Request};
@@ -432,253 +435,9 @@ impl Directory {
         }
     }
 
-    /// What the request costs in the line's present state, and where the data is.
-    fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
-        let core = self.core(cpu);
-        // A copy that the core has already is not writable, or nobody would ask.
-        let has_copy = self.is_sharer(line, core);
-        let data = (!has_copy).then(|| self.quote_data(cpu, line));
-        let others = if exclusive {
-            self.farthest_other(cpu, line, has_copy)
-        } else {
-            None
-        };
-        match (data, others) {
-            (Some(data), None) => data,
-            (None, None) => (self.prices.llc_hit(), DataSource::LocalUpgrade),
-            (None, Some(distance)) => (self.prices.invalidate(distance), upgrade(distance)),
-            (Some((price, source)), Some(distance)) => {
-                let invalidation = self.prices.invalidate(distance);
-                let slower = invalidation.latency > price.latency;
-                let price = if slower { invalidation } else { price };
-                // Taking a shared line away from others is contention, wherever the data was.
-                let source = if source.is_hitm() {
-                    source
-                } else {
-                    peer(distance)
-                };
-                (price, source)
-            }
-        }
-    }
-
-    /// Where a core without a copy gets the data from.
-    #[inline]
-    fn quote_data(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
-        let entry = &self.lines[line.index()];
-        let topology = &self.prices.machine().topology;
-        let distance = topology.distance(cpu, entry.owner);
-        match entry.state {
-            State::Modified | State::Owned => (
-                self.prices.dirty(cpu, entry.owner, entry.home),
-                hitm(distance),
-            ),
-            State::Exclusive => (
-                self.prices.clean(cpu, entry.owner, entry.home),
-                peer(distance),
-            ),
-            State::Shared | State::Invalid => self.quote_clean(cpu, line),
-        }
-    }
-
-    /// The nearest last-level cache with a clean copy, else memory.
-    fn quote_clean(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
-        let own = self.prices.parts(cpu).llc;
-        let nearest = self.prices.distances(own, self.llcs(line)).nearest();
-        match nearest {
-            Some(Distance::Llc) => (self.prices.llc_hit(), DataSource::Llc),
-            // Without a forwarding copy, memory answers for another package's clean lines.
-            Some(distance) if distance.is_remote() && !self.forwards_clean() => {
-                self.quote_dram(cpu, line)
-            }
-            Some(distance) => (self.prices.shared_read(distance), peer(distance)),
-            None => self.quote_dram(cpu, line),
-        }
-    }
-
-    fn quote_dram(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
-        let entry = &self.lines[line.index()];
-        let (price, local) = self.prices.dram(cpu, entry.home);
-        (
-            price,
-            if local {
-                DataSource::LocalDram
-            } else {
-                DataSource::RemoteDram
-            },
-        )
-    }
-
-    fn forwards_clean(&self) -> bool {
-        self.prices.machine().protocol != Protocol::Mesi
-    }
-
-    /// How far the farthest core with a copy is for a core that has one itself or not, if there is
-    /// another one.
-    #[inline]
-    fn farthest_other(&self, cpu: CpuId, line: LineId, has_copy: bool) -> Option<Distance> {
-        if self.lines[line.index()].sharer_count == u16::from(has_copy) {
-            return None;
-        }
-        let own = self.prices.parts(cpu).llc;
-        self.prices.distances(own, self.llcs(line)).farthest()
-    }
-
-    /// Last-level caches that have a copy of their own or above one that had, as bits.
-    #[inline]
-    fn llcs(&self, line: LineId) -> u64 {
-        let entry = &self.lines[line.index()];
-        if entry.is_alone() {
-            1 << self.prices.parts(entry.owner).llc
-        } else {
-            self.copies[line.index() * self.words]
-        }
-    }
-
-    fn make_owner(&mut self, cpu: CpuId, line: LineId) {
-        let entry = &mut self.lines[line.index()];
-        entry.sharer_count = 1;
-        entry.state = State::Modified;
-        entry.owner = cpu;
-    }
-
-    /// The line leaves the states Exclusive and Modified for `state`: what was known of the owner
-    /// alone is written down.
-    fn note_copies(&mut self, line: LineId, state: State) {
-        let entry = &mut self.lines[line.index()];
-        let Parts { core, llc, .. } = self.prices.parts(entry.owner);
-        entry.state = state;
-        let words = &mut self.copies[line.index() * self.words..][..self.words];
-        words.fill(0);
-        words[0] = 1 << llc;
-        words[1 + usize::from(core) / 64] = 1 << (core % 64);
-    }
-
-    fn add_reader(&mut self, cpu: CpuId, line: LineId) {
-        let Parts { core, llc, .. } = self.prices.parts(cpu);
-        let is_new = self.llcs(line) == 0;
-        let entry = &mut self.lines[line.index()];
-        match entry.state {
-            State::Invalid if is_new => {
-                entry.owner = cpu;
-                entry.state = State::Exclusive;
-                entry.sharer_count = 1;
-                return;
-            }
-            State::Modified if self.prices.machine().protocol == Protocol::Moesi => {
-                self.note_copies(line, State::Owned);
-            }
-            // What was modified is written back on the way: both last-level caches have it now.
-            State::Modified | State::Exclusive => self.note_copies(line, State::Shared),
-            State::Owned if self.prices.machine().protocol == Protocol::Moesi => {}
-            _ => entry.state = State::Shared,
-        }
-        self.copies[line.index() * self.words] |= 1 << llc;
-        self.set_sharer(line, core.into());
-    }
-
-    /// Brings the line into the core's caches, and lets the lines go that it displaces.
-    fn fill(&mut self, cpu: CpuId, line: LineId) {
-        if self.capacity == Capacity::Infinite {
-            return;
-        }
-        let core = self.core(cpu);
-        let [l1_set, l2_set] = self.sets[line.index()];
-        self.l1.enter(core, l1_set, line.0);
-        if let Entered::Instead(victim) = self.l2.enter(core, l2_set, line.0) {
-            self.evict_from_core(cpu, core, LineId(victim));
-        }
-    }
-
-    fn evict_from_core(&mut self, cpu: CpuId, core: usize, victim: LineId) {
-        if !self.is_sharer(victim, core) {
-            return; // Invalidated long ago.
-        }
-        if self.lines[victim.index()].is_alone() {
-            self.note_copies(victim, State::Shared);
-        }
-        self.clear_sharer(victim, core);
-        let llc = self.prices.parts(cpu).llc;
-        let owner_core = self.core(self.lines[victim.0 as usize].owner);
-        let entry = &mut self.lines[victim.0 as usize];
-        self.copies[victim.index() * self.words] |= 1 << llc;
-        if entry.sharer_count == 0 {
-            entry.state = State::Invalid;
-        } else if entry.state == State::Owned && owner_core == core {
-            entry.state = State::Shared; // The dirty copy went back to the LLC.
-        }
-        let set = self.backgrounds[victim.0 as usize].llc_set;
-        if let Entered::Instead(gone) = self.llc.enter(usize::from(llc), set, victim.0) {
-            self.drop_from_llc(LineId(gone), llc);
-        }
-    }
-
-    /// Forgets the LLC's copy, unless a core above it still has one.
-    fn drop_from_llc(&mut self, line: LineId, llc: u16) {
-        let entry = &self.lines[line.index()];
-        if entry.is_alone() {
-            return; // Only the cache above the owner counts, and the owner is still there.
-        }
-        let topology = &self.prices.machine().topology;
-        let still_above = entry.sharer_count > 0
-            && self
-                .sharers(line)
-                .any(|core| topology.llc_of_core(core) == llc);
-        if !still_above {
-            self.copies[line.index() * self.words] &= !(1 << llc);
-        }
-    }
-
-    /// In which of the core's finite caches its copy is.
-    #[inline]
-    fn private_level(&mut self, core: usize, line: LineId) -> (DataSource, Cycles) {
-        let [l1_set, l2_set] = self.sets[line.index()];
-        if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
-            return (DataSource::L1, self.l1_latency);
-        }
-        // A core's copy is always in its L2: the copy goes when the L2 lets go of the line.
-        let in_l2 = self.l2.enter(core, l2_set, line.0);
-        assert_eq!(
-            in_l2,
-            Entered::WasThere,
-            "a copy outlived its place in the L2"
-        );
-        (DataSource::L2, self.prices.machine().caches.l2.latency)
-    }
-
     #[inline]
     fn core(&self, cpu: CpuId) -> usize {
         usize::from(self.prices.parts(cpu).core)
-    }
-
-    #[inline]
-    fn is_sharer(&self, line: LineId, core: usize) -> bool {
-        let entry = &self.lines[line.0 as usize];
-        if entry.is_alone() {
-            return core == self.core(entry.owner);
-        }
-        self.has_copy(line, core)
-    }
-
-    /// Whether a core has one of the copies of a line that is not its owner's alone.
-    #[inline]
-    fn has_copy(&self, line: LineId, core: usize) -> bool {
-        self.copies[line.index() * self.words + 1 + core / 64] >> (core % 64) & 1 == 1
-    }
-
-    /// Notes that a core has a valid copy.
-    #[inline]
-    fn set_sharer(&mut self, line: LineId, core: usize) {
-        let word = &mut self.copies[line.index() * self.words + 1 + core / 64];
-        let before = *word;
-        *word |= 1 << (core % 64);
-        self.lines[line.index()].sharer_count += u16::from(*word != before);
-    }
-
-    /// Notes that a core has lost its valid copy.
-    fn clear_sharer(&mut self, line: LineId, core: usize) {
-        self.copies[line.index() * self.words + 1 + core / 64] &= !(1 << (core % 64));
-        self.lines[line.index()].sharer_count -= 1;
     }
 }
 
@@ -695,28 +454,4 @@ pub struct Ask {
     pub exclusive: bool,
     /// The caller's mark, handed back by [`Directory::serve_next`].
     pub ticket: u64,
-}
-
-fn hitm(distance: Distance) -> DataSource {
-    if distance.is_remote() {
-        DataSource::RemoteHitm
-    } else {
-        DataSource::LocalHitm
-    }
-}
-
-fn peer(distance: Distance) -> DataSource {
-    if distance.is_remote() {
-        DataSource::RemotePeer
-    } else {
-        DataSource::LocalPeer
-    }
-}
-
-fn upgrade(distance: Distance) -> DataSource {
-    if distance.is_remote() {
-        DataSource::RemoteUpgrade
-    } else {
-        DataSource::LocalUpgrade
-    }
 }

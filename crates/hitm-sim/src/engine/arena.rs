@@ -1,9 +1,4 @@
-//! Objects in simulated memory: where the allocator puts them, and the places of their members.
-//!
-//! Small objects come from power-of-two size classes and share pages with their like on the same
-//! NUMA node, as with the kernel's `kmalloc` (mm/slab_common.c, v6.12; also 96 and 192 bytes): that
-//! is why the bitmaps of a small machine share lines and those of a large one do not. Larger
-//! objects start on a page.
+//! Objects in simulated memory, and the places of their members.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,14 +9,12 @@ use rustc_hash::FxBuildHasher;
 
 use super::config::SimError;
 use super::memory::Place;
+use super::path::{Target, element_stride, group_stride, resolve};
 use super::pool::ObjectPool;
 use super::profile::MemberKey;
 use super::run::Engine;
+use super::slab::{Slabs, size_class};
 use crate::layout::{Layouts, Member, Per, Storage, StructLayout};
-
-const PAGE_BYTES: u64 = 4096;
-/// Where simulated memory begins; only its being a page boundary matters.
-const BASE: u64 = 0x1000_0000;
 
 /// One object of a struct.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,20 +48,12 @@ impl Field {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Slab {
-    next: u64,
-    end: u64,
-}
-
 /// Gives objects their addresses and members their places.
 #[derive(Debug)]
 pub struct Arena {
     engine: Rc<Engine>,
     layouts: Layouts,
-    next_page: u64,
-    /// By (size class, node).
-    slabs: BTreeMap<(u64, u16), Slab>,
+    slabs: Slabs,
     fields: BTreeMap<(u64, String), Field>,
     /// What is known of a path, by struct and path: thousands of objects have it.
     known: FxIndexMap<String, FxIndexMap<String, Option<Plain>>>,
@@ -89,22 +74,13 @@ struct Plain {
     member: u16,
 }
 
-/// One resolved step of a path.
-struct Target<'l> {
-    member: &'l Member,
-    index: Option<u64>,
-    addr: u64,
-    offset_bytes: u64,
-}
-
 impl Arena {
     /// An empty arena over the memory of `engine`.
     pub fn new(engine: Rc<Engine>, layouts: Layouts) -> Arena {
         Arena {
             engine,
             layouts,
-            next_page: BASE,
-            slabs: BTreeMap::new(),
+            slabs: Slabs::new(),
             fields: BTreeMap::new(),
             known: FxIndexMap::default(),
             plain: FxIndexMap::default(),
@@ -147,7 +123,7 @@ impl Arena {
             return Ok(field.clone());
         }
         let layouts = std::mem::take(&mut self.layouts);
-        let field = resolve(&layouts, object, path).and_then(|target| {
+        let field = resolve(&layouts, &object.type_name, path).and_then(|target| {
             self.check_bits(object, path, target.member)?;
             Ok(self.make_field(object, path, &target))
         });
@@ -182,7 +158,7 @@ impl Arena {
         if let Some(plain) = known.and_then(|paths| paths.get(path)) {
             return Ok(*plain);
         }
-        let target = resolve(&self.layouts, object, path)?;
+        let target = resolve(&self.layouts, &object.type_name, path)?;
         let (member, index) = (target.member, target.index);
         let is_plain = member.storage == Storage::Inline
             && member.per.is_none()
@@ -213,7 +189,7 @@ impl Arena {
         let size = self.layout(type_name)?.size_bytes;
         let mut keys = Vec::new();
         for path in paths {
-            let target = resolve(&self.layouts, &object, path)?;
+            let target = resolve(&self.layouts, type_name, path)?;
             keys.push(self.key(&object, path, target.offset_bytes));
         }
         self.pool_count += 1;
@@ -284,6 +260,7 @@ impl Arena {
 
     fn make_field(&mut self, object: &Object, path: &str, target: &Target<'_>) -> Field {
         let member = target.member;
+        let addr = object.addr + target.offset_bytes;
         let homes = self.homes(object, member);
         let is_indexed_group = member.per.is_some() && target.index.is_some();
         let (pointer, element_bytes, element_align) = match member.storage {
@@ -293,7 +270,7 @@ impl Arena {
                 element_align_bytes,
             } => {
                 let key = self.key(object, path, target.offset_bytes);
-                let place = self.engine.place(target.addr, object.home, key);
+                let place = self.engine.place(addr, object.home, key);
                 (Some(place), element_bytes, element_align_bytes)
             }
         };
@@ -332,7 +309,7 @@ impl Arena {
                 let skipped = number * group_stride(member, homes.len() as u64)
                     + first * element_stride(member, homes.len() as u64);
                 let key = self.key(object, path, target.offset_bytes + skipped);
-                self.places(&key, target.addr + skipped, per_group, *home)
+                self.places(&key, addr + skipped, per_group, *home)
             };
             groups.push(group);
         }
@@ -370,6 +347,11 @@ impl Arena {
         }
     }
 
+    fn allocate_bytes(&mut self, size: u64, align: u64, home: CpuId) -> u64 {
+        let node = self.engine.machine().topology.node_of(home);
+        self.slabs.allocate(size, align, node)
+    }
+
     fn places(
         &self,
         key: &MemberKey,
@@ -387,113 +369,6 @@ impl Arena {
             path: path.to_owned(),
             offset_bytes,
         }
-    }
-
-    fn allocate_bytes(&mut self, size: u64, align: u64, home: CpuId) -> u64 {
-        let node = self.engine.machine().topology.node_of(home);
-        let class = size_class(size.max(align).max(8));
-        if class > PAGE_BYTES / 2 {
-            return self.pages(class);
-        }
-        let slab = self.slabs.get(&(class, node)).copied();
-        let mut slab = match slab {
-            Some(slab) if slab.next + class <= slab.end => slab,
-            _ => {
-                let next = self.pages(PAGE_BYTES);
-                Slab {
-                    next,
-                    end: next + PAGE_BYTES,
-                }
-            }
-        };
-        let addr = slab.next.next_multiple_of(align.max(1));
-        slab.next = addr + class;
-        self.slabs.insert((class, node), slab);
-        addr
-    }
-
-    fn pages(&mut self, bytes: u64) -> u64 {
-        let addr = self.next_page;
-        self.next_page += bytes.next_multiple_of(PAGE_BYTES);
-        addr
-    }
-}
-
-fn size_class(size: u64) -> u64 {
-    match size {
-        65..=96 => 96,
-        129..=192 => 192,
-        _ => size.next_power_of_two(),
-    }
-}
-
-/// Bytes from one node's or CPU's elements to the next one's.
-fn group_stride(member: &Member, groups: u64) -> u64 {
-    if member.stride_bytes > 0 && member.count <= 1 {
-        member.stride_bytes
-    } else {
-        member.size_bytes / groups.max(1)
-    }
-}
-
-/// Bytes from one element of an array to the next.
-fn element_stride(member: &Member, groups: u64) -> u64 {
-    if member.stride_bytes > 0 {
-        member.stride_bytes
-    } else {
-        member.size_bytes / (member.count.max(1) * groups.max(1))
-    }
-}
-
-fn resolve<'l>(layouts: &'l Layouts, object: &Object, path: &str) -> Result<Target<'l>, SimError> {
-    let mut type_name = object.type_name.as_str();
-    let mut offset_bytes = 0;
-    let mut steps = path.split('.').peekable();
-    while let Some(step) = steps.next() {
-        let (name, index) = parse_step(step);
-        let problem = |problem: String| SimError::Layout {
-            type_name: type_name.to_owned(),
-            problem,
-        };
-        let layout = layouts
-            .get(type_name)
-            .ok_or_else(|| problem(format!("not in the table, needed for {path}")))?;
-        let member = layout
-            .member(name)
-            .ok_or_else(|| problem(format!("no member {name}, which the model uses")))?;
-        if member.count.max(1) <= index.unwrap_or(0) && member.per.is_none() {
-            return Err(problem(format!(
-                "{name} has {} elements, the model uses number {}",
-                member.count,
-                index.unwrap_or(0)
-            )));
-        }
-        offset_bytes += member.offset_bytes;
-        if steps.peek().is_none() {
-            return Ok(Target {
-                member,
-                index,
-                addr: object.addr + offset_bytes,
-                offset_bytes,
-            });
-        }
-        offset_bytes += index.unwrap_or(0) * element_stride(member, 1);
-        type_name = member
-            .type_name
-            .as_deref()
-            .ok_or_else(|| problem(format!("{name} is no struct, but the model uses {path}")))?;
-    }
-    unreachable!("a path has at least one step")
-}
-
-/// `name` or `name[index]`. Paths are written in the model, not in input.
-fn parse_step(step: &str) -> (&str, Option<u64>) {
-    match step.strip_suffix(']').and_then(|step| step.split_once('[')) {
-        Some((name, index)) => {
-            let index = index.parse().expect("the model writes numbers as indices");
-            (name, Some(index))
-        }
-        None => (step, None),
     }
 }
 
@@ -577,20 +452,5 @@ mod tests {
         let refused = "layout of struct thing: mask has 256 bits, too few for 480 CPUs";
         assert_eq!(problem(32).as_deref(), Some(refused));
         assert_eq!(problem(64), None);
-    }
-
-    #[test]
-    fn what_a_layout_lacks_is_named() {
-        let layouts = Layouts::new([StructLayout::new("thing", 8, 8, vec![])]);
-        let object = Object {
-            type_name: "thing".to_owned(),
-            addr: BASE,
-            home: CpuId(0),
-        };
-        let problem = resolve(&layouts, &object, "rto_mask").err().unwrap();
-        assert_eq!(
-            problem.to_string(),
-            "layout of struct thing: no member rto_mask, which the model uses"
-        );
     }
 }

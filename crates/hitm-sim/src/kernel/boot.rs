@@ -1,0 +1,248 @@
+//! How a kernel begins: its run queues, idle tasks and interrupt stacks, and the tasks that run on it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hitm_base::{Cycles, Nanos};
+
+use super::config::{KernelConfig, TaskSpec};
+use super::costs::Costs;
+use super::cpumask::{CpuMask, KnownMasks, MaskPool};
+use super::fair::{Averages, Balancer, FairClass, GroupId, LoadBalancing, Wakees};
+use super::hrtimer::TimerBase;
+use super::lock_affinity::{LockAffinity, Placement};
+use super::mechanisms::GlobalLines;
+use super::osq::OsqNode;
+use super::process::Thread;
+use super::qspinlock::QNodes;
+use super::rq::Rq;
+use super::rt::Balancing;
+use super::smp::CallQueue;
+use super::task::{
+    MAX_PRIO, MAX_RT_PRIO, Policy, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces,
+    TaskTotals,
+};
+use super::{Kernel, KernelCounts, rtmutex, topology};
+use crate::engine::{Arena, Engine, HostSpan, SimError, StackId};
+use crate::layout::Layouts;
+
+/// Lines of [`super::mechanisms`] begin here.
+const GLOBALS_BASE: u64 = 0x6f00_0000_0000;
+/// What CPUs under one last-level cache share of the load balancer begins here.
+const SHARED_DOMAINS_BASE: u64 = 0x6f10_0000_0000;
+
+impl Kernel {
+    /// A kernel whose CPUs are idle.
+    pub fn new(
+        engine: &Rc<Engine>,
+        layouts: Layouts,
+        config: KernelConfig,
+    ) -> Result<Rc<Kernel>, SimError> {
+        let mut arena = Arena::new(Rc::clone(engine), layouts);
+        let machine = engine.machine();
+        if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
+            let text =
+                "cpusets overlap: the chain of interrupts goes through root domains, which do not";
+            return Err(SimError::Workload(text.to_owned()));
+        }
+        let (root_domains, domain_of) =
+            topology::root_domains(&mut arena, engine, &config.partition)?;
+        let all = CpuMask::all(machine.topology.cpu_count());
+        let known_masks = KnownMasks::default();
+        let mut rqs = Vec::new();
+        let mut qnodes = Vec::new();
+        let mut osq_nodes = Vec::new();
+        let mut call_queues = Vec::new();
+        let mut timers = Vec::new();
+        for cpu in machine.topology.cpus() {
+            let root = domain_of[cpu.index()];
+            // Cpusets that overlap leave the scheduling domains as they are.
+            let span = match config.has_overlapping_cpusets() {
+                true => &all,
+                false => &root_domains[root].span,
+            };
+            let domains = topology::sched_domains(&machine.topology, span, cpu, &known_masks);
+            rqs.push(Rq::new(&mut arena, cpu, root, domains)?);
+            qnodes.push(QNodes::new(&mut arena, cpu)?);
+            osq_nodes.push(OsqNode::new(&mut arena, cpu)?);
+            call_queues.push(CallQueue::new(&mut arena, cpu)?);
+            timers.push(TimerBase::new(&mut arena, cpu)?);
+        }
+        let cycles = |span: Nanos| machine.clock.cycles(span).0;
+        let lock_affinity = (config.placement == Placement::LockAware)
+            .then(|| LockAffinity::new(rqs.len(), config.lock_window, &machine.clock));
+        let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
+        let by_domains = config.load_balancing == LoadBalancing::Domains
+            && config.balancing != Balancing::Passive;
+        let balancer = by_domains.then(|| Balancer::new(engine, &rqs, SHARED_DOMAINS_BASE));
+        let kernel = Rc::new(Kernel {
+            balancer,
+            fair,
+            costs: Costs {
+                idle_exit: machine.clock.cycles(config.idle_exit),
+                ..Costs::new(machine.clock)
+            },
+            globals: GlobalLines::new(engine, GLOBALS_BASE, machine.topology.cpu_count()),
+            tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
+            engine: Rc::clone(engine),
+            arena: RefCell::new(arena),
+            balancing: Cell::new(config.balancing),
+            config,
+            rqs,
+            root_domains,
+            qnodes,
+            osq_nodes,
+            call_queues,
+            timers,
+            tasks: RefCell::new(Vec::new()),
+            counts: Cell::new(KernelCounts::default()),
+            rq_locks: Cell::default(),
+            wake_latency: RefCell::new(Vec::new()),
+            user_lines: Cell::new(0),
+            mutex_count: Cell::new(0),
+            lock_count: Cell::new(0),
+            lock_affinity,
+            known_masks,
+            masks: MaskPool::new(engine.machine().topology.cpu_count()),
+        });
+        kernel.boot()?;
+        Ok(kernel)
+    }
+
+    /// Starts the idle task of each CPU.
+    fn boot(self: &Rc<Self>) -> Result<(), SimError> {
+        self.note_llc_domains();
+        for cpu in self.engine.machine().topology.cpus() {
+            let rq = self.rq(cpu);
+            let engine = &self.engine;
+            engine.set(rq.p.rt_highest_curr, u64::from(MAX_RT_PRIO - 1));
+            engine.set(rq.p.rt_highest_next, u64::from(MAX_RT_PRIO - 1));
+            let spec = TaskSpec {
+                name: format!("swapper/{}", cpu.0),
+                policy: Policy::Normal(0),
+                allowed: Some(CpuMask::of(self.cpu_count(), [cpu])),
+                cpu,
+                start: Cycles::ZERO,
+            };
+            let idle = self.new_task(&spec, GroupId::ROOT, true)?;
+            engine.set(rq.p.curr, u64::from(idle.id.0));
+            engine.set(idle.p.on_cpu, 1);
+            let kernel = Rc::clone(self);
+            let stack = engine.spawn(async move { kernel.cpu_idle().await });
+            self.set_stack(&idle, stack);
+            engine.set_cpu_footprint(cpu, HostSpan::of(rq), rq.p.extent);
+            let kernel = Rc::clone(self);
+            let irq_stack = engine.spawn(async move { kernel.handle_interrupts().await });
+            engine.boot(cpu, stack, Some(irq_stack));
+        }
+        self.start_stoppers()
+    }
+
+    /// Makes a task that runs `program`, in the root group.
+    pub fn spawn<F, P>(self: &Rc<Self>, spec: &TaskSpec, program: P) -> Result<Rc<Task>, SimError>
+    where
+        F: Future<Output = ()> + 'static,
+        P: FnOnce(Thread) -> F + 'static,
+    {
+        self.spawn_in(GroupId::ROOT, spec, program)
+    }
+
+    /// Makes a task that runs `program`, in a group.
+    pub fn spawn_in<F, P>(
+        self: &Rc<Self>,
+        group: GroupId,
+        spec: &TaskSpec,
+        program: P,
+    ) -> Result<Rc<Task>, SimError>
+    where
+        F: Future<Output = ()> + 'static,
+        P: FnOnce(Thread) -> F + 'static,
+    {
+        let task = self.new_task(spec, group, false)?;
+        let thread = Thread {
+            kernel: Rc::clone(self),
+            task: Rc::clone(&task),
+        };
+        let stack = self.task_stack(&task, || program(thread));
+        self.set_stack(&task, stack);
+        self.timers[spec.cpu.index()].add_first(spec.start, task.id);
+        Ok(task)
+    }
+
+    fn set_stack(&self, task: &Task, stack: StackId) {
+        task.stack.set(Some(stack));
+        let host = HostSpan::of(task);
+        self.engine.set_stack_footprint(stack, host, task.extent);
+    }
+
+    fn new_task(
+        &self,
+        spec: &TaskSpec,
+        group: GroupId,
+        is_idle: bool,
+    ) -> Result<Rc<Task>, SimError> {
+        let span = &self.root_domains[self.rq(spec.cpu).root_domain].span;
+        let allowed = spec.allowed.as_ref().unwrap_or(span).clone();
+        if !allowed.contains(spec.cpu) {
+            return Err(SimError::Workload(format!(
+                "task {} begins on CPU {}, where it may not run",
+                spec.name, spec.cpu.0
+            )));
+        }
+        let cpuset = self.cpuset_of(spec, &allowed)?;
+        let id = TaskId(self.tasks.borrow().len() as u32);
+        let make_places = || TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu);
+        let (places, extent) = self.engine.extent_of(make_places);
+        let places = places?;
+        let prio = if is_idle {
+            MAX_PRIO
+        } else {
+            spec.policy.prio()
+        };
+        let state = if is_idle {
+            TASK_RUNNING
+        } else {
+            TASK_INTERRUPTIBLE
+        };
+        self.engine.set(places.prio, u64::from(prio));
+        self.engine.set(places.state, state);
+        self.engine.set(places.cpu, u64::from(spec.cpu.0));
+        let task = Rc::new(Task {
+            id,
+            name: spec.name.clone(),
+            p: places,
+            extent,
+            stack: Cell::new(None),
+            policy: Cell::new(spec.policy),
+            prio: Cell::new(prio),
+            normal_prio: Cell::new(prio),
+            cpu: Cell::new(spec.cpu),
+            cpuset,
+            on_rq: Cell::new(false),
+            allowed_count: Cell::new(allowed.count()),
+            allowed: RefCell::new(self.known_masks.share(allowed)),
+            time_slice: Cell::new(self.rr_timeslice()),
+            exec_start: Cell::new(Cycles::ZERO),
+            se: self
+                .fair
+                .add_task(id, (group, spec.cpu.index()), spec.policy),
+            group,
+            is_placed: Cell::new(false),
+            averages: Cell::new(Averages::default()),
+            wakees: Cell::new(Wakees::default()),
+            recent_cpu: Cell::new(spec.cpu),
+            is_throttled: Cell::new(false),
+            has_throttle_work: Cell::new(false),
+            woken_at: Cell::new(None),
+            on_cpu_since: Cell::default(),
+            on_cpu_sum: Cell::default(),
+            spun_on: Cell::new(None),
+            domain: RefCell::new(None),
+            totals: Cell::new(TaskTotals::default()),
+            pi: RefCell::new(rtmutex::PiState::default()),
+            is_idle,
+        });
+        self.tasks.borrow_mut().push(Rc::clone(&task));
+        Ok(task)
+    }
+}

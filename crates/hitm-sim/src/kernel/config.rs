@@ -1,0 +1,92 @@
+//! What a kernel and its tasks are told.
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use super::cpumask::CpuMask;
+use super::fair::{LoadBalancing, Throttling};
+use super::lock_affinity::Placement;
+use super::mechanisms::Mechanism;
+use super::rt::Balancing;
+use super::task::Policy;
+use super::topology::Partition;
+
+/// How the kernel is set up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelConfig {
+    /// Who moves real-time tasks.
+    pub balancing: Balancing,
+    /// Whether a waker leaves the woken task to its CPU when that shares no cache or is idle
+    /// (`TTWU_QUEUE`, since 3.0; for idle CPUs since 6.0), or always takes the other's lock itself.
+    pub wake_lists: bool,
+    /// How cpusets divide the machine.
+    pub partition: Partition,
+    /// Ticks a second (`CONFIG_HZ`; Debian has 250).
+    pub hz: u32,
+    /// Time that RT tasks may take of each period on a CPU (`sched_rt_runtime_us`); `None` for no
+    /// limit (-1).
+    pub rt_runtime: Option<Nanos>,
+    /// The period (`sched_rt_period_us`).
+    pub rt_period: Nanos,
+    /// Passive balancing: time between two looks of a busy CPU at the others. Assumed 64 ms (16 to
+    /// 256 ms: 2.6.23 starts at the number of CPUs in milliseconds, times a busy factor of 32, and
+    /// doubles it up to a limit); bounds how long a queued task stays where it is.
+    pub balance_interval: Nanos,
+    /// How fair tasks get to other CPUs; [`Balancing::Passive`] has its own way.
+    pub load_balancing: LoadBalancing,
+    /// What happens to a group that has used its quota.
+    pub throttling: Throttling,
+    /// Where threads that fight for a lock run.
+    pub placement: Placement,
+    /// From the write that wakes an idle CPU to its next instruction; [`super::Costs::idle_exit`].
+    pub idle_exit: Nanos,
+    /// Instructions of `walk_tg_tree_from` and its callback for one group: what decides how many
+    /// visits a core overlaps. Assumed 60 (40 to 120).
+    pub visit_instructions: u64,
+    /// How often lock-aware placement judges a lock. Assumed 5 ms (1 to 100 ms): how soon it begins
+    /// and ends.
+    pub lock_window: Nanos,
+    /// What is modelled beyond the usual.
+    pub mechanisms: Vec<Mechanism>,
+}
+
+impl KernelConfig {
+    /// Whether cpusets share CPUs, as in 2007.
+    pub fn has_overlapping_cpusets(&self) -> bool {
+        matches!(self.partition, Partition::Overlapping(_))
+    }
+
+    /// One root domain, 250 Hz, no RT limit, and wake-ups as the kernels of that balancing do them.
+    pub fn new(balancing: Balancing) -> KernelConfig {
+        KernelConfig {
+            balancing,
+            wake_lists: balancing == Balancing::PushIpi,
+            partition: Partition::Whole,
+            hz: 250,
+            rt_runtime: None,
+            rt_period: Nanos(1e9),
+            balance_interval: Nanos(64e6),
+            load_balancing: LoadBalancing::NewlyIdle,
+            throttling: Throttling::Async,
+            placement: Placement::Default,
+            idle_exit: Nanos(1000.0),
+            visit_instructions: 60,
+            lock_window: Nanos(5e6),
+            mechanisms: Vec::new(),
+        }
+    }
+}
+
+/// A task to be made.
+#[derive(Debug, Clone)]
+pub struct TaskSpec {
+    /// Its name.
+    pub name: String,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// Where it may run; `None` for everywhere in its root domain.
+    pub allowed: Option<CpuMask>,
+    /// The CPU on which it begins.
+    pub cpu: CpuId,
+    /// When it begins.
+    pub start: Cycles,
+}
