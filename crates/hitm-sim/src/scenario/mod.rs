@@ -11,6 +11,7 @@
 //!
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
+mod c2c;
 mod check;
 mod distribute;
 mod locks;
@@ -26,6 +27,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod workload_reader;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,8 +36,9 @@ use thiserror::Error;
 
 use crate::kernel::{Balancing, LoadBalancing, Mechanism, Placement, Throttling};
 
+pub use c2c::{C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
-pub use outcome::{C2cLine, C2cRow, Latencies, ModeShares, Outcome};
+pub use outcome::{Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{

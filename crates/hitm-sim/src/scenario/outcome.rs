@@ -1,18 +1,15 @@
 //! What a run says: where its time went, which lines of the kernel were fought over, and how long
 //! tasks waited.
-//!
-//! The tables of lines are in the form of `perf c2c`: a line, and in it a row for each member and
-//! function. Objects of one type are counted together: line 3 of `rq` is that of all run queues.
-//! A locked operation is a load and a store, as for the hardware's counters.
 
 use std::collections::BTreeMap;
 
-use hitm_base::{AccessOp, Clock, Cycles, DataSource, LINE_SIZE, Nanos};
-use hitm_coherence::stats::{CpuSet, LatencyHistogram, SourceCounts};
+use hitm_base::{Clock, Cycles, LINE_SIZE, Nanos};
+use hitm_coherence::stats::LatencyHistogram;
 
+use super::c2c::{C2cLine, lines};
 use super::metric::{Metric, WorkloadResult};
 use super::{RunSpec, Variant};
-use crate::engine::{MemberKey, Profile, ProfileRow, RunHeader, RunTotals};
+use crate::engine::{Profile, RunHeader, RunTotals};
 use crate::kernel::KernelCounts;
 
 /// The result of one run.
@@ -87,90 +84,6 @@ pub struct Latencies {
     pub max_ns: u64,
     /// All of them, to a sixteenth of their value.
     pub histogram: LatencyHistogram,
-}
-
-/// A line of the kernel's memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct C2cLine {
-    /// Type of its object, and the member behind whose pointer it lies: `root_domain.rto_mask->`.
-    pub object: String,
-    /// Objects of the type that were in use.
-    pub object_count: u64,
-    /// Offset of its first byte in the object.
-    pub offset_bytes: u64,
-    /// Loads of a line that another package had modified.
-    pub remote_hitm: u64,
-    /// Loads of a line that another core of the package had modified.
-    pub local_hitm: u64,
-    /// Loads, locked operations included.
-    pub loads: u64,
-    /// Stores, locked operations included.
-    pub stores: u64,
-    /// Cycles that its loads took.
-    pub load_cycles: Cycles,
-    /// By member and function, in order of offset.
-    pub rows: Vec<C2cRow>,
-}
-
-/// What one function did to one member.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct C2cRow {
-    /// Offset in the line.
-    pub offset_bytes: u64,
-    /// The member.
-    pub member: String,
-    /// The function.
-    pub function: &'static str,
-    /// As for the line.
-    pub remote_hitm: u64,
-    /// As for the line.
-    pub local_hitm: u64,
-    /// As for the line.
-    pub loads: u64,
-    /// As for the line.
-    pub stores: u64,
-    /// Locked operations, which are among the loads and the stores.
-    pub locked: u64,
-    /// The CPUs that the function ran on, warm-up included.
-    pub cpus: CpuSet,
-    /// As for the line.
-    pub load_cycles: Cycles,
-    /// The longest load, warm-up included.
-    pub load_cycles_max: Cycles,
-}
-
-impl C2cRow {
-    /// Mean cycles of a load.
-    pub fn load_cycles_mean(&self) -> f64 {
-        mean(self.load_cycles, self.loads)
-    }
-}
-
-impl C2cLine {
-    /// Mean cycles of a load.
-    pub fn load_cycles_mean(&self) -> f64 {
-        mean(self.load_cycles, self.loads)
-    }
-
-    /// The least and the largest mean of the rows that make at least a hundredth of the loads.
-    pub fn load_cycles_range(&self) -> Option<(f64, f64)> {
-        let rows = self.rows.iter().filter(|row| row.loads * 100 >= self.loads);
-        let means = rows
-            .filter(|row| row.loads > 0)
-            .map(C2cRow::load_cycles_mean);
-        means.fold(None, |range, mean| {
-            let (least, most) = range.unwrap_or((mean, mean));
-            Some((mean.min(least), mean.max(most)))
-        })
-    }
-}
-
-fn mean(sum: Cycles, count: u64) -> f64 {
-    if count == 0 {
-        0.0
-    } else {
-        sum.0 as f64 / count as f64
-    }
 }
 
 /// Where things stood when the warm-up ended.
@@ -311,118 +224,6 @@ fn modes(totals: &RunTotals) -> ModeShares {
         spin,
         irq,
         idle,
-    }
-}
-
-/// By offset, member and function.
-type RowsByPlace<'a> = BTreeMap<(u64, &'a str, &'static str), C2cRow>;
-type RowKey<'a> = (&'a MemberKey, &'static str, AccessOp);
-
-fn lines(profile: &Profile, before: Option<&Profile>) -> Vec<C2cLine> {
-    let before: BTreeMap<RowKey<'_>, ProfileRow> = before
-        .map(Profile::rows)
-        .unwrap_or_default()
-        .iter()
-        .map(|entry| ((entry.member, entry.function, entry.op), entry.row.clone()))
-        .collect();
-    let mut lines: BTreeMap<(String, u64), RowsByPlace<'_>> = BTreeMap::new();
-    for entry in profile.rows() {
-        let key = (entry.member, entry.function, entry.op);
-        let row = since(entry.row, before.get(&key));
-        if row.count == 0 {
-            continue;
-        }
-        let member = entry.member;
-        let rows = lines.entry(line_of(member)).or_default();
-        let offset_bytes = member.offset_bytes % LINE_SIZE;
-        let merged = rows.entry((offset_bytes, member.path.as_str(), entry.function));
-        let merged = merged.or_insert_with(|| C2cRow {
-            offset_bytes,
-            member: member.path.clone(),
-            function: entry.function,
-            ..C2cRow::default()
-        });
-        merged.add(entry.op, &row);
-    }
-    let rows = lines.into_iter();
-    let mut lines: Vec<C2cLine> = rows
-        .map(|(key, rows)| {
-            let type_name = key.0.split('.').next().unwrap_or_default();
-            let object_count = profile.object_count(type_name);
-            line((key.0, key.1, object_count), rows.into_values())
-        })
-        .collect();
-    // A stable sort: lines of equal cost stay in order of type and offset.
-    lines.sort_by_key(|line| std::cmp::Reverse(line.load_cycles));
-    lines
-}
-
-/// The object and the offset in it at which a member's line begins.
-fn line_of(member: &MemberKey) -> (String, u64) {
-    let behind = member.path.rfind("->").map(|at| &member.path[..at + 2]);
-    let object = match behind {
-        Some(pointer) => format!("{}.{pointer}", member.type_name),
-        None => member.type_name.clone(),
-    };
-    (object, member.offset_bytes / LINE_SIZE * LINE_SIZE)
-}
-
-fn since(row: &ProfileRow, before: Option<&ProfileRow>) -> ProfileRow {
-    let mut row = row.clone();
-    if let Some(before) = before {
-        for (count, old) in row.sources.0.iter_mut().zip(before.sources.0) {
-            *count -= old;
-        }
-        row.count -= before.count;
-        row.latency_sum = row.latency_sum - before.latency_sum;
-        row.queued = row.queued - before.queued;
-    }
-    row
-}
-
-fn line(
-    (object, offset_bytes, object_count): (String, u64, u64),
-    rows: impl Iterator<Item = C2cRow>,
-) -> C2cLine {
-    let mut line = C2cLine {
-        object,
-        object_count,
-        offset_bytes,
-        remote_hitm: 0,
-        local_hitm: 0,
-        loads: 0,
-        stores: 0,
-        load_cycles: Cycles::ZERO,
-        rows: rows.collect(),
-    };
-    for row in &line.rows {
-        line.remote_hitm += row.remote_hitm;
-        line.local_hitm += row.local_hitm;
-        line.loads += row.loads;
-        line.stores += row.stores;
-        line.load_cycles += row.load_cycles;
-    }
-    line
-}
-
-impl C2cRow {
-    fn add(&mut self, op: AccessOp, row: &ProfileRow) {
-        let sources: &SourceCounts = &row.sources;
-        self.cpus.merge(&row.cpus);
-        if op != AccessOp::Load {
-            self.stores += row.count;
-        }
-        if op == AccessOp::LockedRmw {
-            self.locked += row.count;
-        }
-        if op == AccessOp::Store {
-            return;
-        }
-        self.loads += row.count;
-        self.remote_hitm += sources.get(DataSource::RemoteHitm);
-        self.local_hitm += sources.get(DataSource::LocalHitm);
-        self.load_cycles += row.latency_sum;
-        self.load_cycles_max = self.load_cycles_max.max(row.latency_max);
     }
 }
 

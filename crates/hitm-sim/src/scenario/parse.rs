@@ -6,7 +6,8 @@ use toml::de::DeTable;
 
 use super::reader::{Reader, Table, integer};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
-use super::workload::{Workload, WorkloadKind, workload};
+use super::workload::{Workload, WorkloadKind};
+use super::workload_reader::workload;
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
     ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,

@@ -1,0 +1,228 @@
+//! One lock and the threads that want it: how long they hold it and wait, and what follows.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hitm_base::{Cycles, Distance};
+
+use crate::kernel::cpumask::CpuMask;
+use crate::kernel::lock_stat::Use;
+use crate::kernel::task::TaskId;
+
+/// Waiting threads that make a lock worth it. Assumed 2 (1 to 8): below, two CPUs and a queue of one
+/// need no help.
+const CROWD: f64 = 2.0;
+/// Waiting threads below which it is no more. Assumed 0.25 (0 to 1): far from [`CROWD`], so that groups
+/// do not come and go.
+const CALM: f64 = 0.25;
+const CROWDED_WINDOWS: u32 = 2;
+const CALM_WINDOWS: u32 = 4;
+const OTHER_SIZE_WINDOWS: u32 = 3;
+/// Uses after a predecessor at one distance that make their mean worth something. Assumed 16 (8 to
+/// 100).
+const USES_MIN: u64 = 16;
+/// A mean that forgets.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: u64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, span: Cycles) {
+        self.sum += span.0;
+        self.count += 1;
+    }
+
+    /// Half of what it knows counts no more.
+    fn fade(&mut self) {
+        self.sum /= 2;
+        self.count /= 2;
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+}
+
+/// A thread that had to wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Member {
+    /// When it gave the lock back last, in its own CPU time.
+    released: Option<Cycles>,
+    /// From then to when it wanted it again.
+    between: Option<Cycles>,
+}
+
+/// One lock and the threads that want it.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// Threads that had to wait.
+    pub(super) members: BTreeMap<TaskId, Member>,
+    /// By distance of the use before.
+    holds: [Mean; Distance::COUNT],
+    between: Mean,
+    /// Of the window: since when, and how long threads waited.
+    pub(super) since: Cycles,
+    waited: Cycles,
+    /// Threads that want it now.
+    pub(super) waiting: u32,
+    crowded: u32,
+    calm: u32,
+    other_size: u32,
+    pub(super) placed: Option<Rc<CpuMask>>,
+}
+
+/// How many CPUs a lock keeps busy that a thread holds for this share of its time.
+pub fn needed_cpus(hold_share: f64) -> usize {
+    (1.0 / hold_share).ceil() as usize
+}
+
+/// What judging a group led to.
+pub(super) enum Verdict {
+    Stay,
+    Place(usize),
+    Release,
+}
+
+impl Group {
+    /// A thread wants the lock: what it did since it had it last was its own.
+    pub(super) fn wanted(&mut self, task: TaskId, cpu_time: Cycles) {
+        self.waiting += 1;
+        if let Some(member) = self.members.get_mut(&task) {
+            let released = member.released.take();
+            member.between = released.map(|released| cpu_time.saturating_sub(released));
+        }
+    }
+
+    /// It has it, after so long a wait; returns whether it had to wait, which makes it a member.
+    pub(super) fn taken(&mut self, task: TaskId, (wait, contended): (Cycles, bool)) -> bool {
+        self.waiting -= 1;
+        if contended {
+            self.waited += wait;
+            let member = self.members.entry(task).or_default();
+            if let Some(between) = member.between.take() {
+                self.between.add(between);
+            }
+        }
+        contended
+    }
+
+    /// It has given it back.
+    pub(super) fn released(&mut self, task: TaskId, (used, cpu_time): (Use, Cycles)) {
+        if let Some(member) = self.members.get_mut(&task) {
+            member.released = Some(cpu_time);
+        }
+        if let (Some(distance), true) = (used.distance, used.is_contended) {
+            self.holds[distance.index()].add(used.hold);
+        }
+    }
+
+    /// Share of its time for which a thread holds the lock.
+    pub(super) fn hold_share(&self) -> Option<f64> {
+        let near = self.holds.iter().find(|mean| mean.count >= USES_MIN)?;
+        let (hold, between) = (near.value()?, self.between.value()?);
+        Some(hold / (hold + between))
+    }
+
+    /// What to do at the end of a window of this length, where quotas are worth so many CPUs.
+    pub(super) fn judge(&mut self, window: Cycles, quota_cpus: usize) -> Verdict {
+        let waiting = self.waited.0 as f64 / window.0 as f64;
+        let needed = self.hold_share().map(needed_cpus);
+        let needed = needed.map(|needed| needed.min(quota_cpus).max(1));
+        self.crowded = if waiting >= CROWD {
+            self.crowded + 1
+        } else {
+            0
+        };
+        self.calm = if waiting < CALM { self.calm + 1 } else { 0 };
+        match (&self.placed, needed) {
+            (None, Some(needed)) if self.crowded >= CROWDED_WINDOWS => Verdict::Place(needed),
+            (Some(_), _) if self.calm >= CALM_WINDOWS => Verdict::Release,
+            (Some(domain), Some(needed)) => {
+                // Domains come in sizes: one that is somewhat too large may be the smallest that fits.
+                let fits = needed <= domain.count() && domain.count() < needed.max(2) * 4;
+                let stays = fits || self.calm > 0;
+                self.other_size = if stays { 0 } else { self.other_size + 1 };
+                if self.other_size < OTHER_SIZE_WINDOWS {
+                    return Verdict::Stay;
+                }
+                self.other_size = 0;
+                Verdict::Place(needed)
+            }
+            _ => Verdict::Stay,
+        }
+    }
+
+    /// It has these CPUs from now on, or none, and then no members either.
+    pub(super) fn settle(&mut self, domain: Option<Rc<CpuMask>>) {
+        (self.crowded, self.calm) = (0, 0);
+        if domain.is_none() {
+            self.members.clear();
+        }
+        self.placed = domain;
+    }
+
+    /// Begins a window.
+    pub(super) fn next_window(&mut self, now: Cycles) {
+        self.since = now;
+        self.waited = Cycles::ZERO;
+        self.between.fade();
+        self.holds.iter_mut().for_each(Mean::fade);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_43_percent_keeps_three_cpus_busy() {
+        assert_eq!(
+            [0.43, 0.5, 0.51, 1.0, 0.03].map(needed_cpus),
+            [3, 2, 2, 1, 34]
+        );
+    }
+
+    #[test]
+    fn the_nearest_uses_decide_the_share() {
+        let mut group = Group::default();
+        for _ in 0..USES_MIN {
+            group.between.add(Cycles(570));
+            group.holds[Distance::Remote.index()].add(Cycles(2000));
+        }
+        assert_eq!(group.hold_share(), Some(2000.0 / 2570.0));
+        for _ in 0..USES_MIN {
+            group.holds[Distance::Cluster.index()].add(Cycles(430));
+        }
+        assert_eq!(group.hold_share(), Some(0.43));
+    }
+
+    #[test]
+    fn one_crowded_window_is_not_enough_and_calm_ones_end_it() {
+        let mut group = Group::default();
+        let window = Cycles(100);
+        let mut judge = |waited: u64| {
+            for _ in 0..USES_MIN {
+                group.between.add(Cycles(60));
+                group.holds[0].add(Cycles(40));
+            }
+            group.waited = Cycles(waited);
+            let verdict = group.judge(window, usize::MAX);
+            group.next_window(Cycles::ZERO);
+            match verdict {
+                Verdict::Stay => 's',
+                Verdict::Release => 'r',
+                Verdict::Place(_) => {
+                    group.placed = Some(Rc::new(CpuMask::all(4)));
+                    'p'
+                }
+            }
+        };
+        let verdicts: String = [300, 100, 300, 300, 20, 20, 200, 20, 20, 20, 20]
+            .into_iter()
+            .map(&mut judge)
+            .collect();
+        assert_eq!(verdicts, "ssspssssssr");
+    }
+}
