@@ -22,7 +22,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::cache::TagArrays;
-use crate::prefetch::{prefetch, prefetch_bytes};
+use crate::prefetch::{prefetch, prefetch_value};
 use crate::price::{Parts, Price, Prices};
 use crate::queue::{LineQueue, Request};
 
@@ -32,7 +32,7 @@ pub struct LineId(u32);
 
 impl LineId {
     /// The first line of a directory.
-    pub const FIRST: LineId = LineId(0);
+    pub const FIRST: LineId = LineId::from_index(0);
 
     /// The line with this index.
     pub(crate) const fn from_index(index: usize) -> LineId {
@@ -219,33 +219,31 @@ impl Directory {
             self.l1.prefetch(core, l1_set);
             self.l2.prefetch(core, l2_set);
         }
+        self.prefetch_line(line);
+    }
+
+    #[inline]
+    fn prefetch_line(&self, line: LineId) {
         prefetch(&self.lines, line.index());
         prefetch(&self.copies, line.index() * self.words);
     }
 
     /// Brings what is known of so many lines, one after the other, into the host's cache.
     pub fn prefetch_run(&self, first: LineId, count: usize) {
-        let index = first.index();
-        let lines = self.lines.as_ptr().wrapping_add(index);
-        prefetch_bytes(lines.cast(), count * size_of::<Line>());
-        let copies = self.copies.as_ptr().wrapping_add(index * self.words);
-        prefetch_bytes(copies.cast(), count * self.words * size_of::<u64>());
+        prefetch_value(&self.lines[first.index()..][..count]);
+        prefetch_value(&self.copies[first.index() * self.words..][..count * self.words]);
     }
 
     /// The id that the next new line gets.
     pub fn next_line(&self) -> LineId {
-        LineId(self.lines.len() as u32)
+        LineId::from_index(self.lines.len())
     }
 
     /// Brings what requests of `cpu` to these lines will look at into the host's cache, with what they
     /// will displace from finite caches, for a caller that knows them beforehand: each step asks the
     /// host's memory for what the next one reads, for all lines together.
     pub fn prefetch_all(&self, cpu: CpuId, lines: impl Iterator<Item = LineId> + Clone) {
-        let prefetch_line = |line: LineId| {
-            prefetch(&self.lines, line.index());
-            prefetch(&self.copies, line.index() * self.words);
-        };
-        lines.clone().for_each(prefetch_line);
+        lines.clone().for_each(|line| self.prefetch_line(line));
         if self.capacity == Capacity::Infinite {
             return;
         }
@@ -258,7 +256,7 @@ impl Directory {
             self.l2.least_recent(core.into(), l2_set).map(LineId)
         });
         for line in displaced.clone() {
-            prefetch_line(line);
+            self.prefetch_line(line);
             prefetch(&self.backgrounds, line.index());
         }
         let llc_set = |line: LineId| self.backgrounds[line.index()].llc_set;
@@ -266,7 +264,7 @@ impl Directory {
             self.llc.prefetch(llc.into(), llc_set(line));
         }
         let dropped = displaced.filter_map(|line| self.llc.least_recent(llc.into(), llc_set(line)));
-        dropped.map(LineId).for_each(prefetch_line);
+        dropped.for_each(|line| self.prefetch_line(LineId(line)));
     }
 
     /// Answers from the core's own caches if they hold a copy that suffices.

@@ -14,6 +14,12 @@ pub fn prefetch<T>(items: &[T], index: usize) {
     prefetch_at(items.as_ptr().wrapping_add(index).cast());
 }
 
+/// Brings a whole item, or the items of a slice, into the host's cache.
+#[inline]
+pub fn prefetch_value<T: ?Sized>(item: &T) {
+    prefetch_bytes((&raw const *item).cast(), size_of_val(item));
+}
+
 /// Brings so many bytes from an address on into the host's cache; any address will do.
 #[inline]
 pub fn prefetch_bytes(first: *const u8, len: usize) {

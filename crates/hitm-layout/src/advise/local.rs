@@ -16,8 +16,8 @@ pub(super) const BOUND_MARGIN: f64 = 0.9;
 /// Starts from a shaken solution, and moves tried after each.
 const STARTS: usize = 8;
 
-/// Assignments for 0, 1, 2 ... lines of their own, each with an estimate of the least that is possible, in thousandths of
-/// a cycle.
+/// Assignments for 0, 1, 2 ... lines of their own, each with an estimate of the least that is
+/// possible, in thousandths of a cycle.
 ///
 /// The estimate is [`BOUND_MARGIN`] of the exact optimum of the most used atoms alone: without the others
 /// there is more room, and a line costs hardly ever more.

@@ -8,7 +8,7 @@
 
 use hitm_base::CpuId;
 use hitm_coherence::directory::LineId;
-use hitm_coherence::prefetch::{prefetch, prefetch_bytes};
+use hitm_coherence::prefetch::{prefetch, prefetch_bytes, prefetch_value};
 
 use super::cpu::StackId;
 use super::run::Engine;
@@ -155,7 +155,7 @@ impl State {
         let [second, third] = self.footprints.recent;
         self.footprints.recent = [index, second];
         // Each step asks for what the next one reads, which it does when other CPUs have come near.
-        HostSpan::of(&self.cpus[index]).prefetch();
+        prefetch_value(&self.cpus[index]);
         prefetch(&self.footprints.cpus, index);
         self.prefetch_cpu(second);
         for stack in self.stacks_of(second) {
@@ -193,8 +193,8 @@ impl State {
             lines,
         } = footprint.simulated;
         let (words, lines) = (words as usize, lines as usize);
-        HostSpan::of(&self.words[first_word as usize..][..words]).prefetch();
-        HostSpan::of(&self.parked[first_line.index()..][..lines]).prefetch();
+        prefetch_value(&self.words[first_word as usize..][..words]);
+        prefetch_value(&self.parked[first_line.index()..][..lines]);
         self.directory.prefetch_run(first_line, lines);
     }
 }

@@ -154,7 +154,7 @@ impl<'e, 'p, F: FnMut(usize, u64) + Unpin> JoinFuture<'e, 'p, F> {
             site,
             places,
             use_value,
-            kind: JoinKind::LOADS,
+            kind: JoinKind::default(),
             is_started: false,
         }
     }

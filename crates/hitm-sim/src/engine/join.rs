@@ -21,8 +21,8 @@ struct JoinGroup {
     issued: Cycles,
 }
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy)]
+/// What is asked for; loads of all places, if nothing else is said.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JoinKind {
     /// Whole lines are overwritten, not loaded.
     pub(super) overwrites: bool,
@@ -30,16 +30,8 @@ pub(super) struct JoinKind {
     pub(super) skipped: Option<usize>,
 }
 
-impl JoinKind {
-    /// Loads of all places.
-    pub(super) const LOADS: JoinKind = JoinKind {
-        overwrites: false,
-        skipped: None,
-    };
-}
-
 /// What is known of loads that are under way.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Join {
     kind: JoinKind,
     words: Vec<u32>,
@@ -54,18 +46,6 @@ pub(super) struct Join {
 }
 
 impl Join {
-    fn new() -> Join {
-        Join {
-            kind: JoinKind::LOADS,
-            words: Vec::new(),
-            results: Vec::new(),
-            next: 0,
-            groups: Vec::new(),
-            queued_count: 0,
-            known: Vec::new(),
-        }
-    }
-
     fn start(&mut self, places: &[Place], kind: JoinKind) {
         self.kind = kind;
         self.words.clear();
@@ -124,8 +104,7 @@ impl State {
 
     fn take_join(&mut self, index: usize) -> Box<Join> {
         let join = self.cpus[index].join.take();
-        join.or_else(|| self.free_joins.pop())
-            .unwrap_or_else(|| Box::new(Join::new()))
+        join.or_else(|| self.free_joins.pop()).unwrap_or_default()
     }
 
     fn join_on(&mut self, join: &mut Join, places: &[Place], site: Site) -> Step {

@@ -130,7 +130,7 @@ impl Kernel {
             let kernel = Rc::clone(self);
             let stack = engine.spawn(async move { kernel.cpu_idle().await });
             self.set_stack(&idle, stack);
-            engine.set_cpu_footprint(cpu, HostSpan::of(rq), rq.p.extent);
+            engine.set_cpu_footprint(cpu, HostSpan::of(rq), rq.extent);
             let kernel = Rc::clone(self);
             let irq_stack = engine.spawn(async move { kernel.handle_interrupts().await });
             engine.boot(cpu, stack, Some(irq_stack));

@@ -34,27 +34,26 @@ pub(super) struct RqPlaces {
     /// Of the root group's queue, by [`CfsMember`].
     pub(super) cfs: Vec<Place>,
     pub(super) avg_idle: Place,
-    pub(super) extent: Extent,
 }
 
 impl RqPlaces {
-    fn new(arena: &mut Arena, cpu: CpuId) -> Result<RqPlaces, SimError> {
+    /// The places, and the memory of all but the queues of priorities, of which a CPU uses few.
+    fn new(arena: &mut Arena, cpu: CpuId) -> Result<(RqPlaces, Extent), SimError> {
         let rq = arena.allocate("rq", cpu)?;
         let mut rt_queue = Vec::new();
         for prio in 0..MAX_RT_PRIO {
             rt_queue.push(arena.place(&rq, &format!("rt.active.queue[{prio}]"))?);
         }
         let engine = Rc::clone(arena.engine());
-        let (places, extent) = engine.extent_of(|| RqPlaces::often_used(arena, &rq));
-        Ok(RqPlaces {
-            rt_queue,
-            extent,
-            ..places?
-        })
+        let (places, extent) = engine.extent_of(|| RqPlaces::with_queues(arena, &rq, rt_queue));
+        Ok((places?, extent))
     }
 
-    /// All but the queues of priorities, of which a CPU uses few.
-    fn often_used(arena: &mut Arena, rq: &Object) -> Result<RqPlaces, SimError> {
+    fn with_queues(
+        arena: &mut Arena,
+        rq: &Object,
+        rt_queue: Vec<Place>,
+    ) -> Result<RqPlaces, SimError> {
         let cfs = places_in(arena, rq, "cfs", CfsMember::PATHS)?;
         let mut place = |path| arena.place(rq, path);
         Ok(RqPlaces {
@@ -73,10 +72,9 @@ impl RqPlaces {
             rt_overloaded: place("rt.overloaded")?,
             rt_pushable: place("rt.pushable_tasks")?,
             rt_bitmap: place("rt.active.bitmap")?,
-            rt_queue: Vec::new(),
+            rt_queue,
             cfs,
             avg_idle: place("avg_idle")?,
-            extent: Extent::EMPTY,
         })
     }
 }
@@ -133,6 +131,8 @@ pub(super) struct LlcDomain {
 pub(super) struct Rq {
     pub(super) cpu: CpuId,
     pub(super) p: RqPlaces,
+    /// The memory that it uses whenever its CPU runs.
+    pub(super) extent: Extent,
     pub(super) inner: RefCell<RqInner>,
     pub(super) curr: Cell<TaskId>,
     pub(super) idle: TaskId,
@@ -161,9 +161,11 @@ impl Rq {
         domains: Vec<Rc<super::cpumask::CpuMask>>,
     ) -> Result<Rq, SimError> {
         let idle = TaskId(u32::from(cpu.0));
+        let (places, extent) = RqPlaces::new(arena, cpu)?;
         Ok(Rq {
             cpu,
-            p: RqPlaces::new(arena, cpu)?,
+            p: places,
+            extent,
             inner: RefCell::new(RqInner {
                 nr_running: 0,
                 nr_switches: 0,

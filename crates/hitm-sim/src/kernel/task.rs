@@ -135,6 +135,7 @@ pub struct Task {
     /// Its name.
     pub name: String,
     pub(super) p: TaskPlaces,
+    /// The memory of its places.
     pub(super) extent: Extent,
     pub(super) stack: Cell<Option<StackId>>,
     pub(super) policy: Cell<Policy>,

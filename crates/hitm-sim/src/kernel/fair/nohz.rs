@@ -175,10 +175,7 @@ impl Kernel {
                 start: Cycles::ZERO,
             };
             let stopper =
-                self.spawn(
-                    &spec,
-                    move |thread| async move { stop_for_ever(&thread).await },
-                )?;
+                self.spawn(&spec, |thread| async move { stop_for_ever(&thread).await })?;
             balancer.stoppers.borrow_mut().push(stopper);
         }
         Ok(())
