@@ -17,13 +17,13 @@ mod kernel;
 mod notation;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use hitm_layout::{BtfFile, Bytes, TextLayout, layout_text};
 
-use crate::root;
+use crate::target;
 
 /// Structures that are always compared.
 const NAMED: [&str; 4] = ["root_domain", "cpupri", "rq", "task_struct"];
@@ -89,10 +89,6 @@ pub fn run_here() -> Result<()> {
     println!("{difference_count} differences");
     ensure!(difference_count == 0, "{difference_count} differences");
     Ok(())
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn report(kernel: &kernel::Kernel, counts: &Counts) {

@@ -1,11 +1,12 @@
-//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures, and
-//! `layout_check` compares layouts with what other tools read.
+//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures,
+//! [`pgo`] builds with a profile, and `layout_check` compares layouts with what other tools read.
 //!
 //! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
 
 pub mod bench;
 #[cfg(feature = "layout-check")]
 pub mod layout_check;
+pub mod pgo;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,11 @@ pub fn root() -> PathBuf {
     here.parent()
         .expect("xtask lies in the workspace")
         .to_path_buf()
+}
+
+/// Where cargo builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Runs a command in the root, its output passed through; an error when it fails.

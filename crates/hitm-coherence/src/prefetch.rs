@@ -23,9 +23,15 @@ pub fn prefetch_value<T: ?Sized>(item: &T) {
 /// Brings so many bytes from an address on into the host's cache; any address will do.
 #[inline]
 pub fn prefetch_bytes(first: *const u8, len: usize) {
-    let offset = first.addr() % HOST_LINE_BYTES;
-    for skipped in (0..offset + len).step_by(HOST_LINE_BYTES) {
-        prefetch_at(first.wrapping_sub(offset).wrapping_add(skipped));
+    let begin = first.addr() - first.addr() % HOST_LINE_BYTES;
+    let end = first.addr() + len;
+    // Four lines at once, some of them the last one again: how many there are is not foreseeable, and a
+    // wrong guess costs more than asking twice.
+    for at in (begin..end).step_by(4 * HOST_LINE_BYTES) {
+        for line in 0..4 {
+            let line = (at + line * HOST_LINE_BYTES).min(end - 1);
+            prefetch_at(first.with_addr(line));
+        }
     }
 }
 

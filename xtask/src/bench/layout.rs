@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use super::recording::{Used, run, target};
+use super::recording::{Used, run};
+use crate::target;
 
 /// The running kernel's types: about 5 MB.
 const VMLINUX: &str = "/sys/kernel/btf/vmlinux";

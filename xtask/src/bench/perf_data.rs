@@ -15,7 +15,8 @@ use hitm_base::{AccessOp, DataSource};
 use hitm_perf::write::{CpuInfo, FileInfo, MmapInfo, Moment, PerfDataWriter, SampleForm};
 use hitm_perf::{CpuMode, DataSrc, EventKind, Sample};
 
-use super::recording::{Used, run, target};
+use super::recording::{Used, run};
+use crate::target;
 
 const SAMPLES: u64 = 5_000_000;
 const LINES: u64 = 20_000;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::root;
+use crate::{root, target};
 
 /// Iterations of each of the program's two threads.
 const ITERATIONS: &str = "10000000";
@@ -49,10 +49,6 @@ fn recorded() -> Result<Used> {
         .arg(target.join("bench/mixed.hitm"))
         .arg("--");
     run(command.arg(program()?).arg(ITERATIONS))
-}
-
-pub(super) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// The program that is recorded, built.

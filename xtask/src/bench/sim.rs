@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::recording::{Used, run_into, target};
-use crate::root;
+use super::recording::{Used, run_into};
+use crate::{root, target};
 
 /// Packages, dies of each and cores of each die, all with two threads, by the number of CPUs.
 const TREES: [(usize, [u32; 3]); 5] = [

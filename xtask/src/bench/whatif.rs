@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::recording::{Used, run, target};
+use super::recording::{Used, run};
+use crate::target;
 
 /// Bytes that `xz` compresses: some ten million records.
 const INPUT_BYTES: usize = 1_500_000;

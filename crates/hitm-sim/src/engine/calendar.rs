@@ -40,6 +40,8 @@ pub(super) struct Calendar {
     /// Where the ring begins.
     base: u64,
     far: WinnerTree,
+    /// The earliest, if it is known: it is asked for more often than it changes.
+    first: Option<(usize, Cycles)>,
 }
 
 impl Calendar {
@@ -61,6 +63,7 @@ impl Calendar {
             used_words: 0,
             base: 0,
             far,
+            first: None,
         }
     }
 
@@ -78,6 +81,11 @@ impl Calendar {
         if key == Cycles::MAX {
             return;
         }
+        if let Some((first, time)) = self.first {
+            // Not foreseeable, so without a branch.
+            let is_first = (key, cpu) < (time, first);
+            self.first = Some(if is_first { (cpu, key) } else { (first, time) });
+        }
         let distance = key.0.saturating_sub(self.base);
         self.entries[cpu].key = key;
         if distance >= SLOTS {
@@ -91,6 +99,7 @@ impl Calendar {
     /// Takes out the CPU that [`Calendar::first`] named.
     #[inline]
     pub(super) fn take_first(&mut self, cpu: usize) {
+        self.first = None;
         match std::mem::replace(&mut self.entries[cpu].slot, NO_SLOT) {
             FAR => self.far.set(cpu, Cycles::MAX),
             slot => self.unlink_first(cpu, slot),
@@ -100,6 +109,7 @@ impl Calendar {
     /// Takes a CPU out.
     #[inline]
     pub(super) fn remove(&mut self, cpu: usize) {
+        self.first = self.first.filter(|(first, _)| *first != cpu);
         match self.entries[cpu].slot {
             NO_SLOT => {}
             FAR => self.far.set(cpu, Cycles::MAX),
@@ -108,28 +118,21 @@ impl Calendar {
         self.entries[cpu].slot = NO_SLOT;
     }
 
-    /// The CPU with the earliest time, and the time.
+    /// The CPU with the earliest time, and the time; `Cycles::MAX` when there is none.
     #[inline]
-    pub(super) fn first(&self) -> Option<(usize, Cycles)> {
-        if let Some(slot) = self.first_slot() {
-            let cpu = usize::from(self.heads[slot as usize]);
-            return Some((cpu, self.entries[cpu].key));
+    pub(super) fn first(&mut self) -> (usize, Cycles) {
+        if let Some(first) = self.first {
+            return first;
         }
-        let (cpu, key) = self.far.min();
-        (key < Cycles::MAX).then_some((cpu, key))
-    }
-
-    /// The earliest time; `Cycles::MAX` when there is none.
-    #[inline]
-    pub(super) fn first_time(&self) -> Cycles {
-        match self.first_slot() {
-            // Times before the ring's beginning stand in its first slot.
-            Some(slot) if slot != self.base % SLOTS => {
-                let distance = slot.wrapping_sub(self.base) % SLOTS;
-                Cycles(self.base + distance)
+        let first = match self.first_slot() {
+            Some(slot) => {
+                let cpu = usize::from(self.heads[slot as usize]);
+                (cpu, self.entries[cpu].key)
             }
-            _ => self.first().map_or(Cycles::MAX, |(_, key)| key),
-        }
+            None => self.far.min(),
+        };
+        self.first = (first.1 < Cycles::MAX).then_some(first);
+        first
     }
 
     #[inline]
@@ -241,9 +244,12 @@ mod tests {
                 calendar.set(cpu, key);
                 let least = *plain.iter().min().unwrap();
                 let first = plain.iter().position(|key| *key == least).unwrap();
-                let expected = (least < Cycles::MAX).then_some((first, least));
-                prop_assert_eq!(calendar.first(), expected);
-                if let (Some((cpu, key)), true) = (expected, takes) {
+                let found = calendar.first();
+                prop_assert_eq!(found.1, least);
+                if least < Cycles::MAX {
+                    prop_assert_eq!(found.0, first);
+                }
+                if let ((cpu, key), true) = (found, takes && least < Cycles::MAX) {
                     calendar.take_first(cpu);
                     plain[cpu] = Cycles::MAX;
                     now = now.max(key.0);

@@ -104,10 +104,8 @@ pub(super) struct Cpu {
     pub(super) resume_at: Cycles,
     /// When the store buffer has something to do.
     pub(super) drain_at: Cycles,
-    /// When the earliest vector arrives.
-    irq_due: Cycles,
-    /// When interrupts were switched on or off last.
-    pub(super) irqs_since: Cycles,
+    /// When the next interrupt is taken, if the CPU is in a state to take it.
+    pub(super) irq_time: Cycles,
     pub(super) wait: Wait,
     pub(super) stack: Option<StackId>,
     /// Next CPU that is parked on the same line.
@@ -132,6 +130,8 @@ pub(super) struct Cpu {
 
     /// When each vector arrives.
     pub(super) irq_at: [Cycles; VECTORS],
+    /// When interrupts were switched on or off last.
+    irqs_since: Cycles,
 
     mode_sums: [i64; MODES],
     pub(super) irqs_off_max: Cycles,
@@ -143,8 +143,7 @@ impl Cpu {
             clock: Cycles::ZERO,
             resume_at: Cycles::MAX,
             drain_at: Cycles::MAX,
-            irq_due: Cycles::MAX,
-            irqs_since: Cycles::ZERO,
+            irq_time: Cycles::MAX,
             wait: Wait::Off,
             stack: None,
             parked_next: NO_CPU,
@@ -160,28 +159,22 @@ impl Cpu {
             irq_stack: None,
             join: None,
             irq_at: [Cycles::MAX; VECTORS],
+            irqs_since: Cycles::ZERO,
             mode_sums: [0; MODES],
             irqs_off_max: Cycles::ZERO,
         }
     }
 
-    /// When the next interrupt is taken, if the CPU is in a state to take it.
-    pub(super) fn irq_time(&self) -> Cycles {
-        if self.irqs_on && self.irq_due < Cycles::MAX {
-            self.irq_due.max(self.irqs_since)
-        } else {
-            Cycles::MAX
-        }
-    }
-
     /// When the CPU does something.
     pub(super) fn key(&self) -> Cycles {
-        let stream = if self.wait.is_interruptible() {
-            self.resume_at.min(self.irq_time())
+        // Which it is is not foreseeable: a choice of values, without a branch.
+        let is_interruptible = self.wait.is_interruptible();
+        let irq = if is_interruptible {
+            self.irq_time
         } else {
-            self.resume_at
+            Cycles::MAX
         };
-        stream.min(self.drain_at)
+        self.resume_at.min(irq).min(self.drain_at)
     }
 
     /// Which stack the CPU is on.
@@ -195,7 +188,15 @@ impl Cpu {
 
     pub(super) fn set_irq(&mut self, vector: Vector, at: Cycles) {
         self.irq_at[usize::from(vector.0)] = at;
-        self.irq_due = self.irq_at.into_iter().min().unwrap_or(Cycles::MAX);
+        self.note_irqs();
+    }
+
+    fn note_irqs(&mut self) {
+        let due = self.irq_at.into_iter().min().unwrap_or(Cycles::MAX);
+        self.irq_time = match self.irqs_on {
+            true => due.max(self.irqs_since),
+            false => Cycles::MAX,
+        };
     }
 
     /// The lowest vector that has arrived by `now`.
@@ -215,6 +216,7 @@ impl Cpu {
             self.irqs_since = now;
         }
         self.irqs_on = on;
+        self.note_irqs();
     }
 
     pub(super) fn set_mode(&mut self, mode: Mode, now: Cycles) -> Mode {

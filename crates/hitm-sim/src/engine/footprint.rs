@@ -6,12 +6,14 @@
 //! microsecond before, and what a CPU and its task use is the same each time: so all of it is asked for
 //! together. No result depends on it.
 
+use std::fmt;
+
 use hitm_base::CpuId;
 use hitm_coherence::directory::LineId;
-use hitm_coherence::prefetch::{prefetch, prefetch_bytes, prefetch_value};
+use hitm_coherence::prefetch::{prefetch_bytes, prefetch_value};
 
 use super::cpu::StackId;
-use super::run::Engine;
+use super::run::{Engine, Stack};
 use super::state::State;
 
 /// With fewer CPUs than these, what all of them use stays in the host's second cache, and asking for it
@@ -20,33 +22,45 @@ const LEAST_CPUS: usize = 96;
 /// Bytes of a stack that are asked for: an idle one has 700 in use when it goes on, that of a pool's
 /// worker 1100, both at its beginning, and what says where to go on at its end.
 const STACK_BYTES: usize = 1280;
+/// For so many events what was asked for is taken to stay in the host's second cache.
+const STAYS_EVENTS: u64 = 4000;
+/// Bytes of a cache line of the host.
+const HOST_LINE: u64 = 64;
 /// Bytes of a store buffer: six stores. It is seldom fuller.
 const STORE_BYTES: usize = 192;
 
-/// A part of the host's memory; nothing is read from it.
+/// A part of the host's memory, in whole cache lines: the first in the upper bits, how many in the lower
+/// 16. Nothing is read from it.
 #[derive(Debug, Clone, Copy)]
-pub struct HostSpan {
-    first: *const u8,
-    len: usize,
-}
+pub struct HostSpan(u64);
+
+const COUNT_BITS: u32 = 16;
 
 impl HostSpan {
     /// Nothing.
-    const EMPTY: HostSpan = HostSpan {
-        first: std::ptr::null(),
-        len: 0,
-    };
+    const EMPTY: HostSpan = HostSpan(0);
+
+    fn new(first: *const u8, len: usize) -> HostSpan {
+        let first = first.addr() as u64;
+        let lines = (first % HOST_LINE + len as u64).div_ceil(HOST_LINE);
+        HostSpan((first / HOST_LINE) << COUNT_BITS | lines.min((1 << COUNT_BITS) - 1))
+    }
 
     /// Where an item is, that stays where it is.
     pub fn of<T: ?Sized>(item: &T) -> HostSpan {
-        HostSpan {
-            first: (&raw const *item).cast(),
-            len: size_of_val(item),
-        }
+        HostSpan::new((&raw const *item).cast(), size_of_val(item))
     }
 
+    /// What a vector has room for. Where it is when it has grown is not known.
+    pub fn of_buffer<T>(items: &Vec<T>) -> HostSpan {
+        HostSpan::new(items.as_ptr().cast(), items.capacity() * size_of::<T>())
+    }
+
+    #[inline]
     fn prefetch(self) {
-        prefetch_bytes(self.first, self.len);
+        let first = (self.0 >> COUNT_BITS) * HOST_LINE;
+        let len = (self.0 & ((1 << COUNT_BITS) - 1)) * HOST_LINE;
+        prefetch_bytes(std::ptr::without_provenance(first as usize), len as usize);
     }
 }
 
@@ -69,59 +83,145 @@ impl Extent {
     };
 }
 
-/// What a CPU or a stack uses each time. One cache line of the host.
+/// What a CPU or a stack uses each time.
 #[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
 struct Footprint {
-    host: [HostSpan; 3],
-    simulated: Extent,
+    host: [HostSpan; 8],
+    simulated: [Extent; 3],
 }
 
 impl Footprint {
     const EMPTY: Footprint = Footprint {
-        host: [HostSpan::EMPTY; 3],
-        simulated: Extent::EMPTY,
+        host: [HostSpan::EMPTY; 8],
+        simulated: [Extent::EMPTY; 3],
     };
+
+    /// Adds what there is room for.
+    fn add(&mut self, host: &[HostSpan], simulated: &[Extent]) {
+        let free = self.host.iter_mut().filter(|span| span.0 == 0);
+        free.zip(host).for_each(|(free, span)| *free = *span);
+        let free = self.simulated.iter_mut().filter(|extent| extent.words == 0);
+        free.zip(simulated)
+            .for_each(|(free, extent)| *free = *extent);
+    }
 }
 
-/// The footprints of all CPUs and stacks.
+/// A stack and what it uses: two cache lines of the host.
+#[repr(align(64))]
+struct StackEntry {
+    /// None while it runs, and when it has ended.
+    stack: Option<Stack>,
+    footprint: Footprint,
+}
+
+/// The footprint of a CPU: two cache lines of the host.
 #[derive(Debug)]
+#[repr(align(64))]
+struct CpuEntry {
+    footprint: Footprint,
+    /// The stack that it goes back to when it has nothing to do.
+    idle_stack: Option<StackId>,
+    /// The number of the event before which it was asked for last.
+    asked_at: u64,
+}
+
+/// What has its turn soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coming {
+    Cpu(u32),
+    Stack(StackId),
+}
+
+/// What comes, in order; more than it has room for is forgotten.
+#[derive(Debug, Default)]
+struct Queue {
+    items: [Option<Coming>; QUEUE_ROOM],
+    first: usize,
+    count: usize,
+}
+
+const QUEUE_ROOM: usize = 32;
+
+impl Queue {
+    #[inline]
+    fn push(&mut self, item: Coming) {
+        let last = (self.first + self.count).wrapping_sub(1) % QUEUE_ROOM;
+        if self.count < QUEUE_ROOM && self.items[last] != Some(item) {
+            self.items[(last + 1) % QUEUE_ROOM] = Some(item);
+            self.count += 1;
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Coming> {
+        if self.count == 0 {
+            return None;
+        }
+        let item = self.items[self.first % QUEUE_ROOM].take();
+        self.first = (self.first + 1) % QUEUE_ROOM;
+        self.count -= 1;
+        item
+    }
+}
+
+/// All stacks, and the footprints of all CPUs and stacks.
 pub(super) struct Footprints {
-    cpus: Vec<Footprint>,
-    stacks: Vec<Footprint>,
-    /// By CPU: the stack that it goes back to when it has nothing to do.
-    idle_stacks: Vec<Option<StackId>>,
-    /// The CPUs that came near last, the last one first.
-    recent: [usize; 2],
+    cpus: Vec<CpuEntry>,
+    stacks: Vec<StackEntry>,
+    coming: Queue,
 }
 
 impl Footprints {
     pub(super) fn new(cpu_count: usize) -> Footprints {
+        let entry = || CpuEntry {
+            footprint: Footprint::EMPTY,
+            idle_stack: None,
+            asked_at: 0,
+        };
         Footprints {
-            cpus: vec![Footprint::EMPTY; cpu_count],
+            cpus: std::iter::repeat_with(entry).take(cpu_count).collect(),
             stacks: Vec::new(),
-            idle_stacks: vec![None; cpu_count],
-            recent: [0; 2],
+            coming: Queue::default(),
         }
     }
 
-    /// Adds the footprint of a new stack; returns its number.
-    pub(super) fn add_stack(&mut self, memory: HostSpan) -> u32 {
-        let len = memory.len.min(STACK_BYTES);
-        let begin = HostSpan { len, ..memory };
-        let end = HostSpan {
-            first: memory.first.wrapping_add(memory.len.saturating_sub(1)),
-            len: 1,
-        };
-        self.stacks.push(Footprint {
-            host: [begin, end, HostSpan::EMPTY],
-            ..Footprint::EMPTY
+    /// Adds a stack; returns its number.
+    pub(super) fn add_stack(&mut self, stack: Stack) -> u32 {
+        let memory: *const u8 = (&raw const *stack).cast();
+        let len = size_of_val(&*stack);
+        let begin = HostSpan::new(memory, len.min(STACK_BYTES));
+        let end = HostSpan::new(memory.wrapping_add(len.saturating_sub(1)), 1);
+        let mut footprint = Footprint::EMPTY;
+        footprint.add(&[begin, end], &[]);
+        self.stacks.push(StackEntry {
+            stack: Some(stack),
+            footprint,
         });
         self.stacks.len() as u32 - 1
     }
 
+    /// The stack itself, while it does not run.
+    #[inline]
+    pub(super) fn stack(&mut self, id: StackId) -> &mut Option<Stack> {
+        &mut self.stacks[id.0 as usize].stack
+    }
+
     pub(super) fn set_idle_stack(&mut self, cpu: usize, stack: StackId) {
-        self.idle_stacks[cpu] = Some(stack);
+        self.cpus[cpu].idle_stack = Some(stack);
+    }
+
+    /// Lets go of all stacks.
+    pub(super) fn take_stacks(&mut self) -> Vec<Stack> {
+        self.stacks
+            .iter_mut()
+            .filter_map(|entry| entry.stack.take())
+            .collect()
+    }
+}
+
+impl fmt::Debug for Footprints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Footprints").finish_non_exhaustive()
     }
 }
 
@@ -145,57 +245,65 @@ impl State {
     /// A CPU's turn comes soon.
     #[inline]
     pub(super) fn foresee(&mut self, index: usize) {
-        if self.foresees() && index != self.footprints.recent[0] {
-            self.prefetch_turn(index);
+        if self.foresees() {
+            prefetch_value(&self.cpus[index]);
+            prefetch_value(&self.footprints.cpus[index]);
+            self.footprints.coming.push(Coming::Cpu(index as u32));
+        }
+    }
+
+    /// A stack's turn comes soon.
+    fn foresee_stack(&mut self, stack: StackId) {
+        prefetch_value(&self.footprints.stacks[stack.0 as usize]);
+        self.footprints.coming.push(Coming::Stack(stack));
+    }
+
+    /// One step for what comes: it asks for what the next one reads, and something else happens between
+    /// the two.
+    #[inline]
+    pub(super) fn prefetch_step(&mut self) {
+        if let Some(coming) = self.footprints.coming.pop() {
+            self.prefetch_coming(coming);
         }
     }
 
     #[inline(never)]
-    fn prefetch_turn(&mut self, index: usize) {
-        let [second, third] = self.footprints.recent;
-        self.footprints.recent = [index, second];
-        // Each step asks for what the next one reads, which it does when other CPUs have come near.
-        prefetch_value(&self.cpus[index]);
-        prefetch(&self.footprints.cpus, index);
-        self.prefetch_cpu(second);
-        for stack in self.stacks_of(second) {
-            prefetch(&self.footprints.stacks, stack.0 as usize);
-        }
-        for stack in self.stacks_of(third) {
-            self.prefetch_stack(stack);
+    fn prefetch_coming(&mut self, coming: Coming) {
+        match coming {
+            Coming::Cpu(cpu) => {
+                let cpu = cpu as usize;
+                let asked_at = &mut self.footprints.cpus[cpu].asked_at;
+                if *asked_at + STAYS_EVENTS > self.events {
+                    return;
+                }
+                *asked_at = self.events;
+                self.prefetch_footprint(&self.footprints.cpus[cpu].footprint);
+                prefetch_bytes(self.cpus[cpu].buffer.first().cast(), STORE_BYTES);
+                for stack in self.stacks_of(cpu) {
+                    self.foresee_stack(stack);
+                }
+            }
+            Coming::Stack(stack) => {
+                self.prefetch_footprint(&self.footprints.stacks[stack.0 as usize].footprint);
+            }
         }
     }
 
     /// The stack that a CPU is on, and its idle one.
     fn stacks_of(&self, cpu: usize) -> impl Iterator<Item = StackId> + use<> {
-        let (now, idle) = (self.cpus[cpu].stack, self.footprints.idle_stacks[cpu]);
+        let (now, idle) = (self.cpus[cpu].stack, self.footprints.cpus[cpu].idle_stack);
         now.into_iter()
             .chain(idle.filter(|idle| Some(*idle) != now))
     }
 
-    fn prefetch_cpu(&self, cpu: usize) {
-        self.prefetch_footprint(&self.footprints.cpus[cpu]);
-        prefetch_bytes(self.cpus[cpu].buffer.first().cast(), STORE_BYTES);
-    }
-
-    fn prefetch_stack(&self, stack: StackId) {
-        self.prefetch_footprint(&self.footprints.stacks[stack.0 as usize]);
-    }
-
     fn prefetch_footprint(&self, footprint: &Footprint) {
-        for span in footprint.host {
-            span.prefetch();
+        footprint.host.iter().for_each(|span| span.prefetch());
+        for extent in footprint.simulated {
+            let (words, lines) = (extent.words as usize, extent.lines as usize);
+            prefetch_value(&self.words[extent.first_word as usize..][..words]);
+            prefetch_value(&self.parked[extent.first_line.index()..][..lines]);
+            self.directory.prefetch_run(extent.first_line, lines);
         }
-        let Extent {
-            first_word,
-            words,
-            first_line,
-            lines,
-        } = footprint.simulated;
-        let (words, lines) = (words as usize, lines as usize);
-        prefetch_value(&self.words[first_word as usize..][..words]);
-        prefetch_value(&self.parked[first_line.index()..][..lines]);
-        self.directory.prefetch_run(first_line, lines);
     }
 }
 
@@ -213,36 +321,30 @@ impl Engine {
         (made, extent)
     }
 
-    /// What a CPU uses whenever it runs.
-    pub fn set_cpu_footprint(&self, cpu: CpuId, host: HostSpan, simulated: Extent) {
+    /// What a CPU uses whenever it runs; what there is no room for is not asked for.
+    pub fn add_cpu_footprint(&self, cpu: CpuId, host: &[HostSpan], simulated: &[Extent]) {
         let mut state = self.state.borrow_mut();
-        state.footprints.cpus[cpu.index()] = Footprint {
-            host: [host, HostSpan::EMPTY, HostSpan::EMPTY],
-            simulated,
-        };
+        let entry = &mut state.footprints.cpus[cpu.index()];
+        entry.footprint.add(host, simulated);
     }
 
-    /// What a stack uses whenever it runs, beside its own memory.
-    pub fn set_stack_footprint(&self, stack: StackId, host: HostSpan, simulated: Extent) {
+    /// The same for a stack, beside its own memory.
+    pub fn add_stack_footprint(&self, stack: StackId, host: &[HostSpan], simulated: &[Extent]) {
         let mut state = self.state.borrow_mut();
-        let footprint = &mut state.footprints.stacks[stack.0 as usize];
-        footprint.host[2] = host;
-        footprint.simulated = simulated;
+        let entry = &mut state.footprints.stacks[stack.0 as usize];
+        entry.footprint.add(host, simulated);
     }
 
     /// Simulated code is going to look at what belongs to another CPU.
-    pub fn prefetch_cpu(&self, cpu: CpuId) {
-        let state = self.state.borrow();
-        if state.foresees() {
-            state.prefetch_cpu(cpu.index());
-        }
+    pub fn foresee_cpu(&self, cpu: CpuId) {
+        self.state.borrow_mut().foresee(cpu.index());
     }
 
     /// Simulated code is going to look at what belongs to another stack.
-    pub fn prefetch_stack(&self, stack: StackId) {
-        let state = self.state.borrow();
+    pub fn foresee_stack(&self, stack: StackId) {
+        let mut state = self.state.borrow_mut();
         if state.foresees() {
-            state.prefetch_stack(stack);
+            state.foresee_stack(stack);
         }
     }
 }
@@ -274,7 +376,8 @@ mod tests {
     }
 
     #[test]
-    fn a_footprint_is_one_cache_line_of_the_host() {
-        assert_eq!(size_of::<Footprint>(), 64);
+    fn an_entry_is_two_cache_lines_of_the_host() {
+        assert_eq!(size_of::<StackEntry>(), 128);
+        assert_eq!(size_of::<CpuEntry>(), 128);
     }
 }

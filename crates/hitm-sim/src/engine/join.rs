@@ -16,8 +16,8 @@ struct JoinGroup {
     first: Place,
     site: Site,
     /// Range of the results that the line holds.
-    from: usize,
-    to: usize,
+    from: u32,
+    to: u32,
     issued: Cycles,
 }
 
@@ -56,6 +56,18 @@ impl Join {
         self.groups.clear();
         self.queued_count = 0;
         self.known.clear();
+    }
+
+    /// Loads that have completed by `now` have given their fill buffers back. Which have is not
+    /// foreseeable, so there is no branch for it.
+    fn forget_until(&mut self, now: Cycles) {
+        let mut kept = 0;
+        for index in 0..self.known.len() {
+            let done = self.known[index];
+            self.known[kept] = done;
+            kept += usize::from(done > now);
+        }
+        self.known.truncate(kept);
     }
 }
 
@@ -109,14 +121,35 @@ impl State {
 
     fn join_on(&mut self, join: &mut Join, places: &[Place], site: Site) -> Step {
         let index = self.current;
+        let skipped = join.kind.skipped.unwrap_or(usize::MAX);
         while join.next < places.len() {
-            if join.kind.skipped == Some(join.next) {
+            let from = join.next;
+            if from == skipped {
                 join.next += 1;
                 continue;
             }
-            if !self.join_next(index, join, places, site) {
+            let end = if from < skipped {
+                skipped.min(places.len())
+            } else {
+                places.len()
+            };
+            let line = places[from].line;
+            let mut to = from + 1;
+            while to < end && places[to].line == line {
+                to += 1;
+            }
+            let group = JoinGroup {
+                first: places[from],
+                site,
+                from: from as u32,
+                to: to as u32,
+                issued: self.cpus[index].clock,
+            };
+            if !self.join_line(index, join, group) {
                 return self.join_wait(index, join);
             }
+            join.next = to;
+            self.cpus[index].clock += Cycles(1);
         }
         if join.queued_count > 0 {
             return self.join_wait(index, join);
@@ -127,63 +160,49 @@ impl State {
         Step::Done(0)
     }
 
-    /// Issues the load of the next line; false when no fill buffer is free.
-    fn join_next(&mut self, index: usize, join: &mut Join, places: &[Place], site: Site) -> bool {
-        let now = self.cpus[index].clock;
-        let from = join.next;
-        let first = places[from];
-        let end = join.kind.skipped.filter(|skipped| *skipped > from);
-        let same = places[from..end.unwrap_or(places.len())]
-            .iter()
-            .take_while(|place| place.line == first.line);
-        let group = JoinGroup {
-            first,
-            site,
-            from,
-            to: from + same.count(),
-            issued: now,
-        };
+    /// Issues the load of a line; false when no fill buffer is free.
+    #[inline]
+    fn join_line(&mut self, index: usize, join: &mut Join, group: JoinGroup) -> bool {
+        let (now, line) = (group.issued, group.first.line);
         let exclusive = join.kind.overwrites;
-        let cpu = CpuId(index as u16);
-        if let Some((source, latency)) = self.directory.hit(cpu, first.line, exclusive) {
-            let arrival = self.cpus[index].buffer.arrival(first);
-            let done = arrival.unwrap_or(Cycles::ZERO).max(now + latency);
+        if let Some((source, latency)) = self.directory.hit(CpuId(index as u16), line, exclusive) {
+            let arrival = self.cpus[index].buffer.arrival(group.first);
             let grant = Grant {
                 source,
-                done,
+                done: arrival.unwrap_or(Cycles::ZERO).max(now + latency),
                 queued: Cycles::ZERO,
             };
             self.join_done(index, join, group, grant);
-        } else {
-            let fill_buffers = usize::from(self.machine.core.fill_buffers);
-            join.known.retain(|done| *done > now);
-            if join.known.len() + join.queued_count >= fill_buffers {
-                return false;
-            }
-            let mark = ticket(index, JOIN, join.groups.len());
-            let grant = self.ask(index, first.line, (now, exclusive), mark);
-            join.groups.push(group);
-            match grant {
-                Some(grant) => self.join_done(index, join, group, grant),
-                None => join.queued_count += 1,
-            }
+            return true;
         }
-        join.next = group.to;
-        self.cpus[index].clock += Cycles(1);
+        join.forget_until(now);
+        if join.known.len() + join.queued_count >= usize::from(self.machine.core.fill_buffers) {
+            return false;
+        }
+        let mark = ticket(index, JOIN, join.groups.len());
+        let grant = self.ask(index, line, (now, exclusive), mark);
+        join.groups.push(group);
+        match grant {
+            Some(grant) => self.join_done(index, join, group, grant),
+            None => join.queued_count += 1,
+        }
         true
     }
 
     /// Takes the values of a line that independent loads asked for.
+    #[inline]
     fn join_done(&mut self, index: usize, join: &mut Join, group: JoinGroup, grant: Grant) {
         let buffer = &self.cpus[index].buffer;
-        for result in group.from..group.to {
-            let word = join.words[result];
-            let committed = self.words[word as usize];
+        let range = group.from as usize..group.to as usize;
+        for (result, word) in join.results[range.clone()]
+            .iter_mut()
+            .zip(&join.words[range])
+        {
             let place = Place {
-                word,
+                word: *word,
                 ..group.first
             };
-            join.results[result] = buffer.value(place, committed);
+            *result = buffer.value(place, self.words[*word as usize]);
         }
         let sample = Sample {
             op: if join.kind.overwrites {
@@ -195,7 +214,7 @@ impl State {
             latency: grant.done - group.issued,
             queued: grant.queued,
         };
-        let value = join.results[group.from];
+        let value = join.results[group.from as usize];
         let at = self.cpus[index].clock;
         self.record((index, at), (group.first, group.site), (sample, value));
         join.known.push(grant.done);

@@ -6,8 +6,6 @@
 
 use hitm_base::{AccessOp, Cycles, DataSource};
 
-use super::memory::Site;
-
 /// Accesses of a block: few, because they push other things out of the host's nearest cache.
 pub(super) const BLOCK: usize = 64;
 
@@ -30,32 +28,35 @@ pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
     }
 }
 
-/// One access, as it is counted.
+/// Where an access is counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counted {
-    pub(super) sample: Sample,
-    pub(super) member: u16,
-    pub(super) site: Site,
+pub(super) struct Key {
+    /// Its member, function and kind ([`super::profile::Profile::cell`]).
+    pub(super) cell: u32,
     pub(super) cpu: u16,
+    /// Whether it is a hit in the L1 in its usual time, of which nothing else has to be known.
+    pub(super) is_plain_hit: bool,
 }
 
 /// A block that fills.
 #[derive(Debug)]
 pub(super) struct Log {
-    accesses: Box<[Counted; BLOCK]>,
+    keys: Box<[Key; BLOCK]>,
+    samples: Box<[Sample; BLOCK]>,
     count: usize,
 }
 
 impl Log {
     pub(super) fn new() -> Log {
-        let nothing = Counted {
-            sample: hit(AccessOp::Load, DataSource::L1, Cycles::ZERO),
-            member: 0,
-            site: Site(0),
+        let nothing = Key {
+            cell: 0,
             cpu: 0,
+            is_plain_hit: true,
         };
+        let sample = hit(AccessOp::Load, DataSource::L1, Cycles::ZERO);
         Log {
-            accesses: Box::new([nothing; BLOCK]),
+            keys: Box::new([nothing; BLOCK]),
+            samples: Box::new([sample; BLOCK]),
             count: 0,
         }
     }
@@ -63,15 +64,16 @@ impl Log {
     /// Adds an access; returns whether the block is full now, and has to be counted and cleared.
     #[inline]
     #[must_use]
-    pub(super) fn push(&mut self, access: Counted) -> bool {
-        self.accesses[self.count % BLOCK] = access;
+    pub(super) fn push(&mut self, key: Key, sample: Sample) -> bool {
+        self.keys[self.count % BLOCK] = key;
+        self.samples[self.count % BLOCK] = sample;
         self.count += 1;
         self.count >= BLOCK
     }
 
-    /// What is in the block.
-    pub(super) fn accesses(&self) -> &[Counted] {
-        &self.accesses[..self.count]
+    /// Where the accesses of the block are counted, and what they were like.
+    pub(super) fn accesses(&self) -> (&[Key], &[Sample]) {
+        (&self.keys[..self.count], &self.samples[..self.count])
     }
 
     pub(super) fn clear(&mut self) {

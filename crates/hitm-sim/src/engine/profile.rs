@@ -10,7 +10,7 @@ use hitm_coherence::prefetch::prefetch;
 use hitm_coherence::stats::{CpuSet, SourceCounts};
 use indexmap::IndexSet;
 
-use super::log::{BLOCK, Counted, Sample, hit};
+use super::log::{BLOCK, Key, Sample, hit};
 use super::memory::Site;
 
 /// A member as it is counted: all objects of one type together.
@@ -141,64 +141,65 @@ impl Profile {
     }
 
     /// Counts a block of accesses, at most [`BLOCK`].
-    pub(super) fn count(&mut self, accesses: &[Counted]) {
-        let mut places = [0usize; BLOCK];
-        for (cell, access) in places.iter_mut().zip(accesses) {
-            *cell = self.cell(access);
-            prefetch(&self.cells, *cell);
+    pub(super) fn count(&mut self, keys: &[Key], samples: &[Sample]) {
+        for key in keys {
+            prefetch(&self.cells, key.cell as usize);
         }
+        let mut rows = [0u32; BLOCK];
         // Which are more than a hit is not foreseeable: they are collected without a branch.
         let mut others = [0u8; BLOCK];
         let mut other_count = 0;
-        for (index, (place, access)) in places.iter_mut().zip(accesses).enumerate() {
-            if self.cells[*place] >> HIT_BITS == NO_ROW {
-                self.add_row(*place, (access.member, access.site, access.sample.op));
+        for (index, (row, key)) in rows.iter_mut().zip(keys).enumerate() {
+            let mut cell = self.cells[key.cell as usize];
+            if cell >> HIT_BITS == NO_ROW {
+                cell = self.add_row(key.cell);
             }
-            let is_hit = self.is_plain_hit(&access.sample);
-            let cell = &mut self.cells[*place];
-            *cell += u64::from(is_hit);
+            self.cells[key.cell as usize] = cell + u64::from(key.is_plain_hit);
             others[other_count % BLOCK] = index as u8;
-            other_count += usize::from(!is_hit);
-            *place = (*cell >> HIT_BITS) as usize;
-            prefetch(&self.cpus, *place * self.cpu_words);
+            other_count += usize::from(!key.is_plain_hit);
+            *row = (cell >> HIT_BITS) as u32;
+            prefetch(&self.cpus, *row as usize * self.cpu_words);
         }
-        for (row, access) in places.iter().zip(accesses) {
-            let cpu = usize::from(access.cpu);
-            self.cpus[row * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
+        for (row, key) in rows.iter().zip(keys) {
+            let cpu = usize::from(key.cpu);
+            self.cpus[*row as usize * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
         }
         let others = others.iter().take(other_count).copied().map(usize::from);
         for index in others {
-            self.rows[places[index]].add(&accesses[index].sample, 1);
+            self.rows[rows[index % BLOCK] as usize].add(&samples[index], 1);
         }
-    }
-
-    /// Whether it is a hit in the L1 in its usual time.
-    #[inline]
-    fn is_plain_hit(&self, sample: &Sample) -> bool {
-        (sample.source == DataSource::L1)
-            & (sample.latency == self.hit_latencies[op_index(sample.op)])
-            & (sample.queued == Cycles::ZERO)
     }
 
     /// Where an access is counted.
     #[inline]
-    fn cell(&self, access: &Counted) -> usize {
-        let cell = usize::from(access.member) * self.sites.len() + usize::from(access.site.0);
-        cell * OPS + op_index(access.sample.op)
+    pub(super) fn key(&self, (member, site): (u16, Site), cpu: u16, sample: &Sample) -> Key {
+        let cell = u32::from(member) * self.sites.len() as u32 + u32::from(site.0);
+        let op = op_index(sample.op);
+        Key {
+            cell: cell * OPS as u32 + op as u32,
+            cpu,
+            is_plain_hit: (sample.source == DataSource::L1)
+                & (sample.latency == self.hit_latencies[op])
+                & (sample.queued == Cycles::ZERO),
+        }
     }
 
+    /// Begins to count what has a cell but no row yet; returns the cell.
     #[cold]
     #[inline(never)]
-    fn add_row(&mut self, cell: usize, key: (u16, Site, AccessOp)) {
+    fn add_row(&mut self, cell: u32) -> u64 {
         let row = self.rows.len() as u64;
         assert!(row < NO_ROW, "there are fewer than a million rows");
-        self.cells[cell] = row << HIT_BITS;
-        self.keys.push(key);
+        let ops = [AccessOp::Load, AccessOp::Store, AccessOp::LockedRmw];
+        let (cell, op) = (cell as usize / OPS, ops[cell as usize % OPS]);
+        let (member, site) = (cell / self.sites.len(), cell % self.sites.len());
+        self.keys.push((member as u16, Site(site as u16), op));
         self.cpus.resize(self.cpus.len() + self.cpu_words, 0);
         self.rows.push(ProfileRow {
             latency_min: Cycles::MAX,
             ..ProfileRow::default()
         });
+        row << HIT_BITS
     }
 
     /// The statistics so far, whole.

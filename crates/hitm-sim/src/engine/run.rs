@@ -11,7 +11,6 @@ use hitm_base::{CpuId, Cycles, LineAddr, Machine};
 
 use super::config::{EngineConfig, MODEL_VERSION, RunHeader, SimError};
 use super::cpu::{CpuTotals, Mode, StackId, Vector, Wait};
-use super::footprint::HostSpan;
 use super::futures::{
     FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
     StoreFuture, SwitchFuture,
@@ -22,13 +21,11 @@ use super::random::Random;
 use super::state::State;
 use super::store_buffer::Posted;
 
-type Stack = Pin<Box<dyn Future<Output = ()>>>;
+pub(super) type Stack = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Virtual time, CPUs and memory: what simulated code talks to.
 pub struct Engine {
     pub(super) state: RefCell<State>,
-    /// Stacks that the executor has not taken over yet.
-    new_stacks: RefCell<Vec<Stack>>,
     machine: Arc<Machine>,
     seed: u64,
     scenario_hash: u64,
@@ -48,7 +45,6 @@ impl Engine {
         Rc::new(Engine {
             machine: Arc::clone(&state.machine),
             state: RefCell::new(state),
-            new_stacks: RefCell::new(Vec::new()),
             seed: config.seed,
             scenario_hash: config.scenario_hash,
             events_max: config.events_max,
@@ -309,10 +305,8 @@ impl Engine {
 
     /// Adds a stack that runs `future` when a CPU switches to it.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> StackId {
-        let stack: Stack = Box::pin(future);
-        let memory = HostSpan::of(&*stack);
-        self.new_stacks.borrow_mut().push(stack);
-        StackId(self.state.borrow_mut().footprints.add_stack(memory))
+        let mut state = self.state.borrow_mut();
+        StackId(state.footprints.add_stack(Box::pin(future)))
     }
 
     /// Before the run: the stack that `cpu` starts on, at time 0, and the one that handles its
@@ -386,7 +380,6 @@ pub struct RunTotals {
 /// Runs the stacks of an [`Engine`].
 pub struct Executor {
     engine: Rc<Engine>,
-    stacks: Vec<Option<Stack>>,
 }
 
 impl fmt::Debug for Executor {
@@ -398,10 +391,7 @@ impl fmt::Debug for Executor {
 impl Executor {
     /// For the stacks of `engine`.
     pub fn new(engine: Rc<Engine>) -> Executor {
-        Executor {
-            engine,
-            stacks: Vec::new(),
-        }
+        Executor { engine }
     }
 
     /// Runs until `until`, the end of the run, or until nothing is left to do. Returns the virtual
@@ -420,10 +410,15 @@ impl Executor {
                     at: next.1,
                 });
             }
-            let stack = state.begin(next);
+            let id = state.begin(next);
+            let stack = state.footprints.stack(id).take();
+            let mut stack = stack.expect("a stack that has ended is not switched to");
             drop(state);
-            let has_ended = self.poll(stack, &mut context);
+            let has_ended = stack.as_mut().poll(&mut context).is_ready();
             state = engine.state.borrow_mut();
+            if !has_ended {
+                *state.footprints.stack(id) = Some(stack);
+            }
             state.finish(next.0, has_ended);
         }
     }
@@ -459,24 +454,16 @@ impl Executor {
             profile: state.profile.settled(),
         }
     }
+}
 
-    /// Runs a stack until it waits; returns whether it has ended.
-    #[inline]
-    fn poll(&mut self, stack: StackId, context: &mut Context<'_>) -> bool {
-        let index = stack.0 as usize;
-        if index >= self.stacks.len() {
-            let mut new = self.engine.new_stacks.borrow_mut();
-            self.stacks.extend(new.drain(..).map(Some));
-        }
-        let slot = &mut self.stacks[index];
-        let future = slot
-            .as_mut()
-            .expect("a stack that has ended is not switched to");
-        let has_ended = future.as_mut().poll(context).is_ready();
-        if has_ended {
-            *slot = None;
-        }
-        has_ended
+impl Drop for Executor {
+    /// Stacks hold the engine that holds them.
+    fn drop(&mut self) {
+        let stacks = match self.engine.state.try_borrow_mut() {
+            Ok(mut state) => state.footprints.take_stacks(),
+            Err(_) => return, // Simulated code has panicked.
+        };
+        drop(stacks);
     }
 }
 
@@ -487,7 +474,7 @@ impl State {
     fn next_stack(&mut self, until: Cycles) -> Option<(usize, Cycles)> {
         let last = until.min(self.end);
         loop {
-            let (index, key) = self.calendar.first().unwrap_or((0, Cycles::MAX));
+            let (index, key) = self.calendar.first();
             let before = key.min(Cycles(last.0.saturating_add(1)));
             if let Some((_, line)) = self.services.take_before(&self.directory, before) {
                 self.serve(line);
@@ -502,7 +489,7 @@ impl State {
                 self.drain(index, key);
                 continue;
             }
-            let takes_irq = cpu.irq_time() <= key && cpu.irq_stack.is_some();
+            let takes_irq = cpu.irq_time <= key && cpu.irq_stack.is_some();
             if takes_irq && cpu.wait.may_be_interrupted_at_end() {
                 self.deliver(index, key);
             }

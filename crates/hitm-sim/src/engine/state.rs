@@ -11,7 +11,7 @@ use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, NO_CPU, Request, StackId, Wait};
 use super::footprint::Footprints;
 use super::join::Join;
-use super::log::{Counted, Log, Sample};
+use super::log::{Log, Sample};
 use super::memory::{Op, Place, Site};
 use super::profile::Profile;
 
@@ -121,7 +121,8 @@ impl State {
         while let Some(near) = self.calendar.advance(now) {
             self.foresee(near);
         }
-        self.others = ahead_of(self.calendar.first_time());
+        self.prefetch_step();
+        self.others = ahead_of(self.calendar.first().1);
         let cpu = &mut self.cpus[cpu];
         cpu.clock = now;
         let stack = cpu.current_stack();
@@ -149,7 +150,7 @@ impl State {
     /// `limit`, but not beyond what the CPU itself has to do first.
     fn bounded(&self, limit: Cycles) -> Cycles {
         let cpu = &self.cpus[self.current];
-        let own = cpu.drain_at.min(cpu.irq_time());
+        let own = cpu.drain_at.min(cpu.irq_time);
         // A line that is given away at its service must not be hit by its old owner afterwards.
         limit
             .min(self.end)
@@ -364,12 +365,10 @@ impl State {
         let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
             .wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let is_full = self.log.push(Counted {
-            sample,
-            member: place.member,
-            site,
-            cpu: index as u16,
-        });
+        let key = self
+            .profile
+            .key((place.member, site), index as u16, &sample);
+        let is_full = self.log.push(key, sample);
         if is_full {
             self.settle();
         }
@@ -378,9 +377,9 @@ impl State {
     /// Counts what happened since the last time.
     #[inline(never)]
     pub(super) fn settle(&mut self) {
-        let accesses = self.log.accesses();
-        self.accesses += accesses.len() as u64;
-        self.profile.count(accesses);
+        let (keys, samples) = self.log.accesses();
+        self.accesses += keys.len() as u64;
+        self.profile.count(keys, samples);
         self.log.clear();
     }
 }

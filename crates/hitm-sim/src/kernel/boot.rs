@@ -23,13 +23,44 @@ use super::task::{
     TaskTotals,
 };
 use super::{Kernel, KernelCounts, rtmutex, topology};
-use crate::engine::{Arena, Engine, HostSpan, SimError, StackId};
+use crate::engine::{Arena, Engine, Extent, HostSpan, SimError, StackId};
 use crate::layout::Layouts;
 
 /// Lines of [`super::mechanisms`] begin here.
 const GLOBALS_BASE: u64 = 0x6f00_0000_0000;
 /// What CPUs under one last-level cache share of the load balancer begins here.
 const SHARED_DOMAINS_BASE: u64 = 0x6f10_0000_0000;
+
+/// What each CPU has, by CPU.
+#[derive(Default)]
+struct CpuParts {
+    rqs: Vec<Rq>,
+    qnodes: Vec<QNodes>,
+    osq_nodes: Vec<OsqNode>,
+    call_queues: Vec<CallQueue>,
+    timers: Vec<TimerBase>,
+}
+
+impl CpuParts {
+    /// Adds the next CPU, which has this run queue.
+    fn add(&mut self, arena: &mut Arena, rq: Rq) -> Result<(), SimError> {
+        let (cpu, engine) = (rq.cpu, Rc::clone(arena.engine()));
+        self.rqs.push(rq);
+        let make = || -> Result<(), SimError> {
+            self.qnodes.push(QNodes::new(arena, cpu)?);
+            self.osq_nodes.push(OsqNode::new(arena, cpu)?);
+            self.call_queues.push(CallQueue::new(arena, cpu)?);
+            self.timers.push(TimerBase::new(arena, cpu)?);
+            Ok(())
+        };
+        let (made, extent) = engine.extent_of(make);
+        engine.add_cpu_footprint(cpu, &[], &[extent]);
+        made
+    }
+}
+
+/// Priorities whose lists are asked for before a CPU's turn: the best.
+const FIRST_PRIOS: usize = 4;
 
 impl Kernel {
     /// A kernel whose CPUs are idle.
@@ -49,11 +80,7 @@ impl Kernel {
             topology::root_domains(&mut arena, engine, &config.partition)?;
         let all = CpuMask::all(machine.topology.cpu_count());
         let known_masks = KnownMasks::default();
-        let mut rqs = Vec::new();
-        let mut qnodes = Vec::new();
-        let mut osq_nodes = Vec::new();
-        let mut call_queues = Vec::new();
-        let mut timers = Vec::new();
+        let mut parts = CpuParts::default();
         for cpu in machine.topology.cpus() {
             let root = domain_of[cpu.index()];
             // Cpusets that overlap leave the scheduling domains as they are.
@@ -62,12 +89,16 @@ impl Kernel {
                 false => &root_domains[root].span,
             };
             let domains = topology::sched_domains(&machine.topology, span, cpu, &known_masks);
-            rqs.push(Rq::new(&mut arena, cpu, root, domains)?);
-            qnodes.push(QNodes::new(&mut arena, cpu)?);
-            osq_nodes.push(OsqNode::new(&mut arena, cpu)?);
-            call_queues.push(CallQueue::new(&mut arena, cpu)?);
-            timers.push(TimerBase::new(&mut arena, cpu)?);
+            let rq = Rq::new(&mut arena, cpu, root, domains)?;
+            parts.add(&mut arena, rq)?;
         }
+        let CpuParts {
+            rqs,
+            qnodes,
+            osq_nodes,
+            call_queues,
+            timers,
+        } = parts;
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
         let lock_affinity = (config.placement == Placement::LockAware)
             .then(|| LockAffinity::new(rqs.len(), config.lock_window, &machine.clock));
@@ -130,12 +161,26 @@ impl Kernel {
             let kernel = Rc::clone(self);
             let stack = engine.spawn(async move { kernel.cpu_idle().await });
             self.set_stack(&idle, stack);
-            engine.set_cpu_footprint(cpu, HostSpan::of(rq), rq.extent);
+            self.set_cpu_footprint(rq);
             let kernel = Rc::clone(self);
             let irq_stack = engine.spawn(async move { kernel.handle_interrupts().await });
             engine.boot(cpu, stack, Some(irq_stack));
         }
         self.start_stoppers()
+    }
+
+    fn set_cpu_footprint(&self, rq: &Rq) {
+        let (cpu, rt) = (rq.cpu.index(), &rq.inner.borrow().rt);
+        let host = [
+            HostSpan::of(rq),
+            HostSpan::of(&rq.p.cfs[..]),
+            HostSpan::of(&rq.p.rt_queue[..FIRST_PRIOS]),
+            HostSpan::of_buffer(rt.queue.buffer()),
+            HostSpan::of_buffer(&rt.pushable),
+            HostSpan::of(&self.timers[cpu]),
+            HostSpan::of(&self.call_queues[cpu]),
+        ];
+        self.engine.add_cpu_footprint(rq.cpu, &host, &[rq.extent]);
     }
 
     /// Makes a task that runs `program`, in the root group.
@@ -171,8 +216,15 @@ impl Kernel {
 
     fn set_stack(&self, task: &Task, stack: StackId) {
         task.stack.set(Some(stack));
-        let host = HostSpan::of(task);
-        self.engine.set_stack_footprint(stack, host, task.extent);
+        self.add_footprint(task, &[HostSpan::of(task)], &[task.extent]);
+    }
+
+    /// What a task uses whenever it runs, in the host's memory and in the simulated one: it is asked for
+    /// before its turn, as far as there is room. What it is stays where it is.
+    pub fn add_footprint(&self, task: &Task, host: &[HostSpan], simulated: &[Extent]) {
+        if let Some(stack) = task.stack.get() {
+            self.engine.add_stack_footprint(stack, host, simulated);
+        }
     }
 
     fn new_task(

@@ -41,9 +41,8 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::TRY_TO_WAKE_UP);
         let irqs = engine.set_irqs(false);
         engine.call(site, self.costs.function);
-        if let Some(stack) = p.stack.get() {
-            engine.prefetch_stack(stack);
-        }
+        engine.foresee_cpu(p.cpu.get());
+        self.foresee(p);
         self.spin_lock(p.p.pi_lock).await;
         let woken = self.try_to_wake_up_locked(p, wake).await;
         self.spin_unlock(p.p.pi_lock).await;
@@ -51,6 +50,13 @@ impl Kernel {
             engine.set_irqs(true);
         }
         woken
+    }
+
+    /// A task is going to be woken.
+    pub(super) fn foresee(&self, p: &Task) {
+        if let Some(stack) = p.stack.get() {
+            self.engine.foresee_stack(stack);
+        }
     }
 
     async fn try_to_wake_up_locked(&self, p: &Rc<Task>, wake: Wake) -> bool {
@@ -73,7 +79,7 @@ impl Kernel {
             self.spin_while(p.p.on_cpu, |on_cpu| on_cpu != 0).await;
         }
         let target = self.select_task_rq(p, cpu, wake).await;
-        engine.prefetch_cpu(target);
+        engine.foresee_cpu(target);
         if target != cpu {
             self.set_task_cpu(p, target).await;
         }

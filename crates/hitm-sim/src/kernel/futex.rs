@@ -17,7 +17,10 @@ use super::core::Wake;
 use super::functions as f;
 use super::process::Thread;
 use super::task::{MAX_RT_PRIO, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
-use crate::engine::{MemberKey, Place, SimError};
+use crate::engine::{Extent, HostSpan, MemberKey, Place, SimError};
+
+/// Waiters that a futex has room for before it has to ask the host for memory.
+const USUAL_WAITERS: usize = 4;
 
 /// A futex: a word of user memory, and those who wait for it to change.
 #[derive(Debug)]
@@ -28,11 +31,19 @@ pub struct Futex {
     chain: Place,
     /// By priority, then in order of arrival.
     waiters: RefCell<Vec<(u32, u64, TaskId)>>,
+    /// The simulated memory of all that.
+    extent: Extent,
     arrived: Cell<u64>,
 }
 
 impl Futex {
     pub(super) fn new(kernel: &Kernel, name: &str) -> Result<Futex, SimError> {
+        let make = || Futex::with_extent(kernel, name, Extent::EMPTY);
+        let (futex, extent) = kernel.engine.extent_of(make);
+        Ok(Futex { extent, ..futex? })
+    }
+
+    fn with_extent(kernel: &Kernel, name: &str, extent: Extent) -> Result<Futex, SimError> {
         let mut arena = kernel.arena.borrow_mut();
         let home = CpuId(0);
         let bucket = arena.allocate("futex_hash_bucket", home)?;
@@ -47,9 +58,16 @@ impl Futex {
             waiter_count: arena.place(&bucket, "waiters")?,
             lock: arena.place(&bucket, "lock")?,
             chain: arena.place(&bucket, "chain")?,
-            waiters: RefCell::new(Vec::new()),
+            waiters: RefCell::new(Vec::with_capacity(USUAL_WAITERS)),
+            extent,
             arrived: Cell::new(0),
         })
+    }
+
+    /// Where it is in the host's memory and in the simulated one, for [`Kernel::add_footprint`].
+    pub fn footprint(self: &Rc<Self>) -> ([HostSpan; 2], Extent) {
+        let waiters = HostSpan::of_buffer(&self.waiters.borrow());
+        ([HostSpan::of(&**self), waiters], self.extent)
     }
 
     /// The word.
@@ -164,6 +182,9 @@ impl Kernel {
     async fn futex_wake(&self, futex: &Futex, count: usize) {
         let (engine, site) = (&self.engine, f::FUTEX_WAKE);
         engine.call(site, self.costs.function);
+        if let Some((.., id)) = futex.waiters.borrow().first() {
+            self.foresee(&self.tasks.borrow()[id.index()]);
+        }
         if engine.load(site, futex.waiter_count).await == 0 {
             return;
         }

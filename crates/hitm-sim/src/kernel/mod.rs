@@ -196,7 +196,7 @@ impl Kernel {
         let inner = rq.inner.borrow();
         RqView {
             curr: rq.curr.get(),
-            rt_queued: inner.rt.queue.iter().flatten().copied().collect(),
+            rt_queued: inner.rt.queue.iter().collect(),
             rt_overloaded: inner.rt.overloaded,
             rt_highest_prio: inner.rt.highest_curr,
             root_domain: rq.root_domain,

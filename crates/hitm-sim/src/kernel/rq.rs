@@ -1,7 +1,6 @@
 //! Run queues: `struct rq`, kernel/sched/sched.h, v6.12.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles};
@@ -9,6 +8,7 @@ use hitm_base::{CpuId, Cycles};
 use super::Kernel;
 use super::fair::{Averages, CfsMember, places_in};
 use super::functions as f;
+use super::rt::{PrioArray, USUAL_ROOM};
 use super::task::{MAX_RT_PRIO, TaskId};
 use crate::engine::{Arena, Extent, Object, Place, SimError};
 
@@ -93,9 +93,7 @@ pub struct RqLockTotals {
 /// `struct rt_rq`: what the lock holder alone reads.
 #[derive(Debug)]
 pub(super) struct RtRq {
-    pub(super) queue: Vec<VecDeque<TaskId>>,
-    /// Bit i: `queue[i]` has tasks.
-    pub(super) bitmap: u128,
+    pub(super) queue: PrioArray,
     pub(super) nr_running: u64,
     /// Tasks that may move, best first; equal priorities as they came.
     pub(super) pushable: Vec<(u32, TaskId)>,
@@ -170,10 +168,9 @@ impl Rq {
                 nr_running: 0,
                 nr_switches: 0,
                 rt: RtRq {
-                    queue: vec![VecDeque::new(); MAX_RT_PRIO as usize],
-                    bitmap: 0,
+                    queue: PrioArray::new(),
                     nr_running: 0,
-                    pushable: Vec::new(),
+                    pushable: Vec::with_capacity(USUAL_ROOM),
                     highest_curr: MAX_RT_PRIO - 1,
                     overloaded: false,
                     queued: false,

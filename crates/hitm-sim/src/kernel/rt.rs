@@ -19,6 +19,8 @@
 
 mod balance;
 mod cpusets;
+mod prio_array;
 mod queue;
 
 pub use balance::Balancing;
+pub(in crate::kernel) use prio_array::{PrioArray, USUAL_ROOM};

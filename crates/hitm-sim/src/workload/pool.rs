@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
-use crate::engine::{Random, Rmw, SimError};
+use crate::engine::{HostSpan, Random, Rmw, SimError};
 use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread, functions};
 
 /// The pools of a run.
@@ -124,9 +124,16 @@ impl Pools {
             let stream = kernel
                 .engine()
                 .random(&format!("pool {number} worker {worker}"));
-            kernel.spawn(&spec, move |thread| async move {
+            let gates = [worker, (worker + 1) % self.config.workers];
+            let gates = gates.map(|worker| instance.workers[worker].gate.footprint());
+            let workers = HostSpan::of(&instance.workers[..]);
+            let task = kernel.spawn(&spec, move |thread| async move {
                 pools.work(&thread, &instance, worker, stream).await;
             })?;
+            kernel.add_footprint(&task, &[workers], &[]);
+            for (host, simulated) in gates {
+                kernel.add_footprint(&task, &host, &[simulated]);
+            }
         }
         Ok(())
     }

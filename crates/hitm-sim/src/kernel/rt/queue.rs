@@ -67,20 +67,8 @@ impl Kernel {
         let engine = &self.engine;
         let prio = p.prio.get() as usize;
         let neighbour = {
-            let mut inner = rq.inner.borrow_mut();
-            let queue = &mut inner.rt.queue[prio];
-            let neighbour = if at_head {
-                queue.front().copied()
-            } else {
-                queue.back().copied()
-            };
-            if at_head {
-                queue.push_front(p.id);
-            } else {
-                queue.push_back(p.id);
-            }
-            inner.rt.bitmap |= 1 << prio;
-            neighbour
+            let queue = &mut rq.inner.borrow_mut().rt.queue;
+            queue.push((p.prio.get(), p.id), at_head)
         };
         engine.load(site, rq.p.rt_queue[prio]).await;
         if let Some(neighbour) = neighbour {
@@ -99,15 +87,7 @@ impl Kernel {
     async fn list_del(&self, site: Site, rq: &Rq, p: &Task) {
         let engine = &self.engine;
         let prio = p.prio.get() as usize;
-        {
-            let mut inner = rq.inner.borrow_mut();
-            let queue = &mut inner.rt.queue[prio];
-            let index = queue.iter().position(|id| *id == p.id);
-            queue.remove(index.expect("a task that leaves a queue is in it"));
-            if queue.is_empty() {
-                inner.rt.bitmap &= !(1 << prio);
-            }
-        }
+        rq.inner.borrow_mut().rt.queue.remove((p.prio.get(), p.id));
         engine.load(site, p.p.run_list).await;
         engine.store(site, p.p.run_list, 0).await;
         engine.store(site, rq.p.rt_queue[prio], 0).await;
@@ -134,7 +114,8 @@ impl Kernel {
         let (count, before, first) = {
             let mut inner = rq.inner.borrow_mut();
             inner.rt.nr_running -= 1;
-            let first = inner.rt.bitmap.trailing_zeros().min(MAX_RT_PRIO - 1);
+            let first = inner.rt.queue.first().map(|(prio, _)| prio);
+            let first = first.unwrap_or(MAX_RT_PRIO - 1);
             (inner.rt.nr_running, inner.rt.highest_curr, first)
         };
         engine.store(site, rq.p.rt_nr_running, count).await;
@@ -160,17 +141,12 @@ impl Kernel {
     /// The task to run, if the class has one; its accounting is not touched.
     pub(in crate::kernel) async fn pick_task_rt(&self, rq: &Rq) -> Option<std::rc::Rc<Task>> {
         let (engine, site) = (&self.engine, f::PICK_TASK_RT);
-        let first = {
+        let (prio, id) = {
             let inner = rq.inner.borrow();
-            let prio = inner.rt.bitmap.trailing_zeros() as usize;
-            if inner.rt.throttled || prio >= MAX_RT_PRIO as usize {
-                return None;
-            }
-            inner.rt.queue[prio].front().copied().map(|id| (prio, id))
+            inner.rt.queue.first().filter(|_| !inner.rt.throttled)?
         };
-        let (prio, id) = first?;
         engine.load(site, rq.p.rt_bitmap).await;
-        engine.load(site, rq.p.rt_queue[prio]).await;
+        engine.load(site, rq.p.rt_queue[prio as usize]).await;
         Some(self.task(id))
     }
 
@@ -253,7 +229,7 @@ impl Kernel {
             return;
         }
         p.time_slice.set(self.rr_timeslice());
-        let has_others = rq.inner.borrow().rt.queue[p.prio.get() as usize].len() > 1;
+        let has_others = rq.inner.borrow().rt.queue.count(p.prio.get()) > 1;
         if has_others {
             self.requeue(site, rq, p, false).await;
             self.resched_curr(rq).await;

@@ -1,0 +1,177 @@
+//! `cargo xtask pgo`: `hitm` built once more, for the way that its own work takes through it.
+//!
+//! The first build counts how often each branch goes which way while it does what `hitm` is for; the
+//! second lays out its code by that (`rustc -Cprofile-use`) and optimises all crates as one. What is done
+//! meanwhile is not what is measured: every scenario, a tenth of its time, and every way to look at a
+//! recording. No result changes: the build is not part of any.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{output, run, run_with_env, target};
+
+/// Bytes that `xz` compresses while it is recorded: some three million accesses.
+const INPUT_BYTES: usize = 400_000;
+
+/// Makes `target/release/hitm` anew.
+pub fn build() -> Result<()> {
+    let program = target().join("release/hitm");
+    ensure!(
+        program.exists(),
+        "{} is missing: run `make build` first",
+        program.display()
+    );
+    let merge = profdata()?;
+    let folder = target().join("pgo");
+    let counts = folder.join("counts");
+    if counts.exists() {
+        fs::remove_dir_all(&counts).context("cannot remove the counts of an earlier time")?;
+    }
+    fs::create_dir_all(&counts).context("cannot create target/pgo")?;
+    let recording = record(&program, &folder)?;
+
+    say("build that counts");
+    let counting = compile(&folder, &format!("-Cprofile-generate={}", counts.display()))?;
+    let copy = folder.join("hitm-counting");
+    fs::copy(&counting, &copy).context("cannot copy the program that counts")?;
+    work(&copy, &recording)?;
+    let profile = folder.join("hitm.profdata");
+    run(&merge, &["merge", "-o", text(&profile)?, text(&counts)?])?;
+
+    say("build by the counts");
+    let built = compile(&folder, &format!("-Cprofile-use={}", profile.display()))?;
+    // Renamed, not overwritten: the program may be running.
+    let beside = program.with_extension("new");
+    fs::copy(&built, &beside).context("cannot copy the program that was built")?;
+    fs::rename(&beside, &program).context("cannot replace the program")?;
+    println!("{}", program.display());
+    Ok(())
+}
+
+fn say(step: &str) {
+    eprintln!("pgo: {step}");
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("the path of target is not UTF-8")
+}
+
+/// The tool of this compiler that merges profiles.
+fn profdata() -> Result<String> {
+    let sysroot = output("rustc", &["--print", "sysroot"])?;
+    let tool = Path::new(sysroot.trim())
+        .join("lib/rustlib")
+        .join(host()?)
+        .join("bin/llvm-profdata");
+    ensure!(
+        tool.exists(),
+        "{} is missing; run: rustup component add llvm-tools",
+        tool.display()
+    );
+    Ok(text(&tool)?.to_owned())
+}
+
+/// The compiler's name for this host.
+fn host() -> Result<String> {
+    let about = output("rustc", &["-vV"])?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_owned())
+}
+
+/// Builds `hitm` in a folder of its own with one more flag; returns where it is.
+fn compile(folder: &Path, flag: &str) -> Result<PathBuf> {
+    let host = host()?;
+    // A named target keeps the flag away from what runs while crates are built.
+    let args = [
+        "build",
+        "--release",
+        "--package",
+        "hitm-cli",
+        "--target",
+        &host,
+    ];
+    let args = [&args[..], &["--target-dir", text(folder)?]].concat();
+    let whole = [
+        ("CARGO_ENCODED_RUSTFLAGS", flag),
+        ("CARGO_PROFILE_RELEASE_LTO", "fat"),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+    ];
+    run_with_env("cargo", &args, &whole)?;
+    Ok(folder.join(host).join("release/hitm"))
+}
+
+/// A recording of `xz` with four threads, by the program as it is.
+fn record(program: &Path, folder: &Path) -> Result<PathBuf> {
+    say("recording of xz");
+    let (input, recording) = (folder.join("xz.in"), folder.join("xz.hitm"));
+    let bytes = fs::read(program).context("cannot read the program")?;
+    fs::write(&input, &bytes[..INPUT_BYTES.min(bytes.len())])
+        .context("cannot write to target/pgo")?;
+    let before = [
+        "record",
+        "-m",
+        "broadwell-4s",
+        "-o",
+        text(&recording)?,
+        "--",
+    ];
+    let xz = [
+        "xz",
+        "-T4",
+        "--block-size=64KiB",
+        "-1",
+        "-k",
+        "-c",
+        text(&input)?,
+    ];
+    run_quietly(program, &[&before[..], &xz[..]].concat())?;
+    Ok(recording)
+}
+
+/// What `hitm` is for.
+fn work(hitm: &Path, recording: &Path) -> Result<()> {
+    let structures = recording.with_file_name("mixed");
+    let compile = [
+        "-g",
+        "-pthread",
+        "-o",
+        text(&structures)?,
+        "xtask/programs/mixed.c",
+    ];
+    run("cc", &compile)?;
+    let recording = text(recording)?;
+    let all: [&[&str]; 7] = [
+        &["reproduce", "--quick"],
+        &["report", "-i", recording],
+        &["report", "-i", recording, "--format", "json"],
+        &["whatif", "-i", recording, "-m", "xeon-480"],
+        &["diff", recording, recording],
+        &["layout", "list", "-i", text(&structures)?],
+        &["machine", "show", "xeon-480"],
+    ];
+    for args in all {
+        say(&format!("hitm {}", args.join(" ")));
+        run_quietly(hitm, args)?;
+    }
+    Ok(())
+}
+
+/// Runs a program whose output is not wanted.
+fn run_quietly(program: &Path, args: &[&str]) -> Result<()> {
+    let output = std::process::Command::new(program)
+        .args(args)
+        .current_dir(crate::root())
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{} {} failed: {}",
+        program.display(),
+        args.join(" "),
+        error.trim()
+    );
+    Ok(())
+}
