@@ -40,6 +40,13 @@ impl CpuMask {
         self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
+    /// Adds the CPUs that `other` has.
+    pub fn add(&mut self, other: &CpuMask) {
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine |= theirs;
+        }
+    }
+
     /// Removes the CPUs that `other` does not have.
     pub fn keep(&mut self, other: &CpuMask) {
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {

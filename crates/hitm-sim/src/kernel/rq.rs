@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use hitm_base::{CpuId, Cycles};
 
@@ -36,14 +37,18 @@ pub(super) struct RqPlaces {
     pub(super) avg_idle: Place,
 }
 
+/// The paths of the lists of priorities, the same on all CPUs.
+static RT_QUEUES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let path = |prio| format!("rt.active.queue[{prio}]");
+    (0..MAX_RT_PRIO).map(path).collect()
+});
+
 impl RqPlaces {
     /// The places, and the memory of all but the queues of priorities, of which a CPU uses few.
     fn new(arena: &mut Arena, cpu: CpuId) -> Result<(RqPlaces, Extent), SimError> {
         let rq = arena.allocate("rq", cpu)?;
-        let mut rt_queue = Vec::new();
-        for prio in 0..MAX_RT_PRIO {
-            rt_queue.push(arena.place(&rq, &format!("rt.active.queue[{prio}]"))?);
-        }
+        let rt_queue = RT_QUEUES.iter().map(|path| arena.place(&rq, path));
+        let rt_queue = rt_queue.collect::<Result<Vec<Place>, SimError>>()?;
         let engine = Rc::clone(arena.engine());
         let (places, extent) = engine.extent_of(|| RqPlaces::with_queues(arena, &rq, rt_queue));
         Ok((places?, extent))

@@ -144,15 +144,18 @@ pub(super) fn sched_domains(
     cpu: CpuId,
     masks: &KnownMasks,
 ) -> Vec<Rc<CpuMask>> {
+    let nobody = CpuMask::empty(topology.cpu_count());
+    let mut at_distance = Distance::ALL.map(|_| nobody.clone());
+    for other in span.iter() {
+        at_distance[topology.distance(cpu, other).index()].set(other);
+    }
     let mut domains: Vec<Rc<CpuMask>> = Vec::new();
-    for reach in Distance::ALL {
-        let near = span
-            .iter()
-            .filter(|other| topology.distance(cpu, *other) <= reach);
-        let mask = CpuMask::of(topology.cpu_count(), near);
-        let is_new = domains.last().is_none_or(|last| **last != mask);
-        if is_new && mask.count() > 1 {
-            domains.push(masks.share(mask));
+    let mut reached = nobody;
+    for farther in &at_distance {
+        reached.add(farther);
+        let is_new = domains.last().is_none_or(|last| **last != reached);
+        if is_new && reached.count() > 1 {
+            domains.push(masks.share(reached.clone()));
         }
     }
     domains
