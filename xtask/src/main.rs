@@ -12,7 +12,7 @@ usage: cargo xtask COMMAND
   lint           format, clippy, documentation, tidy
   tidy           the rules that no compiler checks
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
-  pgo            target/release/hitm again, built by a profile of its own work: 1.15 x as fast
+  pgo            target/release/hitm again, built by a profile of its own work; minutes
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
