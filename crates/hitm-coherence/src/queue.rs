@@ -35,32 +35,17 @@ pub struct Request {
 struct Group {
     llc: u16,
     /// The order of the first waiter; [`NOBODY`] when there is none.
-    first: Order,
+    first: (Cycles, u64),
     waiters: VecDeque<Request>,
 }
 
-/// When a waiter arrived in the upper half, its ticket in the lower: one number, which hosts compare
-/// without a branch.
-type Order = u128;
-
 /// Behind every waiter.
-const NOBODY: Order = Order::MAX;
-
-/// The last that may have arrived by `time`.
-#[inline]
-fn last_at(time: Cycles) -> Order {
-    u128::from(time.0) << 64 | u128::from(u64::MAX)
-}
-
-#[inline]
-fn arrival(order: Order) -> Cycles {
-    Cycles((order >> 64) as u64)
-}
+const NOBODY: (Cycles, u64) = (Cycles::MAX, u64::MAX);
 
 impl Request {
     #[inline]
-    fn order(&self) -> Order {
-        u128::from(self.arrived.0) << 64 | u128::from(self.ticket)
+    fn order(&self) -> (Cycles, u64) {
+        (self.arrived, self.ticket)
     }
 }
 
@@ -134,32 +119,23 @@ impl LineQueue {
     /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
     /// cache `near`. Panics when nobody has arrived by `now`.
     pub fn take_next(&mut self, now: Cycles, near: u16) -> Request {
-        let in_visit = last_at(self.visit_began);
-        let mut oldest = (NOBODY, 0);
-        let mut nearest = None;
-        for (index, group) in self.groups.iter().enumerate() {
-            // Whose turn it is cannot be foreseen: choices of values, without branches.
-            let is_older = group.first < oldest.0;
-            oldest = if is_older {
-                (group.first, index)
-            } else {
-                oldest
-            };
-            let is_near = (group.llc == near) & (group.first <= in_visit);
-            nearest = if is_near { Some(index) } else { nearest };
-        }
-        let index = nearest.unwrap_or_else(|| {
+        let in_visit = |group: &Group| group.llc == near && group.first.0 <= self.visit_began;
+        let index = if let Some(index) = self.groups.iter().position(in_visit) {
+            index
+        } else {
             self.visit_began = now;
-            oldest.1
-        });
+            let firsts = self.groups.iter().enumerate();
+            let oldest = firsts.min_by_key(|(_, group)| group.first);
+            oldest.map_or(0, |(index, _)| index)
+        };
         let waiter = self.groups.get_mut(index).and_then(Group::pop);
         let waiter = waiter.expect("a line is served only when somebody waits for it");
         assert!(
             waiter.arrived <= now,
             "a request is served after it has arrived"
         );
-        let firsts = self.groups.iter().map(|group| arrival(group.first));
-        self.first_arrival = firsts.min().unwrap_or(Cycles::MAX);
+        let arrivals = self.groups.iter().map(|group| group.first.0);
+        self.first_arrival = arrivals.min().unwrap_or(Cycles::MAX);
         waiter
     }
 }
