@@ -12,7 +12,7 @@ pub mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The root of the checkout: the directory above this crate.
 pub fn root() -> PathBuf {
@@ -25,6 +25,17 @@ pub fn root() -> PathBuf {
 /// Where cargo builds.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The program, as `make build` built it.
+pub fn hitm() -> Result<PathBuf> {
+    let program = target().join("release/hitm");
+    ensure!(
+        program.exists(),
+        "{} is missing: run `make build` first",
+        program.display()
+    );
+    Ok(program)
 }
 
 /// Runs a command in the root, its output passed through; an error when it fails.
@@ -49,6 +60,12 @@ pub fn run_with_env(program: &str, args: &[&str], env: &[(&str, &str)]) -> Resul
 
 /// The standard output of a command in the root, or an error when it fails.
 pub fn output(program: &str, args: &[&str]) -> Result<String> {
+    let bytes = output_bytes(program, args)?;
+    String::from_utf8(bytes).with_context(|| format!("{program} did not print UTF-8"))
+}
+
+/// As [`output`], of a command that may print anything.
+pub fn output_bytes(program: &str, args: &[&str]) -> Result<Vec<u8>> {
     let output = Command::new(program)
         .args(args)
         .current_dir(root())
@@ -58,5 +75,5 @@ pub fn output(program: &str, args: &[&str]) -> Result<String> {
         let error = String::from_utf8_lossy(&output.stderr);
         bail!("{program} {} failed: {}", args.join(" "), error.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("{program} did not print UTF-8"))
+    Ok(output.stdout)
 }

@@ -10,19 +10,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{output, run, run_with_env, target};
+use crate::{hitm, output, output_bytes, run, run_with_env, target};
 
 /// Bytes that `xz` compresses while it is recorded: some three million accesses.
 const INPUT_BYTES: usize = 400_000;
 
 /// Makes `target/release/hitm` anew.
 pub fn build() -> Result<()> {
-    let program = target().join("release/hitm");
-    ensure!(
-        program.exists(),
-        "{} is missing: run `make build` first",
-        program.display()
-    );
+    let program = hitm()?;
     let merge = profdata()?;
     let folder = target().join("pgo");
     let counts = folder.join("counts");
@@ -126,7 +121,7 @@ fn record(program: &Path, folder: &Path) -> Result<PathBuf> {
         "-c",
         text(&input)?,
     ];
-    run_quietly(program, &[&before[..], &xz[..]].concat())?;
+    output_bytes(text(program)?, &[&before[..], &xz[..]].concat())?;
     Ok(recording)
 }
 
@@ -153,25 +148,7 @@ fn work(hitm: &Path, recording: &Path) -> Result<()> {
     ];
     for args in all {
         say(&format!("hitm {}", args.join(" ")));
-        run_quietly(hitm, args)?;
+        output_bytes(text(hitm)?, args)?;
     }
-    Ok(())
-}
-
-/// Runs a program whose output is not wanted.
-fn run_quietly(program: &Path, args: &[&str]) -> Result<()> {
-    let output = std::process::Command::new(program)
-        .args(args)
-        .current_dir(crate::root())
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{} {} failed: {}",
-        program.display(),
-        args.join(" "),
-        error.trim()
-    );
     Ok(())
 }

@@ -4,8 +4,8 @@
 //! they will look at. Nothing is read and no result depends on it: on hosts other than x86-64
 //! nothing happens.
 
-/// Of the hosts that this is written for.
-const HOST_LINE_BYTES: usize = 64;
+/// Bytes of a cache line of the hosts that this is written for.
+pub const HOST_LINE_BYTES: usize = 64;
 
 /// Brings the first cache line of the item with this index into the host's cache; an index behind the
 /// end does nothing.

@@ -90,12 +90,7 @@ pub(super) fn pahole_dwarf_list_memory() -> Result<f64> {
 }
 
 fn hitm(args: &[&str], input: &Path) -> Result<Used> {
-    let hitm = target().join("release/hitm");
-    ensure!(
-        hitm.exists(),
-        "{} is missing: run `make build` first",
-        hitm.display()
-    );
+    let hitm = crate::hitm()?;
     run(Command::new(hitm)
         .arg("layout")
         .args(args)

@@ -10,7 +10,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use hitm_base::{AccessOp, DataSource};
 use hitm_perf::write::{CpuInfo, FileInfo, MmapInfo, Moment, PerfDataWriter, SampleForm};
 use hitm_perf::{CpuMode, DataSrc, EventKind, Sample};
@@ -61,12 +61,7 @@ fn perf() -> Result<Used> {
 }
 
 fn hitm(more: &[&str]) -> Result<Used> {
-    let program = target().join("release/hitm");
-    ensure!(
-        program.exists(),
-        "{} is missing: run `make build` first",
-        program.display()
-    );
+    let program = crate::hitm()?;
     let mut command = Command::new(program);
     run(command.arg("report").arg("-i").arg(file()?).args(more))
 }

@@ -37,12 +37,7 @@ fn native() -> Result<Used> {
 
 fn recorded() -> Result<Used> {
     let target = target();
-    let hitm = target.join("release/hitm");
-    ensure!(
-        hitm.exists(),
-        "{} is missing: run `make build` first",
-        hitm.display()
-    );
+    let hitm = crate::hitm()?;
     let mut command = Command::new(hitm);
     command
         .args(["record", "-o"])

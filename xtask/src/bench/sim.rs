@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use super::recording::{Used, run_into};
 use crate::{root, target};
@@ -48,12 +48,7 @@ pub(super) fn memory<const CPUS: usize>() -> Result<f64> {
 }
 
 fn simulate(cpus: usize) -> Result<Run> {
-    let hitm = target().join("release/hitm");
-    ensure!(
-        hitm.exists(),
-        "{} is missing: run `make build` first",
-        hitm.display()
-    );
+    let hitm = crate::hitm()?;
     let folder = target().join("bench");
     fs::create_dir_all(&folder).context("cannot create target/bench")?;
     let (machine, scenario) = (

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::recording::{Used, run};
 use crate::target;
@@ -24,17 +24,10 @@ pub(super) fn report_cpu() -> Result<f64> {
 
 fn hitm(verb: &str) -> Result<Used> {
     let recording = recording()?;
-    run(Command::new(program()?).arg(verb).arg("-i").arg(recording))
-}
-
-fn program() -> Result<PathBuf> {
-    let hitm = target().join("release/hitm");
-    ensure!(
-        hitm.exists(),
-        "{} is missing: run `make build` first",
-        hitm.display()
-    );
-    Ok(hitm)
+    run(Command::new(crate::hitm()?)
+        .arg(verb)
+        .arg("-i")
+        .arg(recording))
 }
 
 /// The recording, made once. What is compressed is the start of `hitm` itself: machine code, as
@@ -47,9 +40,9 @@ fn recording() -> Result<PathBuf> {
         return Ok(recording);
     }
     let input = folder.join("xz.in");
-    let bytes = std::fs::read(program()?)?;
+    let bytes = std::fs::read(crate::hitm()?)?;
     std::fs::write(&input, &bytes[..INPUT_BYTES.min(bytes.len())])?;
-    let mut record = Command::new(program()?);
+    let mut record = Command::new(crate::hitm()?);
     record.args(["record", "-m", "broadwell-4s", "-o"]);
     record.arg(&recording);
     record.args(["--", "xz", "-T4", "--block-size=256KiB", "-1", "-k", "-c"]);

@@ -6,11 +6,12 @@
 //! microsecond before, and what a CPU and its task use is the same each time: so all of it is asked for
 //! together. No result depends on it.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use hitm_base::CpuId;
 use hitm_coherence::directory::LineId;
-use hitm_coherence::prefetch::{prefetch_bytes, prefetch_value};
+use hitm_coherence::prefetch::{HOST_LINE_BYTES, prefetch_bytes, prefetch_value};
 
 use super::cpu::StackId;
 use super::run::{Engine, Stack};
@@ -24,8 +25,7 @@ const LEAST_CPUS: usize = 96;
 const STACK_BYTES: usize = 1280;
 /// For so many events what was asked for is taken to stay in the host's second cache.
 const STAYS_EVENTS: u64 = 4000;
-/// Bytes of a cache line of the host.
-const HOST_LINE: u64 = 64;
+const HOST_LINE: u64 = HOST_LINE_BYTES as u64;
 /// Bytes of a store buffer: six stores. It is seldom fuller.
 const STORE_BYTES: usize = 192;
 
@@ -132,43 +132,14 @@ enum Coming {
     Stack(StackId),
 }
 
-/// What comes, in order; more than it has room for is forgotten.
-#[derive(Debug, Default)]
-struct Queue {
-    items: [Option<Coming>; QUEUE_ROOM],
-    first: usize,
-    count: usize,
-}
-
-const QUEUE_ROOM: usize = 32;
-
-impl Queue {
-    #[inline]
-    fn push(&mut self, item: Coming) {
-        let last = (self.first + self.count).wrapping_sub(1) % QUEUE_ROOM;
-        if self.count < QUEUE_ROOM && self.items[last] != Some(item) {
-            self.items[(last + 1) % QUEUE_ROOM] = Some(item);
-            self.count += 1;
-        }
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Coming> {
-        if self.count == 0 {
-            return None;
-        }
-        let item = self.items[self.first % QUEUE_ROOM].take();
-        self.first = (self.first + 1) % QUEUE_ROOM;
-        self.count -= 1;
-        item
-    }
-}
+/// How much may come at once; what is more is not asked for.
+const COMING_MAX: usize = 32;
 
 /// All stacks, and the footprints of all CPUs and stacks.
 pub(super) struct Footprints {
     cpus: Vec<CpuEntry>,
     stacks: Vec<StackEntry>,
-    coming: Queue,
+    coming: VecDeque<Coming>,
 }
 
 impl Footprints {
@@ -181,7 +152,7 @@ impl Footprints {
         Footprints {
             cpus: std::iter::repeat_with(entry).take(cpu_count).collect(),
             stacks: Vec::new(),
-            coming: Queue::default(),
+            coming: VecDeque::with_capacity(COMING_MAX),
         }
     }
 
@@ -208,6 +179,13 @@ impl Footprints {
 
     pub(super) fn set_idle_stack(&mut self, cpu: usize, stack: StackId) {
         self.cpus[cpu].idle_stack = Some(stack);
+    }
+
+    #[inline]
+    fn note_coming(&mut self, item: Coming) {
+        if self.coming.len() < COMING_MAX && self.coming.back() != Some(&item) {
+            self.coming.push_back(item);
+        }
     }
 
     /// Lets go of all stacks.
@@ -248,21 +226,21 @@ impl State {
         if self.foresees() {
             prefetch_value(&self.cpus[index]);
             prefetch_value(&self.footprints.cpus[index]);
-            self.footprints.coming.push(Coming::Cpu(index as u32));
+            self.footprints.note_coming(Coming::Cpu(index as u32));
         }
     }
 
     /// A stack's turn comes soon.
     fn foresee_stack(&mut self, stack: StackId) {
         prefetch_value(&self.footprints.stacks[stack.0 as usize]);
-        self.footprints.coming.push(Coming::Stack(stack));
+        self.footprints.note_coming(Coming::Stack(stack));
     }
 
     /// One step for what comes: it asks for what the next one reads, and something else happens between
     /// the two.
     #[inline]
     pub(super) fn prefetch_step(&mut self) {
-        if let Some(coming) = self.footprints.coming.pop() {
+        if let Some(coming) = self.footprints.coming.pop_front() {
             self.prefetch_coming(coming);
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
 /// Where an access is counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
-    /// Its member, function and kind ([`super::profile::Profile::cell`]).
+    /// Its member, function and kind ([`super::profile::Profile::key`]).
     pub(super) cell: u32,
     pub(super) cpu: u16,
     /// Whether it is a hit in the L1 in its usual time, of which nothing else has to be known.
