@@ -294,6 +294,17 @@ impl Directory {
         }
     }
 
+    /// How many of these lines, from the first on, may be read from the core's L1 at its usual latency,
+    /// if nothing is ever evicted; none with finite caches, where a hit changes which line goes next.
+    #[inline]
+    pub fn readable(&self, cpu: CpuId, lines: impl Iterator<Item = LineId>) -> usize {
+        if self.capacity == Capacity::Finite {
+            return 0;
+        }
+        let core = self.core(cpu);
+        lines.take_while(|line| self.is_sharer(*line, core)).count()
+    }
+
     /// A request that the core's own caches cannot answer. Served at once when the line is free
     /// when the request reaches its home; otherwise it waits, `None` comes back, and the caller
     /// asks [`Directory::next_service`].

@@ -56,7 +56,7 @@ fn main() {
     let totals = executor.totals();
     println!("{}", totals.header);
     println!(
-        "{} accesses in {wall:.2} s: {:.1} M/s, hash {:016x}",
+        "{} accesses in {wall:.3} s: {:.2} M/s, hash {:016x}",
         totals.accesses,
         totals.accesses as f64 / wall / 1e6,
         totals.event_hash

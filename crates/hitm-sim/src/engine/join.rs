@@ -9,6 +9,7 @@ use super::cpu::Wait;
 use super::log::Sample;
 use super::memory::{Place, Site};
 use super::state::{JOIN, State, Step, ticket};
+use super::store_buffer::line_bit;
 
 /// Loads of one line among independent ones.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +134,9 @@ impl State {
             } else {
                 places.len()
             };
+            if self.join_hits(join, &places[from..end], site) {
+                continue;
+            }
             let line = places[from].line;
             let mut to = from + 1;
             while to < end && places[to].line == line {
@@ -158,6 +162,51 @@ impl State {
         let cpu = &mut self.cpus[index];
         cpu.clock = last.max(cpu.clock + self.machine.caches.l1.latency);
         Step::Done(0)
+    }
+
+    /// Loads as many of these places, the next ones, as the L1 has one after the other and no older
+    /// store is on its way to. That is most of them, so they are counted together. Whether there were
+    /// any.
+    fn join_hits(&mut self, join: &mut Join, places: &[Place], site: Site) -> bool {
+        let index = self.current;
+        if join.kind.overwrites {
+            return false;
+        }
+        let stored = self.cpus[index].buffer.lines();
+        let lines = places.iter().map(|place| place.line);
+        let lines = lines.take_while(|line| stored & line_bit(*line) == 0);
+        let count = self.directory.readable(CpuId(index as u16), lines);
+        let places = &places[..count];
+        let results = &mut join.results[join.next..][..count];
+        let latency = self.machine.caches.l1.latency;
+        let start = self.cpus[index].clock;
+        let mut now = start;
+        // The line before, and how many loads of the present member are not counted yet.
+        let mut line = None;
+        let mut counted = (places.first().map_or(0, |place| place.member), 0);
+        for (place, result) in places.iter().zip(results) {
+            let value = self.words[place.word as usize];
+            *result = value;
+            if line == Some(place.line) {
+                continue;
+            }
+            line = Some(place.line);
+            self.note((index, now), (place.word, site), (latency, value));
+            now += Cycles(1);
+            if place.member != counted.0 {
+                self.count_loads(counted, site);
+                counted = (place.member, 0);
+            }
+            counted.1 += 1;
+        }
+        self.count_loads(counted, site);
+        self.cpus[index].clock = now;
+        // A load gives its fill buffer back when it completes, the others by the next one.
+        let left = (now - start).0.min(latency.0 - 1);
+        let last = (1..=left).rev().map(|ago| now - Cycles(ago) + latency);
+        join.known.extend(last);
+        join.next += count;
+        count > 0
     }
 
     /// Issues the load of a line; false when no fill buffer is free.

@@ -170,16 +170,32 @@ impl Profile {
         }
     }
 
+    /// Counts loads by `cpu` that its L1 answered in the usual time.
+    pub(super) fn count_loads(&mut self, member: u16, site: Site, cpu: u16, count: u64) {
+        let index = self.cell(member, site, AccessOp::Load);
+        let mut cell = self.cells[index as usize];
+        if cell >> HIT_BITS == NO_ROW {
+            cell = self.add_row(index);
+        }
+        self.cells[index as usize] = cell + count;
+        let words = (cell >> HIT_BITS) as usize * self.cpu_words;
+        self.cpus[words + usize::from(cpu) / 64] |= 1 << (cpu % 64);
+    }
+
+    #[inline]
+    fn cell(&self, member: u16, site: Site, op: AccessOp) -> u32 {
+        let cell = u32::from(member) * self.sites.len() as u32 + u32::from(site.0);
+        cell * OPS as u32 + op_index(op) as u32
+    }
+
     /// Where an access is counted.
     #[inline]
     pub(super) fn key(&self, (member, site): (u16, Site), cpu: u16, sample: &Sample) -> Key {
-        let cell = u32::from(member) * self.sites.len() as u32 + u32::from(site.0);
-        let op = op_index(sample.op);
         Key {
-            cell: cell * OPS as u32 + op as u32,
+            cell: self.cell(member, site, sample.op),
             cpu,
             is_plain_hit: (sample.source == DataSource::L1)
-                & (sample.latency == self.hit_latencies[op])
+                & (sample.latency == self.hit_latencies[op_index(sample.op)])
                 & (sample.queued == Cycles::ZERO),
         }
     }

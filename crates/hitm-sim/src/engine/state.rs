@@ -359,18 +359,38 @@ impl State {
         (place, site): (Place, Site),
         (sample, value): (Sample, u64),
     ) {
-        self.events += 1;
-        let what = u64::from(place.word) << 32 | u64::from(site.0) << 16 | index as u64;
-        let when = at.0 ^ sample.latency.0.rotate_left(32);
-        let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
-            .wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.note((index, at), (place.word, site), (sample.latency, value));
         let key = self
             .profile
             .key((place.member, site), index as u16, &sample);
         let is_full = self.log.push(key, sample);
         if is_full {
             self.settle();
+        }
+    }
+
+    /// Makes an access part of the hash of the event stream.
+    #[inline]
+    pub(super) fn note(
+        &mut self,
+        (index, at): (usize, Cycles),
+        (word, site): (u32, Site),
+        (latency, value): (Cycles, u64),
+    ) {
+        self.events += 1;
+        let what = u64::from(word) << 32 | u64::from(site.0) << 16 | index as u64;
+        let when = at.0 ^ latency.0.rotate_left(32);
+        let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
+            .wrapping_mul(0xff51_afd7_ed55_8ccd);
+    }
+
+    /// Counts so many loads of a member by the running CPU that its L1 answered.
+    pub(super) fn count_loads(&mut self, (member, count): (u16, u64), site: Site) {
+        if count > 0 {
+            self.accesses += count;
+            let cpu = self.current as u16;
+            self.profile.count_loads(member, site, cpu, count);
         }
     }
 

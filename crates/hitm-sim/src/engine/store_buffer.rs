@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use hitm_base::Cycles;
+use hitm_coherence::directory::LineId;
 
 use super::memory::{Place, Site};
 
@@ -29,6 +30,11 @@ pub(super) enum Head {
     /// Its line arrives then. The value is in memory already: later requests for the line are
     /// served after its arrival, so nobody can see it earlier.
     Granted(Cycles),
+}
+
+/// The bit for a line in a set of lines that may have more than were put in.
+pub(super) fn line_bit(line: LineId) -> u64 {
+    1 << (line.index() % 64)
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +96,12 @@ impl StoreBuffer {
             return committed;
         }
         self.forward(place, committed).unwrap_or(committed)
+    }
+
+    /// The lines of all stores, as [`line_bit`]s.
+    pub(super) fn lines(&self) -> u64 {
+        let bits = self.entries.iter().map(|store| line_bit(store.place.line));
+        bits.fold(0, |lines, bit| lines | bit)
     }
 
     /// When the line arrives that the oldest store waits for, if that is `place`'s line and it has
