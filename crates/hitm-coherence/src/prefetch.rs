@@ -27,11 +27,13 @@ pub fn prefetch_bytes(first: *const u8, len: usize) {
     let end = first.addr() + len;
     // Four lines at once, some of them the last one again: how many there are is not foreseeable, and a
     // wrong guess costs more than asking twice.
-    for at in (begin..end).step_by(4 * HOST_LINE_BYTES) {
+    let mut at = begin;
+    while at < end {
         for line in 0..4 {
             let line = (at + line * HOST_LINE_BYTES).min(end - 1);
             prefetch_at(first.with_addr(line));
         }
+        at += 4 * HOST_LINE_BYTES;
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Object {
     type_name: String,
     addr: u64,
     home: CpuId,
+    /// In the order of allocation.
+    number: usize,
 }
 
 impl Object {
@@ -57,8 +59,8 @@ pub struct Arena {
     fields: BTreeMap<(u64, String), Field>,
     /// What is known of a path, by struct and path: thousands of objects have it.
     known: FxIndexMap<String, FxIndexMap<String, Option<Plain>>>,
-    /// The places of plain members, by address and number.
-    plain: FxIndexMap<(u64, u32), Place>,
+    /// The places of plain members, by object and number.
+    plain: Vec<Vec<Option<Place>>>,
     pool_count: u64,
 }
 
@@ -67,7 +69,7 @@ type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 /// A member of one word in the struct itself, as all objects of the struct have it.
 #[derive(Debug, Clone, Copy)]
 struct Plain {
-    /// Among those of all structs.
+    /// Among the known paths of the struct.
     number: u32,
     offset_bytes: u64,
     /// Index into the profile's members.
@@ -83,7 +85,7 @@ impl Arena {
             slabs: Slabs::new(),
             fields: BTreeMap::new(),
             known: FxIndexMap::default(),
-            plain: FxIndexMap::default(),
+            plain: Vec::new(),
             pool_count: 0,
         }
     }
@@ -103,10 +105,12 @@ impl Arena {
         let layout = self.layout(type_name)?;
         let (size, align) = (layout.size_bytes, layout.align_bytes);
         self.engine.count_object(type_name);
+        self.plain.push(Vec::new());
         Ok(Object {
             type_name: type_name.to_owned(),
             addr: self.allocate_bytes(size, align, home),
             home,
+            number: self.plain.len() - 1,
         })
     }
 
@@ -142,14 +146,16 @@ impl Arena {
     }
 
     fn plain_place(&mut self, object: &Object, plain: Plain) -> Place {
-        let new = || {
+        let places = &mut self.plain[object.number];
+        let number = plain.number as usize;
+        if places.len() <= number {
+            let paths = self.known.get(&object.type_name).map_or(0, IndexMap::len);
+            places.resize(paths.max(number + 1), None);
+        }
+        *places[number].get_or_insert_with(|| {
             let addr = object.addr + plain.offset_bytes;
             self.engine.place_as(addr, object.home, plain.member)
-        };
-        *self
-            .plain
-            .entry((object.addr, plain.number))
-            .or_insert_with(new)
+        })
     }
 
     /// The member at `path` if it is one word in the struct itself.
@@ -168,9 +174,9 @@ impl Arena {
             let skipped = index.unwrap_or(0) * element_stride(member, 1);
             let offset_bytes = target.offset_bytes + skipped;
             Plain {
-                number: self.known.values().map(IndexMap::len).sum::<usize>() as u32,
+                number: known.map_or(0, IndexMap::len) as u32,
                 offset_bytes,
-                member: self.engine.member(self.key(object, path, offset_bytes)),
+                member: self.engine.member(key(&object.type_name, path, offset_bytes)),
             }
         });
         let paths = self.known.entry(object.type_name.clone()).or_default();
@@ -181,16 +187,11 @@ impl Arena {
     /// A pool of objects of a type, of which `paths` are used. Its objects take as many bytes each
     /// as the allocator's size class has.
     pub fn pool(&mut self, type_name: &str, paths: &[&str]) -> Result<ObjectPool, SimError> {
-        let object = Object {
-            type_name: type_name.to_owned(),
-            addr: 0,
-            home: CpuId(0),
-        };
         let size = self.layout(type_name)?.size_bytes;
         let mut keys = Vec::new();
         for path in paths {
             let target = resolve(&self.layouts, type_name, path)?;
-            keys.push(self.key(&object, path, target.offset_bytes));
+            keys.push(key(type_name, path, target.offset_bytes));
         }
         self.pool_count += 1;
         let (engine, number) = (Rc::clone(&self.engine), self.pool_count);
@@ -233,7 +234,7 @@ impl Arena {
         }
         let bytes = element_bytes * cpus as u64;
         let addr = self.allocate_bytes(bytes, 8, object.home);
-        let key = self.key(object, &format!("{path}->"), 0);
+        let key = key(&object.type_name, &format!("{path}->"), 0);
         Ok(self.places(&key, addr, (cpus as u64, element_bytes), object.home))
     }
 
@@ -269,7 +270,7 @@ impl Arena {
                 element_bytes,
                 element_align_bytes,
             } => {
-                let key = self.key(object, path, target.offset_bytes);
+                let key = key(&object.type_name, path, target.offset_bytes);
                 let place = self.engine.place(addr, object.home, key);
                 (Some(place), element_bytes, element_align_bytes)
             }
@@ -287,7 +288,7 @@ impl Arena {
                 continue;
             }
             let group = if let (Some(array), Some(Per::Cpu)) = (pointer.and(array), member.per) {
-                let key = self.key(object, &format!("{path}->"), 0);
+                let key = key(&object.type_name, &format!("{path}->"), 0);
                 let addr = array + number * element_bytes.next_multiple_of(element_align);
                 self.places(&key, addr, per_group, *home)
             } else if pointer.is_some() {
@@ -298,7 +299,7 @@ impl Arena {
                     element_bytes.max(elements * stride.min(element_bytes))
                 };
                 let addr = self.allocate_bytes(bytes, element_align, *home);
-                let key = self.key(object, &format!("{path}->"), 0);
+                let key = key(&object.type_name, &format!("{path}->"), 0);
                 self.places(&key, addr, per_group, *home)
             } else {
                 let first = if is_indexed_group {
@@ -308,7 +309,7 @@ impl Arena {
                 };
                 let skipped = number * group_stride(member, homes.len() as u64)
                     + first * element_stride(member, homes.len() as u64);
-                let key = self.key(object, path, target.offset_bytes + skipped);
+                let key = key(&object.type_name, path, target.offset_bytes + skipped);
                 self.places(&key, addr + skipped, per_group, *home)
             };
             groups.push(group);
@@ -359,16 +360,17 @@ impl Arena {
         (count, stride): (u64, u64),
         home: CpuId,
     ) -> Vec<Place> {
-        let place = |number| self.engine.place(addr + number * stride, home, key.clone());
+        let member = self.engine.member(key.clone());
+        let place = |number| self.engine.place_as(addr + number * stride, home, member);
         (0..count).map(place).collect()
     }
+}
 
-    fn key(&self, object: &Object, path: &str, offset_bytes: u64) -> MemberKey {
-        MemberKey {
-            type_name: object.type_name.clone(),
-            path: path.to_owned(),
-            offset_bytes,
-        }
+fn key(type_name: &str, path: &str, offset_bytes: u64) -> MemberKey {
+    MemberKey {
+        type_name: type_name.to_owned(),
+        path: path.to_owned(),
+        offset_bytes,
     }
 }
 
