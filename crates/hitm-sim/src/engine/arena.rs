@@ -176,7 +176,9 @@ impl Arena {
             Plain {
                 number: known.map_or(0, IndexMap::len) as u32,
                 offset_bytes,
-                member: self.engine.member(key(&object.type_name, path, offset_bytes)),
+                member: self
+                    .engine
+                    .member(key(&object.type_name, path, offset_bytes)),
             }
         });
         let paths = self.known.entry(object.type_name.clone()).or_default();

@@ -176,33 +176,26 @@ impl State {
         let lines = places.iter().map(|place| place.line);
         let lines = lines.take_while(|line| stored & line_bit(*line) == 0);
         let count = self.directory.readable(CpuId(index as u16), lines);
-        let places = &places[..count];
-        let results = &mut join.results[join.next..][..count];
+        let mut results = join.results[join.next..].iter_mut();
         let latency = self.machine.caches.l1.latency;
         let start = self.cpus[index].clock;
-        let mut now = start;
-        // The line before, and how many loads of the present member are not counted yet.
-        let mut line = None;
-        let mut counted = (places.first().map_or(0, |place| place.member), 0);
-        for (place, result) in places.iter().zip(results) {
-            let value = self.words[place.word as usize];
-            *result = value;
-            if line == Some(place.line) {
-                continue;
+        let (mut now, mut line) = (start, None);
+        for of_member in places[..count].chunk_by(|a, b| a.member == b.member) {
+            let before = now;
+            for (place, result) in of_member.iter().zip(&mut results) {
+                let value = self.words[place.word as usize];
+                *result = value;
+                // One access a line.
+                if line.replace(place.line) != Some(place.line) {
+                    self.note((index, now), (place.word, site), (latency, value));
+                    now += Cycles(1);
+                }
             }
-            line = Some(place.line);
-            self.note((index, now), (place.word, site), (latency, value));
-            now += Cycles(1);
-            if place.member != counted.0 {
-                self.count_loads(counted, site);
-                counted = (place.member, 0);
-            }
-            counted.1 += 1;
+            self.count_loads(of_member[0].member, site, now - before);
         }
-        self.count_loads(counted, site);
         self.cpus[index].clock = now;
         // A load gives its fill buffer back when it completes, the others by the next one.
-        let left = (now - start).0.min(latency.0 - 1);
+        let left = (now - start).0.min(latency.0.saturating_sub(1));
         let last = (1..=left).rev().map(|ago| now - Cycles(ago) + latency);
         join.known.extend(last);
         join.next += count;

@@ -170,8 +170,8 @@ impl Profile {
         }
     }
 
-    /// Counts loads by `cpu` that its L1 answered in the usual time.
-    pub(super) fn count_loads(&mut self, member: u16, site: Site, cpu: u16, count: u64) {
+    /// Counts loads by a CPU, so many, that its L1 answered in the usual time.
+    pub(super) fn count_loads(&mut self, member: u16, site: Site, (cpu, count): (u16, u64)) {
         let index = self.cell(member, site, AccessOp::Load);
         let mut cell = self.cells[index as usize];
         if cell >> HIT_BITS == NO_ROW {

@@ -385,12 +385,13 @@ impl State {
             .wrapping_mul(0xff51_afd7_ed55_8ccd);
     }
 
-    /// Counts so many loads of a member by the running CPU that its L1 answered.
-    pub(super) fn count_loads(&mut self, (member, count): (u16, u64), site: Site) {
-        if count > 0 {
-            self.accesses += count;
+    /// Counts loads of a member by the running CPU that its L1 answered, one a cycle for `span`.
+    pub(super) fn count_loads(&mut self, member: u16, site: Site, span: Cycles) {
+        // A member may share its line with the one before.
+        if span > Cycles::ZERO {
+            self.accesses += span.0;
             let cpu = self.current as u16;
-            self.profile.count_loads(member, site, cpu, count);
+            self.profile.count_loads(member, site, (cpu, span.0));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The engine: order, values, spinning, interrupts, overlapped loads.
+//! The engine: order, values, spinning, interrupts.
 
 use std::rc::Rc;
 
@@ -125,66 +125,6 @@ fn a_thread_of_the_same_core_wakes_a_spinner_too() {
     });
     toy.run().unwrap();
     assert_eq!(log.words(), ["seen"]);
-}
-
-#[test]
-fn independent_loads_overlap() {
-    let remote = icelake().transfers[Distance::Remote.index()].dirty.0;
-    let end = |joined: bool| {
-        let mut toy = Toy::new(icelake());
-        let lines: Vec<_> = (0..8).map(|line| toy.word(line * 64)).collect();
-        let writes = lines.clone();
-        toy.task(32, |engine| async move {
-            for line in writes {
-                engine.fetch_add(TEST, line, 5).await;
-            }
-        });
-        let log = Log::default();
-        let seen = log.clone();
-        toy.task(0, move |engine| async move {
-            engine.work(TEST, Cycles(100_000));
-            let mut sum = 0;
-            if joined {
-                engine.load_all(TEST, &lines, |_, value| sum += value).await;
-            } else {
-                for line in lines {
-                    sum += engine.load(TEST, line).await;
-                }
-            }
-            seen.add(&engine, sum.to_string());
-        });
-        toy.run().unwrap();
-        let (at, sum) = log.take().remove(0);
-        assert_eq!(sum, "40");
-        at - 100_000
-    };
-    assert_eq!(end(false), 8 * remote);
-    assert!((remote..remote + 16).contains(&end(true)), "{}", end(true));
-}
-
-#[test]
-fn more_loads_than_fill_buffers_take_turns() {
-    let mut machine = icelake();
-    machine.core.fill_buffers = 2;
-    let remote = machine.transfers[Distance::Remote.index()].dirty.0;
-    let mut toy = Toy::new(machine);
-    let lines: Vec<_> = (0..8).map(|line| toy.word(line * 64)).collect();
-    let writes = lines.clone();
-    toy.task(32, |engine| async move {
-        for line in writes {
-            engine.fetch_add(TEST, line, 1).await;
-        }
-    });
-    let log = Log::default();
-    let seen = log.clone();
-    toy.task(0, |engine| async move {
-        engine.work(TEST, Cycles(100_000));
-        engine.load_all(TEST, &lines, |_, _| {}).await;
-        seen.add(&engine, "done");
-    });
-    toy.run().unwrap();
-    let took = log.take()[0].0 - 100_000;
-    assert!((4 * remote..4 * remote + 16).contains(&took), "{took}");
 }
 
 /// Handles interrupts for ever: notes each and works for 100 cycles.

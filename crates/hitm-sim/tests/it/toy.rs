@@ -24,19 +24,32 @@ pub(crate) struct Toy {
 
 impl Toy {
     pub(crate) fn new(machine: Machine) -> Toy {
-        Toy::with(machine, Cycles(1_000_000_000), 10_000_000)
+        Toy::of(&Toy::config(machine, Capacity::Infinite))
     }
 
     pub(crate) fn with(machine: Machine, end: Cycles, events_max: u64) -> Toy {
-        let engine = Engine::new(&EngineConfig {
-            machine,
-            capacity: Capacity::Infinite,
-            seed: 1,
-            scenario_hash: 0,
+        Toy::of(&EngineConfig {
             end,
             events_max,
+            ..Toy::config(machine, Capacity::Infinite)
+        })
+    }
+
+    /// Caches of their real sizes, or of no end.
+    pub(crate) fn config(machine: Machine, capacity: Capacity) -> EngineConfig {
+        EngineConfig {
+            machine,
+            capacity,
+            seed: 1,
+            scenario_hash: 0,
+            end: Cycles(1_000_000_000),
+            events_max: 10_000_000,
             sites: &["test"],
-        });
+        }
+    }
+
+    pub(crate) fn of(config: &EngineConfig) -> Toy {
+        let engine = Engine::new(config);
         Toy {
             executor: Executor::new(Rc::clone(&engine)),
             engine,
