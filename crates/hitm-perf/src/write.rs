@@ -8,91 +8,24 @@
 //! header | ids | attributes | records ... | table of feature sections | feature sections
 //! ```
 
+mod attr;
+mod features;
+mod put;
+
 use std::io::{self, Seek, SeekFrom, Write};
 
-use crate::format::{FILE_HEADER_LEN, MAGIC, context, feature, misc, record, sample};
+use crate::format::{context, misc, record};
 use crate::{CpuMode, EventKind, Sample};
 
-/// Length of `struct perf_event_attr`, version 7, which Linux 5.13 and later write.
-const ATTR_LEN: usize = 128;
-
-/// What every sample of ours holds; files with call chains have those as well.
-const SAMPLE_TYPE: u64 = sample::IDENTIFIER
-    | sample::IP
-    | sample::TID
-    | sample::TIME
-    | sample::ADDR
-    | sample::CPU
-    | sample::PERIOD
-    | sample::WEIGHT
-    | sample::DATA_SRC;
+use attr::{ATTRS, DATA_OFFSET, head};
+pub use attr::{LOADS_NAME, STORES_NAME, SampleForm};
+use features::features;
+pub use features::{CpuInfo, FileInfo};
+use put::{put_padded, put32, put64};
 
 /// Length of the `sample_id` at the end of every other record: ids of process and thread, time,
 /// CPU, identifier.
 const SAMPLE_ID_LEN: usize = 32;
-
-/// The name of perf's load event.
-pub const LOADS_NAME: &str = "cpu/mem-loads,ldlat=30/P";
-/// The name of perf's store event.
-pub const STORES_NAME: &str = "cpu/mem-stores/P";
-
-/// Attributes of an event: `perf_event_attr` as far as we fill it in.
-struct Attr {
-    id: u64,
-    name: &'static str,
-    /// The raw event of Intel's load latency and precise stores: perf shows the name, but other
-    /// tools look here.
-    config: u64,
-    config1: u64,
-}
-
-const ATTRS: [Attr; 2] = [
-    Attr {
-        id: 1,
-        name: LOADS_NAME,
-        config: 0x1cd,
-        config1: 30,
-    },
-    Attr {
-        id: 2,
-        name: STORES_NAME,
-        config: 0x82d0,
-        config1: 0,
-    },
-];
-
-const ATTRS_OFFSET: usize = FILE_HEADER_LEN + 8 * ATTRS.len();
-const DATA_OFFSET: usize = ATTRS_OFFSET + (ATTR_LEN + 16) * ATTRS.len();
-
-/// A CPU of the described machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CpuInfo {
-    /// Core within its package.
-    pub core: u32,
-    /// Package.
-    pub package: u32,
-    /// NUMA node.
-    pub node: u32,
-}
-
-/// What the feature sections say.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FileInfo {
-    /// Name of the machine.
-    pub hostname: String,
-    /// Version of what wrote the file.
-    pub version: String,
-    /// `x86_64` or `aarch64`.
-    pub arch: String,
-    /// One line about the CPUs.
-    pub cpu_description: String,
-    /// CPUID in perf's form: vendor,family,model,stepping.
-    pub cpuid: String,
-    /// The recorded command.
-    pub command: Vec<String>,
-    /// The CPUs, by number.
-    pub cpus: Vec<CpuInfo>,
-}
 
 /// A mapping as perf writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,24 +59,6 @@ pub struct Moment {
     pub cpu: u32,
     /// Nanoseconds.
     pub time_ns: u64,
-}
-
-/// What the samples of a file have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleForm {
-    /// How many accesses a sample stands for.
-    pub period: u64,
-    /// Whether samples have call chains.
-    pub has_callers: bool,
-}
-
-impl SampleForm {
-    fn sample_type(self) -> u64 {
-        match self.has_callers {
-            true => SAMPLE_TYPE | sample::CALLCHAIN,
-            false => SAMPLE_TYPE,
-        }
-    }
 }
 
 /// Writes a file.
@@ -354,221 +269,6 @@ impl<W: Write + Seek> PerfDataWriter<W> {
     }
 }
 
-/// Everything before the records.
-fn head(data_len: u64, feature_bits: &[u8], form: SampleForm) -> Vec<u8> {
-    let mut out = Vec::with_capacity(DATA_OFFSET);
-    out.extend_from_slice(&MAGIC);
-    let attrs_len = (ATTR_LEN + 16) * ATTRS.len();
-    let sections = [
-        (ATTRS_OFFSET, attrs_len),
-        (DATA_OFFSET, data_len as usize),
-        (0, 0),
-    ];
-    put64(&mut out, FILE_HEADER_LEN as u64);
-    put64(&mut out, (ATTR_LEN + 16) as u64);
-    for (offset, len) in sections {
-        put64(&mut out, offset as u64);
-        put64(&mut out, len as u64);
-    }
-    let bits = feature_bits.iter().fold(0, |bits, bit| bits | 1u64 << bit);
-    for word in [bits, 0, 0, 0] {
-        put64(&mut out, word);
-    }
-    ATTRS.iter().for_each(|attr| put64(&mut out, attr.id));
-    for (index, attr) in ATTRS.iter().enumerate() {
-        put_attr(&mut out, attr, form);
-        put64(&mut out, (FILE_HEADER_LEN + 8 * index) as u64);
-        put64(&mut out, 8);
-    }
-    out
-}
-
-/// `struct perf_event_attr`.
-fn put_attr(out: &mut Vec<u8>, attr: &Attr, form: SampleForm) {
-    /// `PERF_TYPE_RAW`: an event of the CPU by number.
-    const TYPE_RAW: u32 = 4;
-    const READ_FORMAT_ID: u64 = 4;
-    const INHERIT: u64 = 1 << 1;
-    const MMAP: u64 = 1 << 8;
-    const COMM: u64 = 1 << 9;
-    const TASK: u64 = 1 << 13;
-    /// As precise as the CPU can: the `P` of the events' names.
-    const PRECISE_IP: u64 = 3 << 15;
-    const MMAP_DATA: u64 = 1 << 17;
-    const SAMPLE_ID_ALL: u64 = 1 << 18;
-    const MMAP2: u64 = 1 << 23;
-    const COMM_EXEC: u64 = 1 << 24;
-    let flags =
-        INHERIT | MMAP | COMM | TASK | PRECISE_IP | MMAP_DATA | SAMPLE_ID_ALL | MMAP2 | COMM_EXEC;
-    let start = out.len();
-    put32(out, TYPE_RAW);
-    put32(out, ATTR_LEN as u32);
-    put64(out, attr.config);
-    for word in [form.period, form.sample_type(), READ_FORMAT_ID, flags] {
-        put64(out, word);
-    }
-    put32(out, 0); // wakeup_events
-    put32(out, 0); // bp_type
-    put64(out, attr.config1);
-    out.resize(start + ATTR_LEN, 0);
-}
-
-/// The feature sections in the order of their bits.
-fn features<W>(writer: &PerfDataWriter<W>, info: &FileInfo) -> Vec<(u8, Vec<u8>)> {
-    let text = |value: &str| {
-        let mut out = Vec::new();
-        put_string(&mut out, value);
-        out
-    };
-    let mut times = Vec::new();
-    put64(&mut times, writer.first_time_ns.min(writer.last_time_ns));
-    put64(&mut times, writer.last_time_ns);
-    let mut cpus = Vec::new();
-    put32(&mut cpus, info.cpus.len() as u32);
-    put32(&mut cpus, info.cpus.len() as u32);
-    let mut command = Vec::new();
-    put32(&mut command, info.command.len() as u32);
-    info.command
-        .iter()
-        .for_each(|arg| put_string(&mut command, arg));
-    vec![
-        (feature::BUILD_ID, build_ids(&writer.files)),
-        (feature::HOSTNAME, text(&info.hostname)),
-        // A modelled machine has no kernel; perf wants a word here.
-        (feature::OSRELEASE, text("modelled")),
-        (feature::VERSION, text(&info.version)),
-        (feature::ARCH, text(&info.arch)),
-        (feature::NRCPUS, cpus),
-        (feature::CPUDESC, text(&info.cpu_description)),
-        (feature::CPUID, text(&info.cpuid)),
-        (feature::CMDLINE, command),
-        (feature::EVENT_DESC, event_descriptions(writer.form)),
-        (feature::CPU_TOPOLOGY, cpu_topology(&info.cpus)),
-        (feature::NUMA_TOPOLOGY, numa_topology(&info.cpus)),
-        (feature::SAMPLE_TIME, times),
-        (feature::MEM_TOPOLOGY, memory_topology(&info.cpus)),
-    ]
-}
-
-fn build_ids(files: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (path, build_id) in files.iter().filter(|(_, build_id)| !build_id.is_empty()) {
-        let start = out.len();
-        put32(&mut out, record::HEADER_BUILD_ID);
-        out.extend_from_slice(&(misc::USER | misc::BUILD_ID_SIZE).to_le_bytes());
-        out.extend_from_slice(&[0; 2]);
-        put32(&mut out, u32::MAX); // any process
-        let len = build_id.len().min(20);
-        out.extend_from_slice(&build_id[..len]);
-        out.resize(start + 32, 0);
-        out.push(len as u8);
-        out.resize(start + 36, 0);
-        let name_len = path.len() + 1;
-        out.extend_from_slice(path.as_bytes());
-        out.resize(start + 36 + name_len.next_multiple_of(64), 0);
-        let len = (out.len() - start) as u16;
-        out[start + 6..start + 8].copy_from_slice(&len.to_le_bytes());
-    }
-    out
-}
-
-fn event_descriptions(form: SampleForm) -> Vec<u8> {
-    let mut out = Vec::new();
-    put32(&mut out, ATTRS.len() as u32);
-    put32(&mut out, ATTR_LEN as u32);
-    for attr in &ATTRS {
-        put_attr(&mut out, attr, form);
-        put32(&mut out, 1);
-        put_string(&mut out, attr.name);
-        put64(&mut out, attr.id);
-    }
-    out
-}
-
-fn cpu_topology(cpus: &[CpuInfo]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let packages = groups(cpus, |cpu| (cpu.package, 0));
-    let cores = groups(cpus, |cpu| (cpu.package, cpu.core));
-    for lists in [packages, cores] {
-        put32(&mut out, lists.len() as u32);
-        lists
-            .iter()
-            .for_each(|(_, list)| put_string(&mut out, list));
-    }
-    for cpu in cpus {
-        put32(&mut out, cpu.core);
-        put32(&mut out, cpu.package);
-    }
-    out
-}
-
-fn numa_topology(cpus: &[CpuInfo]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let nodes = groups(cpus, |cpu| (cpu.node, 0));
-    put32(&mut out, nodes.len() as u32);
-    for ((node, _), list) in &nodes {
-        put32(&mut out, *node);
-        put64(&mut out, 0); // memory in all, not modelled
-        put64(&mut out, 0); // free memory
-        put_string(&mut out, list);
-    }
-    out
-}
-
-/// Which block of memory is in which node. Our samples have no physical addresses that perf could
-/// look up here, but without any block it warns: one for each node.
-fn memory_topology(cpus: &[CpuInfo]) -> Vec<u8> {
-    const VERSION: u64 = 1;
-    const BLOCK_LEN: u64 = 128 << 20;
-    let nodes = groups(cpus, |cpu| (cpu.node, 0));
-    let mut out = Vec::new();
-    for word in [VERSION, BLOCK_LEN, nodes.len() as u64] {
-        put64(&mut out, word);
-    }
-    for (place, ((node, _), _)) in nodes.iter().enumerate() {
-        let bit_count = place + 1;
-        put64(&mut out, u64::from(*node));
-        put64(&mut out, bit_count as u64);
-        put64(&mut out, bit_count as u64);
-        for word in 0..bit_count.div_ceil(64) {
-            let is_here = place / 64 == word;
-            put64(&mut out, if is_here { 1 << (place % 64) } else { 0 });
-        }
-    }
-    out
-}
-
-/// The CPUs of each group, as lists in the kernel's form, by group.
-fn groups(cpus: &[CpuInfo], group: fn(&CpuInfo) -> (u32, u32)) -> Vec<((u32, u32), String)> {
-    let mut by_group: std::collections::BTreeMap<(u32, u32), Vec<usize>> = Default::default();
-    for (number, cpu) in cpus.iter().enumerate() {
-        by_group.entry(group(cpu)).or_default().push(number);
-    }
-    by_group
-        .into_iter()
-        .map(|(group, members)| (group, cpu_list(&members)))
-        .collect()
-}
-
-/// `0-3,8` for ascending numbers.
-fn cpu_list(numbers: &[usize]) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut rest = numbers;
-    while let Some(&first) = rest.first() {
-        let run = rest
-            .iter()
-            .zip(first..)
-            .take_while(|(number, next)| **number == *next)
-            .count();
-        parts.push(match run {
-            1 => first.to_string(),
-            _ => format!("{first}-{}", first + run - 1),
-        });
-        rest = &rest[run..];
-    }
-    parts.join(",")
-}
-
 /// A call chain: the instruction and its callers, marked where the kernel's and the program's begin.
 fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) {
     let len_at = out.len();
@@ -591,42 +291,11 @@ fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) {
     out[len_at..len_at + 8].copy_from_slice(&(words as u64).to_le_bytes());
 }
 
-fn put32(out: &mut Vec<u8>, value: u32) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn put64(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-/// A string of a record: ends with a zero and fills whole words.
-fn put_padded(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(text.as_bytes());
-    out.resize(
-        out.len() - text.len() + (text.len() + 1).next_multiple_of(8),
-        0,
-    );
-}
-
-/// A string of a feature section: its length in bytes, zeros included, and the bytes.
-fn put_string(out: &mut Vec<u8>, text: &str) {
-    let len = (text.len() + 1).next_multiple_of(64);
-    put32(out, len as u32);
-    out.extend_from_slice(text.as_bytes());
-    out.resize(out.len() - text.len() + len, 0);
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
 
     use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_written_as_the_kernel_does() {
-        assert_eq!(cpu_list(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
-        assert_eq!(cpu_list(&[]), "");
-    }
 
     #[test]
     fn sections_lie_where_the_header_says() {

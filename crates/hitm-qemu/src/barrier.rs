@@ -10,22 +10,21 @@
 //! that are parked here. It cannot say so, so a parked thread looks up after
 //! [`BarrierConfig::park_time_max`] and runs one block.
 
+mod records;
+mod time;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use hitm_base::{Clock, CpuId, Cycles, Nanos, ThreadId};
-use hitm_trace::{
-    Adoption, Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadPlaced,
-    ThreadStart, Turn, Waker,
-};
+use hitm_base::{Clock, CpuId, Cycles, ThreadId};
+use hitm_trace::{Adoption, Counter, EndReason, Record, ThreadPlaced, Turn};
 use hitm_weave::{Slot, Weave, WorkLog};
 
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
-use crate::mappings;
 use crate::output::Output;
 use crate::parker::{Parker, host_nanos};
 use crate::vcpu::Vcpu;
@@ -43,9 +42,6 @@ pub(crate) struct BarrierConfig {
     /// Time goes on, as the host's does, while no thread is present. Otherwise it stands still.
     pub(crate) idle_time_passes: bool,
 }
-
-/// Bytes of a stack's mapping that may lie above the stack's top.
-const STACK_TAIL_MAX: u64 = 64 << 10;
 
 /// Rounds after which the threads' totals are written: some ten million virtual cycles.
 const TOTALS_EVERY_ROUNDS: u64 = 1000;
@@ -328,51 +324,6 @@ impl Barrier {
         self.lock().weave.clock(vcpu.slot)
     }
 
-    /// Virtual time since the start of the recording, in nanoseconds. Waits for nothing.
-    pub(crate) fn virtual_nanos(&self) -> u64 {
-        let since_over = match self.over_since_nanos.load(Ordering::Relaxed) {
-            0 => 0,
-            since => host_nanos().saturating_sub(since),
-        };
-        self.nanos.load(Ordering::Relaxed) + since_over
-    }
-
-    /// Whether all threads are away and virtual time stands, so that only an event at a later time
-    /// can bring one of them back.
-    pub(crate) fn awaits_event(&self) -> bool {
-        self.idle_time_passes && self.all_away.load(Ordering::Acquire) && !self.is_over()
-    }
-
-    /// Moves virtual time on to `nanos`, if all threads are away and it is earlier than that.
-    pub(crate) fn pass_idle_time(&self, nanos: u64) {
-        let _inner = self.lock();
-        if self.awaits_event() {
-            self.nanos.fetch_max(nanos, Ordering::Relaxed);
-        }
-    }
-
-    /// A thread is present again: the time for which none was has passed for all.
-    fn end_idle_time(&self, inner: &mut Inner) {
-        if !self.all_away.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        let passed = Nanos(self.nanos.load(Ordering::Relaxed) as f64);
-        // Not a cycle too few, or a timer that has expired would lie in the future again.
-        let until = self.clock.cycles(passed) + Cycles(1);
-        let idle = until.saturating_sub(inner.weave.now());
-        if idle > Cycles(1) {
-            inner.weave.pass(idle);
-            inner.record_turn(Turn::Passed { span: idle });
-            self.publish_time(inner);
-        }
-    }
-
-    /// Lets the machine see how late it is.
-    fn publish_time(&self, inner: &Inner) {
-        let nanos = self.clock.nanos(inner.weave.now()).0 as u64;
-        self.nanos.fetch_max(nanos, Ordering::Relaxed);
-    }
-
     /// Writes a record that is no access.
     pub(crate) fn record(&self, record: &Record) {
         self.lock().output.record(record);
@@ -497,51 +448,6 @@ impl Inner {
         self.members.iter().rposition(|member| member.tid == tid)
     }
 
-    fn record_start(&mut self, slot: Slot, name: String) {
-        let start = ThreadStart {
-            thread: ThreadId(slot.0 as u32),
-            tid: self.members[slot.0].tid,
-            cpu: self.weave.cpu(slot),
-            time: self.weave.now(),
-            name,
-            seat: self.members[slot.0].seat,
-        };
-        self.output.record(&Record::ThreadStart(start));
-    }
-
-    fn record_turn(&mut self, turn: Turn) {
-        if !self.finished {
-            self.output.record(&Record::Turn(turn));
-        }
-    }
-
-    /// Tells that a thread is back, and who woke it.
-    fn record_return(&mut self, slot: Slot, woken_at: Option<u64>) {
-        let wake = woken_at.and_then(|futex| self.wakes.of(futex));
-        let waker = wake.map(|wake| {
-            let woke_at = self.weave.time_of(wake.slot, wake.insn);
-            Waker {
-                thread: ThreadId(wake.slot.0 as u32),
-                insn: wake.insn,
-                delay: self.weave.clock(slot).0.wrapping_sub(woke_at.0) as i64,
-            }
-        });
-        let thread = ThreadId(slot.0 as u32);
-        self.record_turn(Turn::Returned { thread, waker });
-    }
-
-    fn record_stack(&mut self, thread: ThreadId, top: u64) {
-        // A stack of the C library ends a mapping of its own, below the thread's control block; one
-        // that a language cuts out of its heap has no bounds that could be told.
-        if let Some((start, end)) = mappings::range_at(top.wrapping_sub(1))
-            && end - top < STACK_TAIL_MAX
-        {
-            let kind = RegionKind::Stack { thread };
-            self.output
-                .record(&Record::Region(Region { start, end, kind }));
-        }
-    }
-
     fn park(&mut self, slot: Slot) {
         self.members[slot.0].state = State::Parked;
         self.parked.push(slot.0);
@@ -579,52 +485,5 @@ impl Inner {
             self.parked.len() < parked_count,
             "the slowest thread is within its own window"
         );
-    }
-
-    /// Tells how far the threads are, for the case that the program is killed.
-    fn record_totals(&mut self) {
-        for slot in 0..self.members.len() {
-            let exit = self.exit(slot);
-            self.output.record(&Record::ThreadExit(exit));
-        }
-        self.output.commit();
-    }
-
-    fn finish(&mut self, reason: EndReason) {
-        self.finished = true;
-        let output = &mut self.output;
-        self.weave
-            .finish(&mut |access, outcome| output.access(access, outcome));
-        let exits: Vec<ThreadExit> = (0..self.members.len())
-            .map(|slot| self.exit(slot))
-            .collect();
-        let counters = &self.counters;
-        let named = [
-            ("forked_children_not_recorded", counters.forked_children),
-            ("exec_calls", counters.exec_calls),
-            ("barrier_timeouts", counters.timed_out_parks),
-            ("accesses_outside_user_space", counters.out_of_range),
-        ];
-        let counters = named
-            .into_iter()
-            .map(|(name, value)| Counter {
-                name: name.into(),
-                value,
-            })
-            .chain(self.further_counters.drain(..))
-            .collect();
-        self.output.finish(&exits, reason, counters);
-    }
-
-    fn exit(&self, slot: usize) -> ThreadExit {
-        let totals = self.weave.totals(Slot(slot));
-        ThreadExit {
-            thread: ThreadId(slot as u32),
-            time: totals.clock,
-            insns: totals.insns,
-            accesses: self.members[slot].accesses,
-            stall: totals.stall,
-            contention_stall: totals.contention_stall,
-        }
     }
 }

@@ -9,9 +9,9 @@ use super::fields::{
     COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView, SCENARIO_FIELDS,
 };
 use crate::fields::by_id;
+use crate::text::TextOptions;
 use crate::text::style::{Painter, Style};
-use crate::text::table::{Align, Column, Table, wrap};
-use crate::text::{FieldTable, TextOptions};
+use crate::text::table::{Align, Column, FieldTable, Table, wrap};
 
 /// How to write a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

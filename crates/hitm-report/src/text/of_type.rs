@@ -3,8 +3,8 @@
 use hitm_base::grouped;
 
 use super::style::{Painter, Style};
-use super::table::{Align, shorten, wrap};
-use super::{FieldTable, TextOptions, Writer};
+use super::table::{Align, FieldTable, shorten, wrap};
+use super::{TextOptions, Writer};
 use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, by_id};
 use crate::of_type::{TypeLine, TypeReport};
 

@@ -1,6 +1,7 @@
 //! Columns of text that fit a given width.
 
 use super::style::{Painter, Style};
+use crate::fields::{Field, Unit, by_id};
 
 /// How a column's cells are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +151,34 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         used += length;
     }
     lines
+}
+
+/// A table over the fields of one kind of record.
+pub(crate) struct FieldTable<T: 'static> {
+    fields: Vec<&'static Field<T>>,
+    pub(crate) table: Table,
+}
+
+impl<T> FieldTable<T> {
+    pub(crate) fn new(fields: &'static [Field<T>], columns: &[(&str, Align)]) -> FieldTable<T> {
+        let picked: Vec<_> = columns.iter().map(|(id, _)| by_id(fields, id)).collect();
+        let heads = picked.iter().zip(columns).map(|(field, (_, align))| {
+            let per_cent = if field.unit == Unit::Share { "%" } else { "" };
+            Column::new(&format!("{}{per_cent}", field.title), *align)
+        });
+        FieldTable {
+            table: Table::new(heads.collect()),
+            fields: picked,
+        }
+    }
+
+    pub(crate) fn cells(&self, item: &T) -> Vec<String> {
+        self.fields.iter().map(|field| field.cell(item)).collect()
+    }
+
+    pub(crate) fn push(&mut self, item: &T) {
+        self.table.push(self.cells(item));
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use hitm::whatif::MemberChange;
 
 use super::style::{Painter, Style};
-use super::table::{Align, Column, Table, shorten};
-use super::{FieldTable, TextOptions, Writer};
+use super::table::{Align, Column, FieldTable, Table, shorten};
+use super::{TextOptions, Writer};
 use crate::fields::{
     Unit, Value, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
     WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS, by_id,

@@ -3,9 +3,12 @@
 //! Formats are the business of `hitm-perf`; here files are opened, and recordings are turned into
 //! samples.
 
+mod block_writer;
 mod export;
 mod import;
 mod kernel;
+mod pass;
+mod sampled_tables;
 mod tables;
 mod weights;
 
@@ -16,11 +19,11 @@ use thiserror::Error;
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
 pub(crate) use import::load_weighed;
-pub use import::{
-    ImportSummary, SampleFormat, import, load, name_kernel, sample_format, tables_of_samples,
-};
+pub use import::{ImportSummary, import, load, name_kernel};
 pub(crate) use kernel::ExtraNames;
 pub use kernel::KernelSource;
+pub use pass::{SampleFormat, sample_format};
+pub use sampled_tables::tables_of_samples;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
 pub(crate) use weights::Weights;
 

@@ -1,0 +1,143 @@
+//! One line: its verdict and advice, what it cost, and its table by offset, thread and code.
+
+use hitm_base::{AccessOp, grouped};
+
+use super::style::Style;
+use super::table::{Align, FieldTable, shorten};
+use super::{NAME_WIDTH_MAX, Writer, calls};
+use crate::fields::{LINE_FIELDS, ROW_FIELDS, by_id};
+use crate::model::{LineReport, RowReport};
+
+/// Columns of a line's table; thread and code stand below each row.
+const ROW_COLUMNS: &[(&str, Align)] = &[
+    ("offset", Align::Right),
+    ("member", Align::Name),
+    ("op", Align::Left),
+    ("remote_hitm_share", Align::Right),
+    ("local_hitm_share", Align::Right),
+    ("store_hit_share", Align::Right),
+    ("store_miss_share", Align::Right),
+    ("remote_hitm_cycles_mean", Align::Right),
+    ("local_hitm_cycles_mean", Align::Right),
+    ("load_cycles_mean", Align::Right),
+    ("lost_share", Align::Right),
+    ("access_count", Align::Right),
+    ("cpu_count", Align::Right),
+    ("nodes", Align::Right),
+];
+
+impl Writer {
+    pub(super) fn line(&mut self, line: &LineReport, is_sampled: bool) {
+        let figure = |id| by_id(LINE_FIELDS, id).text(line);
+        let name = shorten(&line.name(), NAME_WIDTH_MAX);
+        self.title(&format!(
+            "Line {}: {} {name}",
+            figure("rank"),
+            figure("address")
+        ));
+        self.paragraph(
+            Style::Verdict,
+            by_id(LINE_FIELDS, "verdict_text").title,
+            &line.verdict_text,
+        );
+        self.paragraph(
+            Style::Bold,
+            by_id(LINE_FIELDS, "advice").title,
+            &line.advice,
+        );
+        self.objects(line);
+        let pairs = |ids: &[&'static str]| {
+            let texts: Vec<String> = ids
+                .iter()
+                .map(|id| format!("{} {}", by_id(LINE_FIELDS, id).title, figure(id)))
+                .collect();
+            texts.join(", ")
+        };
+        let cost = match is_sampled {
+            true => pairs(&["lost_share"]),
+            false => pairs(&["lost_cycles", "stall_cycles", "lost_share", "run_share"]),
+        };
+        self.paragraph(Style::Plain, "cost", &cost);
+        let accesses = pairs(&["load_count", "store_count", "locked_count"]);
+        let stores = pairs(&["store_hit_count", "store_miss_count"]);
+        self.paragraph(Style::Plain, "accesses", &format!("{accesses}; {stores}"));
+        let latency = pairs(&[
+            "load_latency_cycles_mean",
+            "load_latency_cycles_max",
+            "miss_latency_cycles_p50",
+            "miss_latency_cycles_p99",
+        ]);
+        self.paragraph(Style::Plain, "latency", &latency);
+        let who = pairs(&["thread_count", "cpu_count", "nodes", "disjoint_share"]);
+        self.paragraph(Style::Plain, "shared by", &who);
+        self.rows(line, is_sampled);
+    }
+
+    fn objects(&mut self, line: &LineReport) {
+        for object in &line.objects {
+            let size = match object.size_bytes {
+                0 => String::new(),
+                size => format!(", {} bytes", grouped(size)),
+            };
+            let straddles = if object.straddles {
+                ", straddles cache lines"
+            } else {
+                ""
+            };
+            let members = match object.members.as_slice() {
+                [] => String::new(),
+                members => format!(": {}", members.join(" ")),
+            };
+            let name = shorten(&object.name, NAME_WIDTH_MAX);
+            let text = format!("{name} at {:#x}{size}{straddles}{members}", object.addr);
+            self.paragraph(Style::Plain, "object", &text);
+        }
+    }
+
+    fn rows(&mut self, line: &LineReport, is_sampled: bool) {
+        let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
+        for row in &line.rows {
+            let cells = blank_what_cannot_be(row, table.cells(row));
+            let mut notes = vec![row_note(row)];
+            notes.extend(calls::notes(row, self.width));
+            table.table.push_with_notes(cells, notes);
+        }
+        self.table(&table.table);
+        if line.rows_left_out > 0 {
+            let figure = |id| by_id(LINE_FIELDS, id).text(line);
+            let text = match is_sampled {
+                true => format!("  {} more rows.", figure("rows_left_out_count")),
+                false => format!(
+                    "  {} more rows lost {} cycles.",
+                    figure("rows_left_out_count"),
+                    figure("rows_left_out_lost_cycles")
+                ),
+            };
+            self.push(Style::Plain, &text);
+        }
+    }
+}
+
+/// A load has no part in the stores, and a store none in the loads: `-` instead of 0.0%.
+fn blank_what_cannot_be(row: &RowReport, mut cells: Vec<String>) -> Vec<String> {
+    let blank = match row.op {
+        AccessOp::Load => 5..7,
+        AccessOp::Store => 3..5,
+        AccessOp::LockedRmw | AccessOp::Fence => 0..0,
+    };
+    for cell in &mut cells[blank] {
+        "-".clone_into(cell);
+    }
+    cells
+}
+
+fn row_note(row: &RowReport) -> String {
+    let mut parts = vec![row.threads_text()];
+    for part in [&row.function, &row.source_short] {
+        if !part.is_empty() {
+            parts.push(shorten(part, NAME_WIDTH_MAX));
+        }
+    }
+    parts.push(by_id(ROW_FIELDS, "code_address").text(row));
+    parts.join("  ")
+}

@@ -1,0 +1,115 @@
+//! The totals of all events, and of a whole machine where one was recorded.
+
+use hitm_base::grouped;
+
+use super::Writer;
+use super::style::Style;
+use super::table::{Align, Column, Table};
+use crate::fields::{MACHINE_FIELDS, RUN_FIELDS, SOURCE_FIELDS, TOTALS_FIELDS, by_id};
+use crate::model::Report;
+
+impl Writer {
+    pub(super) fn totals(&mut self, report: &Report) {
+        self.title("Event totals");
+        let totals = &report.totals;
+        let counts = &totals.counts;
+        let mut table = Table::new(vec![
+            Column::new(
+                match report.run.sampled {
+                    Some(_) => "samples",
+                    None => "accesses to shared lines",
+                },
+                Align::Left,
+            ),
+            Column::new("loads", Align::Right),
+            Column::new("stores", Align::Right),
+            Column::new("locked", Align::Right),
+        ]);
+        for source in SOURCE_FIELDS {
+            let columns = [&counts.loads, &counts.stores, &counts.locked];
+            let mut cells = vec![source.title.to_owned()];
+            cells.extend(columns.map(|counts| source.text(counts)));
+            if cells[1..].iter().any(|cell| cell != "0") {
+                table.push(cells);
+            }
+        }
+        let sums = ["load_count", "store_count", "locked_count"];
+        let mut cells = vec!["all".to_owned()];
+        cells.extend(sums.map(|id| by_id(TOTALS_FIELDS, id).text(totals)));
+        table.push(cells);
+        self.table(&table);
+        let figure = |id| by_id(TOTALS_FIELDS, id).text(totals);
+        if report.run.sampled.is_some() {
+            let mut text = format!("  sampled lines: {}", figure("line_count"));
+            if totals.tlb_known_count > 0 {
+                text += &format!(
+                    "; TLB misses: {} of {} samples that say so, {}",
+                    figure("tlb_miss_count"),
+                    figure("tlb_known_count"),
+                    figure("tlb_miss_share")
+                );
+            }
+            self.push(Style::Plain, &text);
+            return;
+        }
+        let private = by_id(RUN_FIELDS, "private_access_count").text(&report.run);
+        self.push(
+            Style::Plain,
+            &format!(
+                "  private accesses, counted only: {private}; shared lines: {}",
+                figure("line_count")
+            ),
+        );
+        self.push(
+            Style::Bold,
+            &format!(
+                "  lost to contention: {} of {} thread cycles, {}",
+                figure("lost_cycles"),
+                figure("thread_cycles"),
+                figure("run_share")
+            ),
+        );
+        self.machine(report);
+    }
+
+    fn machine(&mut self, report: &Report) {
+        let Some(machine) = &report.of_machine else {
+            return;
+        };
+        let figure = |id| by_id(MACHINE_FIELDS, id).text(machine);
+        let pairs = |ids: &[&'static str]| {
+            let texts = ids.iter().map(|id| {
+                let title = by_id(MACHINE_FIELDS, id).title;
+                format!("{title} {}", figure(id))
+            });
+            texts.collect::<Vec<String>>().join(", ")
+        };
+        let named = pairs(&[
+            "object_hitm_count",
+            "variable_hitm_count",
+            "typed_hitm_count",
+            "slab_hitm_count",
+            "program_hitm_count",
+        ]);
+        let text = format!(
+            "  HITM with a name: {} of {} ({named})",
+            figure("named_share"),
+            figure("hitm_count")
+        );
+        self.push(Style::Bold, &text);
+        let text = format!(
+            "  from user space: {} accesses; left out: {} accesses to devices",
+            figure("user_access_count"),
+            figure("device_access_count")
+        );
+        self.push(Style::Plain, &text);
+        let unnamed = machine.unnamed.iter().map(|one| {
+            let count = grouped(one.hitm_count);
+            format!("{} {count} ({:#x})", one.function, one.address)
+        });
+        let unnamed = unnamed.collect::<Vec<String>>().join(", ");
+        if !unnamed.is_empty() {
+            self.paragraph(Style::Plain, "HITM without a name", &unnamed);
+        }
+    }
+}

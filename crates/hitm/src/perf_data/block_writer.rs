@@ -1,0 +1,68 @@
+//! Records into the blocks of a recording that is written here, not by the recorder.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+
+use hitm_base::{Access, CodeAddr, Outcome};
+use hitm_trace::{BlockEncoder, EncodeError, Header, Record, TraceWriter};
+
+/// Puts records into blocks. The first failure is kept and ends the writing.
+pub(super) struct BlockWriter {
+    writer: TraceWriter<BufWriter<File>>,
+    encoder: BlockEncoder<Vec<u8>>,
+    failure: Option<hitm_trace::WriteError>,
+}
+
+impl BlockWriter {
+    const BLOCK_LEN: usize = 256 << 10;
+
+    pub(super) fn new(
+        file: BufWriter<File>,
+        header: &Header,
+    ) -> Result<BlockWriter, hitm_trace::WriteError> {
+        Ok(BlockWriter {
+            writer: TraceWriter::new(file, header)?,
+            encoder: BlockEncoder::new(vec![0; BlockWriter::BLOCK_LEN]),
+            failure: None,
+        })
+    }
+
+    pub(super) fn push(&mut self, record: &Record) {
+        // A record longer than a block is a path or a name; a reader can do without.
+        self.encode(|encoder| encoder.push(record));
+    }
+
+    pub(super) fn push_access(&mut self, access: &Access, outcome: &Outcome, callers: &[CodeAddr]) {
+        self.encode(|encoder| match callers {
+            [] => encoder.push_access(access, outcome),
+            _ => encoder.push_access_of(callers, access, outcome),
+        });
+    }
+
+    /// Encodes into this block, or else into the next one.
+    fn encode(&mut self, encode: impl Fn(&mut BlockEncoder<Vec<u8>>) -> Result<(), EncodeError>) {
+        if self.failure.is_none() && encode(&mut self.encoder).is_err() {
+            self.flush();
+            let _ = encode(&mut self.encoder);
+        }
+    }
+
+    fn flush(&mut self) {
+        let result = self
+            .writer
+            .write_block(self.encoder.meta(), self.encoder.bytes());
+        self.failure = result.err();
+        self.encoder.clear();
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), hitm_trace::WriteError> {
+        self.flush();
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        self.writer
+            .finish()?
+            .flush()
+            .map_err(|source| hitm_trace::WriteError::Io { offset: 0, source })
+    }
+}

@@ -1,0 +1,307 @@
+//! One pass over a file of samples: its accesses, and what is known of everything else at its end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use hitm_base::{Access, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
+use hitm_perf::c2c::Maps as _;
+use hitm_perf::import::{Aliases, Importer};
+use hitm_perf::maps::KERNEL;
+use hitm_perf::read::{PerfData, ReadError, Visit, is_perf_data, read};
+use hitm_perf::{CpuMode, Lives, Sample, TaskId, script};
+use hitm_trace::{
+    End, EndReason, Header, Mapping, Record, Region, RegionKind, Sampled, SampledEvent,
+    SampledProcess, ThreadExit, ThreadStart, Totals,
+};
+
+use super::PerfDataError;
+use super::kernel::ExtraNames;
+use crate::machine;
+
+/// What a file of samples is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleFormat {
+    /// perf.data, of either layout.
+    PerfData,
+    /// What `perf script -F pid,tid,cpu,time,event,addr,weight,data_src,ip,sym` prints.
+    Script,
+}
+
+/// The format of the file at `path`, `None` when it is neither.
+pub fn sample_format(path: &Path) -> Option<SampleFormat> {
+    let mut start = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(4096)
+        .read_to_end(&mut start)
+        .ok()?;
+    if is_perf_data(&start) {
+        Some(SampleFormat::PerfData)
+    } else if script::is_script(&start) {
+        Some(SampleFormat::Script)
+    } else {
+        None
+    }
+}
+
+/// What one pass over a file gives.
+pub(super) struct Pass {
+    pub(super) perf: PerfData,
+    pub(super) importer: Importer,
+    pub(super) known: Known,
+}
+
+/// What is known of a file only at its end, and makes its samples be read otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Known {
+    /// Lines that are others under another address.
+    aliases: Aliases,
+    /// Numbers of processes and threads that were used again.
+    pub(super) lives: Lives,
+}
+
+impl Known {
+    /// What to read the file again with, after a pass with this found that; `None` when it found nothing
+    /// new. Which lines are one is asked for when it is known whose they are.
+    pub(super) fn with(&self, found: &Known) -> Option<Known> {
+        if self.lives != found.lives {
+            return Some(Known {
+                lives: found.lives.clone(),
+                aliases: Aliases::new(),
+            });
+        }
+        (self.aliases != found.aliases).then(|| found.clone())
+    }
+}
+
+/// Reads the samples of a file, of whichever format.
+pub(super) fn read_samples(
+    path: &Path,
+    lives: &Lives,
+    visit: &mut Visit<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PerfData, PerfDataError> {
+    let failed = |source: ReadError| PerfDataError::Read {
+        path: path.into(),
+        source: Box::new(source),
+    };
+    let mut visit_with_lives = |event: usize, sample: &Sample, callers: &[u64]| {
+        visit(event, &sample.with_lives(lives), callers);
+    };
+    let visit: &mut Visit<'_> = match lives.is_empty() {
+        true => visit,
+        false => &mut visit_with_lives,
+    };
+    let file = File::open(path).map_err(|error| failed(error.into()))?;
+    match sample_format(path) {
+        Some(SampleFormat::Script) => {
+            let len = file.metadata().map_err(|error| failed(error.into()))?.len();
+            let reader = BufReader::with_capacity(1 << 20, file);
+            script::read(reader, visit, &mut |done| progress(done, len)).map_err(failed)
+        }
+        _ => read(file, visit, progress).map_err(failed),
+    }
+}
+
+/// Gets accesses, their samples, and who called their functions, innermost call first; none when the
+/// sample does not say.
+pub(super) type Sink<'s> = dyn FnMut(&Access, &Outcome, &Sample, &[CodeAddr]) + 's;
+
+pub(super) fn read_accesses(
+    path: &Path,
+    known: Known,
+    sink: &mut Sink<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Pass, PerfDataError> {
+    let mut importer = Importer::default().with_aliases(known.aliases);
+    let mut visit = |_: usize, sample: &Sample, callers: &[u64]| {
+        if let Some((access, outcome)) = importer.access(sample) {
+            sink(&access, &outcome, sample, importer.callers(sample, callers));
+        }
+    };
+    let perf = read_samples(path, &known.lives, &mut visit, progress)?;
+    let is_private = |line: LineAddr| {
+        let (process, addr) = importer.spaces.unpack(line.first_byte());
+        let maps = &perf.world.maps;
+        let place = process.and_then(|process| maps.find(process, CpuMode::User, addr));
+        place.is_some_and(|place| place.is_private)
+    };
+    let known = Known {
+        aliases: importer.aliases(is_private),
+        lives: perf.world.lives.clone(),
+    };
+    Ok(Pass {
+        perf,
+        importer,
+        known,
+    })
+}
+
+impl Pass {
+    pub(super) fn extra_names(&self) -> ExtraNames {
+        let spaces = &self.importer.spaces;
+        let functions = self.perf.code_names.iter().filter_map(|((pid, ip), name)| {
+            let process = TaskId::first(*pid);
+            Some((spaces.pack_known(process, *ip)?, name.clone()))
+        });
+        ExtraNames {
+            kernel: None,
+            functions: functions.collect(),
+        }
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = self.perf.notes.clone();
+        notes.extend(self.importer.rejected.describe());
+        let lives = &self.known.lives;
+        if !lives.is_empty() {
+            notes.push(format!(
+                "{} numbers of processes and threads were given again to others, who are told apart",
+                lives.len()
+            ));
+        }
+        let aliases = &self.known.aliases;
+        if !aliases.is_empty() {
+            notes.push(format!(
+                "{} lines are other lines' memory under another address, by their physical addresses: \
+                 counted and named under the first",
+                aliases.len()
+            ));
+        }
+        notes.extend(self.perf.unused.describe());
+        notes
+    }
+
+    fn thread_name(&self, process: TaskId, thread: TaskId) -> String {
+        let names = &self.perf.world.names;
+        let name = names.get(&(process, thread));
+        let name = name.or_else(|| names.get(&(process, process)));
+        name.cloned().unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    pub(super) fn header(&self) -> Result<(Header, Machine), PerfDataError> {
+        let facts = &self.perf.facts;
+        let cpu_count = facts.cpu_count.max(self.importer.cpu_count_min());
+        let (machine, machine_toml) = machine::of_perf_data(facts, cpu_count)?;
+        let events = self.perf.events.iter().map(|event| SampledEvent {
+            name: event.name.clone(),
+            sample_count: event.sample_count,
+            period_sum: event.period_sum,
+        });
+        let processes = self.importer.spaces.processes();
+        let processes = processes.map(|process| SampledProcess {
+            pid: process.id,
+            life: process.life.into(),
+            began_ns: self.known.lives.began_ns(process),
+            name: self.thread_name(process, process),
+        });
+        let arch = match facts.arch.as_str() {
+            "" => "unknown",
+            arch => arch,
+        };
+        let header = Header {
+            hitm_version: env!("CARGO_PKG_VERSION").to_owned(),
+            args: facts.command.clone(),
+            machine_toml,
+            window: Cycles::ZERO,
+            placement: "as sampled".to_owned(),
+            seed: 0,
+            arch: arch.to_owned(),
+            qemu_version: String::new(),
+            // Times of samples are in nanoseconds.
+            clock: Clock::from_khz(1_000_000),
+            page_size_bytes: 4096,
+            sampled: Some(Sampled {
+                events: events.collect(),
+                processes: processes.collect(),
+                notes: self.notes(),
+                tlb_known_count: self.importer.tlb_known_count,
+                tlb_miss_count: self.importer.tlb_miss_count,
+            }),
+        };
+        Ok((header, machine))
+    }
+
+    /// Threads, mappings and the end, which is the last.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let mut numbers: BTreeMap<TaskId, ThreadId> = BTreeMap::new();
+        let mut records = Vec::new();
+        let mut threads = 0;
+        for (index, (ids, (cpu, time))) in self.importer.threads().enumerate() {
+            let thread = ThreadId(index as u32);
+            threads += 1;
+            numbers.entry(ids.0).or_insert(thread);
+            records.push(Record::ThreadStart(ThreadStart {
+                thread,
+                tid: ids.1.id,
+                cpu: CpuId(cpu.0),
+                time: Cycles(time),
+                name: self.thread_name(ids.0, ids.1),
+                seat: thread.0,
+            }));
+            if let Some(time) = self.perf.world.exits.get(&ids) {
+                // Samples do not say what it did in all.
+                records.push(Record::ThreadExit(ThreadExit {
+                    thread,
+                    time: Cycles(*time),
+                    insns: 0,
+                    accesses: 0,
+                    stall: Cycles::ZERO,
+                    contention_stall: Cycles::ZERO,
+                }));
+            }
+        }
+        records.extend(self.mappings(&numbers));
+        records.push(Record::End(End {
+            time: Cycles::ZERO,
+            reason: EndReason::Exited { status: 0 },
+            totals: Totals {
+                threads,
+                ..Totals::default()
+            },
+        }));
+        records
+    }
+
+    /// What is mapped in the kernel, and in the processes that have samples.
+    pub(super) fn mappings(&self, numbers: &BTreeMap<TaskId, ThreadId>) -> Vec<Record> {
+        let world = &self.perf.world;
+        let spaces = &self.importer.spaces;
+        let known = world.maps.iter().filter_map(|(process, map)| {
+            let start = match process {
+                KERNEL => map.start,
+                _ => spaces.pack_known(process, map.start)?,
+            };
+            Some((process, map, start))
+        });
+        let record = |(process, map, start): (TaskId, &hitm_perf::maps::Map, u64)| {
+            let end = start.saturating_add(map.end - map.start);
+            let path = world
+                .paths
+                .get(map.path as usize)
+                .cloned()
+                .unwrap_or_default();
+            if !map.is_anonymous {
+                return Record::Mapping(Mapping {
+                    start,
+                    end,
+                    file_offset: map.file_offset,
+                    path,
+                    build_id: world.build_ids.get(&map.path).cloned().unwrap_or_default(),
+                    executable: map.executable,
+                });
+            }
+            let kind = match (path.as_str(), numbers.get(&process)) {
+                ("[heap]", _) => RegionKind::Brk,
+                (name, Some(thread)) if name.starts_with("[stack") => {
+                    RegionKind::Stack { thread: *thread }
+                }
+                _ => RegionKind::AnonymousMap { stack: Vec::new() },
+            };
+            Record::Region(Region { start, end, kind })
+        };
+        known.map(record).collect()
+    }
+}
