@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: all setup build test lint bench demo
+.PHONY: all setup build pgo test lint bench demo
 
 all: build
 
@@ -13,6 +13,10 @@ setup:
 # The program, and what the recorder loads into other programs.
 build: setup
 	$(CARGO) build --release --workspace --exclude xtask
+
+# The program again, built by a profile of its own work: minutes. Needs `rustup component add llvm-tools`.
+pgo: build
+	$(CARGO) xtask pgo
 
 # The end-to-end tests record real programs with the release build.
 test: build
