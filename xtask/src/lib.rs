@@ -8,6 +8,7 @@ pub mod bench;
 pub mod layout_check;
 pub mod pgo;
 pub mod tidy;
+mod xz;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +37,10 @@ pub fn hitm() -> Result<PathBuf> {
         program.display()
     );
     Ok(program)
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("the path of target is not UTF-8")
 }
 
 /// Runs a command in the root, its output passed through; an error when it fails.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-/// What is measured here allocates as it does in `hitm`.
+// What is measured here allocates as it does in `hitm`.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
 use xtask::{bench, output, pgo, run, run_with_env, tidy};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{hitm, output, output_bytes, run, run_with_env, target};
+use crate::{hitm, output, output_bytes, run, run_with_env, target, text, xz};
 
 /// Bytes that `xz` compresses while it is recorded: some three million accesses.
 const INPUT_BYTES: usize = 400_000;
@@ -25,7 +25,8 @@ pub fn build() -> Result<()> {
         fs::remove_dir_all(&counts).context("cannot remove the counts of an earlier time")?;
     }
     fs::create_dir_all(&counts).context("cannot create target/pgo")?;
-    let recording = record(&program, &folder)?;
+    say("recording of xz");
+    let recording = xz::record(&folder, INPUT_BYTES, "64KiB")?;
 
     say("build that counts");
     let counting = compile(&folder, &format!("-Cprofile-generate={}", counts.display()))?;
@@ -47,10 +48,6 @@ pub fn build() -> Result<()> {
 
 fn say(step: &str) {
     eprintln!("pgo: {step}");
-}
-
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("the path of target is not UTF-8")
 }
 
 /// The tool of this compiler that merges profiles.
@@ -95,34 +92,6 @@ fn compile(folder: &Path, flag: &str) -> Result<PathBuf> {
     ];
     run_with_env("cargo", &args, &whole)?;
     Ok(folder.join(host).join("release/hitm"))
-}
-
-/// A recording of `xz` with four threads, by the program as it is.
-fn record(program: &Path, folder: &Path) -> Result<PathBuf> {
-    say("recording of xz");
-    let (input, recording) = (folder.join("xz.in"), folder.join("xz.hitm"));
-    let bytes = fs::read(program).context("cannot read the program")?;
-    fs::write(&input, &bytes[..INPUT_BYTES.min(bytes.len())])
-        .context("cannot write to target/pgo")?;
-    let before = [
-        "record",
-        "-m",
-        "broadwell-4s",
-        "-o",
-        text(&recording)?,
-        "--",
-    ];
-    let xz = [
-        "xz",
-        "-T4",
-        "--block-size=64KiB",
-        "-1",
-        "-k",
-        "-c",
-        text(&input)?,
-    ];
-    output_bytes(text(program)?, &[&before[..], &xz[..]].concat())?;
-    Ok(recording)
 }
 
 /// What `hitm` is for.

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::recording::{Used, run};
-use crate::target;
+use crate::{target, xz};
 
 /// Bytes that `xz` compresses: some ten million records.
 const INPUT_BYTES: usize = 1_500_000;
@@ -30,8 +30,7 @@ fn hitm(verb: &str) -> Result<Used> {
         .arg(recording))
 }
 
-/// The recording, made once. What is compressed is the start of `hitm` itself: machine code, as
-/// good as any.
+/// The recording, made once.
 fn recording() -> Result<PathBuf> {
     let folder = target().join("bench");
     std::fs::create_dir_all(&folder).context("cannot create target/bench")?;
@@ -39,13 +38,5 @@ fn recording() -> Result<PathBuf> {
     if recording.exists() {
         return Ok(recording);
     }
-    let input = folder.join("xz.in");
-    let bytes = std::fs::read(crate::hitm()?)?;
-    std::fs::write(&input, &bytes[..INPUT_BYTES.min(bytes.len())])?;
-    let mut record = Command::new(crate::hitm()?);
-    record.args(["record", "-m", "broadwell-4s", "-o"]);
-    record.arg(&recording);
-    record.args(["--", "xz", "-T4", "--block-size=256KiB", "-1", "-k", "-c"]);
-    run(record.arg(&input))?;
-    Ok(recording)
+    xz::record(&folder, INPUT_BYTES, "256KiB")
 }

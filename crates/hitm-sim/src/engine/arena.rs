@@ -237,7 +237,7 @@ impl Arena {
         let bytes = element_bytes * cpus as u64;
         let addr = self.allocate_bytes(bytes, 8, object.home);
         let key = key(&object.type_name, &format!("{path}->"), 0);
-        Ok(self.places(&key, addr, (cpus as u64, element_bytes), object.home))
+        Ok(self.places(key, addr, (cpus as u64, element_bytes), object.home))
     }
 
     fn layout(&self, type_name: &str) -> Result<&StructLayout, SimError> {
@@ -292,7 +292,7 @@ impl Arena {
             let group = if let (Some(array), Some(Per::Cpu)) = (pointer.and(array), member.per) {
                 let key = key(&object.type_name, &format!("{path}->"), 0);
                 let addr = array + number * element_bytes.next_multiple_of(element_align);
-                self.places(&key, addr, per_group, *home)
+                self.places(key, addr, per_group, *home)
             } else if pointer.is_some() {
                 let (elements, stride) = per_group;
                 let bytes = if element_bytes == 0 {
@@ -302,7 +302,7 @@ impl Arena {
                 };
                 let addr = self.allocate_bytes(bytes, element_align, *home);
                 let key = key(&object.type_name, &format!("{path}->"), 0);
-                self.places(&key, addr, per_group, *home)
+                self.places(key, addr, per_group, *home)
             } else {
                 let first = if is_indexed_group {
                     0
@@ -312,7 +312,7 @@ impl Arena {
                 let skipped = number * group_stride(member, homes.len() as u64)
                     + first * element_stride(member, homes.len() as u64);
                 let key = key(&object.type_name, path, target.offset_bytes + skipped);
-                self.places(&key, addr + skipped, per_group, *home)
+                self.places(key, addr + skipped, per_group, *home)
             };
             groups.push(group);
         }
@@ -357,12 +357,12 @@ impl Arena {
 
     fn places(
         &self,
-        key: &MemberKey,
+        key: MemberKey,
         addr: u64,
         (count, stride): (u64, u64),
         home: CpuId,
     ) -> Vec<Place> {
-        let member = self.engine.member(key.clone());
+        let member = self.engine.member(key);
         let place = |number| self.engine.place_as(addr + number * stride, home, member);
         (0..count).map(place).collect()
     }

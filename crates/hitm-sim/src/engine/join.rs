@@ -124,17 +124,18 @@ impl State {
         let index = self.current;
         let skipped = join.kind.skipped.unwrap_or(usize::MAX);
         while join.next < places.len() {
-            let from = join.next;
-            if from == skipped {
+            if join.next == skipped {
                 join.next += 1;
                 continue;
             }
-            let end = if from < skipped {
+            let end = if join.next < skipped {
                 skipped.min(places.len())
             } else {
                 places.len()
             };
-            if self.join_hits(join, &places[from..end], site) {
+            self.join_hits(join, &places[join.next..end], site);
+            let from = join.next;
+            if from == end {
                 continue;
             }
             let line = places[from].line;
@@ -165,12 +166,11 @@ impl State {
     }
 
     /// Loads as many of these places, the next ones, as the L1 has one after the other and no older
-    /// store is on its way to. That is most of them, so they are counted together. Whether there were
-    /// any.
-    fn join_hits(&mut self, join: &mut Join, places: &[Place], site: Site) -> bool {
+    /// store is on its way to. That is most of them, so they are counted together.
+    fn join_hits(&mut self, join: &mut Join, places: &[Place], site: Site) {
         let index = self.current;
         if join.kind.overwrites {
-            return false;
+            return;
         }
         let stored = self.cpus[index].buffer.lines();
         let lines = places.iter().map(|place| place.line);
@@ -199,7 +199,6 @@ impl State {
         let last = (1..=left).rev().map(|ago| now - Cycles(ago) + latency);
         join.known.extend(last);
         join.next += count;
-        count > 0
     }
 
     /// Issues the load of a line; false when no fill buffer is free.

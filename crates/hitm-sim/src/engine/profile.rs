@@ -150,19 +150,13 @@ impl Profile {
         let mut others = [0u8; BLOCK];
         let mut other_count = 0;
         for (index, (row, key)) in rows.iter_mut().zip(keys).enumerate() {
-            let mut cell = self.cells[key.cell as usize];
-            if cell >> HIT_BITS == NO_ROW {
-                cell = self.add_row(key.cell);
-            }
-            self.cells[key.cell as usize] = cell + u64::from(key.is_plain_hit);
+            *row = self.add_hits(key.cell, u64::from(key.is_plain_hit));
             others[other_count % BLOCK] = index as u8;
             other_count += usize::from(!key.is_plain_hit);
-            *row = (cell >> HIT_BITS) as u32;
             prefetch(&self.cpus, *row as usize * self.cpu_words);
         }
         for (row, key) in rows.iter().zip(keys) {
-            let cpu = usize::from(key.cpu);
-            self.cpus[*row as usize * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
+            self.note_cpu(*row, key.cpu);
         }
         let others = others.iter().take(other_count).copied().map(usize::from);
         for index in others {
@@ -172,14 +166,25 @@ impl Profile {
 
     /// Counts loads by a CPU, so many, that its L1 answered in the usual time.
     pub(super) fn count_loads(&mut self, member: u16, site: Site, (cpu, count): (u16, u64)) {
-        let index = self.cell(member, site, AccessOp::Load);
+        let row = self.add_hits(self.cell(member, site, AccessOp::Load), count);
+        self.note_cpu(row, cpu);
+    }
+
+    /// Counts hits in the L1 in their usual time, if any; returns the row, which is new or known.
+    #[inline]
+    fn add_hits(&mut self, index: u32, count: u64) -> u32 {
         let mut cell = self.cells[index as usize];
         if cell >> HIT_BITS == NO_ROW {
             cell = self.add_row(index);
         }
         self.cells[index as usize] = cell + count;
-        let words = (cell >> HIT_BITS) as usize * self.cpu_words;
-        self.cpus[words + usize::from(cpu) / 64] |= 1 << (cpu % 64);
+        (cell >> HIT_BITS) as u32
+    }
+
+    #[inline]
+    fn note_cpu(&mut self, row: u32, cpu: u16) {
+        let cpu = usize::from(cpu);
+        self.cpus[row as usize * self.cpu_words + cpu / 64] |= 1 << (cpu % 64);
     }
 
     #[inline]

@@ -14,6 +14,7 @@ mod weights;
 
 use std::path::{Path, PathBuf};
 
+use hitm_perf::read::ReadError;
 use thiserror::Error;
 
 use crate::recording::RecordingError;
@@ -40,7 +41,7 @@ pub enum PerfDataError {
         /// The file.
         path: PathBuf,
         /// Where and why.
-        source: Box<hitm_perf::read::ReadError>,
+        source: Box<ReadError>,
     },
     /// The list of the kernel's symbols cannot be read.
     #[error("cannot read the kernel's symbols in {}", path.display())]
@@ -75,6 +76,16 @@ pub enum PerfDataError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl PerfDataError {
+    /// What a failure to read the samples at `path` is.
+    fn reading(path: &Path) -> impl Fn(ReadError) -> PerfDataError + Copy {
+        move |source| PerfDataError::Read {
+            path: path.into(),
+            source: Box::new(source),
+        }
+    }
 }
 
 /// Refuses to write over the file that is read.

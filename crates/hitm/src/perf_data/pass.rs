@@ -9,7 +9,7 @@ use hitm_base::{Access, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outco
 use hitm_perf::c2c::Maps as _;
 use hitm_perf::import::{Aliases, Importer};
 use hitm_perf::maps::KERNEL;
-use hitm_perf::read::{PerfData, ReadError, Visit, is_perf_data, read};
+use hitm_perf::read::{PerfData, Visit, is_perf_data, read};
 use hitm_perf::{CpuMode, Lives, Sample, TaskId, script};
 use hitm_trace::{
     End, EndReason, Header, Mapping, Record, Region, RegionKind, Sampled, SampledEvent,
@@ -83,10 +83,7 @@ pub(super) fn read_samples(
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, PerfDataError> {
-    let failed = |source: ReadError| PerfDataError::Read {
-        path: path.into(),
-        source: Box::new(source),
-    };
+    let failed = PerfDataError::reading(path);
     let mut visit_with_lives = |event: usize, sample: &Sample, callers: &[u64]| {
         visit(event, &sample.with_lives(lives), callers);
     };

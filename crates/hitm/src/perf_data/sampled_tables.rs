@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hitm_perf::c2c::{C2c, Display, MemoryNodes};
 use hitm_perf::import::Importer;
-use hitm_perf::read::{ReadError, read_facts};
+use hitm_perf::read::read_facts;
 use hitm_perf::{Lives, Sample, Spaces};
 use hitm_trace::{Mapping, Record};
 
@@ -20,10 +20,7 @@ fn memory_nodes(path: &Path) -> Result<MemoryNodes, PerfDataError> {
     if sample_format(path) != Some(SampleFormat::PerfData) {
         return Ok(MemoryNodes::default());
     }
-    let failed = |source: ReadError| PerfDataError::Read {
-        path: path.into(),
-        source: Box::new(source),
-    };
+    let failed = PerfDataError::reading(path);
     let file = File::open(path).map_err(|error| failed(error.into()))?;
     read_facts(file).map(|facts| facts.memory).map_err(failed)
 }
