@@ -33,7 +33,6 @@ pub struct Request {
 /// the back or close to it.
 #[derive(Debug, Clone)]
 struct Group {
-    llc: u16,
     /// The order of the first waiter; [`NOBODY`] when there is none.
     first: (Cycles, u64),
     waiters: VecDeque<Request>,
@@ -46,6 +45,15 @@ impl Request {
     #[inline]
     fn order(&self) -> (Cycles, u64) {
         (self.arrived, self.ticket)
+    }
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group {
+            first: NOBODY,
+            waiters: VecDeque::new(),
+        }
     }
 }
 
@@ -72,8 +80,10 @@ impl Group {
 /// The waiters of one line.
 #[derive(Debug, Clone)]
 pub struct LineQueue {
-    /// One for each last-level cache that ever waited: at most 64.
+    /// By last-level cache, up to the last one that ever waited: at most 64.
     groups: Vec<Group>,
+    /// The last-level caches with waiters, as bits.
+    waiting: u64,
     /// When the first of all waiters arrived; `Cycles::MAX` when nobody waits.
     first_arrival: Cycles,
     /// Waiters that arrived later than this do not belong to the current visit.
@@ -84,6 +94,7 @@ impl Default for LineQueue {
     fn default() -> LineQueue {
         LineQueue {
             groups: Vec::new(),
+            waiting: 0,
             first_arrival: Cycles::MAX,
             visit_began: Cycles::ZERO,
         }
@@ -94,16 +105,12 @@ impl LineQueue {
     /// Adds a waiter whose CPU is under the last-level cache `llc`.
     pub fn push(&mut self, request: Request, llc: u16) {
         self.first_arrival = self.first_arrival.min(request.arrived);
-        let known = self.groups.iter().position(|group| group.llc == llc);
-        let index = known.unwrap_or_else(|| {
-            self.groups.push(Group {
-                llc,
-                first: NOBODY,
-                waiters: VecDeque::new(),
-            });
-            self.groups.len() - 1
-        });
-        self.groups[index].push(request);
+        let group = usize::from(llc);
+        if self.groups.len() <= group {
+            self.groups.resize_with(group + 1, Group::default);
+        }
+        self.groups[group].push(request);
+        self.waiting |= 1 << llc;
     }
 
     /// Whether nobody waits.
@@ -119,14 +126,13 @@ impl LineQueue {
     /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
     /// cache `near`. Panics when nobody has arrived by `now`.
     pub fn take_next(&mut self, now: Cycles, near: u16) -> Request {
-        let in_visit = |group: &Group| group.llc == near && group.first.0 <= self.visit_began;
-        let index = if let Some(index) = self.groups.iter().position(in_visit) {
-            index
+        let near = usize::from(near);
+        let is_in_visit = |group: &Group| group.first.0 <= self.visit_began;
+        let index = if self.groups.get(near).is_some_and(is_in_visit) {
+            near
         } else {
             self.visit_began = now;
-            let firsts = self.groups.iter().enumerate();
-            let oldest = firsts.min_by_key(|(_, group)| group.first);
-            oldest.map_or(0, |(index, _)| index)
+            self.oldest().unwrap_or(0)
         };
         let waiter = self.groups.get_mut(index).and_then(Group::pop);
         let waiter = waiter.expect("a line is served only when somebody waits for it");
@@ -134,9 +140,31 @@ impl LineQueue {
             waiter.arrived <= now,
             "a request is served after it has arrived"
         );
-        let arrivals = self.groups.iter().map(|group| group.first.0);
+        if self.groups[index].first == NOBODY {
+            self.waiting &= !(1 << index);
+        }
+        let arrivals = self
+            .waiting_groups()
+            .map(|group| self.groups[group].first.0);
         self.first_arrival = arrivals.min().unwrap_or(Cycles::MAX);
         waiter
+    }
+
+    /// The group whose first waiter came before those of the others.
+    fn oldest(&self) -> Option<usize> {
+        self.waiting_groups()
+            .min_by_key(|group| self.groups[*group].first)
+    }
+
+    fn waiting_groups(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.waiting;
+        std::iter::from_fn(move || {
+            let group = left.trailing_zeros() as usize;
+            (left != 0).then(|| {
+                left &= left - 1;
+                group
+            })
+        })
     }
 }
 
