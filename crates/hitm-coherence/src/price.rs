@@ -2,7 +2,7 @@
 //! directory looks up and never searches.
 
 use hitm_base::machine::{Machine, Transfer};
-use hitm_base::{CpuId, Cycles, Distance};
+use hitm_base::{CpuId, Cycles, DataSource, Distance};
 
 /// Cycles for which one read of an already shared line keeps the next request waiting at its home:
 /// a pass through the LLC slice's pipeline.
@@ -21,6 +21,10 @@ pub struct Price {
     pub occupancy: Cycles,
 }
 
+/// `[away][distance]`, where away is whether the home is in a third package: the price, and where the
+/// data is.
+type ByHome = [[(Price, DataSource); Distance::COUNT]; 2];
+
 /// The prices of one machine.
 #[derive(Debug, Clone)]
 pub struct Prices {
@@ -31,9 +35,10 @@ pub struct Prices {
     llcs_at: Vec<[u64; Distance::COUNT]>,
     /// One CPU of each NUMA node.
     cpu_of_node: Vec<CpuId>,
-    /// `dirty[away][distance]`, where away is whether the home is in a third package.
-    dirty: [[Price; Distance::COUNT]; 2],
-    clean: [[Price; Distance::COUNT]; 2],
+    /// `owned[exclusive][dirty]`: what another core's own copy costs.
+    owned: [[ByHome; 2]; 2],
+    /// By the distance of the farthest copy.
+    invalidate: [Price; Distance::COUNT],
     shared_read: [Price; Distance::COUNT],
     llc_hit: Price,
 }
@@ -66,8 +71,14 @@ impl Prices {
             parts: parts.collect(),
             llcs_at: llcs_by_distance(&machine),
             cpu_of_node,
-            dirty: by_home(&machine, dirty_price),
-            clean: by_home(&machine, clean_price),
+            owned: [false, true].map(|exclusive| {
+                let by_dirty = [
+                    (clean_price as PriceOf, peer as SourceOf),
+                    (dirty_price, hitm),
+                ];
+                by_dirty.map(|of| by_home(&machine, of, exclusive))
+            }),
+            invalidate: machine.transfers.map(clean_price),
             shared_read: machine.transfers.map(shared_read_price),
             llc_hit: Price {
                 latency,
@@ -98,18 +109,20 @@ impl Prices {
         Distances(found)
     }
 
-    /// A line modified in the cache of `owner`, fetched by `cpu`; `home` is the line's NUMA node.
+    /// A line that `owner` has alone or answers for, fetched by `cpu` of another core, and where its data
+    /// is found; `home` is the line's NUMA node. The copy may be dirty, and may be wanted exclusively.
     #[inline]
-    pub fn dirty(&self, cpu: CpuId, owner: CpuId, home: u16) -> Price {
+    pub fn owned(
+        &self,
+        cpu: CpuId,
+        owner: CpuId,
+        home: u16,
+        (is_dirty, exclusive): (bool, bool),
+    ) -> (Price, DataSource) {
         let distance = self.machine.topology.distance(cpu, owner);
-        self.dirty[usize::from(self.is_away(cpu, owner, home))][distance.index()]
-    }
-
-    /// A clean line held exclusively by `owner`, fetched by `cpu`.
-    #[inline]
-    pub fn clean(&self, cpu: CpuId, owner: CpuId, home: u16) -> Price {
-        let distance = self.machine.topology.distance(cpu, owner);
-        self.clean[usize::from(self.is_away(cpu, owner, home))][distance.index()]
+        let is_away = self.is_away(cpu, owner, home);
+        let by_distance = &self.owned[usize::from(exclusive)][usize::from(is_dirty)];
+        by_distance[usize::from(is_away)][distance.index()]
     }
 
     /// A copy in a cache at `distance`, read while the line stays shared.
@@ -127,7 +140,17 @@ impl Prices {
     /// Invalidation of copies, the farthest at `distance`: the writer waits for its answer.
     #[inline]
     pub fn invalidate(&self, distance: Distance) -> Price {
-        self.clean[0][distance.index()]
+        self.invalidate[distance.index()]
+    }
+
+    /// Data that comes at this price, wanted by a writer while there are copies, the farthest at
+    /// `distance`.
+    pub(crate) fn with_invalidation(
+        &self,
+        data: (Price, DataSource),
+        distance: Distance,
+    ) -> (Price, DataSource) {
+        with_invalidation(data, self.invalidate(distance), distance)
     }
 
     /// Memory of the NUMA node `home`, and whether that is the CPU's own node.
@@ -191,14 +214,61 @@ fn shared_read_price(transfer: Transfer) -> Price {
     }
 }
 
-/// Prices by whether the home is in a third package, and by distance. Within a last-level cache the
-/// home is not asked.
-fn by_home(machine: &Machine, price: fn(Transfer) -> Price) -> [[Price; Distance::COUNT]; 2] {
+type PriceOf = fn(Transfer) -> Price;
+type SourceOf = fn(Distance) -> DataSource;
+
+/// What an owner's line costs by whether the home is in a third package, and by distance. Within a
+/// last-level cache the home is not asked.
+fn by_home(machine: &Machine, (price, source): (PriceOf, SourceOf), exclusive: bool) -> ByHome {
     let near = machine.transfers;
     let mut away = machine.transfers_away_from_home;
     let inside = Distance::Llc.index() + 1;
     away[..inside].copy_from_slice(&near[..inside]);
-    [near.map(price), away.map(price)]
+    [near, away].map(|transfers| {
+        Distance::ALL.map(|distance| {
+            let data = (price(transfers[distance.index()]), source(distance));
+            if !exclusive {
+                return data;
+            }
+            // Copies are known by the last-level cache that is above them.
+            let copy = distance.max(Distance::Llc);
+            with_invalidation(data, clean_price(near[copy.index()]), copy)
+        })
+    })
+}
+
+/// A writer waits for its data and for the invalidation of the farthest copy.
+fn with_invalidation(
+    (price, source): (Price, DataSource),
+    invalidation: Price,
+    distance: Distance,
+) -> (Price, DataSource) {
+    let is_slower = invalidation.latency > price.latency;
+    let price = if is_slower { invalidation } else { price };
+    // Taking a shared line away from others is contention, wherever the data was.
+    let source = if source.is_hitm() {
+        source
+    } else {
+        peer(distance)
+    };
+    (price, source)
+}
+
+fn hitm(distance: Distance) -> DataSource {
+    if distance.is_remote() {
+        DataSource::RemoteHitm
+    } else {
+        DataSource::LocalHitm
+    }
+}
+
+/// Where a clean copy at this distance is.
+pub(crate) fn peer(distance: Distance) -> DataSource {
+    if distance.is_remote() {
+        DataSource::RemotePeer
+    } else {
+        DataSource::LocalPeer
+    }
 }
 
 fn llcs_by_distance(machine: &Machine) -> Vec<[u64; Distance::COUNT]> {

@@ -4,14 +4,26 @@ use hitm_base::machine::Protocol;
 use hitm_base::{CpuId, DataSource, Distance};
 
 use super::{Directory, LineId, State};
-use crate::price::Price;
+use crate::price::{Price, peer};
 
 impl Directory {
-    /// What the request costs in the line's present state, and where the data is.
+    /// What the request costs in the line's present state, and where the data is. The core's own caches
+    /// cannot answer it.
+    #[inline]
     pub(super) fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
-        let core = self.core(cpu);
+        let entry = &self.lines[line.index()];
+        if entry.is_alone() {
+            let is_dirty = entry.state == State::Modified;
+            let taken = (is_dirty, exclusive);
+            return self.prices.owned(cpu, entry.owner, entry.home, taken);
+        }
+        self.quote_shared(cpu, line, exclusive)
+    }
+
+    /// The same for a line that no core has alone.
+    fn quote_shared(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
         // A copy that the core has already is not writable, or nobody would ask.
-        let has_copy = self.is_sharer(line, core);
+        let has_copy = self.has_copy(line, self.core(cpu));
         let data = (!has_copy).then(|| self.quote_data(cpu, line));
         let others = if exclusive {
             self.farthest_other(cpu, line, has_copy)
@@ -22,37 +34,18 @@ impl Directory {
             (Some(data), None) => data,
             (None, None) => (self.prices.llc_hit(), DataSource::LocalUpgrade),
             (None, Some(distance)) => (self.prices.invalidate(distance), upgrade(distance)),
-            (Some((price, source)), Some(distance)) => {
-                let invalidation = self.prices.invalidate(distance);
-                let slower = invalidation.latency > price.latency;
-                let price = if slower { invalidation } else { price };
-                // Taking a shared line away from others is contention, wherever the data was.
-                let source = if source.is_hitm() {
-                    source
-                } else {
-                    peer(distance)
-                };
-                (price, source)
-            }
+            (Some(data), Some(distance)) => self.prices.with_invalidation(data, distance),
         }
     }
 
     /// Where a core without a copy gets the data from.
-    #[inline]
     fn quote_data(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
         let entry = &self.lines[line.index()];
-        let topology = &self.prices.machine().topology;
-        let distance = topology.distance(cpu, entry.owner);
-        match entry.state {
-            State::Modified | State::Owned => (
-                self.prices.dirty(cpu, entry.owner, entry.home),
-                hitm(distance),
-            ),
-            State::Exclusive => (
-                self.prices.clean(cpu, entry.owner, entry.home),
-                peer(distance),
-            ),
-            State::Shared | State::Invalid => self.quote_clean(cpu, line),
+        if entry.state == State::Owned {
+            let taken = (true, false);
+            self.prices.owned(cpu, entry.owner, entry.home, taken)
+        } else {
+            self.quote_clean(cpu, line)
         }
     }
 
@@ -108,22 +101,6 @@ impl Directory {
         } else {
             self.copies[line.index() * self.words]
         }
-    }
-}
-
-fn hitm(distance: Distance) -> DataSource {
-    if distance.is_remote() {
-        DataSource::RemoteHitm
-    } else {
-        DataSource::LocalHitm
-    }
-}
-
-fn peer(distance: Distance) -> DataSource {
-    if distance.is_remote() {
-        DataSource::RemotePeer
-    } else {
-        DataSource::LocalPeer
     }
 }
 

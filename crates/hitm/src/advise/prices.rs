@@ -33,7 +33,9 @@ impl Prices for EnginePrices {
     }
 
     fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll {
-        toll(self.0.dirty(cpu, owner, self.home_of(owner)))
+        let home = self.home_of(owner);
+        let (price, _) = self.0.owned(cpu, owner, home, (true, false));
+        toll(price)
     }
 
     fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll {
