@@ -1,9 +1,12 @@
 //! One access to memory, and what the modelled memory system answered.
 
+use zerocopy::{Immutable, IntoBytes};
+
 use crate::{CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
 
 /// What an instruction did to memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoBytes, Immutable)]
+#[repr(u8)]
 pub enum AccessOp {
     /// A plain load.
     Load,
@@ -24,22 +27,25 @@ impl AccessOp {
 }
 
 /// One access by one thread. An access that straddles a line boundary is two of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// Four words of 64 bits in this order, so that accesses are hashed and compared by words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Access {
-    /// The thread that ran the instruction.
-    pub thread: ThreadId,
-    /// The modelled CPU that the thread ran on.
-    pub cpu: CpuId,
     /// When the instruction issued, on the thread's virtual clock.
     pub time: Cycles,
     /// The first byte touched.
     pub addr: u64,
+    /// The instruction.
+    pub code: CodeAddr,
+    /// The thread that ran the instruction.
+    pub thread: ThreadId,
+    /// The modelled CPU that the thread ran on.
+    pub cpu: CpuId,
     /// Bytes touched, all within one line: 1 to 64; 0 for a fence.
     pub size: u8,
     /// Load, store, locked operation or fence.
     pub op: AccessOp,
-    /// The instruction.
-    pub code: CodeAddr,
 }
 
 impl Access {

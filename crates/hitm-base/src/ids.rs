@@ -2,10 +2,15 @@
 
 use std::fmt;
 
+use zerocopy::{Immutable, IntoBytes};
+
 use crate::LINE_SIZE;
 
 /// A logical CPU of the modelled machine, `0..topology.cpu_count()`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, IntoBytes, Immutable,
+)]
+#[repr(transparent)]
 pub struct CpuId(pub u16);
 
 impl CpuId {
@@ -17,7 +22,10 @@ impl CpuId {
 
 /// A thread of one recording, numbered from 0 in order of first appearance. Never reused, unlike a
 /// tid of the operating system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, IntoBytes, Immutable,
+)]
+#[repr(transparent)]
 pub struct ThreadId(pub u32);
 
 impl ThreadId {
@@ -50,7 +58,8 @@ impl fmt::Debug for LineAddr {
 }
 
 /// The virtual address of an instruction in the recorded program.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, IntoBytes, Immutable)]
+#[repr(transparent)]
 pub struct CodeAddr(pub u64);
 
 impl fmt::Debug for CodeAddr {

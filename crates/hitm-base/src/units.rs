@@ -4,8 +4,13 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
+use zerocopy::{Immutable, IntoBytes};
+
 /// A point in virtual time, or a span of it, in cycles of the modelled clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, IntoBytes, Immutable,
+)]
+#[repr(transparent)]
 pub struct Cycles(pub u64);
 
 impl Cycles {

@@ -22,6 +22,8 @@ pub struct TagArrays {
     tags: Vec<u32>,
     set_count: u64,
     ways: usize,
+    /// Tags of one cache: `set_count * ways`.
+    tag_count: usize,
     stride: u64,
 }
 
@@ -39,13 +41,14 @@ impl TagArrays {
             tags: vec![0; count * set_count as usize * ways],
             set_count,
             ways,
+            tag_count: set_count as usize * ways,
             stride,
         }
     }
 
-    /// The set that a line belongs in.
+    /// The set that a line belongs in, by the index of its first tag among the cache's.
     pub fn set_of(&self, line: LineAddr) -> u32 {
-        (line.0 / self.stride % self.set_count) as u32
+        (line.0 / self.stride % self.set_count) as u32 * self.ways as u32
     }
 
     /// Makes `tag` the most recently used of its set, bringing it in if it was not there.
@@ -72,23 +75,20 @@ impl TagArrays {
     /// Brings a set into the host's cache.
     #[inline]
     pub(crate) fn prefetch(&self, cache: usize, set: u32) {
-        let index = cache * self.set_count as usize + set as usize;
-        prefetch(&self.tags, index * self.ways);
+        prefetch(&self.tags, cache * self.tag_count + set as usize);
     }
 
     /// What a line that comes into this set would displace, unless it is there already.
     #[inline]
     pub(crate) fn least_recent(&self, cache: usize, set: u32) -> Option<u32> {
-        let index = cache * self.set_count as usize + set as usize;
-        self.tags[index * self.ways..][..self.ways]
+        self.tags[cache * self.tag_count + set as usize..][..self.ways]
             .last()?
             .checked_sub(1)
     }
 
     #[inline]
     fn ways_of(&mut self, cache: usize, set: u32) -> &mut [u32] {
-        let index = cache * self.set_count as usize + set as usize;
-        &mut self.tags[index * self.ways..][..self.ways]
+        &mut self.tags[cache * self.tag_count + set as usize..][..self.ways]
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     fn the_least_recently_used_line_of_a_full_set_goes() {
         let mut caches = TagArrays::new(2, &SHAPE, 1);
         let sets = [0, 1, 2, 3, 4].map(|line| caches.set_of(LineAddr(line)));
-        assert_eq!(sets, [0, 1, 0, 1, 0]);
+        assert_eq!(sets, [0, 2, 0, 2, 0]);
         let mut enter = |line: u32| caches.enter(1, sets[line as usize], line);
         assert_eq!([0, 2, 1].map(&mut enter), [Entered::New; 3]);
         assert_eq!(enter(0), Entered::WasThere);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(enter(1), Entered::WasThere);
         assert_eq!(enter(2), Entered::Instead(0));
         assert_eq!(
-            caches.enter(0, 1, 1),
+            caches.enter(0, 2, 1),
             Entered::New,
             "the other cache is empty"
         );

@@ -12,6 +12,7 @@
 //! than the contention priced here).
 
 mod copies;
+mod latest;
 mod quote;
 
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::cache::TagArrays;
 use crate::prefetch::{prefetch, prefetch_value};
 use crate::price::{Parts, Price, Prices};
 use crate::queue::{LineQueue, Request};
+use latest::LatestUses;
+pub(crate) use latest::Use;
 
 /// A line known to a [`Directory`]: its index in order of first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,6 +135,8 @@ pub struct Directory {
     /// and Modified there is the owner alone and nothing stands here.
     copies: Vec<u64>,
     words: usize,
+    /// In a directory that is a part; nothing in one that is whole.
+    latest: LatestUses,
     l1: TagArrays,
     l2: TagArrays,
     llc: TagArrays,
@@ -140,7 +145,10 @@ pub struct Directory {
 impl Directory {
     /// An empty directory for `machine`.
     pub fn new(machine: Machine, capacity: Capacity) -> Directory {
-        Directory::part(Arc::new(Prices::new(machine)), capacity, 1)
+        Directory {
+            latest: LatestUses::default(),
+            ..Directory::part(Arc::new(Prices::new(machine)), capacity, 1)
+        }
     }
 
     /// An empty directory for those lines of the priced machine whose addresses are equal modulo
@@ -161,6 +169,7 @@ impl Directory {
             backgrounds: Vec::new(),
             copies: Vec::new(),
             words: 1 + topology.core_count().div_ceil(64),
+            latest: LatestUses::new(topology),
             l1: TagArrays::new(cores, &caches.l1, stride),
             l2: TagArrays::new(cores, &caches.l2, stride),
             llc: TagArrays::new(llcs, &caches.llc, stride),
@@ -283,14 +292,36 @@ impl Directory {
             }
             if exclusive {
                 entry.state = State::Modified;
-                entry.owner = cpu;
+                if entry.owner != cpu {
+                    self.latest.forget(entry.owner, line);
+                    entry.owner = cpu;
+                }
             }
         } else if exclusive || !self.has_copy(line, core) {
             return None;
         }
         match self.capacity {
             Capacity::Infinite => Some((DataSource::L1, self.l1_latency)),
-            Capacity::Finite => Some(self.private_level(core, line)),
+            Capacity::Finite => Some(self.private_level(cpu, line)),
+        }
+    }
+
+    /// Whether `cpu` does again what it did last, in a way that changes nothing, neither the line's state
+    /// nor the order of its cache set: a hit in the L1. Only what the caller has
+    /// [remembered](Directory::remember) is known here.
+    #[inline]
+    pub(crate) fn goes_on(&self, cpu: CpuId, with: Use) -> bool {
+        self.latest.cover(cpu, with)
+    }
+
+    /// Remembers that the line is what `cpu` used last, if it has it alone: it has just been hit or
+    /// granted.
+    #[inline]
+    pub(crate) fn remember(&mut self, cpu: CpuId, line: LineId) {
+        let entry = &self.lines[line.index()];
+        if entry.is_alone() && entry.owner == cpu {
+            let is_modified = entry.state == State::Modified;
+            self.latest.note(cpu, Use::new(cpu, line, is_modified));
         }
     }
 
@@ -308,6 +339,7 @@ impl Directory {
     /// A request that the core's own caches cannot answer. Served at once when the line is free
     /// when the request reaches its home; otherwise it waits, `None` comes back, and the caller
     /// asks [`Directory::next_service`].
+    #[inline]
     pub fn request(&mut self, request: Ask) -> Option<Grant> {
         let Ask {
             now,
@@ -417,6 +449,7 @@ impl Directory {
     }
 
     /// Hands the line over at the quoted price, to a core that cannot answer from its own caches.
+    #[inline]
     fn transfer(&mut self, request: &Request, line: LineId, quote: (Price, DataSource)) -> Grant {
         let Request {
             cpu,

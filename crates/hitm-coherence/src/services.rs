@@ -11,12 +11,24 @@ use crate::directory::{Directory, LineId};
 ///
 /// A line's service may be put off after it was noted ([`Directory::hold`]); it is noted again when
 /// its old time comes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Services {
+    /// The least time in the heap; `Cycles::MAX` when it is empty.
+    next: Cycles,
     /// An entry whose time is not the line's in `noted` is stale.
     heap: BinaryHeap<Reverse<(Cycles, LineId)>>,
     /// By line index; `Cycles::MAX` for a line without waiters.
     noted: Vec<Cycles>,
+}
+
+impl Default for Services {
+    fn default() -> Services {
+        Services {
+            next: Cycles::MAX,
+            heap: BinaryHeap::new(),
+            noted: Vec::new(),
+        }
+    }
 }
 
 impl Services {
@@ -31,6 +43,7 @@ impl Services {
         if time < self.noted[line.index()] {
             self.noted[line.index()] = time;
             self.heap.push(Reverse((time, line)));
+            self.next = self.next.min(time);
         }
     }
 
@@ -38,10 +51,7 @@ impl Services {
     /// never late.
     #[inline]
     pub fn next_time(&self) -> Cycles {
-        match self.heap.peek() {
-            Some(Reverse((time, _))) => *time,
-            None => Cycles::MAX,
-        }
+        self.next
     }
 
     /// Takes the earliest service before `end`, if there is one. The caller serves the line and
@@ -53,6 +63,7 @@ impl Services {
                 return None;
             }
             self.heap.pop();
+            self.next = self.heap.peek().map_or(Cycles::MAX, |first| first.0.0);
             if self.noted[line.index()] != time {
                 continue;
             }

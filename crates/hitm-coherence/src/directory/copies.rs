@@ -8,8 +8,10 @@ use crate::cache::Entered;
 use crate::price::Parts;
 
 impl Directory {
+    #[inline]
     pub(super) fn make_owner(&mut self, cpu: CpuId, line: LineId) {
         let entry = &mut self.lines[line.index()];
+        self.latest.forget(entry.owner, line);
         entry.sharer_count = 1;
         entry.state = State::Modified;
         entry.owner = cpu;
@@ -21,6 +23,7 @@ impl Directory {
         let entry = &mut self.lines[line.index()];
         let Parts { core, llc, .. } = self.prices.parts(entry.owner);
         entry.state = state;
+        self.latest.forget(entry.owner, line);
         let words = &mut self.copies[line.index() * self.words..][..self.words];
         words.fill(0);
         words[0] = 1 << llc;
@@ -51,6 +54,7 @@ impl Directory {
     }
 
     /// Brings the line into the core's caches, and lets the lines go that it displaces.
+    #[inline]
     pub(super) fn fill(&mut self, cpu: CpuId, line: LineId) {
         if self.capacity == Capacity::Infinite {
             return;
@@ -58,6 +62,7 @@ impl Directory {
         let core = self.core(cpu);
         let [l1_set, l2_set] = self.sets[line.index()];
         self.l1.enter(core, l1_set, line.0);
+        self.latest.forget_core(cpu);
         if let Entered::Instead(victim) = self.l2.enter(core, l2_set, line.0) {
             self.evict_from_core(cpu, core, LineId(victim));
         }
@@ -102,10 +107,12 @@ impl Directory {
         }
     }
 
-    /// In which of the core's finite caches its copy is.
+    /// In which of the finite caches of the CPU's core its copy is.
     #[inline]
-    pub(super) fn private_level(&mut self, core: usize, line: LineId) -> (DataSource, Cycles) {
+    pub(super) fn private_level(&mut self, cpu: CpuId, line: LineId) -> (DataSource, Cycles) {
+        let core = self.core(cpu);
         let [l1_set, l2_set] = self.sets[line.index()];
+        self.latest.forget_core(cpu);
         if self.l1.enter(core, l1_set, line.0) == Entered::WasThere {
             return (DataSource::L1, self.l1_latency);
         }

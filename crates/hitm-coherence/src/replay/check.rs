@@ -5,7 +5,7 @@ use std::fmt;
 use hitm_base::{Access, AccessOp, CpuId, Cycles, LINE_SIZE};
 
 /// The last time at which an access may be: 46 years at 3 GHz, and far from the end of the numbers.
-const TIME_MAX: Cycles = Cycles(1 << 62);
+pub(super) const TIME_MAX: Cycles = Cycles(1 << 62);
 
 /// Why a stream cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,19 +121,35 @@ impl Limits {
         Ok(())
     }
 
-    #[inline]
-    pub(super) fn check_one(self, access: &Access, position: Position) -> Result<(), ReplayError> {
+    fn check_one(self, access: &Access, position: Position) -> Result<(), ReplayError> {
+        let is_in_time = access.time >= position.before && access.time <= TIME_MAX;
+        let is_fence = access.op == AccessOp::Fence;
         let end = u64::from(access.offset()) + u64::from(access.size);
-        let is_in_line = access.size != 0 && end <= LINE_SIZE;
-        let is_good = access.time >= position.before
-            && access.time <= TIME_MAX
-            && access.cpu.index() < self.cpu_count
-            && (is_in_line || access.op == AccessOp::Fence);
-        if is_good {
+        let is_in_line = is_fence || access.size != 0 && end <= LINE_SIZE;
+        if is_in_time && is_in_line && access.cpu.index() < self.cpu_count {
             Ok(())
         } else {
             Err(self.what_is_wrong(access, position))
         }
+    }
+
+    /// The sign bit is set in what this returns if an access that is no fence, and follows one at the
+    /// time `before`, may not be as it should be; that a time is beyond [`TIME_MAX`] may show at the
+    /// access after it only. Differences without a comparison: every access is looked at.
+    #[inline]
+    pub(super) fn suspicion(self, access: &Access, before: Cycles) -> u64 {
+        let size = u64::from(access.size);
+        let room = LINE_SIZE - u64::from(access.offset());
+        let of_place = room.wrapping_sub(size) | size.wrapping_sub(1);
+        of_place | self.suspicion_of_fence(access, before)
+    }
+
+    /// The same for a fence, which touches no byte.
+    #[inline]
+    pub(super) fn suspicion_of_fence(self, access: &Access, before: Cycles) -> u64 {
+        let later = access.time.0.wrapping_sub(before.0);
+        let cpus_above = (self.cpu_count as u64 - 1).wrapping_sub(u64::from(access.cpu.0));
+        later | cpus_above
     }
 
     #[cold]

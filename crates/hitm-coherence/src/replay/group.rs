@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use hitm_base::{Access, AccessOp, Cycles, DataSource};
 
-use crate::directory::{Ask, Capacity, Directory, Grant, LineId};
+use crate::directory::{Ask, Capacity, Directory, Grant, LineId, Use};
 use crate::prefetch::prefetch;
 use crate::price::Prices;
 use crate::services::Services;
 use crate::stats::{RowId, RowTable, Statistics};
 
-use super::Dealt;
+use super::Hands;
 
 /// The lines of one group.
 #[derive(Debug)]
@@ -22,20 +22,23 @@ pub(super) struct Group {
     /// Accesses in lines' queues by ticket, from `first_ticket` on; `None` when served.
     waiting: VecDeque<Option<Pending>>,
     first_ticket: u64,
+    /// By line: the latest use whose row is known.
+    last_uses: Vec<Use>,
     hits: HitLatencies,
 }
 
 /// Accesses that take a step together.
 const BLOCK: usize = 16;
 
-/// Steps of an access: preparing, guessing and confirming its row, and the access itself.
-const STEPS: usize = 4;
+/// Blocks that are at work at a time.
+const DEPTH: usize = 4;
 
 /// How far the accesses of a block are.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     hashes: [u64; BLOCK],
     rows: [RowId; BLOCK],
+    uses: [Use; BLOCK],
 }
 
 impl Default for Block {
@@ -43,6 +46,7 @@ impl Default for Block {
         Block {
             hashes: [0; BLOCK],
             rows: [RowId::default(); BLOCK],
+            uses: [Use::NONE; BLOCK],
         }
     }
 }
@@ -85,76 +89,129 @@ impl Group {
             rows: RowTable::default(),
             waiting: VecDeque::new(),
             first_ticket: 0,
+            last_uses: Vec::new(),
         }
     }
 
-    pub(super) fn run(&mut self, group: usize, dealt: &[Dealt]) {
-        for part in dealt {
+    pub(super) fn run(&mut self, group: usize, hands: &[Hands]) {
+        for part in hands {
             self.run_part(&part[group]);
         }
     }
 
     /// Four blocks are at work at a time, each a step further than the one behind it, so that what
-    /// one step asked the host's memory for is there when the next one looks at it.
+    /// one step asked the host's memory for is there when the next one looks at it. Blocks are of a
+    /// fixed size, for loops without ends to be foreseen; what is left over takes all steps at once.
     fn run_part(&mut self, accesses: &[Access]) {
-        let mut blocks = [Block::default(); STEPS];
-        let count = accesses.len().div_ceil(BLOCK);
-        for next in 0..count + STEPS - 1 {
+        let mut blocks = [Block::default(); DEPTH];
+        let (whole, rest) = accesses.as_chunks::<BLOCK>();
+        for next in 0..whole.len() + DEPTH - 1 {
             let of = |step: usize| {
                 let index = next.wrapping_sub(step);
-                let from = index.saturating_mul(BLOCK).min(accesses.len());
-                let to = (from + BLOCK).min(accesses.len());
-                (index % STEPS, &accesses[from..to])
+                (index % DEPTH, whole.get(index))
             };
-            for ahead in (0..BLOCK).step_by(2) {
-                prefetch(accesses, (next + 1) * BLOCK + ahead);
+            for pair in 0..BLOCK / 2 {
+                prefetch(accesses, (next + 3) * BLOCK + 2 * pair);
             }
-            let (at, asked) = of(0);
-            self.prepare(asked, &mut blocks[at]);
-            let (at, asked) = of(1);
-            self.guess(asked.len(), &mut blocks[at]);
-            let (at, asked) = of(2);
-            self.confirm(asked, &mut blocks[at]);
-            let (at, asked) = of(3);
-            for (access, row) in asked.iter().zip(blocks[at].rows) {
-                self.access(access, row);
+            if let (at, Some(asked)) = of(0) {
+                self.prepare(asked, &mut blocks[at]);
+            }
+            if let (at, Some(_)) = of(1) {
+                self.guess(&mut blocks[at]);
+            }
+            if let (at, Some(asked)) = of(2) {
+                self.confirm(asked, &mut blocks[at]);
+            }
+            if let (at, Some(asked)) = of(3) {
+                self.settle(asked, &mut blocks[at]);
             }
         }
+        let block = &mut blocks[0];
+        self.prepare(rest, block);
+        self.guess(block);
+        self.confirm(rest, block);
+        self.settle(rest, block);
     }
 
+    /// Hashes, by which rows are found.
+    #[inline]
     fn prepare(&self, accesses: &[Access], block: &mut Block) {
         for (access, hash) in accesses.iter().zip(&mut block.hashes) {
             *hash = self.rows.prepare(access);
         }
     }
 
-    fn guess(&self, count: usize, block: &mut Block) {
-        for (hash, row) in block.hashes.iter().zip(&mut block.rows).take(count) {
+    /// What the rows probably are.
+    #[inline]
+    fn guess(&self, block: &mut Block) {
+        for (hash, row) in block.hashes.iter().zip(&mut block.rows) {
             *row = self.rows.guess(*hash);
         }
     }
 
+    /// What they are. Whoever does not go on with what was done to the line last, as far as the stream
+    /// tells, is probably a miss, which needs more of the host's memory.
+    #[inline]
     fn confirm(&mut self, accesses: &[Access], block: &mut Block) {
-        let found = block.hashes.iter().zip(&mut block.rows);
-        for (access, (hash, row)) in accesses.iter().zip(found) {
-            let directory = &mut self.directory;
-            let line_of = || directory.line(access.line(), access.cpu).index();
-            *row = self.rows.confirm(access, (*hash, *row), line_of);
-            let line = LineId::from_index(self.rows.line(*row));
-            self.directory.prefetch(access.cpu, line);
+        for (index, access) in accesses.iter().enumerate() {
+            let line = match self.rows.confirm(access, block.rows[index]) {
+                Some(line) => line,
+                None => {
+                    block.rows[index] = self.find(access, block.hashes[index]);
+                    self.rows.line(block.rows[index])
+                }
+            };
+            let line = LineId::from_index(line);
+            let last = &mut self.last_uses[line.index()];
+            let wanted = Use::new(access.cpu, line, access.op.is_write());
+            block.uses[index] = wanted;
+            if !last.covers(wanted) {
+                *last = wanted;
+                self.rows.expect(block.rows[index]);
+                self.rows.expect_miss(line.index());
+                self.directory.prefetch(access.cpu, line);
+            }
         }
     }
 
+    /// The row of an access for which the guess was wrong.
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, access: &Access, hash: u64) -> RowId {
+        let line_of = || {
+            let line = self.directory.line(access.line(), access.cpu).index();
+            let known = self.last_uses.len().max(line + 1);
+            self.last_uses.resize(known, Use::NONE);
+            line
+        };
+        self.rows.find_or_insert(access, hash, line_of)
+    }
+
+    /// Counts the hits, and asks the directory about all else.
     #[inline]
-    fn access(&mut self, access: &Access, row: RowId) {
-        if self.services.next_time() < access.time {
-            self.serve_before(access.time);
+    fn settle(&mut self, accesses: &[Access], block: &mut Block) {
+        for (index, access) in accesses.iter().enumerate() {
+            let (row, wanted) = (block.rows[index], block.uses[index]);
+            if self.services.next_time() < access.time {
+                self.serve_before(access.time);
+            }
+            if self.directory.goes_on(access.cpu, wanted) {
+                self.rows.add_hit(row);
+            } else {
+                self.access(access, row, wanted.line());
+            }
         }
-        let line = LineId::from_index(self.rows.line(row));
-        let exclusive = access.op.is_write();
-        match self.directory.hit(access.cpu, line, exclusive) {
-            Some((DataSource::L1, _)) => self.rows.add_hit(row),
+    }
+
+    #[inline(never)]
+    fn access(&mut self, access: &Access, row: RowId, line: LineId) {
+        match self.directory.hit(access.cpu, line, access.op.is_write()) {
             Some((source, latency)) => {
+                self.directory.remember(access.cpu, line);
+                if source == DataSource::L1 {
+                    self.rows.add_hit(row);
+                    return;
+                }
                 let latency = match access.op {
                     AccessOp::LockedRmw => self.hits.locked,
                     _ => latency,
@@ -165,6 +222,7 @@ impl Group {
         }
     }
 
+    #[inline]
     fn miss(&mut self, access: &Access, row: RowId, line: LineId) {
         let ticket = self.first_ticket + self.waiting.len() as u64;
         let ask = Ask {
@@ -180,6 +238,7 @@ impl Group {
             time: access.time,
         };
         if let Some(grant) = self.directory.request(ask) {
+            self.directory.remember(access.cpu, line);
             self.record(pending, grant);
         } else {
             self.waiting.push_back(Some(pending));
@@ -192,6 +251,7 @@ impl Group {
     fn serve_before(&mut self, end: Cycles) {
         while let Some((_, line)) = self.services.take_before(&self.directory, end) {
             let (request, grant) = self.directory.serve_next(line);
+            self.directory.remember(request.cpu, line);
             let index = (request.ticket - self.first_ticket) as usize;
             let pending = self.waiting[index]
                 .take()
@@ -205,6 +265,7 @@ impl Group {
         }
     }
 
+    #[inline]
     fn record(&mut self, pending: Pending, grant: Grant) {
         let latency = grant.done - pending.time;
         let stall = match pending.op {

@@ -1,6 +1,6 @@
 //! Counting accesses as they come, and their statistics at the end.
 
-use hitm_base::{Access, AccessOp, Cycles, LineAddr, Outcome};
+use hitm_base::{Access, AccessOp, Cycles, DataSource, LineAddr, Outcome};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
@@ -41,12 +41,21 @@ impl Collector {
         let found = &mut found[..self.waiting.len()];
         for (hash, row) in &mut *found {
             *row = self.rows.guess(*hash);
+            self.rows.expect(*row);
         }
         for ((access, outcome), found) in self.waiting.iter().zip(&mut *found) {
             let ids = &mut self.ids;
             let line = || ids.insert_full(access.line()).0;
-            found.1 = self.rows.confirm(access, *found, line);
-            self.rows.expect(found.1, outcome.source);
+            let line = match self.rows.confirm(access, found.1) {
+                Some(line) => line,
+                None => {
+                    found.1 = self.rows.find_or_insert(access, found.0, line);
+                    self.rows.line(found.1)
+                }
+            };
+            if outcome.source > DataSource::L2 {
+                self.rows.expect_miss(line);
+            }
         }
         for ((_, outcome), (_, row)) in self.waiting.drain(..).zip(found) {
             self.rows
@@ -70,7 +79,7 @@ impl Collector {
 mod tests {
     use expect_test::expect;
 
-    use hitm_base::{CodeAddr, CpuId, DataSource, ThreadId};
+    use hitm_base::{CodeAddr, CpuId, ThreadId};
 
     use super::*;
 

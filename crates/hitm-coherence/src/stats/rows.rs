@@ -3,7 +3,7 @@
 //!
 //! What decides the speed is how many cache lines of the host an access touches. A row is found by
 //! one hash of its whole identity, which also says which line it belongs to: a slot of the index
-//! (8 bytes) and the row's key (32 bytes). A hit in the core's L1 in its fixed time is one counter
+//! (4 bytes) and the row's key (32 bytes). A hit in the core's L1 in its fixed time is one counter
 //! beside the key; everything else changes the row's [`Counts`] (64 bytes) and, for a miss that
 //! somebody waits for, the line's histogram. Everything else that [`LineStats`] shows is a sum over
 //! rows and is made at the end.
@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, ThreadId};
+use zerocopy::transmute;
 
 use crate::prefetch::prefetch;
 
@@ -26,22 +27,15 @@ pub(crate) struct RowId(u32);
 struct Identity {
     addr: u64,
     code: u64,
-    /// Thread in bits 0 to 31, CPU 32 to 47, size 48 to 55, operation 56 to 63.
+    /// The bytes of thread (4), CPU (2), size (1) and operation (1), as they lie in an [`Access`].
     how: u64,
 }
 
 impl Identity {
     #[inline]
     fn of(access: &Access) -> Identity {
-        let how = u64::from(access.thread.0)
-            | u64::from(access.cpu.0) << 32
-            | u64::from(access.size) << 48
-            | (access.op as u64) << 56;
-        Identity {
-            addr: access.addr,
-            code: access.code.0,
-            how,
-        }
+        let [_time, addr, code, how]: [u64; 4] = transmute!(*access);
+        Identity { addr, code, how }
     }
 
     #[inline]
@@ -53,8 +47,9 @@ impl Identity {
         folded.wrapping_mul(SPREAD) ^ how >> 32
     }
 
+    #[inline]
     fn op(self) -> AccessOp {
-        match self.how >> 56 {
+        match self.how.to_ne_bytes()[7] {
             0 => AccessOp::Load,
             1 => AccessOp::Store,
             _ => AccessOp::LockedRmw,
@@ -64,15 +59,21 @@ impl Identity {
     fn row_key(self) -> RowKey {
         RowKey {
             offset: (self.addr % LINE_SIZE) as u8,
-            size: (self.how >> 48) as u8,
+            size: self.how.to_ne_bytes()[6],
             op: self.op(),
-            thread: ThreadId(self.how as u32),
+            thread: self.thread(),
             code: CodeAddr(self.code),
         }
     }
 
+    fn thread(self) -> ThreadId {
+        let [a, b, c, d, ..] = self.how.to_ne_bytes();
+        ThreadId(u32::from_ne_bytes([a, b, c, d]))
+    }
+
     fn cpu(self) -> CpuId {
-        CpuId((self.how >> 32) as u16)
+        let [_, _, _, _, a, b, ..] = self.how.to_ne_bytes();
+        CpuId(u16::from_ne_bytes([a, b]))
     }
 }
 
@@ -88,9 +89,9 @@ struct Head {
 /// Rows of many lines, by the caller's dense line index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowTable {
-    /// Open addressing, a power of two of slots, at most half of them in use: 1 + the row in the
-    /// low half, the high half of the row's hash above it; 0 in a free slot.
-    index: Box<[u64]>,
+    /// Open addressing, a power of two of slots, at most half of them in use: 1 + the row in as many low
+    /// bits as number the slots, and bits of [`tag_of`] its hash above them; 0 in a free slot.
+    index: Box<[u32]>,
     heads: Vec<Head>,
     counts: Vec<Counts>,
     /// By line.
@@ -121,36 +122,43 @@ impl RowTable {
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> RowId {
         // 0 for a free slot turns into a row that no table has.
-        let row = RowId((self.likely_slot(hash) as u32).wrapping_sub(1));
+        let row = RowId(self.likely_entry(hash).wrapping_sub(1));
         prefetch(&self.heads, row.0 as usize);
-        prefetch(&self.counts, row.0 as usize);
         row
     }
 
-    /// Third step: the row. A new one belongs to the line that `line_of` names.
+    /// Third step: the row's line, if the guess was right; else [`RowTable::find_or_insert`].
     #[inline]
-    pub(crate) fn confirm(
+    pub(crate) fn confirm(&self, access: &Access, guess: RowId) -> Option<usize> {
+        let head = self.heads.get(guess.0 as usize)?;
+        (head.identity == Identity::of(access)).then_some(head.line as usize)
+    }
+
+    /// The row of an access for which the guess was wrong. A new one belongs to the line that `line_of`
+    /// names.
+    pub(crate) fn find_or_insert(
         &mut self,
         access: &Access,
-        (hash, guess): (u64, RowId),
+        hash: u64,
         line_of: impl FnOnce() -> usize,
     ) -> RowId {
         let identity = Identity::of(access);
-        match self.heads.get(guess.0 as usize) {
-            Some(head) if head.identity == identity => guess,
-            _ => match self.find(identity, hash) {
-                Some(row) => row,
-                None => self.insert(identity, hash, line_of()),
-            },
+        match self.find(identity, hash) {
+            Some(row) => row,
+            None => self.insert(identity, hash, line_of()),
         }
     }
 
-    /// Gets the host's memory ready to count an access from this source.
+    /// Gets the host's memory ready for [`RowTable::add`].
     #[inline]
-    pub(crate) fn expect(&self, row: RowId, source: DataSource) {
-        if source > DataSource::L2 {
-            prefetch(&self.histograms, self.line(row));
-        }
+    pub(crate) fn expect(&self, row: RowId) {
+        prefetch(&self.counts, row.0 as usize);
+    }
+
+    /// The same for what a miss changes beside that.
+    #[inline]
+    pub(crate) fn expect_miss(&self, line: usize) {
+        prefetch(&self.histograms, line);
     }
 
     /// The line that a row belongs to.
@@ -163,8 +171,8 @@ impl RowTable {
     #[inline]
     pub(crate) fn add_hit(&mut self, row: RowId) {
         let head = &mut self.heads[row.0 as usize];
-        head.hit_count += 1;
-        if head.hit_count == u32::MAX {
+        head.hit_count = head.hit_count.wrapping_add(1);
+        if head.hit_count == 0 {
             self.put_hits_aside(row);
         }
     }
@@ -182,14 +190,15 @@ impl RowTable {
         }
     }
 
-    /// The slot of the row with this hash, unless it lies more than one slot from its place.
+    /// What probably stands in the index for the row with this hash: 1 + the row.
     #[inline]
-    fn likely_slot(&self, hash: u64) -> u64 {
+    fn likely_entry(&self, hash: u64) -> u32 {
         let mask = self.index.len().wrapping_sub(1);
         let at = |index: usize| self.index.get(index & mask).copied().unwrap_or(0);
-        let [first, second] = [at(hash as usize), at(hash as usize + 1)];
-        // A choice of values, not of ways through the program: nothing to mispredict.
-        std::hint::select_unpredictable(first >> 32 == hash >> 32, first, second)
+        let first = at(hash as usize);
+        // A choice of places, not of ways through the program: nothing to mispredict.
+        let is_other = usize::from((first ^ tag_of(hash)) & !(mask as u32) != 0);
+        at(hash as usize + is_other) & mask as u32
     }
 
     #[inline]
@@ -197,8 +206,9 @@ impl RowTable {
         let mask = self.index.len().wrapping_sub(1);
         let mut at = hash as usize & mask;
         while let Some(slot) = self.index.get(at).filter(|slot| **slot != 0) {
-            let row = *slot as u32 - 1;
-            if slot >> 32 == hash >> 32 && self.heads[row as usize].identity == identity {
+            let row = (slot & mask as u32) - 1;
+            let may_be_it = (slot ^ tag_of(hash)) & !(mask as u32) == 0;
+            if may_be_it && self.heads[row as usize].identity == identity {
                 return Some(RowId(row));
             }
             at = (at + 1) & mask;
@@ -206,10 +216,9 @@ impl RowTable {
         None
     }
 
-    #[cold]
-    #[inline(never)]
     fn insert(&mut self, identity: Identity, hash: u64, line: usize) -> RowId {
-        let row = u32::try_from(self.heads.len()).expect("rows are fewer than 2^32");
+        let row = u32::try_from(self.heads.len()).unwrap_or(u32::MAX);
+        assert!(row < 1 << 31, "rows are fewer than 2^31");
         let line = u32::try_from(line).expect("lines are fewer than 2^32");
         if self.histograms.len() <= line as usize {
             self.histograms
@@ -221,7 +230,7 @@ impl RowTable {
             hit_count: 0,
         });
         self.counts.push(Counts::default());
-        if self.heads.len() * 2 > self.index.len() {
+        if self.heads.len() * 4 > self.index.len() {
             self.index = vec![0; (self.index.len() * 2).max(16)].into();
             for (row, head) in (0..row).zip(&self.heads) {
                 note(&mut self.index, row, head.identity.hash());
@@ -234,8 +243,7 @@ impl RowTable {
     #[cold]
     #[inline(never)]
     fn put_hits_aside(&mut self, row: RowId) {
-        let hits = std::mem::take(&mut self.heads[row.0 as usize].hit_count);
-        *self.hits_aside.entry(row).or_default() += u64::from(hits);
+        *self.hits_aside.entry(row).or_default() += 1 << 32;
     }
 
     #[cold]
@@ -335,14 +343,20 @@ impl RowTable {
     }
 }
 
+/// The part of a hash that tells rows apart whose places in the index are the same.
+#[inline]
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
 /// Puts a row into a free slot.
-fn note(index: &mut [u64], row: u32, hash: u64) {
+fn note(index: &mut [u32], row: u32, hash: u64) {
     let mask = index.len() - 1;
     let mut at = hash as usize & mask;
     while index[at] != 0 {
         at = (at + 1) & mask;
     }
-    index[at] = hash >> 32 << 32 | (u64::from(row) + 1);
+    index[at] = tag_of(hash) & !(mask as u32) | (row + 1);
 }
 
 #[cfg(test)]
@@ -366,7 +380,10 @@ mod tests {
         fn row(&mut self, access: &Access, line_of: impl FnOnce() -> usize) -> RowId {
             let hash = self.prepare(access);
             let guess = self.guess(hash);
-            self.confirm(access, (hash, guess), line_of)
+            match self.confirm(access, guess) {
+                Some(_) => guess,
+                None => self.find_or_insert(access, hash, line_of),
+            }
         }
     }
 
@@ -385,11 +402,11 @@ mod tests {
             table.add(row, DataSource::LocalHitm, Cycles(50_000), Cycles(49_996));
         }
         table.add_hit(row);
-        table.heads[0].hit_count = u32::MAX - 1;
+        table.heads[0].hit_count = u32::MAX;
         table.add_hit(row);
         table.add_hit(row);
         let stats = only_line(table);
-        let hits = u64::from(u32::MAX) + 1;
+        let hits = u64::from(u32::MAX) + 2;
         assert_eq!(stats.loads.get(DataSource::L1), hits);
         assert_eq!(stats.loads.get(DataSource::LocalHitm), 200_000);
         assert_eq!(stats.load_latency.sum, Cycles(hits * 4 + 10_000_000_000));

@@ -38,10 +38,27 @@ fn options(capacity: Capacity, shards: usize) -> ReplayOptions {
     }
 }
 
+/// The same traffic by the first CPUs of both halves, which are threads of a core where there are two:
+/// CPUs go on with their lines, and with those of their siblings.
+fn by_few(steps: &[Step], machine: &Machine) -> Vec<Step> {
+    let half = machine.topology.cpu_count() as u16 / 2;
+    let few = [0, half, 1, half + 1];
+    let step = |step: &Step| Step {
+        cpu: few[usize::from(step.cpu % 4)],
+        line: step.line % 5,
+        ..*step
+    };
+    steps.iter().map(step).collect()
+}
+
 /// The statistics of one directory for all lines, by the reference driver.
-fn unsharded(accesses: &[Access], steps: &[Step], machine: &Machine) -> Statistics {
+fn unsharded(
+    accesses: &[Access],
+    steps: &[Step],
+    (machine, capacity): (&Machine, Capacity),
+) -> Statistics {
     let mut collector = Collector::default();
-    let mut real = Real::new(machine.clone(), Capacity::Finite);
+    let mut real = Real::new(machine.clone(), capacity);
     drive(
         &mut real,
         steps,
@@ -76,19 +93,22 @@ fn unsharded(accesses: &[Access], steps: &[Step], machine: &Machine) -> Statisti
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn shards_and_pieces_do_not_matter(
         machine in machines::machine(), steps in machines::steps(), piece in 1usize..50,
+        few in any::<bool>(),
+        capacity in prop_oneof![Just(Capacity::Finite), Just(Capacity::Infinite)],
     ) {
+        let steps = if few { by_few(&steps, &machine) } else { steps };
         let accesses = accesses(&steps, &machine);
-        let expected = unsharded(&accesses, &steps, &machine);
+        let expected = unsharded(&accesses, &steps, (&machine, capacity));
         for shards in [1, 2, 3, 64] {
-            let options = options(Capacity::Finite, shards);
+            let options = options(capacity, shards);
             prop_assert_eq!(&replay(&accesses, &machine, options).unwrap(), &expected);
         }
-        let mut in_pieces = Replay::new(&machine, options(Capacity::Finite, 2));
+        let mut in_pieces = Replay::new(&machine, options(capacity, 2));
         for piece in accesses.chunks(piece) {
             in_pieces.push(piece).unwrap();
         }
