@@ -39,9 +39,12 @@ use group::Group;
 /// The most groups of lines. More would spread a batch thinner, and few hosts have more cores.
 pub const GROUPS_MAX: u64 = 64;
 
-/// Accesses that are dealt out at a time, 32 bytes each (128 MiB): enough that each group works for tens
-/// of thousands of accesses on lines and rows that it has in the host's caches.
+/// Accesses that are dealt out before the groups go to work, 32 bytes each (128 MiB): enough that each
+/// group works for tens of thousands of accesses on lines and rows that it has in the host's caches.
 const BATCH: usize = 1 << 22;
+
+/// Fewer accesses are dealt out by the calling thread alone.
+const SHARED_MIN: usize = 1 << 16;
 
 /// How to replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +72,12 @@ pub fn replay(
 pub struct Replay {
     shards: NonZeroUsize,
     groups: Vec<Group>,
-    /// Accesses that are too few for a batch yet.
-    pending: Vec<Access>,
-    /// The parts of a batch, each dealt out to the groups; kept for their memory.
+    /// What has been dealt out, in parts that follow each other in the stream; the ones from `part_count`
+    /// on are empty, and kept for their memory.
     hands: Vec<Hands>,
+    part_count: usize,
+    /// Accesses of the batch so far.
+    dealt_count: usize,
     limits: Limits,
     /// Where the accesses begin that have not been dealt out.
     next: Position,
@@ -93,8 +98,9 @@ impl Replay {
         Replay {
             shards: options.shards,
             groups: (0..group_count).map(group).collect(),
-            pending: Vec::new(),
             hands: Vec::new(),
+            part_count: 0,
+            dealt_count: 0,
             limits: Limits {
                 cpu_count: machine.topology.cpu_count(),
             },
@@ -106,37 +112,21 @@ impl Replay {
     /// of no more use.
     pub fn push(&mut self, accesses: &[Access]) -> Result<(), ReplayError> {
         let mut rest = accesses;
-        if !self.pending.is_empty() {
-            let missing = BATCH.saturating_sub(self.pending.len()).min(rest.len());
-            let (first, others) = rest.split_at(missing);
-            self.keep(first)?;
-            rest = others;
-            if self.pending.len() < BATCH {
-                return Ok(());
+        while !rest.is_empty() {
+            let room = BATCH - self.dealt_count;
+            let (piece, later) = rest.split_at(room.min(rest.len()));
+            self.deal(piece)?;
+            if self.dealt_count == BATCH {
+                self.run();
             }
-            let pending = std::mem::take(&mut self.pending);
-            self.run(&pending)?;
+            rest = later;
         }
-        let mut batches = rest.chunks_exact(BATCH);
-        for batch in &mut batches {
-            self.run(batch)?;
-        }
-        self.keep(batches.remainder())
-    }
-
-    /// Keeps accesses for a later batch.
-    fn keep(&mut self, accesses: &[Access]) -> Result<(), ReplayError> {
-        self.limits
-            .check(accesses, self.next.after(&self.pending))?;
-        self.pending.extend_from_slice(accesses);
         Ok(())
     }
 
     /// The statistics of the whole stream.
     pub fn finish(mut self) -> Statistics {
-        let pending = std::mem::take(&mut self.pending);
-        self.run(&pending)
-            .expect("what is kept for later has been checked");
+        self.run();
         let in_parallel = self.shards.get() > 1;
         let parts: Vec<Statistics> = if in_parallel {
             self.groups.into_par_iter().map(Group::finish).collect()
@@ -150,37 +140,58 @@ impl Replay {
         }
     }
 
-    fn run(&mut self, batch: &[Access]) -> Result<(), ReplayError> {
-        let (groups, limits) = (&mut self.groups, self.limits);
-        let group_count = groups.len();
-        let piece_count = self.shards.get().min(group_count);
-        self.hands
-            .resize_with(piece_count, || vec![Vec::new(); group_count]);
-        let piece_len = batch.len().div_ceil(piece_count).max(1);
-        let start = self.next;
-        self.next = start.after(batch);
-        let deal_piece = |(index, hands): (usize, &mut Hands)| {
-            let from = (index * piece_len).min(batch.len());
-            let to = (from + piece_len).min(batch.len());
-            let start = start.after(&batch[..from]);
-            deal(hands, &batch[from..to], (limits, start))
+    /// Deals a piece of the stream out to the groups.
+    fn deal(&mut self, piece: &[Access]) -> Result<(), ReplayError> {
+        let (limits, group_count) = (self.limits, self.groups.len());
+        let is_shared = piece.len() >= SHARED_MIN;
+        let shards = self.shards.get().min(group_count);
+        let new_count = if is_shared { shards } else { 1 };
+        // What is dealt out by one thread goes on with the last part.
+        let first = if new_count == 1 {
+            self.part_count.saturating_sub(1)
+        } else {
+            self.part_count
         };
-        if piece_count == 1 {
-            self.hands.iter_mut().enumerate().try_for_each(deal_piece)?;
+        self.part_count = first + new_count;
+        if self.hands.len() < self.part_count {
+            self.hands
+                .resize_with(self.part_count, || vec![Vec::new(); group_count]);
+        }
+        let parts = &mut self.hands[first..self.part_count];
+        let start = self.next;
+        self.next = start.after(piece);
+        self.dealt_count += piece.len();
+        let part_len = piece.len().div_ceil(new_count).max(1);
+        let deal_part = |(index, hands): (usize, &mut Hands)| {
+            let from = (index * part_len).min(piece.len());
+            let to = (from + part_len).min(piece.len());
+            let start = start.after(&piece[..from]);
+            deal(hands, &piece[from..to], (limits, start))
+        };
+        if new_count == 1 {
+            return parts.iter_mut().enumerate().try_for_each(deal_part);
+        }
+        // One by one: rayon would keep a quarter of them together on two threads, and at the end one
+        // thread would wait for the other.
+        let dealing = parts.par_iter_mut().enumerate().with_max_len(1);
+        let results: Vec<Result<(), ReplayError>> = dealing.map(deal_part).collect();
+        results.into_iter().collect()
+    }
+
+    /// Lets the groups work on what has been dealt out to them.
+    fn run(&mut self) {
+        let parts = &mut self.hands[..self.part_count];
+        let groups = &mut self.groups;
+        if self.shards.get() == 1 {
             for (group, state) in groups.iter_mut().enumerate() {
-                state.run(group, &self.hands);
+                state.run(group, parts);
             }
         } else {
-            // One by one: rayon would keep a quarter of them together on two threads, and at the end
-            // one thread would wait for the other.
-            let dealing = self.hands.par_iter_mut().enumerate().with_max_len(1);
-            let results: Vec<Result<(), ReplayError>> = dealing.map(deal_piece).collect();
-            results.into_iter().collect::<Result<(), ReplayError>>()?;
-            let hands = &self.hands;
             let groups = groups.par_iter_mut().enumerate().with_max_len(1);
-            groups.for_each(|(group, state)| state.run(group, hands));
+            groups.for_each(|(group, state)| state.run(group, parts));
         }
-        Ok(())
+        parts.iter_mut().flatten().for_each(Vec::clear);
+        (self.part_count, self.dealt_count) = (0, 0);
     }
 }
 
@@ -229,7 +240,6 @@ fn deal_by(
     (limits, start): (Limits, Position),
     group_of: impl Fn(u64) -> u64,
 ) -> bool {
-    hands.iter_mut().for_each(Vec::clear);
     let mut before = start.before;
     let mut suspicion = 0;
     for access in piece {
