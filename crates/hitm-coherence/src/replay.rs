@@ -210,8 +210,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// How many accesses ahead a group's memory is asked for: two cache lines of the host.
-const AHEAD: usize = 4;
+/// How many accesses ahead a group's memory is asked for: four cache lines of the host.
+const AHEAD: usize = 8;
 
 /// Checks a piece of a batch and deals it out to the groups.
 fn deal(
