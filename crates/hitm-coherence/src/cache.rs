@@ -75,20 +75,25 @@ impl TagArrays {
     /// Brings a set into the host's cache.
     #[inline]
     pub(crate) fn prefetch(&self, cache: usize, set: u32) {
-        prefetch(&self.tags, cache * self.tag_count + set as usize);
+        prefetch(&self.tags, self.first_way(cache, set));
     }
 
     /// What a line that comes into this set would displace, unless it is there already.
     #[inline]
     pub(crate) fn least_recent(&self, cache: usize, set: u32) -> Option<u32> {
-        self.tags[cache * self.tag_count + set as usize..][..self.ways]
-            .last()?
-            .checked_sub(1)
+        let ways = &self.tags[self.first_way(cache, set)..][..self.ways];
+        ways.last()?.checked_sub(1)
     }
 
     #[inline]
     fn ways_of(&mut self, cache: usize, set: u32) -> &mut [u32] {
-        &mut self.tags[cache * self.tag_count + set as usize..][..self.ways]
+        let first = self.first_way(cache, set);
+        &mut self.tags[first..][..self.ways]
+    }
+
+    #[inline]
+    fn first_way(&self, cache: usize, set: u32) -> usize {
+        cache * self.tag_count + set as usize
     }
 }
 

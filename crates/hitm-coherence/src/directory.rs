@@ -22,6 +22,7 @@ use hitm_base::{CpuId, Cycles, DataSource, LineAddr};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::bits::bits;
 use crate::cache::TagArrays;
 use crate::prefetch::{prefetch, prefetch_value};
 use crate::price::{Parts, Price, Prices};
@@ -420,11 +421,9 @@ impl Directory {
         } else {
             &self.copies[line.index() * self.words..][1..self.words]
         };
-        let shared = words.iter().enumerate().flat_map(|(index, word)| {
-            let without_lowest = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
-            let left = std::iter::successors(Some(*word).filter(|word| *word != 0), without_lowest);
-            left.map(move |left| (index * 64) as u16 + left.trailing_zeros() as u16)
-        });
+        let words = words.iter().enumerate();
+        let shared =
+            words.flat_map(|(index, word)| bits(*word).map(move |bit| (index * 64) as u16 + bit));
         only.into_iter().chain(shared)
     }
 

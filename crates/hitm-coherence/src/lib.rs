@@ -1,6 +1,7 @@
 //! Cache-line states, the transfers between CPUs, and what they cost. Knows no scheduler and no file.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod bits;
 pub mod cache;
 pub mod core;
 pub mod directory;

@@ -143,16 +143,6 @@ impl Prices {
         self.invalidate[distance.index()]
     }
 
-    /// Data that comes at this price, wanted by a writer while there are copies, the farthest at
-    /// `distance`.
-    pub(crate) fn with_invalidation(
-        &self,
-        data: (Price, DataSource),
-        distance: Distance,
-    ) -> (Price, DataSource) {
-        with_invalidation(data, self.invalidate(distance), distance)
-    }
-
     /// Memory of the NUMA node `home`, and whether that is the CPU's own node.
     pub fn dram(&self, cpu: CpuId, home: u16) -> (Price, bool) {
         let topology = &self.machine.topology;
@@ -237,8 +227,8 @@ fn by_home(machine: &Machine, (price, source): (PriceOf, SourceOf), exclusive: b
     })
 }
 
-/// A writer waits for its data and for the invalidation of the farthest copy.
-fn with_invalidation(
+/// A writer waits for its data and for the invalidation of the farthest copy, which is at `distance`.
+pub(crate) fn with_invalidation(
     (price, source): (Price, DataSource),
     invalidation: Price,
     distance: Distance,
@@ -259,6 +249,15 @@ fn hitm(distance: Distance) -> DataSource {
         DataSource::RemoteHitm
     } else {
         DataSource::LocalHitm
+    }
+}
+
+/// What a writer has to take away whose core has the data, at this distance.
+pub(crate) fn upgrade(distance: Distance) -> DataSource {
+    if distance.is_remote() {
+        DataSource::RemoteUpgrade
+    } else {
+        DataSource::LocalUpgrade
     }
 }
 

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 
 use hitm_base::{CpuId, Cycles};
 
+use crate::bits::bits;
+
 /// A request that could not be served at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -157,14 +159,7 @@ impl LineQueue {
     }
 
     fn waiting_groups(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut left = self.waiting;
-        std::iter::from_fn(move || {
-            let group = left.trailing_zeros() as usize;
-            (left != 0).then(|| {
-                left &= left - 1;
-                group
-            })
-        })
+        bits(self.waiting).map(usize::from)
     }
 }
 

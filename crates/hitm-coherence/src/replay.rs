@@ -43,8 +43,8 @@ pub const GROUPS_MAX: u64 = 64;
 /// group works for tens of thousands of accesses on lines and rows that it has in the host's caches.
 const BATCH: usize = 1 << 22;
 
-/// Fewer accesses are dealt out by the calling thread alone.
-const SHARED_MIN: usize = 1 << 16;
+/// What is dealt out by several threads is cut into parts of so many accesses at least.
+const PART_MIN: usize = 1 << 16;
 
 /// How to replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,12 @@ impl Replay {
         while !rest.is_empty() {
             let room = BATCH - self.dealt_count;
             let (piece, later) = rest.split_at(room.min(rest.len()));
-            self.deal(piece)?;
+            if let Err(error) = self.deal(piece) {
+                // Groups must not see what is not as it should be.
+                self.hands.clear();
+                self.part_count = 0;
+                return Err(error);
+            }
             if self.dealt_count == BATCH {
                 self.run();
             }
@@ -143,9 +148,8 @@ impl Replay {
     /// Deals a piece of the stream out to the groups.
     fn deal(&mut self, piece: &[Access]) -> Result<(), ReplayError> {
         let (limits, group_count) = (self.limits, self.groups.len());
-        let is_shared = piece.len() >= SHARED_MIN;
         let shards = self.shards.get().min(group_count);
-        let new_count = if is_shared { shards } else { 1 };
+        let new_count = shards.min(piece.len() / PART_MIN).max(1);
         // What is dealt out by one thread goes on with the last part.
         let first = if new_count == 1 {
             self.part_count.saturating_sub(1)

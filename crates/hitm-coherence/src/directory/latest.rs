@@ -38,21 +38,19 @@ impl Use {
 pub(super) struct LatestUses {
     /// Empty where nobody asks.
     by_cpu: Vec<Use>,
-    /// By CPU: the next thread of its core, after the last one the first.
+    /// By CPU: another thread of its core, all of them in a ring.
     siblings: Vec<CpuId>,
 }
 
 impl LatestUses {
     pub(super) fn new(topology: &Topology) -> LatestUses {
-        let mut threads = vec![Vec::new(); topology.core_count()];
+        // Each in a ring of its own, then into that of its core's first thread.
+        let mut siblings: Vec<CpuId> = topology.cpus().collect();
+        let mut first_threads = vec![None; topology.core_count()];
         for cpu in topology.cpus() {
-            threads[usize::from(topology.core_of(cpu))].push(cpu);
-        }
-        let mut siblings = vec![CpuId(0); topology.cpu_count()];
-        for core in &threads {
-            for (cpu, next) in core.iter().zip(core.iter().cycle().skip(1)) {
-                siblings[cpu.index()] = *next;
-            }
+            let core = usize::from(topology.core_of(cpu));
+            let first = *first_threads[core].get_or_insert(cpu);
+            siblings.swap(cpu.index(), first.index());
         }
         LatestUses {
             by_cpu: vec![Use::NONE; topology.cpu_count()],

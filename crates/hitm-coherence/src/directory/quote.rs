@@ -4,7 +4,7 @@ use hitm_base::machine::Protocol;
 use hitm_base::{CpuId, DataSource, Distance};
 
 use super::{Directory, LineId, State};
-use crate::price::{Price, peer};
+use crate::price::{Price, peer, upgrade, with_invalidation};
 
 impl Directory {
     /// What the request costs in the line's present state, and where the data is. The core's own caches
@@ -34,7 +34,9 @@ impl Directory {
             (Some(data), None) => data,
             (None, None) => (self.prices.llc_hit(), DataSource::LocalUpgrade),
             (None, Some(distance)) => (self.prices.invalidate(distance), upgrade(distance)),
-            (Some(data), Some(distance)) => self.prices.with_invalidation(data, distance),
+            (Some(data), Some(distance)) => {
+                with_invalidation(data, self.prices.invalidate(distance), distance)
+            }
         }
     }
 
@@ -101,13 +103,5 @@ impl Directory {
         } else {
             self.copies[line.index() * self.words]
         }
-    }
-}
-
-fn upgrade(distance: Distance) -> DataSource {
-    if distance.is_remote() {
-        DataSource::RemoteUpgrade
-    } else {
-        DataSource::LocalUpgrade
     }
 }

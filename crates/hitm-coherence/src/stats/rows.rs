@@ -89,8 +89,8 @@ struct Head {
 /// Rows of many lines, by the caller's dense line index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowTable {
-    /// Open addressing, a power of two of slots, at most half of them in use: 1 + the row in as many low
-    /// bits as number the slots, and bits of [`tag_of`] its hash above them; 0 in a free slot.
+    /// Open addressing, a power of two of slots, at most a quarter of them in use: 1 + the row in as many
+    /// low bits as number the slots, and above them those bits of the row's [`tag_of`]; 0 in a free slot.
     index: Box<[u32]>,
     heads: Vec<Head>,
     counts: Vec<Counts>,
@@ -197,7 +197,7 @@ impl RowTable {
         let at = |index: usize| self.index.get(index & mask).copied().unwrap_or(0);
         let first = at(hash as usize);
         // A choice of places, not of ways through the program: nothing to mispredict.
-        let is_other = usize::from((first ^ tag_of(hash)) & !(mask as u32) != 0);
+        let is_other = usize::from(!has_tag(first, hash, mask));
         at(hash as usize + is_other) & mask as u32
     }
 
@@ -207,8 +207,7 @@ impl RowTable {
         let mut at = hash as usize & mask;
         while let Some(slot) = self.index.get(at).filter(|slot| **slot != 0) {
             let row = (slot & mask as u32) - 1;
-            let may_be_it = (slot ^ tag_of(hash)) & !(mask as u32) == 0;
-            if may_be_it && self.heads[row as usize].identity == identity {
+            if has_tag(*slot, hash, mask) && self.heads[row as usize].identity == identity {
                 return Some(RowId(row));
             }
             at = (at + 1) & mask;
@@ -347,6 +346,12 @@ impl RowTable {
 #[inline]
 fn tag_of(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+/// Whether a slot of an index with this mask may be that of the row with this hash.
+#[inline]
+fn has_tag(slot: u32, hash: u64, mask: usize) -> bool {
+    (slot ^ tag_of(hash)) & !(mask as u32) == 0
 }
 
 /// Puts a row into a free slot.

@@ -134,6 +134,37 @@ proptest! {
     }
 }
 
+/// More accesses than one thread deals out alone.
+#[test]
+fn several_threads_deal_out_as_one_does() {
+    let text = hitm_base::machine::preset("icelake-2s").unwrap();
+    let machine = Machine::from_toml(text, "preset icelake-2s").unwrap();
+    let step = |number: u64| Step {
+        gap: 20,
+        cpu: (number / 7 * 31 % 128) as u16,
+        line: number / 5 * 13 % 400,
+        op: [AccessOp::Load, AccessOp::Load, AccessOp::Store][number as usize % 3],
+    };
+    let steps: Vec<Step> = (0..300_000).map(step).collect();
+    let mut accesses = accesses(&steps, &machine);
+    let alone = replay(&accesses, &machine, options(Capacity::Finite, 1)).unwrap();
+    let mut together = Replay::new(&machine, options(Capacity::Finite, 3));
+    for piece in accesses.chunks(140_000) {
+        together.push(piece).unwrap();
+    }
+    assert!(together.finish() == alone);
+    let index = accesses.len() - 2;
+    let before = accesses[index - 1].time;
+    accesses[index].time = Cycles(before.0 - 1);
+    let expected = ReplayError::TimeGoesBack {
+        index: index as u64,
+        found: accesses[index].time,
+        before,
+    };
+    let error = replay(&accesses, &machine, options(Capacity::Finite, 3)).unwrap_err();
+    assert_eq!(error, expected);
+}
+
 #[test]
 fn what_cannot_be_replayed_is_refused_with_its_place() {
     let machine = Machine::from_toml(
@@ -153,7 +184,9 @@ fn what_cannot_be_replayed_is_refused_with_its_place() {
     let refused = |bad: Access| -> ReplayError {
         let mut replay = Replay::new(&machine, options(Capacity::Finite, 1));
         replay.push(&[good, good]).unwrap();
-        replay.push(&[good, bad]).unwrap_err()
+        let error = replay.push(&[good, bad]).unwrap_err();
+        replay.finish();
+        error
     };
     let errors = [
         refused(Access {
