@@ -5,6 +5,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod access;
+mod addr_range;
 mod hash;
 mod ids;
 pub mod machine;
@@ -13,6 +14,7 @@ mod topology;
 mod units;
 
 pub use access::{Access, AccessOp, DataSource, Outcome};
+pub use addr_range::AddrRange;
 pub use hash::Fnv1a;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
 pub use machine::Machine;

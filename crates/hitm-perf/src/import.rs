@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use hitm_base::{
     Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, LineAddr, Outcome, ThreadId,
 };
+use hitm_trace::{COUNT_MAX, LATENCY_MAX};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
@@ -27,6 +28,8 @@ pub struct Rejected {
     pub no_address: u64,
     /// Loads that do not say where the data came from.
     pub no_source: u64,
+    /// With a time, a latency or an address that no recording may hold.
+    pub out_of_range: u64,
     /// Samples that do not say on which CPU they were taken; they count, for CPU 0.
     pub no_cpu: u64,
 }
@@ -40,6 +43,10 @@ impl Rejected {
             (
                 self.no_source,
                 "loads do not say where their data came from",
+            ),
+            (
+                self.out_of_range,
+                "samples have a time, a latency or an address beyond all that can be",
             ),
             (
                 self.no_cpu,
@@ -107,6 +114,14 @@ pub struct Importer {
     callers: Vec<CodeAddr>,
 }
 
+/// Whether a recording may hold the sample's numbers. Nothing is at the last line of all addresses.
+#[inline]
+fn is_in_range(sample: &Sample) -> bool {
+    sample.time_ns <= COUNT_MAX
+        && sample.weight <= LATENCY_MAX
+        && sample.addr < u64::MAX - LINE_SIZE
+}
+
 /// Lines that are the same memory as others, under which they are counted.
 pub type Aliases = BTreeMap<LineAddr, LineAddr>;
 
@@ -151,6 +166,10 @@ impl Importer {
         };
         if sample.addr == 0 {
             self.rejected.no_address += 1;
+            return None;
+        }
+        if !is_in_range(sample) {
+            self.rejected.out_of_range += 1;
             return None;
         }
         let source = match (source, op) {

@@ -12,6 +12,7 @@ mod attr;
 mod features;
 mod put;
 
+use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::format::{context, misc, record};
@@ -71,8 +72,11 @@ pub struct PerfDataWriter<W> {
     form: SampleForm,
     /// Files that were mapped, in order; the place is the inode that perf tells them apart by.
     files: Vec<(String, Vec<u8>)>,
+    /// The inodes, by path.
+    inodes: BTreeMap<String, u64>,
     first_time_ns: u64,
     last_time_ns: u64,
+    cut_chain_count: u64,
 }
 
 impl<W: Write + Seek> PerfDataWriter<W> {
@@ -85,8 +89,10 @@ impl<W: Write + Seek> PerfDataWriter<W> {
             buffer: Vec::new(),
             form,
             files: Vec::new(),
+            inodes: BTreeMap::new(),
             first_time_ns: u64::MAX,
             last_time_ns: 0,
+            cut_chain_count: 0,
         })
     }
 
@@ -111,7 +117,8 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         put32(out, 0);
         put64(out, self.form.period);
         if self.form.has_callers {
-            put_chain(out, sample, callers);
+            let is_whole = put_chain(out, sample, callers);
+            self.cut_chain_count += u64::from(!is_whole);
         }
         put64(out, sample.weight);
         put64(out, sample.data_src.0);
@@ -205,16 +212,19 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         if !mapping.path.starts_with('/') || mapping.path.starts_with("//") {
             return 0;
         }
-        let known = self
-            .files
-            .iter()
-            .position(|(path, _)| *path == mapping.path);
-        let index = known.unwrap_or_else(|| {
-            self.files
-                .push((mapping.path.clone(), mapping.build_id.clone()));
-            self.files.len() - 1
-        });
-        index as u64 + 1
+        if let Some(inode) = self.inodes.get(&mapping.path) {
+            return *inode;
+        }
+        self.files
+            .push((mapping.path.clone(), mapping.build_id.clone()));
+        let inode = self.files.len() as u64;
+        self.inodes.insert(mapping.path.clone(), inode);
+        inode
+    }
+
+    /// Samples whose call chains were too long for a record.
+    pub fn cut_chain_count(&self) -> u64 {
+        self.cut_chain_count
     }
 
     /// Writes the feature sections and the final header, and flushes.
@@ -269,12 +279,23 @@ impl<W: Write + Seek> PerfDataWriter<W> {
     }
 }
 
+/// The most words of a chain: a record's length has 16 bits, and the sample's other fields take less
+/// than 256 bytes.
+const CHAIN_WORDS_MAX: usize = (u16::MAX as usize - 256) / 8;
+
 /// A call chain: the instruction and its callers, marked where the kernel's and the program's begin.
-fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) {
+/// The outermost callers are left out when a record cannot hold them all; says whether it can.
+fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) -> bool {
     let len_at = out.len();
     put64(out, 0);
     let mut mode = None;
+    let mut is_whole = true;
     for addr in [sample.ip].iter().chain(callers) {
+        // An address takes a word, and another one for a mark.
+        if (out.len() - len_at) / 8 + 2 > CHAIN_WORDS_MAX {
+            is_whole = false;
+            break;
+        }
         let own = CpuMode::of_code(*addr);
         if mode.replace(own) != Some(own) {
             put64(
@@ -289,6 +310,7 @@ fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) {
     }
     let words = (out.len() - len_at) / 8 - 1;
     out[len_at..len_at + 8].copy_from_slice(&(words as u64).to_le_bytes());
+    is_whole
 }
 
 #[cfg(test)]
@@ -296,6 +318,23 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
+
+    /// Addresses in turn of the kernel and the program, each with its mark: the longest chain that a
+    /// recording may hold needs more than a record has.
+    #[test]
+    fn a_chain_is_cut_to_fit_a_record() {
+        let form = SampleForm {
+            period: 1,
+            has_callers: true,
+        };
+        let mut writer = PerfDataWriter::new(Cursor::new(Vec::new()), form).unwrap();
+        let callers: Vec<u64> = (0..8000).map(|index| (index % 2) << 63 | 0x40).collect();
+        writer
+            .sample(EventKind::Loads, &Sample::default(), &callers)
+            .unwrap();
+        assert_eq!(writer.cut_chain_count(), 1);
+        assert!(writer.data_len > 65_000 && writer.data_len <= u64::from(u16::MAX));
+    }
 
     #[test]
     fn sections_lie_where_the_header_says() {
@@ -317,7 +356,7 @@ mod tests {
         assert_eq!(data, DATA_OFFSET);
         // A chain of three addresses, two marks among them, and its length.
         let lens = [8 + 8 + 16 + SAMPLE_ID_LEN, 8 + 72 + 8 * 6];
-        assert_eq!(data_len, lens.iter().sum());
+        assert_eq!(data_len, lens.iter().sum::<usize>());
         let features = word(72).count_ones() as usize;
         let last = data + data_len + 16 * (features - 1);
         assert_eq!(word(last) + word(last + 8), file.len());

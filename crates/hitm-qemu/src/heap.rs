@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use hitm_base::{CodeAddr, Cycles, LINE_SIZE, LineAddr, ThreadId};
+use hitm_base::{AddrRange, CodeAddr, Cycles, LINE_SIZE, LineAddr, ThreadId};
 use hitm_trace::HeapObject;
 
 use crate::guest_memory;
@@ -37,7 +37,7 @@ impl HeapNote {
 
 #[derive(Debug, Clone, Copy)]
 struct Block {
-    size: u64,
+    range: AddrRange,
     time: Cycles,
     thread: ThreadId,
     /// Index in the table of stacks.
@@ -46,6 +46,7 @@ struct Block {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// By first address.
     blocks: BTreeMap<u64, Block>,
     stacks: Vec<Vec<CodeAddr>>,
     stack_index: BTreeMap<Vec<CodeAddr>, u32>,
@@ -61,7 +62,7 @@ impl Heap {
     /// Notes a new block. The stack is read from the guest.
     pub(crate) fn allocated(
         &self,
-        (addr, size): (u64, u64),
+        range: AddrRange,
         (stack_addr, depth): (u64, u64),
         (thread, time): (ThreadId, Cycles),
     ) -> HeapObject {
@@ -74,17 +75,16 @@ impl Heap {
         let mut inner = self.lock();
         let index = inner.intern(&stack);
         inner.blocks.insert(
-            addr,
+            range.start(),
             Block {
-                size,
+                range,
                 time,
                 thread,
                 stack: index,
             },
         );
         HeapObject {
-            addr,
-            size,
+            range,
             time,
             thread,
             stack,
@@ -99,15 +99,15 @@ impl Heap {
     /// The live blocks that have bytes on a line.
     pub(crate) fn objects_on(&self, line: LineAddr) -> Vec<HeapObject> {
         let inner = self.lock();
-        let end = line.first_byte() + LINE_SIZE;
+        let end = line.first_byte().saturating_add(LINE_SIZE);
         let before_end = inner.blocks.range(..end).rev();
         // Blocks do not overlap: the first that ends before the line ends the search.
-        let on_line =
-            before_end.take_while(|(addr, block)| **addr + block.size > line.first_byte());
+        let on_line = before_end
+            .map(|(_, block)| block)
+            .take_while(|block| block.range.end() > line.first_byte());
         on_line
-            .map(|(addr, block)| HeapObject {
-                addr: *addr,
-                size: block.size,
+            .map(|block| HeapObject {
+                range: block.range,
                 time: block.time,
                 thread: block.thread,
                 stack: inner.stacks[block.stack as usize].clone(),
@@ -143,12 +143,13 @@ mod tests {
         let heap = Heap::default();
         let at = (ThreadId(0), Cycles(7));
         for (addr, size) in [(0x1000, 48), (0x1030, 48), (0x1060, 16)] {
-            heap.allocated((addr, size), (0, 0), at);
+            let range = AddrRange::with_len(addr, size).unwrap();
+            heap.allocated(range, (0, 0), at);
         }
         let on = |line: u64| -> Vec<u64> {
             heap.objects_on(LineAddr::of(line))
                 .iter()
-                .map(|object| object.addr)
+                .map(|object| object.range.start())
                 .collect()
         };
         assert_eq!(on(0x1000), [0x1030, 0x1000]);

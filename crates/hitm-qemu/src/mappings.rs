@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 
+use hitm_base::AddrRange;
 use hitm_trace::Mapping;
 
 use crate::guest_memory::guest_addr;
@@ -21,26 +22,26 @@ pub(crate) fn present() -> Vec<Mapping> {
 pub(crate) fn at(addr: u64) -> Option<Mapping> {
     present()
         .into_iter()
-        .find(|mapping| (mapping.start..mapping.end).contains(&addr))
+        .find(|mapping| mapping.range.contains(addr))
 }
 
-/// First and last address of the memory around `addr`, of a file or not.
-pub(crate) fn range_at(addr: u64) -> Option<(u64, u64)> {
+/// The memory around `addr`, of a file or not.
+pub(crate) fn range_at(addr: u64) -> Option<AddrRange> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut ranges = maps.lines().filter_map(parse_range);
-    ranges.find(|(start, end)| (*start..*end).contains(&addr))
+    ranges.find(|range| range.contains(addr))
 }
 
 /// The guest's addresses of a line's `start-end`.
-fn parse_range(line: &str) -> Option<(u64, u64)> {
+fn parse_range(line: &str) -> Option<AddrRange> {
     let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
     let address = |text| u64::from_str_radix(text, 16).ok().map(guest_addr);
-    Some((address(start)?, address(end)?))
+    AddrRange::new(address(start)?, address(end)?)
 }
 
 /// `55d0-55d1 r-xp 00001000 08:01 1234   /usr/bin/cat`.
 fn parse_line(line: &str) -> Option<Mapping> {
-    let (start, end) = parse_range(line)?;
+    let range = parse_range(line)?;
     let mut fields = line.split_ascii_whitespace().skip(1);
     let permissions = fields.next()?;
     let offset = fields.next()?;
@@ -50,8 +51,7 @@ fn parse_line(line: &str) -> Option<Mapping> {
         return None;
     }
     Some(Mapping {
-        start,
-        end,
+        range,
         file_offset: u64::from_str_radix(offset, 16).ok()?,
         build_id: build_id(&path).unwrap_or_default(),
         path,
@@ -87,8 +87,7 @@ mod tests {
     fn a_line_of_maps() {
         let mapping = parse_line("7f00-7f80 r-xp 00002000 fe:00 99    /nowhere/a b.so (deleted)");
         let expected = Mapping {
-            start: 0x7f00,
-            end: 0x7f80,
+            range: AddrRange::new(0x7f00, 0x7f80).unwrap(),
             file_offset: 0x2000,
             path: "/nowhere/a b.so".into(),
             build_id: vec![],

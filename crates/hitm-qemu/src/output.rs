@@ -35,6 +35,8 @@ pub(crate) struct Output {
     is_kernel: bool,
     pub(crate) stored: u64,
     reprivatised: u64,
+    /// Records with numbers that no recording may hold: a model may be asked for such latencies.
+    unrecordable: u64,
 }
 
 impl Output {
@@ -52,6 +54,7 @@ impl Output {
             is_kernel: false,
             stored: 0,
             reprivatised: 0,
+            unrecordable: 0,
         }
     }
 
@@ -111,7 +114,10 @@ impl Output {
                     std::thread::sleep(RING_FULL_WAIT)
                 }
                 Err(PushError::RingFull) => self.producer = None,
-                Err(error) => panic!("the recorder made a record that cannot be written: {error}"),
+                Err(_) => {
+                    self.unrecordable += 1;
+                    return;
+                }
             }
         }
     }
@@ -138,10 +144,14 @@ impl Output {
         }
         totals.stored_accesses = self.stored;
         let mut counters = counters;
-        counters.push(Counter {
-            name: "lines_made_private_again".into(),
-            value: self.reprivatised,
-        });
+        let own = [
+            ("lines_made_private_again", self.reprivatised),
+            ("unrecordable_records", self.unrecordable),
+        ];
+        counters.extend(own.map(|(name, value)| Counter {
+            name: name.into(),
+            value,
+        }));
         self.record(&Record::Counters(counters));
         self.record(&Record::End(End {
             time,

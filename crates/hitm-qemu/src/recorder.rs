@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::{CodeAddr, ThreadId};
+use hitm_base::{AddrRange, CodeAddr, ThreadId};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{EndReason, Record};
 use hitm_weave::Weave;
@@ -263,10 +263,13 @@ impl Recorder {
             Some(HeapNote::Allocated) => {
                 let thread = ThreadId(vcpu.slot.0 as u32);
                 let at = (thread, self.barrier.clock(vcpu));
-                let object = self.heap.allocated((addr, size), (stack, depth), at);
+                // The program may tell what it likes: a block that wraps is none.
+                let Some(range) = AddrRange::with_len(addr, size) else {
+                    return;
+                };
+                let object = self.heap.allocated(range, (stack, depth), at);
                 // Memory that was shared before it was freed and is handed out again.
-                let lines =
-                    (addr..addr.saturating_add(size)).step_by(hitm_base::LINE_SIZE as usize);
+                let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
                 if lines
                     .take(SHARED_CHECK_LINES)
                     .any(|addr| self.first_touch.is_shared(addr))

@@ -122,12 +122,11 @@ impl CallTable {
 /// Calls of each function that was called.
 fn calls(recording: &Recording, names: &dyn Names) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
-    let counters = recording.counters.iter();
-    for counter in counters.filter(|counter| counter.value > 0) {
-        let digits = counter.name.strip_prefix(CALLS_OF);
+    for (name, count) in recording.counters().filter(|(_, count)| *count > 0) {
+        let digits = name.strip_prefix(CALLS_OF);
         if let Some(at) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
             let function = names.code(CodeAddr(at)).function;
-            *calls.entry(function).or_default() += counter.value;
+            *calls.entry(function).or_default() += count;
         }
     }
     calls

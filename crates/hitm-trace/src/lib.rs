@@ -20,6 +20,7 @@ mod block;
 mod chunk;
 mod header;
 mod index;
+mod limits;
 mod program;
 mod reader;
 mod record;
@@ -37,6 +38,7 @@ pub use header::{
     Header, HeaderError, MAGIC, Sampled, SampledEvent, SampledProcess, VERSION, Version,
 };
 pub use index::{Index, IndexEntry, read_index};
+pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hitm_base::{Access, CodeAddr, CpuId, Cycles, Outcome, ThreadId};
+use hitm_base::{Access, AddrRange, CodeAddr, CpuId, Cycles, Outcome, ThreadId};
 
 use crate::program::{Turn, Work};
 
@@ -109,11 +109,9 @@ pub struct ThreadExit {
 /// A file was mapped into the program's address space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// First address.
-    pub start: u64,
-    /// First address after the mapping.
-    pub end: u64,
-    /// The place in the file that `start` shows.
+    /// Where it lies.
+    pub range: AddrRange,
+    /// The place in the file that the first address shows.
     pub file_offset: u64,
     /// The file.
     pub path: String,
@@ -126,10 +124,8 @@ pub struct Mapping {
 /// A live heap block, named when one of its lines first becomes shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeapObject {
-    /// The address that the allocator returned.
-    pub addr: u64,
-    /// Bytes that the program asked for.
-    pub size: u64,
+    /// From the address that the allocator returned, the bytes that the program asked for.
+    pub range: AddrRange,
     /// When it was allocated, on the virtual clock of `thread`.
     pub time: Cycles,
     /// The thread that allocated it.
@@ -141,10 +137,8 @@ pub struct HeapObject {
 /// Memory that belongs to no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// First address.
-    pub start: u64,
-    /// First address after the region.
-    pub end: u64,
+    /// Where it lies.
+    pub range: AddrRange,
     /// What it is.
     pub kind: RegionKind,
 }
@@ -188,7 +182,7 @@ pub enum RegionKind {
     /// Memory of the recorded program inside a recorded machine: accesses to it have the machine's
     /// own addresses.
     UserMemory {
-        /// Where the program has `start`.
+        /// Where the program has the region's first address.
         address: u64,
     },
 }

@@ -1,5 +1,6 @@
 //! A recording, read: what happened to each line, who the threads were, and names for addresses.
 
+mod budget;
 pub(crate) mod build_ids;
 mod elements;
 mod file;
@@ -8,22 +9,25 @@ mod names;
 mod objects;
 mod statistics;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use hitm_base::{Machine, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
-    Counter, End, EndReason, Header, HeapObject, Mapping, ReadError, Record, Recovery, ThreadExit,
-    ThreadStart,
+    Counter, End, EndReason, Header, Mapping, ReadError, Record, Recovery, ThreadExit, ThreadStart,
 };
 use thiserror::Error;
 
 use crate::perf_data::ExtraNames;
+pub(crate) use budget::Budget;
 pub(crate) use file::RecordingFile;
 pub use machine::{KnownAs, TypePlace};
 pub(crate) use names::symbolizer;
 pub use names::{AddressNames, CodeLabel, DataLabel};
+pub use objects::HeapBlock;
+pub(crate) use objects::Objects;
 
 /// Why a recording cannot be read.
 #[derive(Debug, Error)]
@@ -75,8 +79,10 @@ pub struct Recording {
     pub statistics: Statistics,
     /// The threads, by id.
     pub threads: Vec<RecordedThread>,
-    /// What the recorder counted.
-    pub counters: Vec<Counter>,
+    /// Where each of them is among `threads`.
+    thread_index: BTreeMap<ThreadId, usize>,
+    /// What the recorder counted, by name.
+    counters: BTreeMap<String, u64>,
     /// How it ended; missing when the file was cut short.
     pub end: Option<End>,
     /// What of the file could not be read.
@@ -86,6 +92,8 @@ pub struct Recording {
     /// Whether it says what threads did between their accesses.
     pub(crate) has_work: bool,
     objects: objects::Objects,
+    /// What is left of the memory for the tables above.
+    budget: budget::Budget,
     pub(crate) extra_names: ExtraNames,
 }
 
@@ -99,13 +107,14 @@ impl Recording {
         let header = file.header().clone();
         let machine = file.machine()?;
         let all = file.len();
-        let collected = statistics::collect(&mut file.reader, &mut |read| progress(read, all))
-            .map_err(|error| file.failed(error))?;
-        let mut recording = Recording::of_parts(header, machine, collected.statistics);
+        let mut recording = Recording::of_parts(header, machine, Statistics::default());
+        let take = &mut |record| recording.take(record);
+        let collected =
+            statistics::collect(&mut file.reader, take, &mut |read| progress(read, all));
+        let collected = collected.map_err(|error| file.failed(error))?;
+        recording.statistics = collected.statistics;
         recording.has_work = collected.has_work;
         recording.recovery = file.reader.recovery();
-        let others = collected.others.into_iter();
-        others.for_each(|record| recording.take(record));
         Ok(recording)
     }
 
@@ -118,10 +127,12 @@ impl Recording {
             layouts: Vec::new(),
             has_work: false,
             threads: Vec::new(),
-            counters: Vec::new(),
+            thread_index: BTreeMap::new(),
+            counters: BTreeMap::new(),
             end: None,
             recovery: Recovery::default(),
             objects: objects::Objects::default(),
+            budget: budget::Budget::default(),
             extra_names: ExtraNames::default(),
         }
     }
@@ -147,22 +158,24 @@ impl Recording {
     }
 
     /// The heap blocks that were shared, by address.
-    pub(crate) fn heap_blocks(&self) -> impl Iterator<Item = &HeapObject> {
+    pub(crate) fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
         self.objects.heap_blocks()
     }
 
     /// The heap block that holds the byte at `addr`.
-    pub(crate) fn heap_block_at(&self, addr: u64) -> Option<&HeapObject> {
+    pub(crate) fn heap_block_at(&self, addr: u64) -> Option<&HeapBlock> {
         self.objects.heap_at(addr)
     }
 
     /// The value of a counter, 0 when the recorder did not write it.
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters
-            .iter()
-            .filter(|counter| counter.name == name)
-            .map(|counter| counter.value)
-            .sum()
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// What the recorder counted, by name.
+    pub fn counters(&self) -> impl Iterator<Item = (&str, u64)> {
+        let counters = self.counters.iter();
+        counters.map(|(name, value)| (name.as_str(), *value))
     }
 
     /// What a reader of the report must know about how the recording went.
@@ -187,10 +200,17 @@ impl Recording {
             Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
             Some(_) => {}
         }
+        found.extend(self.budget.describe());
         let without_calls = self.statistics.calls.left_out;
         if without_calls > 0 {
             found.push(format!(
                 "the call chains of {without_calls} accesses are not shown: there are too many different ones"
+            ));
+        }
+        let unrecordable = self.counter("unrecordable_records");
+        if unrecordable > 0 {
+            found.push(format!(
+                "{unrecordable} records had numbers that no recording may hold: they are missing"
             ));
         }
         let children = self.counter("forked_children_not_recorded");
@@ -208,29 +228,67 @@ impl Recording {
 
     pub(crate) fn take(&mut self, record: Record) {
         match record {
-            Record::ThreadStart(start) => match self.thread_mut(start.thread) {
-                Some(thread) => thread.start.name = start.name, // It was renamed.
-                None => self.threads.push(RecordedThread { start, exit: None }),
-            },
+            Record::ThreadStart(start) => self.take_start(start),
             Record::ThreadExit(exit) => {
                 if let Some(thread) = self.thread_mut(exit.thread) {
                     thread.exit = Some(exit);
                 }
             }
-            Record::Counters(counters) => self.counters.extend(counters),
+            Record::Counters(counters) => {
+                for counter in counters {
+                    self.count(counter);
+                }
+            }
             Record::End(end) => self.end = Some(end),
-            Record::Mapping(mapping) => self.objects.mappings.push(mapping),
-            Record::HeapObject(object) => self.objects.add_heap(object),
-            Record::Region(region) => self.objects.regions.push(region),
+            Record::Mapping(mapping) => self.objects.add_mapping(mapping, &mut self.budget),
+            Record::HeapObject(object) => self.objects.add_heap(object, &mut self.budget),
+            Record::Region(region) => self.objects.add_region(region, &mut self.budget),
             Record::Access { .. } | Record::ThreadPlaced(_) => {}
-            Record::Layout(text) => self.layouts.extend(LayoutFile::parse(&text, "layout")),
+            Record::Layout(text) => self.take_layout(&text),
             Record::Work(_) | Record::Turn(_) | Record::Callers(_) => {}
         }
     }
 
+    fn take_start(&mut self, start: ThreadStart) {
+        if !self
+            .budget
+            .admits("threads", size_of::<RecordedThread>() + start.name.len())
+        {
+            return;
+        }
+        match self.thread_mut(start.thread) {
+            Some(thread) => thread.start.name = start.name, // It was renamed.
+            None => {
+                self.thread_index.insert(start.thread, self.threads.len());
+                self.threads.push(RecordedThread { start, exit: None });
+            }
+        }
+    }
+
     fn thread_mut(&mut self, thread: ThreadId) -> Option<&mut RecordedThread> {
-        self.threads
-            .iter_mut()
-            .find(|known| known.start.thread == thread)
+        let index = *self.thread_index.get(&thread)?;
+        self.threads.get_mut(index)
+    }
+
+    fn count(&mut self, counter: Counter) {
+        if let Some(value) = self.counters.get_mut(&counter.name) {
+            *value = value.saturating_add(counter.value);
+        } else if self
+            .budget
+            .admits("counters", size_of::<Counter>() + counter.name.len())
+        {
+            self.counters.insert(counter.name, counter.value);
+        }
+    }
+
+    fn take_layout(&mut self, text: &str) {
+        // What is parsed takes more than its text: a member of ten bytes is an entry of a hundred.
+        const PARSED_BYTES: usize = 16;
+        if self
+            .budget
+            .admits("layout files", text.len().saturating_mul(PARSED_BYTES))
+        {
+            self.layouts.extend(LayoutFile::parse(text, "layout"));
+        }
     }
 }

@@ -82,6 +82,15 @@ fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) ->
             summary.fences
         ));
     }
+    if summary.cut_chains > 0 {
+        terminal.err(&format!(
+            "hitm: {} call chains are too long for perf.data: their outermost callers are not in it\n",
+            summary.cut_chains
+        ));
+    }
+    for note in &summary.left_out {
+        terminal.err(&format!("hitm: {note}\n"));
+    }
     if summary.missing_bytes > 0 {
         terminal.err(&format!(
             "hitm: the recording is damaged: what {} bytes of it held is not in it\n",

@@ -49,12 +49,11 @@ impl Inner {
     pub(super) fn record_stack(&mut self, thread: ThreadId, top: u64) {
         // A stack of the C library ends a mapping of its own, below the thread's control block; one
         // that a language cuts out of its heap has no bounds that could be told.
-        if let Some((start, end)) = mappings::range_at(top.wrapping_sub(1))
-            && end - top < STACK_TAIL_MAX
+        if let Some(range) = mappings::range_at(top.wrapping_sub(1))
+            && range.end().saturating_sub(top) < STACK_TAIL_MAX
         {
             let kind = RegionKind::Stack { thread };
-            self.output
-                .record(&Record::Region(Region { start, end, kind }));
+            self.output.record(&Record::Region(Region { range, kind }));
         }
     }
 

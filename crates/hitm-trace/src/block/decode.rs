@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::*;
 use crate::Record;
+use crate::limits::{COUNT_MAX, LATENCY_MAX};
 use crate::wire::{Cursor, undelta};
 
 /// What is wrong with the bytes of a block.
@@ -26,6 +27,16 @@ pub enum DecodeFault {
         field: &'static str,
         /// The number.
         found: u64,
+    },
+    /// A range of addresses that wraps, or ends before it begins.
+    #[error("{what} from {start:#x} to {end:#x} ends before it begins")]
+    Range {
+        /// A mapping, a heap block or a region.
+        what: &'static str,
+        /// Its first address.
+        start: u64,
+        /// The first address after it.
+        end: u64,
     },
     /// A reference to something that the block has not introduced.
     #[error("{what} {found} is referred to, but the block has introduced {known}")]
@@ -258,6 +269,9 @@ impl State {
             log2 => 1 << log2,
         };
         self.last_time = undelta(self.last_time, cursor.varint()?);
+        if self.last_time > COUNT_MAX {
+            return Err(out_of_range("time", self.last_time));
+        }
         let (thread, cpu) = self.actor(head, cursor)?;
         let code = self.code(cursor)?;
         let (line, offset) = self.place(code, cursor)?;
@@ -346,10 +360,7 @@ impl State {
             if is_known { known } else { expected }
         };
         if line > LINE_MAX {
-            return Err(DecodeFault::OutOfRange {
-                field: "line",
-                found: line,
-            });
+            return Err(out_of_range("line", line));
         }
         self.codes[code].line = line;
         self.last_line = line;
@@ -383,6 +394,11 @@ impl State {
         } else {
             given_stall
         };
+        // One comparison for three numbers: the limit is a power of two less one.
+        let all_bits = latency | queued | stall;
+        if all_bits > LATENCY_MAX {
+            return Err(out_of_range("latency, wait or stall", all_bits));
+        }
         Ok(Outcome {
             source,
             latency: Cycles(latency),
@@ -390,6 +406,11 @@ impl State {
             stall: Cycles(stall),
         })
     }
+}
+
+#[cold]
+fn out_of_range(field: &'static str, found: u64) -> DecodeFault {
+    DecodeFault::OutOfRange { field, found }
 }
 
 #[cold]

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::dictionary::Dictionary;
 use super::*;
 use crate::Record;
+use crate::limits::{self, LATENCY_MAX, check_callers, check_count};
 use crate::wire::{VARINT_LEN_MAX, delta, put_varint};
 
 /// Room that must be left before an access is begun: its three fixed bytes, the size, and a varint
@@ -37,6 +38,14 @@ pub enum EncodeError {
         offset: u8,
         /// Bytes touched.
         size: u8,
+    },
+    /// A number that no recording may hold.
+    #[error("{field} is {found}, which is more than a recording may hold")]
+    OutOfRange {
+        /// The field.
+        field: &'static str,
+        /// The number.
+        found: u64,
     },
 }
 
@@ -110,7 +119,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         match record {
             Record::Access { access, outcome } => return self.push_access(access, outcome),
             Record::Callers(callers) => return self.push_callers(callers, 0),
-            _ => {}
+            _ => limits::check(record)?,
         }
         self.scratch.clear();
         let kind = other::encode(record, &mut self.scratch);
@@ -127,13 +136,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         access: &Access,
         outcome: &Outcome,
     ) -> Result<(), EncodeError> {
-        check_access(access)?;
+        check_access(access, outcome)?;
         self.push_callers(callers, ACCESS_LEN_MAX)?;
         self.push_access(access, outcome)
     }
 
     /// Adds callers when there is room for them and `more` bytes.
     fn push_callers(&mut self, callers: &[CodeAddr], more: usize) -> Result<(), EncodeError> {
+        check_callers(callers.len())?;
         let known = self.chains.get(callers).copied();
         self.scratch.clear();
         other::encode_callers(callers, known, &mut self.scratch);
@@ -165,7 +175,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
     /// Adds an access: [`push`](Self::push) without building a [`Record`].
     #[inline]
     pub fn push_access(&mut self, access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
-        check_access(access)?;
+        check_access(access, outcome)?;
         self.make_room(ACCESS_LEN_MAX)?;
         let room = self.buffer.as_mut()[self.len..].first_chunk_mut();
         let room = room.expect("make_room found that many bytes");
@@ -204,15 +214,23 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
 
 /// Refuses what no access can be.
 #[inline]
-fn check_access(access: &Access) -> Result<(), EncodeError> {
-    if is_valid(access.op, access.offset(), access.size) {
-        Ok(())
-    } else {
-        Err(EncodeError::InvalidAccess {
+fn check_access(access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
+    if !is_valid(access.op, access.offset(), access.size) {
+        return Err(EncodeError::InvalidAccess {
             offset: access.offset(),
             size: access.size,
-        })
+        });
     }
+    check_count("time", access.time.0)?;
+    let all_bits = outcome.latency.0 | outcome.queued.0 | outcome.stall.0;
+    let (field, found) = if access.line().0 > LINE_MAX {
+        ("line", access.line().0)
+    } else if all_bits > LATENCY_MAX {
+        ("latency, wait or stall", all_bits)
+    } else {
+        return Ok(());
+    };
+    Err(EncodeError::OutOfRange { field, found })
 }
 
 /// Everything that an access may refer back to. Empty at the start of a block.

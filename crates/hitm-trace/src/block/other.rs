@@ -8,9 +8,10 @@
 
 use std::sync::Arc;
 
-use hitm_base::{CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
+use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
 
 use super::DecodeFault;
+use crate::limits::{CALLERS_MAX, COUNT_MAX};
 use crate::wire::{Cursor, delta, push_bytes, push_varint, undelta, unzigzag, zigzag};
 use crate::{
     Adoption, Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, Steps,
@@ -92,13 +93,11 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             KIND_MAPPING
         }
         Record::HeapObject(object) => {
-            push_all(out, [object.addr, object.size, object.time.0]);
-            push_varint(out, u64::from(object.thread.0));
-            push_stack(out, &object.stack);
+            encode_heap_object(object, out);
             KIND_HEAP_OBJECT
         }
         Record::Region(region) => {
-            push_all(out, [region.start, region.end]);
+            push_all(out, [region.range.start(), region.range.end()]);
             encode_region_kind(&region.kind, out);
             KIND_REGION
         }
@@ -131,8 +130,16 @@ fn encode_exit(exit: &ThreadExit, out: &mut Vec<u8>) {
     push_all(out, [exit.stall.0, exit.contention_stall.0]);
 }
 
+fn encode_heap_object(object: &HeapObject, out: &mut Vec<u8>) {
+    let range = object.range;
+    push_all(out, [range.start(), range.len(), object.time.0]);
+    push_varint(out, u64::from(object.thread.0));
+    push_stack(out, &object.stack);
+}
+
 fn encode_mapping(mapping: &Mapping, out: &mut Vec<u8>) {
-    push_all(out, [mapping.start, mapping.end, mapping.file_offset]);
+    let range = mapping.range;
+    push_all(out, [range.start(), range.end(), mapping.file_offset]);
     push_bytes(out, mapping.path.as_bytes());
     push_bytes(out, &mapping.build_id);
     out.push(u8::from(mapping.executable));
@@ -277,7 +284,7 @@ pub(super) fn decode_callers(
             known: known.len(),
         });
     }
-    let count = cursor.count()?;
+    let count = caller_count(cursor)?;
     let mut last = 0;
     let caller = |_| {
         last = undelta(last, cursor.varint()?);
@@ -315,31 +322,25 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
         KIND_THREAD_EXIT => Record::ThreadExit(ThreadExit {
             thread: thread(cursor)?,
             time: cycles(cursor)?,
-            insns: cursor.varint()?,
-            accesses: cursor.varint()?,
-            stall: cycles(cursor)?,
-            contention_stall: cycles(cursor)?,
+            insns: count(cursor, "instructions of a thread")?,
+            accesses: count(cursor, "accesses of a thread")?,
+            stall: Cycles(count(cursor, "stall of a thread")?),
+            contention_stall: Cycles(count(cursor, "contention stall of a thread")?),
         }),
         KIND_MAPPING => Record::Mapping(Mapping {
-            start: cursor.varint()?,
-            end: cursor.varint()?,
+            range: range(cursor, "a mapping")?,
             file_offset: cursor.varint()?,
             path: cursor.string("path")?,
             build_id: cursor.bytes()?.to_vec(),
             executable: cursor.byte()? & 1 != 0,
         }),
         KIND_HEAP_OBJECT => Record::HeapObject(HeapObject {
-            addr: cursor.varint()?,
-            size: cursor.varint()?,
+            range: sized_range(cursor, "a heap block")?,
             time: cycles(cursor)?,
             thread: thread(cursor)?,
             stack: stack(cursor)?,
         }),
-        KIND_REGION => Record::Region(Region {
-            start: cursor.varint()?,
-            end: cursor.varint()?,
-            kind: region_kind(cursor)?,
-        }),
+        KIND_REGION => Record::Region(region(cursor)?),
         KIND_COUNTERS => Record::Counters(counters(cursor)?),
         KIND_END => Record::End(end(cursor)?),
         KIND_WORK => Record::Work(work(cursor)?),
@@ -377,12 +378,61 @@ fn cpu(cursor: &mut Cursor<'_>) -> Result<CpuId, DecodeFault> {
 }
 
 fn cycles(cursor: &mut Cursor<'_>) -> Result<Cycles, DecodeFault> {
-    cursor.varint().map(Cycles)
+    count(cursor, "time").map(Cycles)
+}
+
+/// A number of at most [`COUNT_MAX`].
+fn count(cursor: &mut Cursor<'_>, field: &'static str) -> Result<u64, DecodeFault> {
+    let found = cursor.varint()?;
+    match found <= COUNT_MAX {
+        true => Ok(found),
+        false => Err(DecodeFault::OutOfRange { field, found }),
+    }
+}
+
+/// The first address and the one after the last.
+fn range(cursor: &mut Cursor<'_>, what: &'static str) -> Result<AddrRange, DecodeFault> {
+    let (start, end) = (cursor.varint()?, cursor.varint()?);
+    AddrRange::new(start, end).ok_or(DecodeFault::Range { what, start, end })
+}
+
+/// The first address and the bytes.
+fn sized_range(cursor: &mut Cursor<'_>, what: &'static str) -> Result<AddrRange, DecodeFault> {
+    let (start, len) = (cursor.varint()?, cursor.varint()?);
+    let end = start.wrapping_add(len);
+    AddrRange::with_len(start, len).ok_or(DecodeFault::Range { what, start, end })
+}
+
+/// The number of callers that follow.
+fn caller_count(cursor: &mut Cursor<'_>) -> Result<usize, DecodeFault> {
+    let count = cursor.count()?;
+    match count <= CALLERS_MAX {
+        true => Ok(count),
+        false => Err(DecodeFault::OutOfRange {
+            field: "number of callers",
+            found: count as u64,
+        }),
+    }
 }
 
 fn stack(cursor: &mut Cursor<'_>) -> Result<Vec<CodeAddr>, DecodeFault> {
-    let count = cursor.count()?;
+    let count = caller_count(cursor)?;
     (0..count).map(|_| cursor.varint().map(CodeAddr)).collect()
+}
+
+fn region(cursor: &mut Cursor<'_>) -> Result<Region, DecodeFault> {
+    let range = range(cursor, "a region")?;
+    let kind = region_kind(cursor)?;
+    if let RegionKind::UserMemory { address } = kind
+        && AddrRange::with_len(address, range.len()).is_none()
+    {
+        return Err(DecodeFault::Range {
+            what: "memory of a program",
+            start: address,
+            end: address.wrapping_add(range.len()),
+        });
+    }
+    Ok(Region { range, kind })
 }
 
 fn region_kind(cursor: &mut Cursor<'_>) -> Result<RegionKind, DecodeFault> {
@@ -508,8 +558,8 @@ fn end(cursor: &mut Cursor<'_>) -> Result<End, DecodeFault> {
             insns: cursor.varint()?,
             accesses: cursor.varint()?,
             stored_accesses: cursor.varint()?,
-            stall: cycles(cursor)?,
-            contention_stall: cycles(cursor)?,
+            stall: Cycles(cursor.varint()?),
+            contention_stall: Cycles(cursor.varint()?),
         },
     })
 }

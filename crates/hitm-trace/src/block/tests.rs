@@ -2,7 +2,8 @@ use expect_test::{Expect, expect};
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
 
 use super::*;
-use crate::{Counter, Record, ThreadPlaced};
+use crate::wire::push_varint;
+use crate::{CALLERS_MAX, COUNT_MAX, Counter, LATENCY_MAX, Record, ThreadPlaced};
 
 const LOAD: Access = Access {
     thread: ThreadId(1),
@@ -165,8 +166,9 @@ fn odd_sizes_fences_and_extreme_numbers_survive() {
     let extreme = Access {
         thread: ThreadId(u32::MAX),
         cpu: CpuId(u16::MAX),
-        time: Cycles(u64::MAX),
-        addr: u64::MAX - 2,
+        time: Cycles(COUNT_MAX),
+        // The end of the line before the last.
+        addr: u64::MAX - 66,
         size: 3,
         op: AccessOp::LockedRmw,
         code: CodeAddr(u64::MAX),
@@ -179,7 +181,7 @@ fn odd_sizes_fences_and_extreme_numbers_survive() {
     };
     let impossible = Outcome {
         latency: Cycles(0),
-        queued: Cycles(u64::MAX),
+        queued: Cycles(LATENCY_MAX),
         stall: Cycles(1),
         ..HITM
     };
@@ -189,6 +191,124 @@ fn odd_sizes_fences_and_extreme_numbers_survive() {
         access(extreme, HITM),
     ];
     assert_eq!(decode(&encode(&records)).unwrap(), records);
+}
+
+/// What an encoder does not take, a hostile file may still hold: bytes of such a record.
+fn raw(kind: u8, numbers: &[u64]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    numbers
+        .iter()
+        .for_each(|number| push_varint(&mut payload, *number));
+    let mut bytes = vec![kind];
+    push_varint(&mut bytes, payload.len() as u64);
+    bytes.extend(payload);
+    bytes
+}
+
+fn fault_of(bytes: &[u8]) -> String {
+    decode(bytes).expect_err("no reader takes this").to_string()
+}
+
+#[test]
+fn ranges_that_wrap_are_refused_with_their_place() {
+    let [mapping, heap_block, region] = [4, 5, 6];
+    let place = raw(2, &[1, 2, 3]);
+    let after_one = |record: Vec<u8>| fault_of(&[&place[..], &record].concat());
+    assert_eq!(
+        after_one(raw(heap_block, &[u64::MAX - 7, 9, 0, 0, 0])),
+        "record 1 at byte 5 of the block: a heap block from 0xfffffffffffffff8 to 0x1 ends before \
+         it begins"
+    );
+    assert_eq!(
+        after_one(raw(mapping, &[0x2000, 0x1000, 0, 0, 0, 0])),
+        "record 1 at byte 5 of the block: a mapping from 0x2000 to 0x1000 ends before it begins"
+    );
+    assert_eq!(
+        after_one(raw(region, &[2, 1, 2])),
+        "record 1 at byte 5 of the block: a region from 0x2 to 0x1 ends before it begins"
+    );
+    // The machine's addresses are sound, the program's are not.
+    assert_eq!(
+        after_one(raw(region, &[0x1000, 0x2000, 6, u64::MAX - 1])),
+        "record 1 at byte 5 of the block: memory of a program from 0xfffffffffffffffe to 0xffe ends \
+         before it begins"
+    );
+}
+
+#[test]
+fn numbers_that_nobody_could_add_up_are_refused() {
+    let too_many = CALLERS_MAX as u64 + 1;
+    let chain: Vec<u64> = [0, too_many]
+        .into_iter()
+        .chain((0..too_many).map(|_| 2))
+        .collect();
+    let beyond = |what: &str, number: u64| {
+        format!("record 0 at byte 0 of the block: {what} is {number}, which is out of range")
+    };
+    assert_eq!(
+        fault_of(&raw(12, &chain)),
+        beyond("number of callers", too_many)
+    );
+    assert_eq!(
+        fault_of(&raw(2, &[1, 2, COUNT_MAX + 1])),
+        beyond("time", COUNT_MAX + 1)
+    );
+    assert_eq!(
+        fault_of(&raw(3, &[1, 0, u64::MAX, 0, 0, 0])),
+        beyond("instructions of a thread", u64::MAX)
+    );
+    // Accesses: head, outcome, time, actor, code, place, line, base.
+    let line_after_all = u64::MAX / 64;
+    let access = |time: u64, line: u64, base: u64| {
+        let mut bytes = vec![HEAD_ACCESS, OUTCOME_BASE];
+        [time << 1, 0, 0, 0, 0, 0].map(|number| push_varint(&mut bytes, number));
+        bytes.push(LINE_NEW << PLACE_LINE_SHIFT);
+        [line << 1, base].map(|number| push_varint(&mut bytes, number));
+        bytes
+    };
+    assert_eq!(decode(&access(COUNT_MAX, 1, LATENCY_MAX)).unwrap().len(), 1);
+    for (bytes, expected) in [
+        (access(COUNT_MAX + 1, 1, 1), beyond("time", COUNT_MAX + 1)),
+        (access(1, line_after_all, 1), beyond("line", line_after_all)),
+        (
+            access(1, 1, LATENCY_MAX + 1),
+            beyond("latency, wait or stall", LATENCY_MAX + 1),
+        ),
+    ] {
+        assert_eq!(fault_of(&bytes), expected);
+    }
+}
+
+#[test]
+fn an_encoder_takes_no_more_than_a_decoder() {
+    let mut encoder = BlockEncoder::new(vec![0; 1 << 20]);
+    let mut refused =
+        |record: &Record| matches!(encoder.push(record), Err(EncodeError::OutOfRange { .. }));
+    let late = Cycles(COUNT_MAX + 1);
+    let long = Cycles(LATENCY_MAX + 1);
+    assert!(refused(&access(Access { time: late, ..LOAD }, HITM)));
+    assert!(refused(&access(
+        LOAD,
+        Outcome {
+            stall: long,
+            ..HITM
+        }
+    )));
+    assert!(refused(&access(
+        Access {
+            addr: u64::MAX - 7,
+            ..LOAD
+        },
+        HITM
+    )));
+    let callers = vec![CodeAddr(1); CALLERS_MAX + 1];
+    assert!(refused(&Record::Callers(callers.into())));
+    assert!(refused(&Record::ThreadPlaced(ThreadPlaced {
+        thread: ThreadId(3),
+        cpu: CpuId(4),
+        time: late,
+    })));
+    assert!(encoder.is_empty());
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Records to test with: any that can be, and some that a program could make.
 
 use hitm_base::{
-    Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
+    Access, AccessOp, AddrRange, Clock, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome,
+    ThreadId,
 };
 use hitm_trace::{
-    Adoption, BlockEncoder, BlockMeta, Counter, EncodeError, End, EndReason, Header, HeapObject,
-    Mapping, Record, Region, RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart,
-    Totals, TraceWriter, Turn, Waker, Work,
+    Adoption, BlockEncoder, BlockMeta, COUNT_MAX, Counter, EncodeError, End, EndReason, Header,
+    HeapObject, LATENCY_MAX, Mapping, Record, Region, RegionKind, Step, Stretch, ThreadExit,
+    ThreadPlaced, ThreadStart, Totals, TraceWriter, Turn, Waker, Work,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -44,8 +45,20 @@ fn cpu() -> impl Strategy<Value = CpuId> {
     prop_oneof![5 => 0u16..4, 1 => any::<u16>()].prop_map(CpuId)
 }
 
+/// Mostly small numbers, sometimes the largest that a recording may hold.
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![6 => number().prop_map(|number| number % (COUNT_MAX + 1)), 1 => Just(COUNT_MAX)]
+}
+
 fn cycles() -> impl Strategy<Value = Cycles> {
-    number().prop_map(Cycles)
+    count().prop_map(Cycles)
+}
+
+fn latency() -> impl Strategy<Value = Cycles> {
+    prop_oneof![
+        6 => number().prop_map(|number| Cycles(number % (LATENCY_MAX + 1))),
+        1 => Just(Cycles(LATENCY_MAX)),
+    ]
 }
 
 prop_compose! {
@@ -53,7 +66,7 @@ prop_compose! {
         thread in thread(),
         cpu in cpu(),
         time in cycles(),
-        line in prop_oneof![4 => 100u64..110, 1 => 0..=u64::MAX / 64],
+        line in prop_oneof![4 => 100u64..110, 1 => 0..u64::MAX / 64],
         offset in 0u64..64,
         size in prop_oneof![Just(1u8), Just(4u8), Just(8u8), 1u8..=64],
         op in prop::sample::select(vec![AccessOp::Load, AccessOp::Store, AccessOp::LockedRmw, AccessOp::Fence]),
@@ -68,9 +81,9 @@ prop_compose! {
 prop_compose! {
     fn outcome()(
         source in prop::sample::select(DataSource::ALL.to_vec()),
-        latency in cycles(),
-        queued in prop_oneof![Just(Cycles::ZERO), cycles()],
-        stall in prop_oneof![Just(None), cycles().prop_map(Some)],
+        latency in latency(),
+        queued in prop_oneof![Just(Cycles::ZERO), latency()],
+        stall in prop_oneof![Just(None), latency().prop_map(Some)],
     ) -> Outcome {
         Outcome { source, latency, queued, stall: stall.unwrap_or(latency) }
     }
@@ -127,7 +140,7 @@ fn thread_record() -> impl Strategy<Value = Record> {
         (thread(), cpu(), cycles()).prop_map(|(thread, cpu, time)| Record::ThreadPlaced(
             ThreadPlaced { thread, cpu, time }
         )),
-        (thread(), any::<[u64; 5]>()).prop_map(
+        (thread(), [count(), count(), count(), count(), count()]).prop_map(
             |(thread, [time, insns, accesses, stall, contended])| {
                 Record::ThreadExit(ThreadExit {
                     thread,
@@ -191,10 +204,9 @@ fn other() -> impl Strategy<Value = Record> {
             vec(any::<u8>(), 0..20),
             any::<bool>()
         )
-            .prop_map(|([start, end, file_offset], path, build_id, executable)| {
+            .prop_map(|([from, to, file_offset], path, build_id, executable)| {
                 Record::Mapping(Mapping {
-                    start,
-                    end,
+                    range: between(from, to),
                     file_offset,
                     path,
                     build_id,
@@ -202,16 +214,15 @@ fn other() -> impl Strategy<Value = Record> {
                 })
             }),
         (any::<[u64; 2]>(), cycles(), thread(), vec(code(), 0..10)).prop_map(
-            |([addr, size], time, thread, stack)| Record::HeapObject(HeapObject {
-                addr,
-                size,
+            |([from, to], time, thread, stack)| Record::HeapObject(HeapObject {
+                range: between(from, to),
                 time,
                 thread,
                 stack
             })
         ),
         (any::<[u64; 2]>(), region_kind())
-            .prop_map(|([start, end], kind)| Record::Region(Region { start, end, kind })),
+            .prop_map(|([from, to], kind)| region(between(from, to), kind)),
         vec(("[a-z_]{1,12}", any::<u64>()), 0..5).prop_map(|counters| {
             let counter = |(name, value)| Counter { name, value };
             Record::Counters(counters.into_iter().map(counter).collect())
@@ -231,6 +242,22 @@ fn other() -> impl Strategy<Value = Record> {
             })
         }),
     ]
+}
+
+/// The addresses between two, whichever is the first.
+fn between(from: u64, to: u64) -> AddrRange {
+    AddrRange::new(from.min(to), from.max(to)).expect("the smaller one is the first")
+}
+
+/// A region; memory of a program that would wrap begins lower.
+fn region(range: AddrRange, kind: RegionKind) -> Record {
+    let kind = match kind {
+        RegionKind::UserMemory { address } => RegionKind::UserMemory {
+            address: address.min(u64::MAX - range.len()),
+        },
+        other => other,
+    };
+    Record::Region(Region { range, kind })
 }
 
 /// Any record that can be.

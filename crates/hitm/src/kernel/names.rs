@@ -139,24 +139,22 @@ impl KernelNames {
 
     /// The object of type `wanted` that holds the byte at `addr`, in or around this region.
     pub(crate) fn instance(&self, region: &Region, addr: u64, wanted: &str) -> Option<u64> {
-        let offset = addr - region.start;
+        let start = region.range.start();
+        let offset = addr - start;
         if let RegionKind::Object { type_name, .. } = &region.kind
-            && MOVED.contains(&region.start)
+            && MOVED.contains(&start)
         {
-            return (type_name == wanted).then_some(region.start);
+            return (type_name == wanted).then_some(start);
         }
         let (base, of) = match &region.kind {
-            RegionKind::Object { type_name, .. } => (region.start, self.type_id(type_name)?),
+            RegionKind::Object { type_name, .. } => (start, self.type_id(type_name)?),
             RegionKind::Slab {
                 type_name,
                 stride_bytes,
                 ..
             } => {
                 let stride = (*stride_bytes).max(1);
-                (
-                    region.start + offset / stride * stride,
-                    self.type_id(type_name)?,
-                )
+                (start + offset / stride * stride, self.type_id(type_name)?)
             }
             RegionKind::PerCpu { .. } => {
                 let address = self.per_cpu.as_ref()?.start.checked_add(offset)?;

@@ -9,22 +9,20 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::Arc;
 
-use hitm_base::{Access, AccessOp, CodeAddr, Machine, Outcome, ThreadId};
+use hitm_base::{Access, AccessOp, AddrRange, CodeAddr, Machine, Outcome, ThreadId};
 use hitm_perf::export::{Origin, Sampler, TIME_ORIGIN_NS};
 use hitm_perf::maps::KERNEL;
 use hitm_perf::write::{
     CpuInfo, FileInfo, LOADS_NAME, MmapInfo, Moment, PerfDataWriter, STORES_NAME, SampleForm,
 };
 use hitm_perf::{EventKind, Sample, Spaces, TaskId};
-use hitm_trace::{
-    Header, Mapping, Record, Region, RegionKind, SampledProcess, ThreadExit, Visitor,
-};
+use hitm_trace::{Header, Mapping, Record, RegionKind, SampledProcess, ThreadExit, Visitor};
 
 use super::{PerfDataError, check_apart};
-use crate::recording::{RecordingError, RecordingFile};
+use crate::recording::{Budget, Objects, RecordingError, RecordingFile};
 
 /// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExportSummary {
     /// Samples of loads and locked operations.
     pub load_samples: u64,
@@ -34,8 +32,12 @@ pub struct ExportSummary {
     pub accesses: u64,
     /// Fences, which no sample can show.
     pub fences: u64,
+    /// Samples whose call chains do not fit a record of perf.data: the outermost callers are missing.
+    pub cut_chains: u64,
     /// Bytes of the recording that were damaged and are missing from the export.
     pub missing_bytes: u64,
+    /// What is left out otherwise, in words.
+    pub left_out: Vec<String>,
 }
 
 /// Writes the recording at `from` as perf.data to `to`; every `period`th load and store becomes a
@@ -65,8 +67,7 @@ pub fn export(
 pub(super) struct Scene {
     pub(super) header: Header,
     pub(super) machine: Machine,
-    mappings: Vec<Mapping>,
-    regions: Vec<Region>,
+    objects: Objects,
     /// What each thread did, as far as it was told; the last of each.
     exits: BTreeMap<ThreadId, ThreadExit>,
     /// Whose accesses they are.
@@ -78,12 +79,14 @@ pub(super) struct Scene {
     /// Whether accesses have call chains.
     has_callers: bool,
     missing_bytes: u64,
+    /// What of it is left out, in words.
+    left_out: Vec<String>,
 }
 
 #[derive(Default)]
 struct SceneVisitor {
-    mappings: Vec<Mapping>,
-    regions: Vec<Region>,
+    objects: Objects,
+    budget: Budget,
     exits: BTreeMap<ThreadId, ThreadExit>,
     pid: Option<u32>,
     tids: Vec<u32>,
@@ -96,15 +99,18 @@ impl Visitor for SceneVisitor {
 
     fn record(&mut self, record: Record) {
         match record {
-            Record::Mapping(mapping) => self.mappings.push(mapping),
-            Record::Region(region) => self.regions.push(region),
-            Record::ThreadExit(exit) => {
+            Record::Mapping(mapping) => self.objects.add_mapping(mapping, &mut self.budget),
+            Record::Region(region) => self.objects.add_region(region, &mut self.budget),
+            Record::ThreadExit(exit) if self.names.contains_key(&exit.thread) => {
                 self.exits.insert(exit.thread, exit);
             }
             Record::ThreadStart(start) => {
                 self.pid.get_or_insert(start.tid);
-                note_tid(&mut self.tids, start.thread, start.tid);
-                self.names.insert(start.thread, start.name);
+                let bytes = size_of::<ThreadExit>() + start.name.len();
+                if self.budget.admits("threads", bytes) {
+                    note_tid(&mut self.tids, start.thread, start.tid);
+                    self.names.insert(start.thread, start.name);
+                }
             }
             Record::Callers(_) => self.has_callers = true,
             _ => {}
@@ -134,14 +140,14 @@ impl Scene {
         Ok(Scene {
             header,
             machine,
-            mappings: visitor.mappings,
-            regions: visitor.regions,
+            objects: visitor.objects,
             exits: visitor.exits,
             origin,
             tids: visitor.tids,
             names: visitor.names,
             has_callers: visitor.has_callers,
             missing_bytes: file.missing_bytes(),
+            left_out: visitor.budget.describe().collect(),
         })
     }
 
@@ -167,31 +173,33 @@ impl Scene {
 
     /// Everything that is mapped, as perf is told of it: what comes later hides what came before.
     pub(super) fn mmaps(&self) -> Vec<MmapInfo> {
-        let place = |start: u64, end: u64| {
-            let (process, shown) = self.origin.place(start);
-            (
-                process.unwrap_or(KERNEL),
-                shown,
-                shown.saturating_add(end - start),
-            )
+        let place = |range: AddrRange| {
+            let (process, shown) = self.origin.place(range.start());
+            let end = shown.saturating_add(range.len());
+            (process.unwrap_or(KERNEL), shown, end)
         };
         // Where a sampled kernel was helps naming it here; perf has its own way to find one.
-        let of_process = |mapping: &&Mapping| self.origin.place(mapping.start).0.is_some();
-        let files = self.mappings.iter().filter(of_process).map(|mapping| {
-            let (process, start, end) = place(mapping.start, mapping.end.max(mapping.start));
-            MmapInfo {
-                pid: process.id,
-                life: process.life,
-                start,
-                end,
-                file_offset: mapping.file_offset,
-                executable: mapping.executable,
-                path: mapping.path.clone(),
-                build_id: mapping.build_id.clone(),
-            }
-        });
-        let regions = self.regions.iter().filter_map(|region| {
-            let (process, start, end) = place(region.start, region.end.max(region.start));
+        let of_process = |mapping: &&Mapping| self.origin.place(mapping.range.start()).0.is_some();
+        let files = self
+            .objects
+            .mappings
+            .iter()
+            .filter(of_process)
+            .map(|mapping| {
+                let (process, start, end) = place(mapping.range);
+                MmapInfo {
+                    pid: process.id,
+                    life: process.life,
+                    start,
+                    end,
+                    file_offset: mapping.file_offset,
+                    executable: mapping.executable,
+                    path: mapping.path.clone(),
+                    build_id: mapping.build_id.clone(),
+                }
+            });
+        let regions = self.objects.regions.iter().filter_map(|region| {
+            let (process, start, end) = place(region.range);
             let path = match region.kind {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
@@ -234,7 +242,7 @@ impl Scene {
 
     /// The files that are mapped.
     pub(super) fn mappings(&self) -> &[Mapping] {
-        &self.mappings
+        &self.objects.mappings
     }
 
     fn info(&self) -> FileInfo {
@@ -291,13 +299,16 @@ impl Exporter {
                 writer.comm(at, name, true)?;
             }
         }
+        let began_ns: BTreeMap<TaskId, u64> = begins
+            .iter()
+            .map(|(process, time_ns, _)| (*process, *time_ns))
+            .collect();
         for mmap in scene.mmaps() {
             let process = TaskId {
                 id: mmap.pid,
                 life: mmap.life,
             };
-            let begin = begins.iter().find(|(other, ..)| *other == process);
-            let time_ns = begin.map_or(START_NS, |(_, time_ns, _)| *time_ns);
+            let time_ns = began_ns.get(&process).copied().unwrap_or(START_NS);
             writer.mmap(moment(process, time_ns), &mmap)?;
         }
         Ok(Exporter {
@@ -309,6 +320,7 @@ impl Exporter {
             callers: None,
             summary: ExportSummary {
                 missing_bytes: scene.missing_bytes,
+                left_out: scene.left_out.clone(),
                 ..ExportSummary::default()
             },
             failure: None,
@@ -329,8 +341,12 @@ impl Exporter {
                 time_ns: self.sampler.time_ns(exit.time),
             })?;
         }
+        let cut_chains = writer.cut_chain_count();
         writer.finish(&scene.info())?;
-        Ok(self.summary)
+        Ok(ExportSummary {
+            cut_chains,
+            ..self.summary
+        })
     }
 
     fn keep(&mut self, result: io::Result<()>) {

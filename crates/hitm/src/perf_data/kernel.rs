@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use hitm_base::AddrRange;
 use hitm_layout::{ObjectFile, Segment};
 use hitm_trace::Mapping;
 
@@ -146,16 +147,16 @@ fn vmlinux(path: &Path, sampled: &Sampled<'_>) -> Result<KernelFound, PerfDataEr
     let is_mapped = |part: &&Segment| part.vaddr >> 63 == 1 && part.file_size > 0;
     let in_kernel = file.segments().iter().filter(is_mapped);
     let image: Vec<Mapping> = in_kernel
-        .map(|part| Mapping {
-            start: part.vaddr.wrapping_add(shift),
-            end: part
-                .vaddr
-                .wrapping_add(shift)
-                .saturating_add(part.memory_size),
-            file_offset: part.file_offset,
-            path: name.clone(),
-            build_id: build_id.to_vec(),
-            executable: true,
+        .map(|part| {
+            let start = part.vaddr.wrapping_add(shift);
+            let len = part.memory_size.min(u64::MAX - start);
+            Mapping {
+                range: AddrRange::with_len(start, len).unwrap_or_default(),
+                file_offset: part.file_offset,
+                path: name.clone(),
+                build_id: build_id.to_vec(),
+                executable: true,
+            }
         })
         .collect();
     if image.is_empty() {

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
-use hitm_base::{Access, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
+use hitm_base::{
+    Access, AddrRange, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId,
+};
 use hitm_perf::c2c::Maps as _;
 use hitm_perf::import::{Aliases, Importer};
 use hitm_perf::maps::KERNEL;
@@ -274,21 +276,21 @@ impl Pass {
             Some((process, map, start))
         });
         let record = |(process, map, start): (TaskId, &hitm_perf::maps::Map, u64)| {
-            let end = start.saturating_add(map.end - map.start);
+            let len = map.end.saturating_sub(map.start).min(u64::MAX - start);
+            let range = AddrRange::with_len(start, len)?;
             let path = world
                 .paths
                 .get(map.path as usize)
                 .cloned()
                 .unwrap_or_default();
             if !map.is_anonymous {
-                return Record::Mapping(Mapping {
-                    start,
-                    end,
+                return Some(Record::Mapping(Mapping {
+                    range,
                     file_offset: map.file_offset,
                     path,
                     build_id: world.build_ids.get(&map.path).cloned().unwrap_or_default(),
                     executable: map.executable,
-                });
+                }));
             }
             let kind = match (path.as_str(), numbers.get(&process)) {
                 ("[heap]", _) => RegionKind::Brk,
@@ -297,8 +299,8 @@ impl Pass {
                 }
                 _ => RegionKind::AnonymousMap { stack: Vec::new() },
             };
-            Record::Region(Region { start, end, kind })
+            Some(Record::Region(Region { range, kind }))
         };
-        known.map(record).collect()
+        known.filter_map(record).collect()
     }
 }

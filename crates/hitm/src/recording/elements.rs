@@ -6,20 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
+use hitm_base::{AddrRange, CodeAddr, ThreadId};
 use hitm_coherence::stats::{LineStats, Statistics};
-use hitm_trace::HeapObject;
 
 /// Elements smaller than this are members of one object rather than objects.
 const ELEMENT_SIZE_MIN: u64 = 8;
 
-/// The size of an element of `object`, if it looks like an array.
-pub(super) fn element_size(object: &HeapObject, statistics: &Statistics) -> Option<u64> {
-    let first_line = hitm_base::LineAddr::of(object.addr);
-    let last_line = hitm_base::LineAddr::of(object.addr + object.size.saturating_sub(1));
+/// The size of an element of the block at `range`, if it looks like an array.
+pub(super) fn element_size(range: AddrRange, statistics: &Statistics) -> Option<u64> {
+    let (first_line, last_line) = range.lines();
     let mut places: BTreeMap<CodeAddr, BTreeMap<ThreadId, u64>> = BTreeMap::new();
     for (line, stats) in statistics.lines.range(first_line..=last_line) {
-        note_places(object, line.0 * LINE_SIZE, stats, &mut places);
+        note_places(range, line.first_byte(), stats, &mut places);
     }
     let distances = places.values().flat_map(|by_thread| {
         let first = by_thread.values().next().copied().unwrap_or(0);
@@ -27,20 +25,20 @@ pub(super) fn element_size(object: &HeapObject, statistics: &Statistics) -> Opti
     });
     let size = distances.fold(0, gcd);
     let is_array =
-        size >= ELEMENT_SIZE_MIN && size < object.size && object.size.is_multiple_of(size);
+        size >= ELEMENT_SIZE_MIN && size < range.len() && range.len().is_multiple_of(size);
     is_array.then_some(size)
 }
 
-/// The first place that each instruction touches in the object, by thread.
+/// The first place that each instruction touches in the block, by thread.
 fn note_places(
-    object: &HeapObject,
+    range: AddrRange,
     line_start: u64,
     stats: &LineStats,
     places: &mut BTreeMap<CodeAddr, BTreeMap<ThreadId, u64>>,
 ) {
     for key in stats.rows.keys() {
         let addr = line_start + u64::from(key.offset);
-        if addr >= object.addr && addr < object.addr + object.size {
+        if range.contains(addr) {
             let of_code = places.entry(key.code).or_default();
             let first = of_code.entry(key.thread).or_insert(addr);
             *first = (*first).min(addr);
@@ -81,22 +79,16 @@ mod tests {
 
     #[test]
     fn one_element_for_each_thread() {
-        let object = HeapObject {
-            addr: 0x1010,
-            size: 192,
-            time: Cycles(0),
-            thread: ThreadId(0),
-            stack: vec![],
-        };
+        let range = AddrRange::with_len(0x1010, 192).unwrap();
         let mut collector = Collector::default();
         for thread in 0..4 {
             touch(&mut collector, thread, 0x1010 + 48 * u64::from(thread), 1);
             touch(&mut collector, thread, 0x1018 + 48 * u64::from(thread), 2);
         }
-        assert_eq!(element_size(&object, &collector.finish()), Some(48));
+        assert_eq!(element_size(range, &collector.finish()), Some(48));
         // All threads at one place: no array.
         let mut collector = Collector::default();
         (0..4).for_each(|thread| touch(&mut collector, thread, 0x1010, 1));
-        assert_eq!(element_size(&object, &collector.finish()), None);
+        assert_eq!(element_size(range, &collector.finish()), None);
     }
 }

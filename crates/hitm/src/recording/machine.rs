@@ -39,7 +39,8 @@ pub struct TypePlace {
 impl AddressNames<'_> {
     /// What a region of a kernel has at an address.
     pub(super) fn kernel_label(&self, region: &Region, addr: u64, size: u8) -> DataLabel {
-        let offset = addr - region.start;
+        let start = region.range.start();
+        let offset = addr - start;
         let mut label = self.region_label(region, addr);
         let kernel = self.kernel.as_ref();
         let member = |type_name: &str, at: u64| {
@@ -50,7 +51,7 @@ impl AddressNames<'_> {
             )
         };
         match &region.kind {
-            RegionKind::Object { type_name, .. } if MOVED.contains(&region.start) => {
+            RegionKind::Object { type_name, .. } if MOVED.contains(&start) => {
                 let moved = kernel.map(|kernel| kernel.moved_member(type_name, offset, size));
                 label.member = moved.unwrap_or_else(|| format!("+{offset:#x}"));
             }
@@ -61,7 +62,7 @@ impl AddressNames<'_> {
                 stride_bytes,
             } => {
                 let stride = (*stride_bytes).max(1);
-                label.object_addr = region.start + offset / stride * stride;
+                label.object_addr = start + offset / stride * stride;
                 label.object_size = stride;
                 label.member = member(type_name, offset % stride);
                 label.object = match type_name.is_empty() {
@@ -72,7 +73,7 @@ impl AddressNames<'_> {
             RegionKind::PerCpu { cpu } => {
                 if let Some(own) = kernel.and_then(|kernel| kernel.per_cpu(*cpu, offset, size)) {
                     label = own;
-                    label.object_addr += region.start;
+                    label.object_addr = label.object_addr.wrapping_add(start);
                 }
             }
             RegionKind::UserMemory { address } => {
@@ -94,7 +95,7 @@ impl AddressNames<'_> {
             .all()
             .filter_map(|region| match &region.kind {
                 RegionKind::Object { name, type_name } if type_name == wanted => {
-                    Some((name.clone(), region.start, region.end - region.start))
+                    Some((name.clone(), region.range.start(), region.range.len()))
                 }
                 _ => None,
             });
@@ -143,7 +144,7 @@ impl AddressNames<'_> {
             None => self.typed_instance(addr, size, wanted)?,
             Some(region) => match (&region.kind, &self.kernel) {
                 (RegionKind::UserMemory { address }, _) => {
-                    let own = address + (addr - region.start);
+                    let own = address + (addr - region.range.start());
                     let base = self.typed_instance(own, size, wanted)?;
                     // By its address in the machine, as all others.
                     addr.wrapping_sub(own - base)

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_layout::{Symbolizer, TypeKind};
-use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
+use hitm_trace::{Mapping, Region, RegionKind};
 
 use super::build_ids::{CopyOf, copies, load};
 use super::elements::element_size;
-use super::objects::{KernelRegions, Objects};
+use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::{RecordedThread, Recording};
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
 use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames};
@@ -58,6 +58,7 @@ pub struct AddressNames<'a> {
     /// Where its types are kept.
     pub(super) kernel_types: Option<PathBuf>,
     pub(super) kernel_regions: KernelRegions<'a>,
+    regions: LatestRegions<'a>,
 }
 
 /// What all bytes of a heap block have in common.
@@ -88,6 +89,7 @@ impl<'a> AddressNames<'a> {
             kernel: kernel_names(recording),
             kernel_types: kernel_types(recording),
             kernel_regions: KernelRegions::new(&objects.regions),
+            regions: LatestRegions::new(&objects.regions),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
         }
@@ -154,7 +156,7 @@ impl<'a> AddressNames<'a> {
         if let Some(region) = self.kernel_regions.at(addr) {
             return Some(self.kernel_label(region, addr, size));
         }
-        if let Some(region) = self.objects.region_at(addr) {
+        if let Some(region) = self.regions.at(addr) {
             return Some(self.region_label(region, addr));
         }
         if let Some(kernel) = &self.kernel
@@ -278,42 +280,44 @@ impl<'a> AddressNames<'a> {
             .collect()
     }
 
-    fn heap_label(&self, object: &HeapObject, addr: u64) -> DataLabel {
-        let offset = addr - object.addr;
-        let name = self.heap_name(object);
+    fn heap_label(&self, block: &HeapBlock, addr: u64) -> DataLabel {
+        let start = block.range.start();
+        let offset = addr - start;
+        let name = self.heap_name(block);
         let (member, element) = match name.element_size {
             Some(size) => {
                 let index = offset / size;
                 let member = format!("[{index}]+{:#x}", offset % size);
-                (member, Some((object.addr + index * size, size)))
+                (member, Some((start + index * size, size)))
             }
             None => (format!("+{offset:#x}"), None),
         };
         DataLabel {
             object: name.object,
-            object_addr: object.addr,
-            object_size: object.size,
+            object_addr: start,
+            object_size: block.range.len(),
             member,
             element,
         }
     }
 
-    fn heap_name(&self, object: &HeapObject) -> HeapName {
-        if let Some(known) = self.heap.borrow().get(&object.addr) {
+    fn heap_name(&self, block: &HeapBlock) -> HeapName {
+        let start = block.range.start();
+        if let Some(known) = self.heap.borrow().get(&start) {
             return known.clone();
         }
         let name = HeapName {
-            object: self.heap_block(object),
-            element_size: element_size(object, self.statistics),
+            object: self.heap_block(block),
+            element_size: element_size(block.range, self.statistics),
         };
-        self.heap.borrow_mut().insert(object.addr, name.clone());
+        self.heap.borrow_mut().insert(start, name.clone());
         name
     }
 
     /// What a heap block is called: its size and the place that allocated it.
-    pub fn heap_block(&self, object: &HeapObject) -> String {
-        let site = self.allocation_site(&object.stack);
-        format!("heap block of {} B from {site}", object.size)
+    pub fn heap_block(&self, block: &HeapBlock) -> String {
+        let site = self.allocation_site(&block.stack);
+        format!("heap block of {} B from {site}", block.range.len())
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line. Allocators and
@@ -352,9 +356,9 @@ impl<'a> AddressNames<'a> {
         };
         DataLabel {
             object,
-            object_addr: region.start,
-            object_size: region.end - region.start,
-            member: format!("+{:#x}", addr - region.start),
+            object_addr: region.range.start(),
+            object_size: region.range.len(),
+            member: format!("+{:#x}", addr - region.range.start()),
             element: None,
         }
     }
@@ -397,8 +401,8 @@ fn is_allocator(label: &CodeLabel) -> bool {
 /// Names for addresses in these mappings. Files are read when a name in them is first asked for.
 pub(crate) fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
     let mappings = mappings.iter().map(|mapping| hitm_layout::Mapping {
-        start: mapping.start,
-        end: mapping.end,
+        start: mapping.range.start(),
+        end: mapping.range.end(),
         file_offset: mapping.file_offset,
         path: mapping.path.clone(),
         build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),

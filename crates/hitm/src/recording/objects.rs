@@ -1,45 +1,138 @@
 //! What a recording says about memory: files, heap blocks, stacks, and a kernel's objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use hitm_base::{AddrRange, CodeAddr};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
+
+use super::budget::Budget;
+
+/// A heap block one of whose lines was shared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeapBlock {
+    /// From the address that the allocator returned, the bytes that the program asked for.
+    pub range: AddrRange,
+    /// The allocation site, innermost call first. Blocks of one site share it.
+    pub stack: Arc<[CodeAddr]>,
+}
 
 /// What the recording says about memory.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
-    pub(super) mappings: Vec<Mapping>,
-    pub(super) regions: Vec<Region>,
+pub(crate) struct Objects {
+    pub(crate) mappings: Vec<Mapping>,
+    pub(crate) regions: Vec<Region>,
     /// By first address. Where blocks followed one another at an address, the last is kept.
-    heap: BTreeMap<u64, HeapObject>,
+    heap: BTreeMap<u64, HeapBlock>,
+    stacks: BTreeSet<Arc<[CodeAddr]>>,
 }
 
 impl Objects {
-    pub(super) fn add_heap(&mut self, object: HeapObject) {
-        // Blocks that were here before and overlap the new one are gone.
-        let end = object.addr.saturating_add(object.size);
-        let dead: Vec<u64> = self
-            .heap
-            .range(object.addr..end)
-            .map(|(addr, _)| *addr)
-            .collect();
-        dead.iter().for_each(|addr| drop(self.heap.remove(addr)));
-        self.heap.insert(object.addr, object);
+    pub(crate) fn add_mapping(&mut self, mapping: Mapping, budget: &mut Budget) {
+        let text = mapping.path.len() + mapping.build_id.len();
+        if budget.admits("mappings", size_of::<Mapping>() + text) {
+            self.mappings.push(mapping);
+        }
     }
 
-    pub(super) fn heap_blocks(&self) -> impl Iterator<Item = &HeapObject> {
+    pub(crate) fn add_region(&mut self, region: Region, budget: &mut Budget) {
+        let text = match &region.kind {
+            RegionKind::Object { name, type_name } => name.len() + type_name.len(),
+            RegionKind::Slab {
+                cache, type_name, ..
+            } => cache.len() + type_name.len(),
+            RegionKind::AnonymousMap { stack } => size_of_val(stack.as_slice()),
+            _ => 0,
+        };
+        if budget.admits("regions", size_of::<Region>() + text) {
+            self.regions.push(region);
+        }
+    }
+
+    pub(crate) fn add_heap(&mut self, object: HeapObject, budget: &mut Budget) {
+        let range = object.range;
+        // Blocks that were here before and overlap the new one are gone.
+        let overlapped = self.heap.range(range.start()..range.end());
+        let dead: Vec<u64> = overlapped.map(|(addr, _)| *addr).collect();
+        for addr in &dead {
+            self.heap.remove(addr);
+        }
+        let is_paid_for = !dead.is_empty();
+        if !is_paid_for && !budget.admits("heap blocks", size_of::<HeapBlock>()) {
+            return;
+        }
+        if let Some(stack) = self.intern(object.stack, budget) {
+            self.heap.insert(range.start(), HeapBlock { range, stack });
+        }
+    }
+
+    /// The stack as one that all blocks of its site share.
+    fn intern(&mut self, stack: Vec<CodeAddr>, budget: &mut Budget) -> Option<Arc<[CodeAddr]>> {
+        if let Some(known) = self.stacks.get(stack.as_slice()) {
+            return Some(Arc::clone(known));
+        }
+        if !budget.admits("heap blocks", size_of_val(stack.as_slice())) {
+            return None;
+        }
+        let stack: Arc<[CodeAddr]> = stack.into();
+        self.stacks.insert(Arc::clone(&stack));
+        Some(stack)
+    }
+
+    pub(super) fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
         self.heap.values()
     }
 
-    pub(super) fn heap_at(&self, addr: u64) -> Option<&HeapObject> {
-        let (_, object) = self.heap.range(..=addr).next_back()?;
-        (addr - object.addr < object.size).then_some(object)
+    pub(super) fn heap_at(&self, addr: u64) -> Option<&HeapBlock> {
+        let (_, block) = self.heap.range(..=addr).next_back()?;
+        block.range.contains(addr).then_some(block)
+    }
+}
+
+/// Whether a region is part of a recorded machine rather than of a process.
+fn is_of_kernel(region: &Region) -> bool {
+    !matches!(
+        region.kind,
+        RegionKind::Stack { .. } | RegionKind::AnonymousMap { .. } | RegionKind::Brk
+    )
+}
+
+/// The regions of a process by address: the one that was told last counts.
+#[derive(Debug, Default)]
+pub(super) struct LatestRegions<'a> {
+    /// Parts that do not overlap, by first address: the first address behind, and whose it is.
+    parts: BTreeMap<u64, (u64, &'a Region)>,
+}
+
+impl<'a> LatestRegions<'a> {
+    pub(super) fn new(regions: &'a [Region]) -> LatestRegions<'a> {
+        let mut parts: BTreeMap<u64, (u64, &'a Region)> = BTreeMap::new();
+        let of_process = |region: &&Region| !is_of_kernel(region) && !region.range.is_empty();
+        for region in regions.iter().filter(of_process) {
+            let (start, end) = (region.range.start(), region.range.end());
+            // The part that begins before this region and reaches into it is cut in two.
+            if let Some((_, part)) = parts.range_mut(..start).next_back()
+                && part.0 > start
+            {
+                let (rest_end, owner) = (part.0, part.1);
+                part.0 = start;
+                parts.insert(start, (rest_end, owner));
+            }
+            while let Some((&from, &(to, owner))) = parts.range(start..end).next() {
+                parts.remove(&from);
+                if to > end {
+                    parts.insert(end, (to, owner));
+                }
+            }
+            parts.insert(start, (end, region));
+        }
+        LatestRegions { parts }
     }
 
-    pub(super) fn region_at(&self, addr: u64) -> Option<&Region> {
-        self.regions
-            .iter()
-            .rev()
-            .find(|region| (region.start..region.end).contains(&addr))
+    /// The region that was told last of those that hold the byte at `addr`.
+    pub(super) fn at(&self, addr: u64) -> Option<&'a Region> {
+        let (_, &(end, region)) = self.parts.range(..=addr).next_back()?;
+        (addr < end).then_some(region)
     }
 }
 
@@ -54,20 +147,15 @@ pub(super) struct KernelRegions<'a> {
 
 impl<'a> KernelRegions<'a> {
     pub(super) fn new(regions: &'a [Region]) -> KernelRegions<'a> {
-        let of_kernel = |region: &&Region| {
-            !matches!(
-                region.kind,
-                RegionKind::Stack { .. } | RegionKind::AnonymousMap { .. } | RegionKind::Brk
-            )
-        };
+        let of_kernel = |region: &&Region| is_of_kernel(region);
         let mut regions: Vec<&Region> = regions.iter().filter(of_kernel).collect();
-        regions.sort_by_key(|region| (region.start, std::cmp::Reverse(region.end)));
+        regions.sort_by_key(|region| (region.range.start(), std::cmp::Reverse(region.range.end())));
         let mut around = Vec::with_capacity(regions.len());
         let mut open: Vec<usize> = Vec::new();
         for (index, region) in regions.iter().enumerate() {
             while open
                 .last()
-                .is_some_and(|&outer| regions[outer].end <= region.start)
+                .is_some_and(|&outer| regions[outer].range.end() <= region.range.start())
             {
                 open.pop();
             }
@@ -84,10 +172,12 @@ impl<'a> KernelRegions<'a> {
 
     /// The innermost region that holds the byte at `addr`.
     pub(super) fn at(&self, addr: u64) -> Option<&'a Region> {
-        let after = self.regions.partition_point(|region| region.start <= addr);
+        let after = self
+            .regions
+            .partition_point(|region| region.range.start() <= addr);
         let mut at = after.checked_sub(1);
         while let Some(index) = at {
-            if addr < self.regions[index].end {
+            if addr < self.regions[index].range.end() {
                 return Some(self.regions[index]);
             }
             at = self.around[index];
@@ -98,29 +188,86 @@ impl<'a> KernelRegions<'a> {
 
 #[cfg(test)]
 mod tests {
+    use hitm_base::{Cycles, ThreadId};
+
     use super::*;
+
+    fn object(start: u64, end: u64) -> Region {
+        Region {
+            range: AddrRange::new(start, end).unwrap(),
+            kind: RegionKind::PerCpu { cpu: 0 },
+        }
+    }
+
+    fn stack((start, len): (u64, u64), thread: u32) -> Region {
+        let thread = ThreadId(thread);
+        Region {
+            range: AddrRange::with_len(start, len).unwrap(),
+            kind: RegionKind::Stack { thread },
+        }
+    }
 
     #[test]
     fn the_innermost_object_counts() {
-        let region = |start, end| Region {
-            start,
-            end,
-            kind: RegionKind::PerCpu { cpu: 0 },
-        };
         let regions = [
-            region(0x100, 0x900),
-            region(0x200, 0x300),
-            region(0x210, 0x220),
-            region(0x400, 0x410),
-            region(0xa00, 0xa10),
+            object(0x100, 0x900),
+            object(0x200, 0x300),
+            object(0x210, 0x220),
+            object(0x400, 0x410),
+            object(0xa00, 0xa10),
         ];
         let index = KernelRegions::new(&regions);
-        let start = |addr| index.at(addr).map(|region| region.start);
+        let start = |addr| index.at(addr).map(|region| region.range.start());
         assert_eq!(start(0x218), Some(0x210));
         assert_eq!(start(0x220), Some(0x200));
         assert_eq!(start(0x300), Some(0x100));
         assert_eq!(start(0x410), Some(0x100));
         assert_eq!(start(0x900), None);
         assert_eq!(start(0xff), None);
+    }
+
+    /// The answer of a search from the last region to the first.
+    fn latest(regions: &[Region], addr: u64) -> Option<&Region> {
+        let mut backwards = regions.iter().rev();
+        backwards.find(|region| region.range.contains(addr))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_latest_region_counts(ranges in proptest::collection::vec((0u64..40, 0u64..20), 0..12)) {
+            let numbered = ranges.into_iter().zip(0..);
+            let regions: Vec<Region> = numbered.map(|(range, number)| stack(range, number)).collect();
+            let index = LatestRegions::new(&regions);
+            for addr in 0..64 {
+                proptest::prop_assert_eq!(index.at(addr), latest(&regions, addr), "at {}", addr);
+            }
+        }
+    }
+
+    fn block(addr: u64, size: u64, site: u64) -> HeapObject {
+        HeapObject {
+            range: AddrRange::with_len(addr, size).unwrap(),
+            time: Cycles(0),
+            thread: ThreadId(0),
+            stack: vec![CodeAddr(site)],
+        }
+    }
+
+    #[test]
+    fn a_new_block_takes_the_place_of_what_it_overlaps() {
+        let (mut objects, mut budget) = (Objects::default(), Budget::default());
+        for (addr, size, site) in [(0x100, 32, 1), (0x120, 32, 1), (0x110, 32, 2)] {
+            objects.add_heap(block(addr, size, site), &mut budget);
+        }
+        let site = |addr| objects.heap_at(addr).map(|block| block.stack[0].0);
+        assert_eq!(
+            (site(0x10f), site(0x118), site(0x130)),
+            (Some(1), Some(2), None)
+        );
+        let sites: Vec<_> = objects
+            .heap_blocks()
+            .map(|block| block.stack[0].0)
+            .collect();
+        assert_eq!(sites, [1, 2]);
     }
 }

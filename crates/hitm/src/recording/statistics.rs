@@ -12,8 +12,9 @@ use hitm_coherence::stats::{CallCollector, Collector, Statistics};
 use hitm_trace::{RawChunk, ReadError, Record, TraceReader, Visitor, decode_chunk};
 use rayon::prelude::*;
 
-/// Chunks decoded at a time: some 30,000 accesses each, 48 bytes an access when decoded.
-const BATCH_CHUNKS: usize = 32;
+/// Blocks are decoded together until they have this many bytes: 8 blocks as the recorder writes them. An
+/// access of five bytes takes 64 when it is decoded, so no batch takes more than some 150 MiB.
+const BATCH_BYTES: usize = 2 << 20;
 
 /// A power of two well above the cores of most machines.
 const SHARDS: usize = 16;
@@ -56,29 +57,21 @@ fn shard_of(line: LineAddr) -> usize {
 /// What a recording holds.
 pub(super) struct Collected {
     pub(super) statistics: Statistics,
-    /// All records but accesses and what is for a replay, in order.
-    pub(super) others: Vec<Record>,
     /// Whether the recording says what threads did between their accesses.
     pub(super) has_work: bool,
 }
 
-/// Reads everything.
+/// Reads everything. `take` gets all records but accesses and what is for a replay, in order.
 pub(super) fn collect<R: Read>(
     reader: &mut TraceReader<R>,
+    take: &mut dyn FnMut(Record),
     progress: &mut dyn FnMut(u64),
 ) -> Result<Collected, ReadError> {
     let mut shards: Vec<Collector> = (0..SHARDS).map(|_| Collector::default()).collect();
     let mut calls = CallCollector::default();
-    let mut others = Vec::new();
     let mut has_work = false;
     loop {
-        let mut batch: Vec<RawChunk> = Vec::with_capacity(BATCH_CHUNKS);
-        while batch.len() < BATCH_CHUNKS {
-            let Some(chunk) = reader.next_chunk()? else {
-                break;
-            };
-            batch.push(chunk);
-        }
+        let batch = next_batch(reader)?;
         let Some(last) = batch.last() else { break };
         let read_bytes = last.offset() + last.stored_len() as u64;
         let decoded: Result<Vec<Decoded>, ReadError> = batch.par_iter().map(decode).collect();
@@ -97,7 +90,10 @@ pub(super) fn collect<R: Read>(
             calls.add(access, outcome, callers);
         }
         has_work |= decoded.iter().any(|chunk| chunk.has_work);
-        others.extend(decoded.into_iter().flat_map(|chunk| chunk.others));
+        decoded
+            .into_iter()
+            .flat_map(|chunk| chunk.others)
+            .for_each(&mut *take);
         progress(read_bytes);
     }
     let parts: Vec<Statistics> = shards.into_par_iter().map(Collector::finish).collect();
@@ -108,9 +104,22 @@ pub(super) fn collect<R: Read>(
     parts.into_iter().for_each(|part| all.merge_disjoint(part));
     Ok(Collected {
         statistics: all,
-        others,
         has_work,
     })
+}
+
+/// The next chunks; none at the end.
+fn next_batch<R: Read>(reader: &mut TraceReader<R>) -> Result<Vec<RawChunk>, ReadError> {
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    while bytes < BATCH_BYTES {
+        let Some(chunk) = reader.next_chunk()? else {
+            break;
+        };
+        bytes += chunk.uncompressed_len();
+        batch.push(chunk);
+    }
+    Ok(batch)
 }
 
 fn decode(chunk: &RawChunk) -> Result<Decoded, ReadError> {

@@ -8,6 +8,7 @@
 //! ```
 //! Lines of another form are passed over: a name that is missing is no reason to lose a recording.
 
+use hitm_base::AddrRange;
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 
 use crate::kernel::{DIRECT_MAP, PAGE_BYTES};
@@ -37,10 +38,9 @@ fn mapping(line: &str, on_host: &dyn Fn(&str) -> String) -> Option<Mapping> {
     let file_offset = hexadecimal(words.next()?)?;
     let (_device, _inode) = (words.next()?, words.next()?);
     let path = words.next().unwrap_or_default();
-    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-    (start < end && end <= USER_END).then(|| Mapping {
-        start,
-        end,
+    let range = AddrRange::new(hexadecimal(start)?, hexadecimal(end)?)?;
+    (!range.is_empty() && range.end() <= USER_END).then(|| Mapping {
+        range,
         file_offset,
         path: on_host(path),
         build_id: Vec::new(),
@@ -54,9 +54,11 @@ fn run(line: &str) -> Option<Region> {
     let physical = hexadecimal(words.next()?)?;
     let pages: u64 = words.next()?.parse().ok()?;
     let start = DIRECT_MAP.checked_add(physical)?;
+    let range = AddrRange::with_len(start, pages.checked_mul(PAGE_BYTES)?)?;
+    // Both ends of it are addresses, the machine's and the program's.
+    AddrRange::with_len(address, range.len())?;
     Some(Region {
-        start,
-        end: start.checked_add(pages.checked_mul(PAGE_BYTES)?)?,
+        range,
         kind: RegionKind::UserMemory { address },
     })
 }
@@ -66,7 +68,7 @@ fn area(line: &str) -> Option<Region> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let address = |text: &str| hexadecimal(text.strip_prefix("0x")?);
-    let (start, end) = (address(start)?, address(end)?);
+    let range = AddrRange::new(address(start)?, address(end)?)?;
     let _size = words.next()?;
     let owner = words.next()?;
     let owner = owner.split('+').next().unwrap_or(owner);
@@ -77,10 +79,9 @@ fn area(line: &str) -> Option<Region> {
         _ => format!("vmalloc area of {owner}"),
     };
     let type_name = String::new();
-    let is_area = start < end && start >> 63 == 1 && !line.contains(" ioremap");
+    let is_area = !range.is_empty() && range.start() >> 63 == 1 && !line.contains(" ioremap");
     is_area.then_some(Region {
-        start,
-        end,
+        range,
         kind: RegionKind::Object { name, type_name },
     })
 }
@@ -104,10 +105,10 @@ mod tests {
                     V 0xffffc90000010000-0xffffc90000012000    8192 hpet_enable+0x36/0x4b0 phys=0xfed00000 ioremap\n\
                     junk\nM 5-\nV 0x5\n";
         let found = records(text, &|path| path.replace("/hitm/bin", "/cache"));
+        let range = |start, end| AddrRange::new(start, end).unwrap();
         let mapping = |start, end, file_offset, path: &str, executable| {
             Record::Mapping(Mapping {
-                start,
-                end,
+                range: range(start, end),
                 file_offset,
                 path: path.into(),
                 build_id: Vec::new(),
@@ -115,8 +116,7 @@ mod tests {
             })
         };
         let pages = Record::Region(Region {
-            start: 0xffff_8880_01a2_b000,
-            end: 0xffff_8880_01a2_e000,
+            range: range(0xffff_8880_01a2_b000, 0xffff_8880_01a2_e000),
             kind: RegionKind::UserMemory { address: 0x4c_6000 },
         });
         assert_eq!(
@@ -126,8 +126,7 @@ mod tests {
                 pages,
                 mapping(0x7fff_f7ff_0000, 0x7fff_f7ff_4000, 0, "", false),
                 Record::Region(Region {
-                    start: 0xffff_c900_0000_8000,
-                    end: 0xffff_c900_0000_d000,
+                    range: range(0xffff_c900_0000_8000, 0xffff_c900_0000_d000),
                     kind: RegionKind::Object {
                         name: "thread stack".into(),
                         type_name: String::new(),

@@ -1,6 +1,7 @@
 //! Members that are moved while the real kernel runs: which objects a layout file is about, and where
 //! their members are priced.
 
+use hitm_base::AddrRange;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{Record, Region, RegionKind};
 use hitm_weave::Relocation;
@@ -37,9 +38,11 @@ pub(super) fn plan(walker: &mut Walker<'_>, layouts: &[LayoutFile]) -> Result<Pl
         plan.relocation.add_map(map.moved_spans());
         for object in std::iter::once(first).chain(of_type) {
             end = end.next_multiple_of(map.align.max(hitm_base::LINE_SIZE));
+            let range = AddrRange::with_len(end, map.sizes.1);
+            let range = range.expect("moved objects lie far from the end of the addresses");
             plan.relocation.add_object(object.start, map.sizes.0, end);
-            plan.records.push(moved(object, end, map.sizes.1));
-            end += map.sizes.1;
+            plan.records.push(moved(object, range));
+            end = range.end();
         }
     }
     if plan.records.is_empty() {
@@ -64,10 +67,9 @@ fn map(
     map.map_err(|error| failed(error.to_string()))
 }
 
-fn moved(object: &KernelObject, start: u64, size: u64) -> Record {
+fn moved(object: &KernelObject, range: AddrRange) -> Record {
     Record::Region(Region {
-        start,
-        end: start + size,
+        range,
         kind: RegionKind::Object {
             name: object.name.clone(),
             type_name: object.type_name.clone(),

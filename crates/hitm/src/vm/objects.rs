@@ -2,6 +2,7 @@
 
 use std::io;
 
+use hitm_base::AddrRange;
 use hitm_layout::{BtfFile, Bytes};
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 use tempfile::NamedTempFile;
@@ -76,50 +77,46 @@ pub(super) fn of_kernel(
     let StoppedKernel {
         symbols, build_id, ..
     } = kernel;
+    let address = |name| symbols.address(name).unwrap_or_default();
     let kernel = Mapping {
-        start: symbols.address("_text").unwrap_or_default(),
-        end: symbols.address("_end").unwrap_or_default(),
+        range: AddrRange::new(address("_text"), address("_end")).unwrap_or_default(),
         file_offset: 0,
         path: KERNEL_PATH.into(),
         build_id,
         executable: true,
     };
     Ok(std::iter::once(Record::Mapping(kernel))
-        .chain(slabs.into_iter().map(of_slab))
-        .chain(areas.into_iter().map(of_area))
-        .chain(objects.into_iter().map(region))
+        .chain(slabs.into_iter().filter_map(of_slab))
+        .chain(areas.into_iter().filter_map(of_area))
+        .chain(objects.into_iter().filter_map(region))
         .collect())
 }
 
-fn of_slab(slab: Slab) -> Record {
-    Record::Region(Region {
-        start: slab.start,
-        end: slab.end,
-        kind: RegionKind::Slab {
-            cache: slab.cache,
-            type_name: slab.type_name,
-            stride_bytes: slab.stride_bytes,
-        },
-    })
+// A guest's memory may say anything: what wraps is no object, and has no name.
+
+fn of_slab(slab: Slab) -> Option<Record> {
+    let kind = RegionKind::Slab {
+        cache: slab.cache,
+        type_name: slab.type_name,
+        stride_bytes: slab.stride_bytes,
+    };
+    let range = AddrRange::new(slab.start, slab.end)?;
+    Some(Record::Region(Region { range, kind }))
 }
 
-fn of_area(area: PerCpuArea) -> Record {
-    Record::Region(Region {
-        start: area.start,
-        end: area.end,
-        kind: RegionKind::PerCpu { cpu: area.cpu },
-    })
+fn of_area(area: PerCpuArea) -> Option<Record> {
+    let kind = RegionKind::PerCpu { cpu: area.cpu };
+    let range = AddrRange::new(area.start, area.end)?;
+    Some(Record::Region(Region { range, kind }))
 }
 
-fn region(object: KernelObject) -> Record {
-    Record::Region(Region {
-        start: object.start,
-        end: object.start + object.size,
-        kind: RegionKind::Object {
-            name: object.name,
-            type_name: object.type_name,
-        },
-    })
+fn region(object: KernelObject) -> Option<Record> {
+    let kind = RegionKind::Object {
+        name: object.name,
+        type_name: object.type_name,
+    };
+    let range = AddrRange::with_len(object.start, object.size)?;
+    Some(Record::Region(Region { range, kind }))
 }
 
 /// Reads through QEMU.

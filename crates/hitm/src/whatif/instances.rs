@@ -163,10 +163,11 @@ impl Finder<'_> {
             for block in recording.heap_blocks() {
                 // Reports name it so, and what they say may be given back whole.
                 let name = names.heap_block(block);
-                let is_whole = block.size > 0 && block.size.is_multiple_of(map.sizes.0);
+                let (start, size) = (block.range.start(), block.range.len());
+                let is_whole = size > 0 && size.is_multiple_of(map.sizes.0);
                 if is_whole && name.contains(&wanted.site) {
-                    let elements = block.size / map.sizes.0;
-                    self.add(name, (block.addr, block.size), elements, map.clone())?;
+                    let elements = size / map.sizes.0;
+                    self.add(name, (start, size), elements, map.clone())?;
                     count += 1;
                 }
             }
@@ -198,7 +199,7 @@ impl Finder<'_> {
             known: struct_names(self.layouts),
         })?;
         for mapping in recording.mappings() {
-            self.symbolizer.data(mapping.start, 1);
+            self.symbolizer.data(mapping.range.start(), 1);
             let Some(file) = self.symbolizer.file(&mapping.path) else {
                 continue;
             };
@@ -319,7 +320,10 @@ fn known_sites(recording: &Recording) -> String {
     let names = recording.names();
     let mut sites: Vec<String> = recording
         .heap_blocks()
-        .map(|block| format!("{} ({} B)", names.allocation_site(&block.stack), block.size))
+        .map(|block| {
+            let site = names.allocation_site(&block.stack);
+            format!("{site} ({} B)", block.range.len())
+        })
         .collect();
     sites.sort();
     sites.dedup();

@@ -1,0 +1,61 @@
+//! The largest numbers that a recording may hold, so that nobody who adds them up can overflow.
+//!
+//! Encoder and decoder hold the same limits: what one takes, the other returns. They are part of the
+//! format (docs/formats/trace.md, "Limits").
+
+use crate::{EncodeError, Record, RegionKind, Turn};
+
+/// The latest time, in cycles, and the most that a record counts of anything: nine years of a clock
+/// of 4 GHz. Two of them add up without overflow; sums over threads saturate.
+pub const COUNT_MAX: u64 = (1 << 60) - 1;
+
+/// The longest latency, wait or stall of one access, in cycles: one second of a clock of 4 GHz. Sums
+/// over 2^32 accesses fit 64 bits.
+pub const LATENCY_MAX: u64 = u32::MAX as u64;
+
+/// The most callers of one access or allocation: what a sample of perf.data, whose length has
+/// 16 bits, can hold beside its other fields.
+pub const CALLERS_MAX: usize = 8000;
+
+/// Refuses a record that holds more than a recording may. Accesses are checked where they are encoded.
+pub(crate) fn check(record: &Record) -> Result<(), EncodeError> {
+    match record {
+        Record::HeapObject(object) => check_callers(object.stack.len())?,
+        Record::Region(region) => {
+            if let RegionKind::AnonymousMap { stack } = &region.kind {
+                check_callers(stack.len())?;
+            }
+        }
+        Record::ThreadExit(exit) => {
+            check_count("instructions of a thread", exit.insns)?;
+            check_count("accesses of a thread", exit.accesses)?;
+            check_count("stall of a thread", exit.stall.0)?;
+            check_count("contention stall of a thread", exit.contention_stall.0)?;
+        }
+        Record::Turn(Turn::Passed { span }) => check_count("time", span.0)?,
+        _ => {}
+    }
+    match record.time() {
+        Some(time) => check_count("time", time.0),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a time or a count beyond [`COUNT_MAX`].
+#[inline(always)]
+pub(crate) fn check_count(field: &'static str, found: u64) -> Result<(), EncodeError> {
+    match found <= COUNT_MAX {
+        true => Ok(()),
+        false => Err(EncodeError::OutOfRange { field, found }),
+    }
+}
+
+pub(crate) fn check_callers(count: usize) -> Result<(), EncodeError> {
+    match count <= CALLERS_MAX {
+        true => Ok(()),
+        false => Err(EncodeError::OutOfRange {
+            field: "number of callers",
+            found: count as u64,
+        }),
+    }
+}
