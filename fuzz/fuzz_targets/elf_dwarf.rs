@@ -47,7 +47,7 @@ fn symbolize(bytes: &[u8]) {
         path: String::from("/fuzz"),
         build_id: None,
     };
-    let mut symbolizer = Symbolizer::new(vec![mapping], |_| Some(Bytes::from(bytes.to_vec())));
+    let mut symbolizer = Symbolizer::new(vec![mapping], |_| Ok(Bytes::from(bytes.to_vec())));
     symbolizer.code(0x1234);
     symbolizer.data(0x1234, 8);
     symbolizer.members_in(0x1200..0x1240);

@@ -79,7 +79,7 @@ fn replay(machine: Machine, cpu: CpuId, records: &[Record]) -> Result<(), Replay
             Record::Work(work) => {
                 let mut work = work.clone();
                 work.thread = few(work.thread);
-                replay.work(work);
+                replay.work(work)?;
             }
             Record::Turn(turn) => replay.turn(few_in(*turn), &mut |_, _| count += 1)?,
             _ => {}

@@ -34,3 +34,12 @@ impl fmt::Debug for Bytes {
         write!(f, "{} bytes", self.len())
     }
 }
+
+/// Why there are no bytes of a file that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// There is no such file.
+    Missing,
+    /// There is one, and it was not read, for this reason.
+    Refused(String),
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::Diagnostics;
-use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile};
+use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile, Unread};
 
 /// A mapping of the recorded process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ enum Place {
 }
 
 /// Returns the bytes of a file by its path.
-type Loader<'l> = dyn FnMut(&str) -> Option<Bytes> + 'l;
+pub(crate) type Loader<'l> = dyn FnMut(&str) -> Result<Bytes, Unread> + 'l;
 
 /// Says where copies of the file with a build id may lie.
 type Copies<'l> = dyn Fn(&[u8]) -> Vec<String> + 'l;
@@ -114,11 +114,11 @@ impl fmt::Debug for Symbolizer<'_> {
 
 impl<'l> Symbolizer<'l> {
     /// A symbolizer for a process with these mappings. `load` returns the bytes of a file by path,
-    /// of separate debug files too; `None` when there is no such file. Mappings that overlap are
+    /// of separate debug files too. Mappings that overlap are
     /// searched from the one that begins last.
     pub fn new(
         mut mappings: Vec<Mapping>,
-        load: impl FnMut(&str) -> Option<Bytes> + 'l,
+        load: impl FnMut(&str) -> Result<Bytes, Unread> + 'l,
     ) -> Symbolizer<'l> {
         mappings.sort_by_key(|mapping| (mapping.start, mapping.end));
         Symbolizer {
@@ -317,7 +317,10 @@ impl<'l> Symbolizer<'l> {
         path: &str,
         recorded: Option<&[u8]>,
     ) -> Result<ObjectFile, String> {
-        let bytes = (self.load)(from).ok_or("not found: its addresses stay file+offset")?;
+        let bytes = (self.load)(from).map_err(|unread| match unread {
+            Unread::Missing => "not found: its addresses stay file+offset".to_owned(),
+            Unread::Refused(why) => format!("not read: {why}: its addresses stay file+offset"),
+        })?;
         let mut file = ObjectFile::parse(bytes, path).map_err(|error| error.to_string())?;
         match (recorded, file.build_id()) {
             (Some(recorded), Some(found)) if recorded != found => {

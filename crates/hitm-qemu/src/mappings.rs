@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use hitm_base::AddrRange;
 use hitm_trace::Mapping;
@@ -62,8 +63,11 @@ fn parse_line(line: &str) -> Option<Mapping> {
 /// The GNU build id of an ELF file: the descriptor of the note `GNU`, type 3.
 fn build_id(path: &str) -> Option<Vec<u8>> {
     let mut head = Vec::new();
-    fs::File::open(path)
-        .ok()?
+    // Another file may have taken the name, and a FIFO would wait for ever.
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    file.ok()
+        .filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?
         .take(BUILD_ID_SEARCH_LEN)
         .read_to_end(&mut head)
         .ok()?;

@@ -32,6 +32,13 @@ pub const FRESH_END: u64 = 1 << 63;
 /// claim without that a sum of such numbers overflows.
 const COUNT_MAX: u64 = 1 << 44;
 
+/// The most threads of a recording that is run again; each takes some 500 bytes.
+const THREADS_MAX: usize = 1 << 16;
+
+/// The most memory for records that wait for others. What a recorder writes waits for a window of each
+/// thread: some MiB with thousands of threads.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
 /// Where the bytes of the program lie in the replay.
 pub trait Relocate {
     /// Appends the pieces in which `size` bytes at `addr` lie now, in order.
@@ -90,6 +97,21 @@ pub enum ReplayError {
         /// The address.
         addr: u64,
     },
+    /// More threads than are run again.
+    #[error("found more than {THREADS_MAX} threads, thread {thread} is the next")]
+    TooManyThreads {
+        /// The first thread that is too many.
+        thread: u32,
+    },
+    /// Records wait for accesses that do not come, or accesses for records.
+    #[error(
+        "records of thread {thread} wait for others: expected at most {} MiB of them",
+        WAITING_BYTES_MAX >> 20
+    )]
+    Waiting {
+        /// The thread of the last record.
+        thread: u32,
+    },
     /// A thread runs on a CPU that the machine does not have.
     #[error("thread {thread} runs on CPU {cpu}, but the machine has {count} CPUs")]
     NoSuchCpu {
@@ -118,6 +140,17 @@ enum Call {
     Place(ThreadId, CpuId),
     Work(Work),
     Turn(Turn),
+}
+
+impl Call {
+    /// Memory that it takes while it waits.
+    fn memory_bytes(&self) -> usize {
+        let own = match self {
+            Call::Work(work) => work.steps.encoded_len() + size_of_val(work.adoptions.as_slice()),
+            _ => 0,
+        };
+        size_of::<Call>() + own
+    }
 }
 
 #[derive(Debug)]
@@ -149,6 +182,8 @@ pub struct Replay<R> {
     threads: IndexMap<ThreadId, ReplayThread, FxBuildHasher>,
     /// What cannot be told yet, because accesses of the first work in it have not arrived.
     calls: VecDeque<Call>,
+    /// Memory of `calls`, and of all accesses that no work has claimed.
+    waiting_bytes: usize,
     counts: ReplayCounts,
     /// Accesses of threads whose start is among the calls.
     early: IndexMap<ThreadId, VecDeque<Arrived>, FxBuildHasher>,
@@ -166,6 +201,7 @@ impl<R: Relocate> Replay<R> {
             filter,
             threads: IndexMap::default(),
             calls: VecDeque::new(),
+            waiting_bytes: 0,
             counts: ReplayCounts::default(),
             early: IndexMap::default(),
             events: Vec::new(),
@@ -186,6 +222,7 @@ impl<R: Relocate> Replay<R> {
             size: access.size,
             op: access.op,
         };
+        self.wait(thread, size_of::<Arrived>())?;
         match self.threads.get_mut(&thread) {
             Some(known) => known.arrived.push_back(arrived),
             // Its start waits behind other calls.
@@ -197,20 +234,18 @@ impl<R: Relocate> Replay<R> {
     /// A thread starts on `cpu`; told again of a thread that has started, it changes nothing.
     pub fn start(&mut self, start: &ThreadStart, cpu: CpuId) -> Result<(), ReplayError> {
         self.check_cpu(start.thread, cpu)?;
-        self.calls.push_back(Call::Start(start.thread, cpu));
-        Ok(())
+        self.call(start.thread, Call::Start(start.thread, cpu))
     }
 
     /// A thread moves to another CPU.
     pub fn place(&mut self, placed: &ThreadPlaced) -> Result<(), ReplayError> {
         self.check_cpu(placed.thread, placed.cpu)?;
-        self.calls.push_back(Call::Place(placed.thread, placed.cpu));
-        Ok(())
+        self.call(placed.thread, Call::Place(placed.thread, placed.cpu))
     }
 
     /// A thread did something.
-    pub fn work(&mut self, work: Work) {
-        self.calls.push_back(Call::Work(work));
+    pub fn work(&mut self, work: Work) -> Result<(), ReplayError> {
+        self.call(work.thread, Call::Work(work))
     }
 
     /// A change in who runs. `sink` takes what is priced.
@@ -219,7 +254,7 @@ impl<R: Relocate> Replay<R> {
         turn: Turn,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) -> Result<(), ReplayError> {
-        self.calls.push_back(Call::Turn(turn));
+        self.call(ThreadId(0), Call::Turn(turn))?;
         self.run(false, sink)
     }
 
@@ -250,6 +285,21 @@ impl<R: Relocate> Replay<R> {
         &self.relocation
     }
 
+    fn call(&mut self, thread: ThreadId, call: Call) -> Result<(), ReplayError> {
+        self.wait(thread, call.memory_bytes())?;
+        self.calls.push_back(call);
+        Ok(())
+    }
+
+    /// Counts memory that waits from now on.
+    fn wait(&mut self, thread: ThreadId, bytes: usize) -> Result<(), ReplayError> {
+        self.waiting_bytes += bytes;
+        match self.waiting_bytes <= WAITING_BYTES_MAX {
+            true => Ok(()),
+            false => Err(ReplayError::Waiting { thread: thread.0 }),
+        }
+    }
+
     fn check_cpu(&self, thread: ThreadId, cpu: CpuId) -> Result<(), ReplayError> {
         let count = self.weave.machine().topology.cpu_count();
         if cpu.index() < count {
@@ -266,8 +316,9 @@ impl<R: Relocate> Replay<R> {
         sink: &mut impl FnMut(&Access, &Outcome),
     ) -> Result<(), ReplayError> {
         while let Some(call) = self.calls.pop_front() {
+            let bytes = call.memory_bytes();
             match call {
-                Call::Start(thread, cpu) => self.start_now(thread, cpu),
+                Call::Start(thread, cpu) => self.start_now(thread, cpu)?,
                 Call::Place(thread, cpu) => self.weave.place(self.slot(thread)?, cpu),
                 Call::Work(work) => {
                     if !is_over && !self.has_arrived(&work)? {
@@ -278,13 +329,17 @@ impl<R: Relocate> Replay<R> {
                 }
                 Call::Turn(turn) => self.take_turn(turn, sink)?,
             }
+            self.waiting_bytes -= bytes;
         }
         Ok(())
     }
 
-    fn start_now(&mut self, thread: ThreadId, cpu: CpuId) {
+    fn start_now(&mut self, thread: ThreadId, cpu: CpuId) -> Result<(), ReplayError> {
         if self.threads.contains_key(&thread) {
-            return; // It was renamed.
+            return Ok(()); // It was renamed.
+        }
+        if self.threads.len() >= THREADS_MAX {
+            return Err(ReplayError::TooManyThreads { thread: thread.0 });
         }
         let known = ReplayThread {
             slot: self.weave.add_thread(thread, cpu),
@@ -292,6 +347,7 @@ impl<R: Relocate> Replay<R> {
             arrived: self.early.swap_remove(&thread).unwrap_or_default(),
         };
         self.threads.insert(thread, known);
+        Ok(())
     }
 
     fn take_turn(
@@ -357,6 +413,7 @@ impl<R: Relocate> Replay<R> {
             if step.is_fence {
                 self.events.push(fence(last));
             } else if let Some(arrived) = known.arrived.pop_front() {
+                self.waiting_bytes -= size_of::<Arrived>();
                 self.push_access(thread, last, arrived);
             } else {
                 self.counts.missing += 1;

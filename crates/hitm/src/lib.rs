@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod doctor;
+mod input_file;
 pub mod kernel;
 pub mod layout;
 pub mod layout_files;

@@ -265,6 +265,11 @@ impl Recording {
         }
     }
 
+    /// The thread with this number.
+    pub(crate) fn thread(&self, thread: ThreadId) -> Option<&RecordedThread> {
+        self.threads.get(*self.thread_index.get(&thread)?)
+    }
+
     fn thread_mut(&mut self, thread: ThreadId) -> Option<&mut RecordedThread> {
         let index = *self.thread_index.get(&thread)?;
         self.threads.get_mut(index)

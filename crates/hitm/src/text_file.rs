@@ -1,10 +1,11 @@
 //! Text files that a user names.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::input_file::{self, NamedBy};
 
 /// Why there is no text.
 #[derive(Debug, Error)]
@@ -43,7 +44,17 @@ pub enum TextFileError {
 /// The text of a file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no
 /// format takes for anything else, so that its parser can say where they stand.
 pub(crate) fn read(path: &Path, max: u64, what: &'static str) -> Result<String, TextFileError> {
-    Ok(String::from_utf8_lossy(&bytes(path, max, what)?).into_owned())
+    read_named(path, NamedBy::User, max, what)
+}
+
+/// The same for a path that `named_by` chose.
+pub(crate) fn read_named(
+    path: &Path,
+    named_by: NamedBy,
+    max: u64,
+    what: &'static str,
+) -> Result<String, TextFileError> {
+    Ok(String::from_utf8_lossy(&bytes(path, named_by, max, what)?).into_owned())
 }
 
 /// The same for a text whose every byte counts: one that is no UTF-8 is refused.
@@ -52,20 +63,27 @@ pub(crate) fn read_utf8(
     max: u64,
     what: &'static str,
 ) -> Result<String, TextFileError> {
-    String::from_utf8(bytes(path, max, what)?).map_err(|error| TextFileError::NoText {
-        path: path.into(),
-        offset: error.utf8_error().valid_up_to(),
-        what,
+    String::from_utf8(bytes(path, NamedBy::User, max, what)?).map_err(|error| {
+        TextFileError::NoText {
+            path: path.into(),
+            offset: error.utf8_error().valid_up_to(),
+            what,
+        }
     })
 }
 
-fn bytes(path: &Path, max: u64, what: &'static str) -> Result<Vec<u8>, TextFileError> {
+fn bytes(
+    path: &Path,
+    named_by: NamedBy,
+    max: u64,
+    what: &'static str,
+) -> Result<Vec<u8>, TextFileError> {
     let failed = |source| TextFileError::Read {
         path: path.into(),
         source,
     };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = input_file::open(path, named_by).map_err(failed)?;
     file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > max {
         return Err(TextFileError::TooLong {

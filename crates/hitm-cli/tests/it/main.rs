@@ -5,16 +5,19 @@ mod advice_profiles;
 #[path = "../../../hitm-layout/tests/it/btf/assembler.rs"]
 #[allow(dead_code, reason = "other tests need the rest of it")]
 mod btf_assembler;
+mod contended;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
 mod layout;
 mod layout_btf;
+mod limited;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;
 mod programs;
 mod recording;
+mod recording_hostile;
 mod sim;
 mod sim_calls;
 #[path = "../../../hitm-perf/tests/it/vendors.rs"]

@@ -1,55 +1,8 @@
 //! perf.data that lies: exit code 2, the place named, and little memory, to which `hitm` is held.
 
-use std::fs::File;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
 use crate::generator::{Layout, bits, generate};
+use crate::limited::run;
 use crate::vendors;
-
-/// What no file that lies may cost: memory of its own, whether it has touched it or not.
-const DATA_BYTES_MAX: u64 = 300 << 20;
-
-struct Ended {
-    code: i32,
-    error: String,
-}
-
-/// Runs `hitm` under a limit of the kernel, at which an allocation fails and the process aborts.
-///
-/// The largest resident set that `wait4` answers would not do: it begins with that of the process
-/// that called `exec`, which is a copy of this one.
-fn run(directory: &Path, args: &[&str]) -> Ended {
-    let error = File::create(directory.join("stderr")).expect("a temporary file");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
-    command
-        .args(args)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(error);
-    // SAFETY: setrlimit is safe to call between fork and exec, and the limit is plain memory.
-    unsafe {
-        command.pre_exec(|| {
-            let limit = libc::rlimit {
-                rlim_cur: DATA_BYTES_MAX,
-                rlim_max: DATA_BYTES_MAX,
-            };
-            match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        });
-    }
-    let status = command.status().expect("hitm starts");
-    let error = std::fs::read_to_string(directory.join("stderr")).expect("errors are UTF-8");
-    let code = status.code();
-    Ended {
-        code: code.unwrap_or_else(|| panic!("hitm {args:?} ends with {status}: {error}")),
-        error,
-    }
-}
 
 /// Every verb that reads perf.data, on one file.
 fn check(name: &str, file: &[u8], code: i32, expected: &str) {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::ObjectFile;
-use crate::Bytes;
 use crate::dwarf::{DebugSections, Naming, Skeleton};
 use crate::elf::Elf;
+use crate::symbolizer::Loader;
+use crate::{Bytes, Error, Unread};
 
 /// `.dwo` files that are kept open. A caller that maps files has no more than 65,530 mappings.
 const MAX_DWO_FILES: usize = 1 << 14;
@@ -16,8 +17,9 @@ const MAX_PROBLEMS: usize = 8;
 impl ObjectFile {
     /// Looks for debug information that lies in other files: under the build id, under the name of
     /// `.gnu_debuglink`, the part shared between programs that `.gnu_debugaltlink` names, and what
-    /// split DWARF leaves to the package beside the program (`.dwp`) and to `.dwo` files. `load` returns the bytes of a file, if there is one. Call this before the first question.
-    pub fn attach_debug_files(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) {
+    /// split DWARF leaves to the package beside the program (`.dwp`) and to `.dwo` files. `load` returns the
+    /// bytes of a file. Call this before the first question.
+    pub fn attach_debug_files(&mut self, load: &mut Loader<'_>) {
         self.debug = None;
         self.symbols = None;
         if self.elf.section(".debug_info").is_none() && self.elf.section(".zdebug_info").is_none() {
@@ -27,7 +29,7 @@ impl ObjectFile {
         self.attach_split(load);
     }
 
-    fn attach_supplement(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) {
+    fn attach_supplement(&mut self, load: &mut Loader<'_>) {
         let Some(link) = self.info_elf().alt_link.clone() else {
             return;
         };
@@ -35,7 +37,7 @@ impl ObjectFile {
         let by_id = build_id_path(&link.build_id);
         let paths = [Some(link.path.clone()), Some(beside), by_id];
         for path in paths.into_iter().flatten() {
-            match load(&path).map(|bytes| Elf::parse_debug(bytes, &path)) {
+            match self.load_debug(&path, load) {
                 Some(Ok(elf)) if elf.build_id.as_deref() == Some(&link.build_id) => {
                     self.supplement = Some(elf);
                     break;
@@ -53,7 +55,24 @@ impl ObjectFile {
         }
     }
 
-    fn find_debug_file(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) -> Option<Elf> {
+    /// The bytes of a file; notes why one that is there was not read.
+    fn load(&mut self, path: &str, load: &mut Loader<'_>) -> Option<Bytes> {
+        match load(path) {
+            Ok(bytes) => Some(bytes),
+            Err(Unread::Missing) => None,
+            Err(Unread::Refused(why)) => {
+                self.note(format!("{path} was not read: {why}"));
+                None
+            }
+        }
+    }
+
+    fn load_debug(&mut self, path: &str, load: &mut Loader<'_>) -> Option<Result<Elf, Error>> {
+        let bytes = self.load(path, load)?;
+        Some(Elf::parse_debug(bytes, path))
+    }
+
+    fn find_debug_file(&mut self, load: &mut Loader<'_>) -> Option<Elf> {
         let by_id = self.elf.build_id.as_deref().and_then(build_id_path);
         let mut paths: Vec<String> = by_id.into_iter().collect();
         if let Some(link) = &self.elf.debug_link {
@@ -64,7 +83,7 @@ impl ObjectFile {
         }
         paths.retain(|path| *path != self.elf.name);
         for path in &paths {
-            match load(path).map(|bytes| Elf::parse_debug(bytes, path)) {
+            match self.load_debug(path, load) {
                 Some(Ok(elf)) if elf.build_id == self.elf.build_id => return Some(elf),
                 Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
                 Some(Err(error)) => self.note(error.to_string()),
@@ -75,7 +94,7 @@ impl ObjectFile {
     }
 
     /// Attaches what skeleton units leave to other files.
-    fn attach_split(&mut self, load: &mut dyn FnMut(&str) -> Option<Bytes>) {
+    fn attach_split(&mut self, load: &mut Loader<'_>) {
         self.split_looked_for = true;
         let all = self.missing_units().len();
         if all == 0 {
@@ -86,7 +105,7 @@ impl ObjectFile {
         packages.dedup();
         for path in packages {
             let missing = self.missing_units();
-            if let Some(bytes) = load(&path).filter(|_| !missing.is_empty()) {
+            if let Some(bytes) = self.load(&path, load).filter(|_| !missing.is_empty()) {
                 self.attach_split_file(bytes, &path, &missing);
             }
         }
@@ -109,7 +128,7 @@ impl ObjectFile {
                     continue;
                 }
                 tried.push(path);
-                let loaded = load(path);
+                let loaded = self.load(path, load);
                 if loaded.is_some_and(|bytes| self.attach_split_file(bytes, path, skeletons)) {
                     break;
                 }

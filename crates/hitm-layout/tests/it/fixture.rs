@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hitm_layout::{Bytes, Mapping, Symbolizer};
+use hitm_layout::{Bytes, Mapping, Symbolizer, Unread};
 use tempfile::TempDir;
 
 /// A compiled fixture in a directory of its own.
@@ -73,8 +73,9 @@ impl Fixture {
 }
 
 /// The bytes of a file that the test made or that the system has.
-pub(crate) fn load(path: &str) -> Option<Bytes> {
-    std::fs::read(path).ok().map(Bytes::from)
+pub(crate) fn load(path: &str) -> Result<Bytes, Unread> {
+    let bytes = std::fs::read(path).map_err(|_| Unread::Missing)?;
+    Ok(Bytes::from(bytes))
 }
 
 fn check_line(symbolizer: &mut Symbolizer<'_>, line: &str, fields: &[&str], context: &str) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gimli::write::{Address, AttributeValue, Dwarf, EndianVec, LineProgram, Sections, UnitEntryId};
 use gimli::{DwTag, Encoding, Format, LittleEndian};
-use hitm_layout::{Bytes, Error, ObjectFile, TypeFault};
+use hitm_layout::{Bytes, Error, ObjectFile, TypeFault, Unread};
 use proptest::prelude::*;
 
 use crate::fixture::{Fixture, load};
@@ -16,7 +16,7 @@ fn ask_everything(bytes: Vec<u8>) {
     let Ok(mut file) = ObjectFile::parse(Bytes::from(bytes), "hostile") else {
         return;
     };
-    file.attach_debug_files(&mut |_| None);
+    file.attach_debug_files(&mut |_| Err(Unread::Missing));
     let mut addresses = vec![0, 1, 0x1000, u64::MAX];
     for segment in file.segments().iter().take(8) {
         let step = (segment.memory_size / 16).max(1);

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::process::Command;
 
-use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer};
+use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer, Unread};
 
 use crate::fixture::{Fixture, load, mappings};
 
@@ -41,7 +41,10 @@ fn debug_link_and_build_id() {
         .map(|b| format!("{b:02x}"))
         .collect();
     let wanted = format!("/usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
-    by_id.attach_debug_files(&mut |path| (path == wanted).then(|| load(&debug)).flatten());
+    by_id.attach_debug_files(&mut |path| match path == wanted {
+        true => load(&debug),
+        false => Err(Unread::Missing),
+    });
     let found = by_id.data_location(address, 4).unwrap();
     assert_eq!(found.to_string(), "f.lock.owner");
     assert_eq!(by_id.diagnostics(), []);
@@ -121,15 +124,23 @@ fn what_cannot_be_read_is_a_diagnostic() {
     assert!(message.contains("build id abababab"), "{message}");
 
     let asked = RefCell::new(0);
-    let mut symbolizer = Symbolizer::new(mappings(&output), |_: &str| -> Option<Bytes> {
+    let mut symbolizer = Symbolizer::new(mappings(&output), |_: &str| -> Result<Bytes, Unread> {
         *asked.borrow_mut() += 1;
-        None
+        Err(Unread::Missing)
     });
     symbolizer.data(address, 4);
     symbolizer.code(address);
     assert_eq!(*asked.borrow(), 1, "a missing file is asked for once");
     let message = &symbolizer.diagnostics()[0].message;
     assert_eq!(message, "not found: its addresses stay file+offset");
+    let refuse = |_: &str| Err(Unread::Refused("found a FIFO".into()));
+    let mut symbolizer = Symbolizer::new(mappings(&output), refuse);
+    symbolizer.data(address, 4);
+    let message = &symbolizer.diagnostics()[0].message;
+    assert_eq!(
+        message,
+        "not read: found a FIFO: its addresses stay file+offset"
+    );
 
     let mut symbolizer = Symbolizer::new(mappings(&output), load);
     assert_eq!(symbolizer.data(0x10, 4).to_string(), "0x10");
@@ -157,7 +168,10 @@ fn split_dwarf_that_is_not_found_leaves_lines_and_symbols() {
         message,
         "split debug information (.dwo) of 1 units was not looked for: lines only"
     );
-    file.attach_debug_files(&mut |path| load(path).filter(|_| !path.ends_with(".dwo")));
+    file.attach_debug_files(&mut |path| match path.ends_with(".dwo") {
+        true => Err(Unread::Missing),
+        false => load(path),
+    });
     let message = file.diagnostics()[1].message.clone();
     assert!(
         message.starts_with("split debug information of 1 of 1 units not found, such as /"),

@@ -162,7 +162,7 @@ fn replay<R: Relocate>(
         match record {
             Record::Access { access, .. } => replay.access(access)?,
             Record::ThreadStart(start) => replay.start(start, start.cpu)?,
-            Record::Work(work) => replay.work(work.clone()),
+            Record::Work(work) => replay.work(work.clone()).unwrap(),
             Record::Turn(turn) => replay.turn(*turn, &mut sink)?,
             other => panic!("not written here: {other:?}"),
         }

@@ -14,6 +14,7 @@ use hitm_layout::profile::Profile;
 use super::proof::Proving;
 use super::simulated::{self, Simulated};
 use super::{ProfileOptions, RecordedProfile, SessionError, profile_of_recording};
+use crate::input_file::{self, NamedBy};
 use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::perf_data::{self, KernelSource, Weights};
 use crate::recording::{Recording, RecordingFile};
@@ -86,7 +87,7 @@ impl Source {
             source,
         };
         let mut head = Vec::new();
-        let file = std::fs::File::open(path).map_err(failed)?;
+        let file = input_file::open(path, NamedBy::User).map_err(failed)?;
         file.take(256).read_to_end(&mut head).map_err(failed)?;
         let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
         let is_csv = path.extension().is_some_and(|extension| extension == "csv");

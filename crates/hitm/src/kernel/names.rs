@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hitm_layout::layout_file::LayoutFile;
-use hitm_layout::{BtfFile, Bytes, LeafList, StructLayout, TypeId, TypeStore};
+use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
 use super::slabs::{PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS};
@@ -37,7 +37,7 @@ impl KernelNames {
         let kallsyms = files.kallsyms().ok()?;
         let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
         let btf = files.btf().ok().and_then(|btf| {
-            let btf = BtfFile::parse(Bytes::new(btf), None, "the kernel's BTF");
+            let btf = BtfFile::parse(btf, None, "the kernel's BTF");
             btf.ok().map(RefCell::new)
         });
         let mut names = KernelNames {

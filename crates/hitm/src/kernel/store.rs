@@ -3,6 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use hitm_layout::Bytes;
+
+use crate::input_file::{self, NamedBy};
+
 /// What a recording calls the mapping of a kernel's image.
 pub(crate) const KERNEL_PATH: &str = "[kernel]";
 
@@ -32,13 +36,13 @@ impl KernelFiles {
     }
 
     /// The list of symbols.
-    pub(crate) fn kallsyms(&self) -> io::Result<Vec<u8>> {
-        std::fs::read(self.directory.join("kallsyms"))
+    pub(crate) fn kallsyms(&self) -> io::Result<Bytes> {
+        input_file::bytes(&self.directory.join("kallsyms"), NamedBy::Input)
     }
 
     /// The types.
-    pub(crate) fn btf(&self) -> io::Result<Vec<u8>> {
-        std::fs::read(self.btf_path())
+    pub(crate) fn btf(&self) -> io::Result<Bytes> {
+        input_file::bytes(&self.btf_path(), NamedBy::Input)
     }
 
     /// The file with the types.

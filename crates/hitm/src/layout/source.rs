@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hitm_layout::{BtfFile, BtfVariable, Bytes, ObjectFile, StructLayout, TypeStore};
 
 use super::LayoutError;
+use crate::input_file::{self, NamedBy};
 
 /// The running kernel's types.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -55,7 +56,7 @@ impl LayoutFile {
             });
         }
         let mut file = ObjectFile::parse(bytes, &name)?;
-        file.attach_debug_files(&mut |path| read(Path::new(path)).ok());
+        file.attach_debug_files(&mut input_file::load);
         if !file.has_debug_info() {
             return Err(LayoutError::NoTypes { file: name });
         }
@@ -125,24 +126,9 @@ impl LayoutFile {
     }
 }
 
-/// The bytes of a file: mapped, or read where there is nothing to map, as in `/sys`.
 fn read(path: &Path) -> Result<Bytes, LayoutError> {
-    let refuse = |cause| LayoutError::Read {
+    input_file::bytes(path, NamedBy::User).map_err(|cause| LayoutError::Read {
         path: path.display().to_string(),
         cause,
-    };
-    let file = std::fs::File::open(path).map_err(refuse)?;
-    let metadata = file.metadata().map_err(refuse)?;
-    if metadata.is_dir() {
-        return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
-    }
-    // SAFETY: the file may change under the mapping, as under any reader; the parser takes any
-    // bytes, and a file that shrinks ends this process as it would end a linker or a debugger.
-    if metadata.len() > 0
-        && !path.starts_with("/sys")
-        && let Ok(map) = unsafe { memmap2::Mmap::map(&file) }
-    {
-        return Ok(Bytes::new(map));
-    }
-    std::fs::read(path).map(Bytes::from).map_err(refuse)
+    })
 }

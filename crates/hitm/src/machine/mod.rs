@@ -17,7 +17,8 @@ use hitm_base::machine::{
 };
 use thiserror::Error;
 
-use crate::text_file::{TextFileError, read};
+use crate::input_file::NamedBy;
+use crate::text_file::{TextFileError, read, read_named};
 
 pub use host::{host, read_host};
 pub use hwloc::import_hwloc;
@@ -66,7 +67,15 @@ pub enum Error {
 /// The model that `name_or_path` stands for, in cycles, and its text: a preset's name, a path, or
 /// [`HOST`]. The text is what a recording embeds.
 pub fn resolve(name_or_path: &str) -> Result<(Machine, String), Error> {
-    let (file, text) = load_with_text(name_or_path)?;
+    resolve_named(name_or_path, NamedBy::User)
+}
+
+/// The same for a name that `named_by` chose.
+pub(crate) fn resolve_named(
+    name_or_path: &str,
+    named_by: NamedBy,
+) -> Result<(Machine, String), Error> {
+    let (file, text) = load_with_text(name_or_path, named_by)?;
     Ok((file.resolve()?, text))
 }
 
@@ -88,7 +97,7 @@ pub fn resolve_with_cpi(name_or_path: &str, cpi: f64) -> Result<(Machine, String
 
 /// The machine file that `name_or_path` stands for: a preset's name, a path, or [`HOST`].
 pub fn load(name_or_path: &str) -> Result<MachineFile, Error> {
-    load_with_text(name_or_path).map(|(file, _)| file)
+    load_with_text(name_or_path, NamedBy::User).map(|(file, _)| file)
 }
 
 /// A model made from the XML that `lstopo --of xml` wrote to `path`. Latencies are not in it: they
@@ -103,7 +112,7 @@ pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
     )?)
 }
 
-fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
+fn load_with_text(name_or_path: &str, named_by: NamedBy) -> Result<(MachineFile, String), Error> {
     if let Some(text) = machine::preset(name_or_path) {
         return Ok((MachineFile::parse(text, name_or_path)?, text.to_owned()));
     }
@@ -120,6 +129,6 @@ fn load_with_text(name_or_path: &str) -> Result<(MachineFile, String), Error> {
             presets,
         });
     }
-    let text = read(path, TOML_BYTES_MAX, "a machine model")?;
+    let text = read_named(path, named_by, TOML_BYTES_MAX, "a machine model")?;
     Ok((MachineFile::parse(&text, name_or_path)?, text))
 }

@@ -172,34 +172,18 @@ impl Scene {
     }
 
     /// Everything that is mapped, as perf is told of it: what comes later hides what came before.
-    pub(super) fn mmaps(&self) -> Vec<MmapInfo> {
-        let place = |range: AddrRange| {
-            let (process, shown) = self.origin.place(range.start());
-            let end = shown.saturating_add(range.len());
-            (process.unwrap_or(KERNEL), shown, end)
-        };
+    pub(super) fn mmaps(&self) -> impl Iterator<Item = MmapInfo> + '_ {
         // Where a sampled kernel was helps naming it here; perf has its own way to find one.
         let of_process = |mapping: &&Mapping| self.origin.place(mapping.range.start()).0.is_some();
-        let files = self
-            .objects
-            .mappings
-            .iter()
-            .filter(of_process)
-            .map(|mapping| {
-                let (process, start, end) = place(mapping.range);
-                MmapInfo {
-                    pid: process.id,
-                    life: process.life,
-                    start,
-                    end,
-                    file_offset: mapping.file_offset,
-                    executable: mapping.executable,
-                    path: mapping.path.clone(),
-                    build_id: mapping.build_id.clone(),
-                }
-            });
-        let regions = self.objects.regions.iter().filter_map(|region| {
-            let (process, start, end) = place(region.range);
+        let files = self.objects.mappings.iter().filter(of_process);
+        let files = files.map(|mapping| MmapInfo {
+            file_offset: mapping.file_offset,
+            executable: mapping.executable,
+            build_id: mapping.build_id.clone(),
+            ..self.mmap(mapping.range, &mapping.path)
+        });
+        let regions = self.objects.regions.iter();
+        let regions = regions.filter_map(|region| {
             let path = match region.kind {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
@@ -210,18 +194,25 @@ impl Scene {
                 | RegionKind::PerCpu { .. }
                 | RegionKind::UserMemory { .. } => return None,
             };
-            Some(MmapInfo {
-                pid: process.id,
-                life: process.life,
-                start,
-                end,
-                file_offset: 0,
-                executable: false,
-                path: path.to_owned(),
-                build_id: Vec::new(),
-            })
+            Some(self.mmap(region.range, path))
         });
-        files.chain(regions).collect()
+        files.chain(regions)
+    }
+
+    /// Memory of the process that it belongs to.
+    fn mmap(&self, range: AddrRange, path: &str) -> MmapInfo {
+        let (process, start) = self.origin.place(range.start());
+        let process = process.unwrap_or(KERNEL);
+        MmapInfo {
+            pid: process.id,
+            life: process.life,
+            start,
+            end: start.saturating_add(range.len()),
+            file_offset: 0,
+            executable: false,
+            path: path.to_owned(),
+            build_id: Vec::new(),
+        }
     }
 
     /// The processes, when each of them began, and its name when that is not the name of a thread.

@@ -7,7 +7,6 @@
 //! 6.1).
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -16,8 +15,9 @@ use hitm_layout::{ObjectFile, Segment};
 use hitm_trace::Mapping;
 
 use super::PerfDataError;
+use crate::input_file::{self, NamedBy};
 use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
-use crate::recording::build_ids::{CopyOf, copies, map};
+use crate::recording::build_ids::{CopyOf, copies};
 
 /// The longest line that is read: names of Rust and C++ symbols are the longest.
 const LINE_LEN_MAX: u64 = 4096;
@@ -85,8 +85,8 @@ impl KernelFound {
     ) -> Result<KernelFound, PerfDataError> {
         let sampled = Sampled::of(mappings);
         match source {
-            Some(KernelSource::Kallsyms(path)) => kallsyms(path, &sampled),
-            Some(KernelSource::Vmlinux(path)) => vmlinux(path, &sampled),
+            Some(KernelSource::Kallsyms(path)) => kallsyms(path, &sampled, NamedBy::User),
+            Some(KernelSource::Vmlinux(path)) => vmlinux(path, &sampled, NamedBy::User),
             None => Ok(in_caches(&sampled)),
         }
     }
@@ -107,10 +107,10 @@ fn in_caches(sampled: &Sampled<'_>) -> KernelFound {
     let mut images = places
         .into_iter()
         .flat_map(|of| copies(sampled.build_id, of));
-    let image = images.find_map(|path| vmlinux(&path, sampled).ok());
+    let image = images.find_map(|path| vmlinux(&path, sampled, NamedBy::Input).ok());
     let list = || {
         let mut lists = copies(sampled.build_id, CopyOf::Kallsyms).into_iter();
-        lists.find_map(|path| kallsyms(&path, sampled).ok())
+        lists.find_map(|path| kallsyms(&path, sampled, NamedBy::Input).ok())
     };
     image.or_else(list).unwrap_or_default()
 }
@@ -122,11 +122,13 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> PerfDataError {
     }
 }
 
-fn vmlinux(path: &Path, sampled: &Sampled<'_>) -> Result<KernelFound, PerfDataError> {
+fn vmlinux(
+    path: &Path,
+    sampled: &Sampled<'_>,
+    named_by: NamedBy,
+) -> Result<KernelFound, PerfDataError> {
     let wrong = |message: String| failed(path)(io::Error::new(io::ErrorKind::InvalidData, message));
-    // Opened for the error that says why it cannot be.
-    File::open(path).map_err(failed(path))?;
-    let bytes = map(path).ok_or_else(|| wrong("it is empty".to_owned()))?;
+    let bytes = input_file::bytes(path, named_by).map_err(failed(path))?;
     let name = path.to_string_lossy().into_owned();
     let file = ObjectFile::parse(bytes, &name).map_err(|error| wrong(error.to_string()))?;
     let hex = |id: &[u8]| {
@@ -172,12 +174,16 @@ fn vmlinux(path: &Path, sampled: &Sampled<'_>) -> Result<KernelFound, PerfDataEr
 
 /// Reads lines of address, type and name. A file whose addresses are all hidden, as they are from
 /// users without the right to see them, is an error.
-fn kallsyms(path: &Path, sampled: &Sampled<'_>) -> Result<KernelFound, PerfDataError> {
+fn kallsyms(
+    path: &Path,
+    sampled: &Sampled<'_>,
+    named_by: NamedBy,
+) -> Result<KernelFound, PerfDataError> {
     let wrong = |line: usize, message: &str| {
         let message = format!("line {line}: {message}");
         failed(path)(io::Error::new(io::ErrorKind::InvalidData, message))
     };
-    let mut reader = BufReader::new(File::open(path).map_err(failed(path))?);
+    let mut reader = BufReader::new(input_file::open(path, named_by).map_err(failed(path))?);
     let mut symbols: Vec<(u64, String)> = Vec::new();
     let mut line = Vec::new();
     for number in 1.. {

@@ -1,7 +1,6 @@
 //! One pass over a file of samples: its accesses, and what is known of everything else at its end.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
@@ -20,6 +19,7 @@ use hitm_trace::{
 
 use super::PerfDataError;
 use super::kernel::ExtraNames;
+use crate::input_file::{self, NamedBy};
 use crate::machine;
 
 /// What a file of samples is, by its first bytes.
@@ -34,7 +34,7 @@ pub enum SampleFormat {
 /// The format of the file at `path`, `None` when it is neither.
 pub fn sample_format(path: &Path) -> Option<SampleFormat> {
     let mut start = Vec::new();
-    File::open(path)
+    input_file::open(path, NamedBy::User)
         .ok()?
         .take(4096)
         .read_to_end(&mut start)
@@ -93,7 +93,7 @@ pub(super) fn read_samples(
         true => visit,
         false => &mut visit_with_lives,
     };
-    let file = File::open(path).map_err(|error| failed(error.into()))?;
+    let file = input_file::open(path, NamedBy::User).map_err(|error| failed(error.into()))?;
     match sample_format(path) {
         Some(SampleFormat::Script) => {
             let len = file.metadata().map_err(|error| failed(error.into()))?.len();

@@ -1,7 +1,6 @@
 //! The tables of `perf c2c report`, from the samples of a file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use hitm_perf::c2c::{C2c, Display, MemoryNodes};
@@ -14,6 +13,7 @@ use super::PerfDataError;
 use super::kernel::{KernelFound, KernelSource};
 use super::pass::{Known, Pass, SampleFormat, read_samples, sample_format};
 use super::tables::{C2cReport, Naming};
+use crate::input_file::{self, NamedBy};
 
 /// Which node has which memory, by the feature sections of a file.
 fn memory_nodes(path: &Path) -> Result<MemoryNodes, PerfDataError> {
@@ -21,7 +21,7 @@ fn memory_nodes(path: &Path) -> Result<MemoryNodes, PerfDataError> {
         return Ok(MemoryNodes::default());
     }
     let failed = PerfDataError::reading(path);
-    let file = File::open(path).map_err(|error| failed(error.into()))?;
+    let file = input_file::open(path, NamedBy::User).map_err(|error| failed(error.into()))?;
     read_facts(file).map(|facts| facts.memory).map_err(failed)
 }
 

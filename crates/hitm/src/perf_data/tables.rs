@@ -1,6 +1,7 @@
 //! The tables of `perf c2c report` for a recording: what perf would show of its export.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -89,8 +90,7 @@ pub fn tables_of_recording(
     };
     RecordingFile::open(path)?
         .visit(&mut counter, &mut |read, all| progress(all + read, 2 * all))?;
-    let mmaps = scene.mmaps();
-    let maps = address_maps(&mmaps);
+    let maps = address_maps(scene.mmaps());
     let display = display.unwrap_or(Display::for_arch(&scene.header.arch));
     let topology = &scene.machine.topology;
     let nodes = topology
@@ -158,15 +158,15 @@ impl Visitor for Counter {
 }
 
 /// The mappings as the reader of the exported file would see them.
-fn address_maps(mmaps: &[MmapInfo]) -> AddressMaps {
+fn address_maps(mmaps: impl Iterator<Item = MmapInfo>) -> AddressMaps {
     let mut maps = AddressMaps::default();
-    let mut files: Vec<&str> = Vec::new();
+    let mut files: BTreeMap<String, usize> = BTreeMap::new();
     for mmap in mmaps {
-        let known = files.iter().position(|path| *path == mmap.path);
-        let index = known.unwrap_or_else(|| {
-            files.push(&mmap.path);
-            files.len() - 1
-        });
+        let next = files.len();
+        let index = match files.get(&mmap.path) {
+            Some(known) => *known,
+            None => *files.entry(mmap.path.clone()).or_insert(next),
+        };
         let is_anonymous = is_anonymous_name(&mmap.path);
         // As in the file that is exported: what is no path has no inode.
         let file = match mmap.path.starts_with('/') && !is_anonymous {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Memory for all tables of names together. A kernel of 480 CPUs has some 200,000 objects of
 /// 150 bytes.
-const TABLE_BYTES_MAX: usize = 96 << 20;
+const TABLE_BYTES_MAX: usize = 64 << 20;
 
 /// What a table takes for one entry beside the entry itself: its share of the tree's nodes and of an
 /// allocation's header.
@@ -71,7 +71,7 @@ mod tests {
         let said: Vec<String> = budget.describe().collect();
         assert_eq!(
             said[0],
-            "1 mappings of the recording are left out: tables of names may take 96 MiB"
+            "1 mappings of the recording are left out: tables of names may take 64 MiB"
         );
         assert_eq!(said.len(), 2);
     }

@@ -9,7 +9,9 @@
 use std::env::var_os;
 use std::path::{Path, PathBuf};
 
-use hitm_layout::Bytes;
+use hitm_layout::{Bytes, Unread};
+
+use crate::input_file::{self, NamedBy};
 
 /// What a copy holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,22 +68,15 @@ fn build_id_of(path: &str) -> Option<Vec<u8>> {
     bytes.collect()
 }
 
-/// The bytes of a file, mapped. Debug information that a distribution has not installed may be in a
-/// cache.
-pub(super) fn load(path: &str) -> Option<Bytes> {
-    map(Path::new(path)).or_else(|| {
-        let build_id = build_id_of(path)?;
+/// The bytes of a file that a recording or debug information names. Debug information that a
+/// distribution has not installed may be in a cache.
+pub(super) fn load(path: &str) -> Result<Bytes, Unread> {
+    input_file::load(path).or_else(|unread| {
+        let build_id = build_id_of(path).ok_or_else(|| unread.clone())?;
         let mut caches = copies(&build_id, CopyOf::DebugInfo).into_iter();
-        caches.find_map(|copy| map(&copy))
+        let found = caches.find_map(|copy| input_file::bytes(&copy, NamedBy::Input).ok());
+        found.ok_or(unread)
     })
-}
-
-pub(crate) fn map(path: &Path) -> Option<Bytes> {
-    let file = std::fs::File::open(path).ok()?;
-    // SAFETY: the file may change under the mapping, as under any reader; the parser takes any
-    // bytes, and a file that shrinks ends this process as it would end a linker or a debugger.
-    let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
-    Some(Bytes::new(map))
 }
 
 #[cfg(test)]

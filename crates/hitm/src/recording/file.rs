@@ -8,6 +8,7 @@ use hitm_base::Machine;
 use hitm_trace::{ChunkDecoder, DecodedBlock, Header, ReadError, TraceReader, Visitor};
 
 use super::RecordingError;
+use crate::input_file::{self, NamedBy};
 
 /// An open recording, at its first chunk.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ impl RecordingFile {
             path: path.into(),
             source,
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = input_file::open(path, NamedBy::User).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
         let reader = TraceReader::new(BufReader::with_capacity(1 << 20, file))
             .map_err(|source| read_failed(path, source))?;

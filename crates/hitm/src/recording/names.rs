@@ -10,10 +10,10 @@ use hitm_coherence::stats::Statistics;
 use hitm_layout::{Symbolizer, TypeKind};
 use hitm_trace::{Mapping, Region, RegionKind};
 
+use super::Recording;
 use super::build_ids::{CopyOf, copies, load};
 use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
-use super::{RecordedThread, Recording};
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
 use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames};
 use crate::perf_data::ExtraNames;
@@ -47,7 +47,7 @@ pub struct DataLabel {
 /// Names for the addresses of one recording. Files are read when a name in them is first asked for.
 pub struct AddressNames<'a> {
     objects: &'a Objects,
-    threads: &'a [RecordedThread],
+    recording: &'a Recording,
     statistics: &'a Statistics,
     symbolizer: RefCell<Symbolizer<'static>>,
     /// What was found about heap blocks, by address: it takes a look at every line of the block.
@@ -71,7 +71,7 @@ struct HeapName {
 impl fmt::Debug for AddressNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AddressNames")
-            .field("threads", &self.threads.len())
+            .field("threads", &self.recording.threads.len())
             .finish_non_exhaustive()
     }
 }
@@ -82,7 +82,7 @@ impl<'a> AddressNames<'a> {
         let symbolizer = RefCell::new(symbolizer(&objects.mappings));
         AddressNames {
             objects,
-            threads: &recording.threads,
+            recording,
             statistics: &recording.statistics,
             symbolizer,
             heap: RefCell::default(),
@@ -260,11 +260,7 @@ impl<'a> AddressNames<'a> {
 
     /// A thread's name: what the program calls it and its tid.
     pub fn thread(&self, thread: ThreadId) -> String {
-        let known = self
-            .threads
-            .iter()
-            .find(|known| known.start.thread == thread);
-        match known {
+        match self.recording.thread(thread) {
             Some(known) => format!("{}:{}", known.start.name, known.start.tid),
             None => format!("thread {}", thread.0),
         }

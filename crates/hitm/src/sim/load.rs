@@ -1,7 +1,6 @@
 //! Opens what a scenario names.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -14,10 +13,11 @@ use hitm_sim::workload::rt_app::{self, RtApp};
 
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
+use crate::input_file::{self, NamedBy};
 use crate::layout::LayoutFile;
 use crate::layout_files;
 use crate::machine;
-use crate::text_file::{TextFileError, read};
+use crate::text_file::{TextFileError, read, read_named};
 
 impl Simulation {
     /// Reads the scenario at `path` and what it names; relative paths count from its folder.
@@ -49,11 +49,14 @@ impl Simulation {
         for setting in &options.settings {
             hash = hash.with_word(setting.as_bytes());
         }
-        let name = match (&options.machine, &scenario.machine.model) {
-            (Some(name), _) | (None, ModelChoice::Preset(name)) => name.clone(),
-            (None, ModelChoice::File(file)) => folder.join(file).display().to_string(),
+        let (name, named_by) = match (&options.machine, &scenario.machine.model) {
+            (Some(name), _) => (name.clone(), NamedBy::User),
+            (None, ModelChoice::Preset(name)) => (name.clone(), NamedBy::Input),
+            (None, ModelChoice::File(file)) => {
+                (folder.join(file).display().to_string(), NamedBy::Input)
+            }
         };
-        let (whole, machine_text) = machine::resolve(&name)?;
+        let (whole, machine_text) = machine::resolve_named(&name, named_by)?;
         hash = hash.with_word(machine_text.as_bytes());
         let machine = scenario.check(&whole)?;
         // A path that was given on the command line counts from the working directory.
@@ -103,7 +106,7 @@ fn has_types(path: &Path) -> Result<bool, Error> {
         source,
     };
     let mut magic = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = input_file::open(path, NamedBy::Input).map_err(failed)?;
     file.take(MAGIC_BYTES)
         .read_to_end(&mut magic)
         .map_err(failed)?;
@@ -121,7 +124,8 @@ fn rt_apps(
             continue;
         };
         let path = folder.join(&spec.file);
-        let text = read(&path, rt_app::TEXT_BYTES_MAX as u64, "an rt-app file")?;
+        let max = rt_app::TEXT_BYTES_MAX as u64;
+        let text = read_named(&path, NamedBy::Input, max, "an rt-app file")?;
         *hash = hash.with_word(text.as_bytes());
         let app = RtApp::parse(&text, &path.display().to_string())?;
         apps.insert(workload.name.clone(), app);

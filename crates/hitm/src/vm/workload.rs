@@ -9,6 +9,7 @@ use hitm_base::Fnv1a;
 
 use super::VmError;
 use super::initramfs::Initramfs;
+use crate::input_file::{self, NamedBy};
 use crate::record::find_in_path;
 
 /// Directories that the agent mounts something on.
@@ -91,8 +92,8 @@ fn add_host_program(archive: &mut Initramfs, program: &str) -> Result<String, Vm
     let mut files = libraries(&path);
     files.push(path.clone());
     for file in files {
-        let bytes =
-            std::fs::read(&file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        let bytes = input_file::bytes(&file, NamedBy::User)
+            .map_err(|error| failed(format!("{}: {error}", file.display())))?;
         let inside = file.to_string_lossy();
         archive.add_program(inside.trim_start_matches('/'), &bytes);
     }

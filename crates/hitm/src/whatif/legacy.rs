@@ -21,10 +21,19 @@ pub(super) fn is_legacy(recording: &Recording) -> bool {
     !recording.has_work
 }
 
+/// The most memory for the accesses and starts of such a recording, which are all kept.
+const KEPT_BYTES_MAX: usize = 48 << 20;
+
 /// Reads the accesses and makes the records that are missing, in the order of a recording.
 pub(super) fn read(recording: &Recording, path: &Path) -> Result<Vec<Record>, WhatifError> {
     let mut events = Events::default();
     RecordingFile::open(path)?.visit(&mut events, &mut |_, _| {})?;
+    if events.kept_bytes > KEPT_BYTES_MAX {
+        return Err(WhatifError::LegacyTooLarge {
+            path: path.into(),
+            max_mib: KEPT_BYTES_MAX >> 20,
+        });
+    }
     let window = recording.header.window.0.max(1);
     let cpi_milli = recording.machine.core.cpi_milli.into();
     Ok(events.log(window, cpi_milli))
@@ -37,15 +46,32 @@ struct Events {
     starts: Vec<Record>,
     /// The time of each thread's last exit record.
     ends: BTreeMap<ThreadId, Cycles>,
+    /// Memory of all that, or more than there may be.
+    kept_bytes: usize,
+}
+
+impl Events {
+    /// Whether there is room for an entry of so many bytes.
+    fn admits(&mut self, bytes: usize) -> bool {
+        if self.kept_bytes <= KEPT_BYTES_MAX {
+            self.kept_bytes += bytes;
+        }
+        self.kept_bytes <= KEPT_BYTES_MAX
+    }
 }
 
 impl Visitor for Events {
     fn access(&mut self, access: &Access, outcome: &Outcome) {
-        let of_thread = self.accesses.entry(access.thread).or_default();
-        of_thread.push((*access, *outcome));
+        if self.admits(size_of::<(Access, Outcome)>()) {
+            let of_thread = self.accesses.entry(access.thread).or_default();
+            of_thread.push((*access, *outcome));
+        }
     }
 
     fn record(&mut self, record: Record) {
+        if !self.admits(size_of::<Record>()) {
+            return;
+        }
         match record {
             Record::ThreadStart(_) | Record::ThreadPlaced(_) => self.starts.push(record),
             Record::ThreadExit(exit) => drop(self.ends.insert(exit.thread, exit.time)),

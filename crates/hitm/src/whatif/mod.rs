@@ -46,6 +46,17 @@ pub struct WhatifConfig {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WhatifError {
+    /// A recording of format 1.0 with more accesses than are kept for it.
+    #[error(
+        "{}: found a recording of format 1.0 that takes more than {max_mib} MiB, which is too large to run again; record again",
+        path.display()
+    )]
+    LegacyTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most that is kept, in MiB.
+        max_mib: usize,
+    },
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),

@@ -86,10 +86,7 @@ impl Visitor for Feed {
             Record::ThreadPlaced(placed) if self.seats.admits(placed.cpu) => {
                 self.replay.place(&placed)
             }
-            Record::Work(work) => {
-                self.replay.work(work);
-                Ok(())
-            }
+            Record::Work(work) => self.replay.work(work),
             Record::Turn(turn) => self.replay.turn(turn, &mut |access, outcome| {
                 collector.add(access, outcome);
             }),

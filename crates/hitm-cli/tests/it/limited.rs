@@ -1,0 +1,49 @@
+//! Runs `hitm` with as much memory as no file that lies may cost.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What no file that lies may cost: memory of its own, whether it has touched it or not.
+const DATA_BYTES_MAX: u64 = 300 << 20;
+
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) error: String,
+}
+
+/// Runs `hitm` under a limit of the kernel, at which an allocation fails and the process aborts.
+///
+/// The largest resident set that `wait4` answers would not do: it begins with that of the process
+/// that called `exec`, which is a copy of this one.
+pub(crate) fn run(directory: &Path, args: &[&str]) -> Ended {
+    let error = File::create(directory.join("stderr")).expect("a temporary file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
+    command
+        .args(args)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(error);
+    // SAFETY: setrlimit is safe to call between fork and exec, and the limit is plain memory.
+    unsafe {
+        command.pre_exec(|| {
+            let limit = libc::rlimit {
+                rlim_cur: DATA_BYTES_MAX,
+                rlim_max: DATA_BYTES_MAX,
+            };
+            match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let status = command.status().expect("hitm starts");
+    let error = std::fs::read_to_string(directory.join("stderr")).expect("errors are UTF-8");
+    let code = status.code();
+    Ended {
+        code: code.unwrap_or_else(|| panic!("hitm {args:?} ends with {status}: {error}")),
+        error,
+    }
+}

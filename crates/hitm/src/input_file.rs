@@ -1,0 +1,161 @@
+//! Files of others: the one place that opens what a user or an input names.
+//!
+//! A recording, a program's debug information or a scenario comes from somebody else, and names
+//! files of this host. Opening a FIFO would wait for ever, opening a device may do anything: such
+//! names are followed to regular files only. What a user types may be a pipe as well.
+//!
+//! Invariant: nothing here waits for another process unless the user named the pipe.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use hitm_layout::{Bytes, Unread};
+
+/// The largest file that is mapped. Debug information of browsers and kernels has 1 to 10 GB.
+const MAPPED_BYTES_MAX: u64 = 64 << 30;
+
+/// The most that is read where there is nothing to map: pipes, and files of `/sys` and `/proc`.
+const READ_BYTES_MAX: u64 = 1 << 30;
+
+/// Who chose a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The user, on the command line: a pipe is what was meant.
+    User,
+    /// The contents of some input.
+    Input,
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// Those of the system, and [`io::ErrorKind::InvalidInput`] for what is neither a regular file nor,
+/// where the user named it, a pipe.
+pub(crate) fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
+    check(&std::fs::metadata(path)?, named_by)?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if named_by == NamedBy::Input {
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    }
+    let file = options.open(path)?;
+    // Another one may have taken the name meanwhile.
+    check(&file.metadata()?, named_by)?;
+    Ok(file)
+}
+
+/// The bytes of a file: mapped, or read where there is nothing to map.
+///
+/// # Errors
+/// As [`open`], and [`io::ErrorKind::FileTooLarge`].
+pub(crate) fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
+    let file = open(path, named_by)?;
+    let len = file.metadata()?.len();
+    if len > MAPPED_BYTES_MAX {
+        return Err(too_large(MAPPED_BYTES_MAX));
+    }
+    // SAFETY: the file may change under the mapping, as under any reader; the parser takes any
+    // bytes, and a file that shrinks ends this process as it would end a linker or a debugger.
+    if len > 0
+        && !path.starts_with("/sys")
+        && let Ok(map) = unsafe { memmap2::Mmap::map(&file) }
+    {
+        return Ok(Bytes::new(map));
+    }
+    let mut bytes = Vec::new();
+    file.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > READ_BYTES_MAX {
+        true => Err(too_large(READ_BYTES_MAX)),
+        false => Ok(Bytes::from(bytes)),
+    }
+}
+
+/// The bytes of a file that some input names, or why there are none.
+pub(crate) fn load(path: &str) -> Result<Bytes, Unread> {
+    bytes(Path::new(path), NamedBy::Input).map_err(|error| match error.kind() {
+        // A path of a recording may lead through what is a file on this host.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::Missing,
+        _ => Unread::Refused(error.to_string()),
+    })
+}
+
+fn check(metadata: &Metadata, named_by: NamedBy) -> io::Result<()> {
+    let kind = metadata.file_type();
+    let found = if kind.is_file() || kind.is_fifo() && named_by == NamedBy::User {
+        return Ok(());
+    } else if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    let message = format!("found {found}, expected a regular file");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+fn too_large(max: u64) -> io::Error {
+    let message = format!("found more than {} MiB, the most that is read", max >> 20);
+    io::Error::new(io::ErrorKind::FileTooLarge, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    fn fifo(path: &Path) {
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a system call with a string that lives.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    }
+
+    #[test]
+    fn an_input_names_regular_files_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        fifo(&pipe);
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        let refused = |path: &Path| bytes(path, NamedBy::Input).unwrap_err().to_string();
+        assert_eq!(refused(&link), "found a FIFO, expected a regular file");
+        assert_eq!(
+            refused(Path::new("/dev/zero")),
+            "found a device, expected a regular file"
+        );
+        assert_eq!(refused(directory.path()), "is a directory");
+        let plain = directory.path().join("plain");
+        std::fs::write(&plain, "text").unwrap();
+        assert_eq!(&*bytes(&plain, NamedBy::Input).unwrap(), b"text");
+        assert!(matches!(load("/proc/self/comm/x"), Err(Unread::Missing)));
+        assert!(matches!(
+            load(link.to_str().unwrap()),
+            Err(Unread::Refused(_))
+        ));
+    }
+
+    #[test]
+    fn a_user_may_name_a_pipe_but_no_device() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        fifo(&pipe);
+        let name = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(name, "text"));
+        assert_eq!(&*bytes(&pipe, NamedBy::User).unwrap(), b"text");
+        writer.join().unwrap().unwrap();
+        let error = bytes(Path::new("/dev/zero"), NamedBy::User).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn files_of_the_kernel_have_no_length() {
+        let text = bytes(Path::new("/proc/self/status"), NamedBy::User).unwrap();
+        assert!(text.starts_with(b"Name:"));
+    }
+}
