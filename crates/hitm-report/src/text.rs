@@ -16,7 +16,7 @@ use hitm_base::{Printout, grouped, printable};
 use crate::fields::{LINE_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, by_id};
 use crate::model::{Report, SampledEvent, ThreadSummary};
 use style::{Painter, Style};
-use table::{Align, FieldTable, Table, one_line, shorten, wrap};
+use table::{Align, FieldTable, Table, shorten, wrap};
 
 /// How to write text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Writer {
             run("cpu_count"),
             run("node_count"),
             run("clock_khz"),
-            one_line(&run("machine_description")),
+            run("machine_description"),
         );
         self.paragraph(Style::Plain, "machine", &machine);
         if let Some(events) = &report.run.sampled {

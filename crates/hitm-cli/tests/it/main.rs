@@ -8,6 +8,7 @@ mod btf_assembler;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
+mod hostile_names;
 mod layout;
 mod layout_btf;
 mod perf_data;

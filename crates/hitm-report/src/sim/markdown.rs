@@ -6,7 +6,6 @@ use hitm_base::Printout;
 use super::fields::{COMPARISON_FIELDS, SCENARIO_FIELDS};
 use super::text::{DETAILS, IRQS_OFF, check_line, number, published, with_spread};
 use crate::fields::by_id;
-use crate::text::table::one_line;
 
 /// Published and simulated figures of scenarios, without a title of their own; `command` is what
 /// was run.
@@ -26,7 +25,7 @@ fn scenario(out: &mut Printout, report: &SimReport) {
     out.blank();
     out.line(&format!(
         "{}. Machine {}, {} CPUs; seeds {}; model {}, scenario {}.",
-        one_line(&field("description")),
+        field("description"),
         field("machine"),
         field("cpu_count"),
         field("seeds"),

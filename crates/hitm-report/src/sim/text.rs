@@ -10,7 +10,7 @@ use super::fields::{
 };
 use crate::fields::by_id;
 use crate::text::style::Style;
-use crate::text::table::{Align, Column, FieldTable, Table, one_line, wrap};
+use crate::text::table::{Align, Column, FieldTable, Table, wrap};
 use crate::text::{TextOptions, Writer};
 
 /// How to write a simulation.
@@ -108,7 +108,7 @@ impl Writer {
             field("scenario_hash"),
         );
         for text in [
-            one_line(&field("description")),
+            field("description"),
             format!("source: {}", field("source")),
             run,
         ] {

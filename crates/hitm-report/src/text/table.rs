@@ -141,12 +141,6 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     format!("{start}..{end}")
 }
 
-/// Prose that its author wrote in several lines, in one: a description of a machine or scenario.
-pub(crate) fn one_line(prose: &str) -> String {
-    let words: Vec<&str> = prose.split_whitespace().collect();
-    words.join(" ")
-}
-
 /// `text`, printable, in lines of at most `width` characters, broken at blanks; a longer word stays
 /// whole.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {

@@ -55,9 +55,7 @@ pub fn show_text(file: &MachineFile) -> Result<Printout, MachineError> {
     let machine = file.resolve()?;
     let mut sources = Sources::default();
     let mut out = Printout::new();
-    // A description of several lines is prose: they flow together.
-    let description: Vec<&str> = file.description.split_whitespace().collect();
-    out.line(&format!("{}: {}", file.name, description.join(" ")));
+    out.line(&format!("{}: {}", file.name, file.description));
     let tree = sources.mark(&file.topology.origin);
     out.blank();
     out.line(&format!("Tree {tree}"));
