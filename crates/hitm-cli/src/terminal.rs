@@ -154,7 +154,61 @@ fn with_causes(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
+
+    /// What was written, for the test to look at.
+    #[derive(Clone, Default)]
+    struct Written(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `write` leaves on both outputs, on a terminal or not.
+    fn check(is_terminal: bool, write: impl Fn(&mut Terminal), expected: &str) {
+        let written = Written::default();
+        let (out, err) = (written.clone(), written.clone());
+        let mut terminal = Terminal::new(Box::new(out), Box::new(err), is_terminal);
+        write(&mut terminal);
+        let bytes = written.0.borrow().clone();
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn source_is_exact_in_a_file_and_printable_on_a_terminal() {
+        let source = |terminal: &mut Terminal| terminal.source("\tint a;\x0c\r\n").unwrap();
+        check(false, source, "\tint a;\x0c\r\n");
+        check(true, source, "\tint a;\\x0c\n");
+        let json = |terminal: &mut Terminal| terminal.json("[\n\"\u{9b}2J\"]\n").unwrap();
+        check(false, json, "[\n\"\\u009b2J\"]\n");
+    }
+
+    #[test]
+    fn a_cause_stays_in_the_line_of_its_error() {
+        let error = Error::msg("no such\nhitm: all is well").context("a\x1b[2J");
+        let expected = "hitm: error: a\\x1b[2J: no such\\nhitm: all is well\n";
+        check(false, |terminal| terminal.error(&error), expected);
+    }
+
+    #[test]
+    fn the_console_of_a_guest_stands_behind_bars() {
+        let error = Error::new(VmError::Guest {
+            problem: String::from("booting: it\nended"),
+            console: String::from("Kernel panic\nhitm: error: x\x1b[2J"),
+        });
+        let expected = "hitm: error: booting: it\\nended\nhitm: the last lines of its console:\n  | Kernel panic\n  | hitm: error: x\\x1b[2J\n";
+        check(false, |terminal| terminal.error(&error), expected);
+    }
 
     #[test]
     fn a_cause_is_told_once() {
