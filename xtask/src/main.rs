@@ -1,4 +1,4 @@
-//! `cargo xtask ci | lint | tidy | bench | pgo | determinism | swarm | layout-check`.
+//! `cargo xtask ci | lint | deny | tidy | bench | pgo | determinism | swarm | layout-check`.
 
 use std::process::ExitCode;
 
@@ -6,13 +6,14 @@ use anyhow::{Result, ensure};
 // What is measured here allocates as it does in `hitm`.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, output, pgo, run, run_with_env, tidy};
+use xtask::{bench, deny, output, pgo, run, run_with_env, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci             lint, and all tests
-  lint           format, clippy, documentation, tidy
+  ci             lint, advisories, and all tests
+  lint           format, clippy, documentation, licences, duplicates and sources of libraries, tidy
+  deny           licences, duplicates and sources of libraries, and advisories about them
   tidy           the rules that no compiler checks
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
   pgo            target/release/hitm again, built by a profile of its own work; minutes
@@ -49,8 +50,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
-        ["ci"] => lint().and_then(|()| run("cargo", &["test", "--workspace"])),
+        ["ci"] => ci(),
         ["lint"] => lint(),
+        ["deny"] => deny::check_libraries().and_then(|()| deny::check_advisories()),
         ["tidy"] => check_tidy(),
         ["bench"] => bench::start(""),
         ["bench", name] => bench::start(name),
@@ -105,6 +107,12 @@ fn determinism() -> Result<()> {
     Ok(())
 }
 
+fn ci() -> Result<()> {
+    lint()?;
+    deny::check_advisories()?;
+    run("cargo", &["test", "--workspace"])
+}
+
 fn lint() -> Result<()> {
     run("cargo", &["fmt", "--all", "--check"])?;
     let deny = ["--", "-D", "warnings"];
@@ -116,6 +124,7 @@ fn lint() -> Result<()> {
     run("cargo", &[&check[..], &deny[..]].concat())?;
     let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
     run_with_env("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
+    deny::check_libraries()?;
     check_tidy()
 }
 

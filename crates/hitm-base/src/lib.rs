@@ -9,6 +9,7 @@ mod addr_range;
 mod hash;
 mod ids;
 pub mod machine;
+mod printout;
 mod text;
 mod topology;
 mod units;
@@ -18,7 +19,8 @@ pub use addr_range::AddrRange;
 pub use hash::Fnv1a;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
 pub use machine::Machine;
-pub use text::grouped;
+pub use printout::{Color, Printout};
+pub use text::{grouped, printable, printable_json};
 pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};
 pub use units::{Clock, Cycles, Nanos};
 

@@ -15,6 +15,7 @@ use std::panic::{self, PanicHookInfo, UnwindSafe};
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use hitm_base::printable;
 
 use args::Args;
 pub use exit::Exit;
@@ -46,9 +47,10 @@ fn internal_error(info: &PanicHookInfo<'_>) -> String {
 
 /// Runs one command line, the program's name first.
 pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> Exit {
-    let args = match Args::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let args = match Args::try_parse_from(&args) {
         Ok(args) => args,
-        Err(error) => return explain(&error, terminal),
+        Err(error) => return explain(&of_printable(&args, error), terminal),
     };
     match commands::run(args.command, terminal) {
         Ok(exit) => exit,
@@ -60,24 +62,32 @@ pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) ->
     }
 }
 
+/// The error about the same arguments made printable: clap puts them into its lines as they are.
+fn of_printable(args: &[OsString], error: clap::Error) -> clap::Error {
+    let shown = args.iter().map(|arg| arg.to_string_lossy());
+    let shown: Vec<String> = shown.map(|arg| printable(&arg).into_owned()).collect();
+    let same = Args::try_parse_from(shown).err();
+    let same = same.filter(|same| same.kind() == error.kind());
+    same.unwrap_or(error)
+}
+
 /// Help and version are results, everything else is an error of usage.
 fn explain(error: &clap::Error, terminal: &mut Terminal) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nobody is left to read it when writing fails.
-            let _ = terminal.out(&terminal.rendered(error));
+            let _ = terminal.out(&terminal.rendered("", error));
             Exit::Done
         }
-        _ => {
-            let text = terminal.rendered(error);
+        kind => {
             // An error gets our name before it, as everywhere; the help that clap shows when nothing
             // was typed does not.
-            let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-            terminal.err(&if is_help {
-                text
-            } else {
-                format!("hitm: {text}")
-            });
+            let before = match kind {
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "",
+                _ => "hitm: ",
+            };
+            let text = terminal.rendered(before, error);
+            terminal.err(&text);
             Exit::Usage
         }
     }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use hitm::sim::Progress;
+use hitm_base::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Work whose length nobody knows.
@@ -25,7 +26,7 @@ impl Spinner {
     }
 
     pub(crate) fn say(&self, text: &str) {
-        self.0.set_message(text.to_owned());
+        self.0.set_message(printable(text).into_owned());
     }
 
     pub(crate) fn finish(self) {
@@ -68,7 +69,7 @@ impl Steps {
     pub(crate) fn set(&self, step: &str, done: usize, all: usize) {
         self.0.set_length(all as u64);
         self.0.set_position(done as u64);
-        self.0.set_message(step.to_owned());
+        self.0.set_message(printable(step).into_owned());
     }
 
     pub(crate) fn finish(self) {
@@ -88,7 +89,7 @@ impl VirtualTime {
 
     pub(crate) fn set(&self, what: &str, progress: Progress) {
         const NS_PER_MS: u64 = 1_000_000;
-        self.0.set_prefix(what.to_owned());
+        self.0.set_prefix(printable(what).into_owned());
         let done_ms = progress.done_ns / NS_PER_MS;
         let text = match progress.all_ns {
             Some(all_ns) => {

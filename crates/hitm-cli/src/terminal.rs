@@ -1,9 +1,13 @@
 //! Standard output and error, and what they can show.
+//!
+//! Text for people is a [`Printout`], which no name in it can forge; there is no other way to write it.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Error, Result};
+use hitm::vm::VmError;
+use hitm_base::{Printout, printable_json};
 use hitm_report::text::TextOptions;
 
 /// Where results and messages go.
@@ -11,6 +15,7 @@ pub struct Terminal {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
     color: bool,
+    is_terminal: bool,
 }
 
 impl fmt::Debug for Terminal {
@@ -22,16 +27,26 @@ impl fmt::Debug for Terminal {
 }
 
 impl Terminal {
-    /// A terminal on any two writers; `color` says whether results may have colours.
+    /// A terminal on any two writers; `color` says whether somebody looks at it, in colours.
     pub fn new(out: Box<dyn Write>, err: Box<dyn Write>, color: bool) -> Terminal {
-        Terminal { out, err, color }
+        Terminal {
+            out,
+            err,
+            color,
+            is_terminal: color,
+        }
     }
 
     /// This process's own. Colours on a terminal, unless `NO_COLOR` is set to something.
     pub fn of_this_process() -> Terminal {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let color = io::stdout().is_terminal() && !refused;
-        Terminal::new(Box::new(io::stdout()), Box::new(io::stderr()), color)
+        let is_terminal = io::stdout().is_terminal();
+        Terminal {
+            out: Box::new(io::stdout()),
+            err: Box::new(io::stderr()),
+            color: is_terminal && !refused,
+            is_terminal,
+        }
     }
 
     /// Whether results may have colours.
@@ -47,40 +62,81 @@ impl Terminal {
         })
     }
 
-    /// Writes a result, to the last byte.
-    pub fn out(&mut self, text: &str) -> Result<()> {
+    /// Writes a result for people, to the last byte.
+    pub fn out(&mut self, text: &Printout) -> Result<()> {
+        self.write_out(text)
+    }
+
+    /// Writes a result in JSON: no value changes, and none acts on a terminal.
+    pub(crate) fn json(&mut self, json: &str) -> Result<()> {
+        self.write_out(&printable_json(json))
+    }
+
+    /// Writes a result that is another tool's input, such as source or TOML: as it is, unless it goes
+    /// to a terminal.
+    pub(crate) fn source(&mut self, text: &str) -> Result<()> {
+        if !self.is_terminal {
+            return self.write_out(text);
+        }
+        let mut shown = Printout::new();
+        shown.block("", text);
+        self.write_out(&shown)
+    }
+
+    fn write_out(&mut self, text: &str) -> Result<()> {
         let written = self.out.write_all(text.as_bytes());
         written
             .and_then(|()| self.out.flush())
             .context("cannot write the result")
     }
 
-    /// Writes to standard error. When that fails there is nobody left to tell.
-    pub fn err(&mut self, text: &str) {
+    /// Writes messages to standard error. When that fails there is nobody left to tell.
+    pub(crate) fn err(&mut self, messages: &Printout) {
         let _ = self
             .err
-            .write_all(text.as_bytes())
+            .write_all(messages.as_bytes())
             .and_then(|()| self.err.flush());
     }
 
-    /// Writes an error and its causes: `hitm: error: what: why: why`.
-    pub fn error(&mut self, error: &Error) {
-        self.err(&format!("hitm: error: {}\n", with_causes(error)));
+    /// Writes a message of one line to standard error: `hitm: message`.
+    pub(crate) fn note(&mut self, message: &str) {
+        let mut line = Printout::new();
+        line.line(&format!("hitm: {message}"));
+        self.err(&line);
     }
 
-    /// clap's text, coloured if we may.
-    pub(crate) fn rendered(&self, error: &clap::Error) -> String {
-        let text = error.render();
-        if self.color {
-            text.ansi().to_string()
-        } else {
-            text.to_string()
+    /// Writes an error and its causes: `hitm: error: what: why: why`. The end of a guest's console
+    /// follows, each line behind a bar.
+    pub fn error(&mut self, error: &Error) {
+        let (message, console) = match error.downcast_ref::<VmError>() {
+            Some(VmError::Guest { problem, console }) => (problem.clone(), console.as_str()),
+            _ => (with_causes(error), ""),
+        };
+        self.note(&format!("error: {message}"));
+        if !console.is_empty() {
+            self.note("the last lines of its console:");
+            let mut lines = Printout::new();
+            lines.block("  | ", console);
+            self.err(&lines);
         }
+    }
+
+    /// clap's text, coloured if we may, `before` it.
+    pub(crate) fn rendered(&self, before: &str, error: &clap::Error) -> Printout {
+        let text = error.render();
+        let mut shown = Printout::new();
+        match self.color {
+            true => shown.colored_block(&format!("{before}{}", text.ansi())),
+            false => shown.block("", &format!("{before}{text}")),
+        }
+        shown
     }
 
     /// Writes an error to standard error when nothing else may work any more.
     pub fn complain(message: &str) {
-        let _ = writeln!(io::stderr(), "hitm: error: {message}");
+        let mut line = Printout::new();
+        line.line(&format!("hitm: error: {message}"));
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
 
@@ -98,7 +154,61 @@ fn with_causes(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
+
+    /// What was written, for the test to look at.
+    #[derive(Clone, Default)]
+    struct Written(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `write` leaves on both outputs, on a terminal or not.
+    fn check(is_terminal: bool, write: impl Fn(&mut Terminal), expected: &str) {
+        let written = Written::default();
+        let (out, err) = (written.clone(), written.clone());
+        let mut terminal = Terminal::new(Box::new(out), Box::new(err), is_terminal);
+        write(&mut terminal);
+        let bytes = written.0.borrow().clone();
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn source_is_exact_in_a_file_and_printable_on_a_terminal() {
+        let source = |terminal: &mut Terminal| terminal.source("\tint a;\x0c\r\n").unwrap();
+        check(false, source, "\tint a;\x0c\r\n");
+        check(true, source, "\tint a;\\x0c\n");
+        let json = |terminal: &mut Terminal| terminal.json("[\n\"\u{9b}2J\"]\n").unwrap();
+        check(false, json, "[\n\"\\u009b2J\"]\n");
+    }
+
+    #[test]
+    fn a_cause_stays_in_the_line_of_its_error() {
+        let error = Error::msg("no such\nhitm: all is well").context("a\x1b[2J");
+        let expected = "hitm: error: a\\x1b[2J: no such\\nhitm: all is well\n";
+        check(false, |terminal| terminal.error(&error), expected);
+    }
+
+    #[test]
+    fn the_console_of_a_guest_stands_behind_bars() {
+        let error = Error::new(VmError::Guest {
+            problem: String::from("booting: it\nended"),
+            console: String::from("Kernel panic\nhitm: error: x\x1b[2J"),
+        });
+        let expected = "hitm: error: booting: it\\nended\nhitm: the last lines of its console:\n  | Kernel panic\n  | hitm: error: x\\x1b[2J\n";
+        check(false, |terminal| terminal.error(&error), expected);
+    }
 
     #[test]
     fn a_cause_is_told_once() {

@@ -5,6 +5,7 @@
 //! not those of what it calls. Places are told apart by object and member without numbers. Lines that
 //! one CPU alone uses are counted by the recorder as private and are not in the table.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -106,6 +107,7 @@ impl CallTable {
         let mut text = format!("{TITLES}\n");
         for ((function, member), accesses) in &self.accesses {
             let call_count = self.calls[function];
+            let (function, member) = (quoted(function), quoted(member));
             let _ = write!(text, "{function},{call_count},{member}");
             for count in accesses {
                 let _ = write!(text, ",{count}");
@@ -132,10 +134,40 @@ fn calls(recording: &Recording, names: &dyn Names) -> BTreeMap<String, u64> {
     calls
 }
 
-/// A member, or all bytes of an object that has none; no comma, which ends a field.
+/// A field of CSV: in quotes where it has what ends a field or a row.
+fn quoted(field: &str) -> Cow<'_, str> {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => Cow::Owned(format!("\"{}\"", field.replace('"', "\"\""))),
+        false => Cow::Borrowed(field),
+    }
+}
+
+/// A member, or all bytes of an object that has none.
 fn place(mut name: DataName) -> String {
     if name.member.starts_with('+') {
         name.member = " (bytes)".to_owned();
     }
-    name.without_numbers().replace(',', ";")
+    name.without_numbers()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_its_field() {
+        let mut table = CallTable::default();
+        table.calls.insert("run<int, \"a\">".to_owned(), 4);
+        table.calls.insert("plain".to_owned(), 1);
+        let function = "run<int, \"a\">".to_owned();
+        table.add(function, "rq.a\nplain,9".to_owned(), [2, 0, 4]);
+        table.add("plain".to_owned(), "rq.b\x1b".to_owned(), [1, 0, 0]);
+        let rows = [
+            TITLES,
+            "plain,1,rq.b\x1b,1,0,0,1.0000,0.0000,0.0000",
+            "\"run<int, \"\"a\"\">\",4,\"rq.a\nplain,9\",2,0,4,0.5000,0.0000,1.0000",
+            "",
+        ];
+        assert_eq!(table.csv(), rows.join("\n"));
+    }
 }

@@ -11,7 +11,7 @@ pub(crate) mod table;
 mod totals;
 pub mod whatif;
 
-use hitm_base::grouped;
+use hitm_base::{Printout, grouped, printable};
 
 use crate::fields::{LINE_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, by_id};
 use crate::model::{Report, SampledEvent, ThreadSummary};
@@ -78,14 +78,8 @@ const THREAD_COLUMNS: &[(&str, Align)] = &[
 ];
 
 /// The whole report.
-pub fn render(report: &Report, options: &TextOptions) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        width: options.width.max(TextOptions::WIDTH_MIN),
-        painter: Painter {
-            color: options.color,
-        },
-    };
+pub fn render(report: &Report, options: &TextOptions) -> Printout {
+    let mut writer = Writer::new(options);
     writer.header(report);
     writer.totals(report);
     writer.line_table(report);
@@ -100,21 +94,33 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
     writer.out
 }
 
-struct Writer {
-    out: String,
-    width: usize,
+/// Puts text together of lines, titles, paragraphs and tables.
+pub(crate) struct Writer {
+    pub(crate) out: Printout,
+    pub(crate) width: usize,
     painter: Painter,
 }
 
 impl Writer {
-    fn push(&mut self, style: Style, text: &str) {
-        self.out.push_str(&self.painter.paint(style, text));
-        self.out.push('\n');
+    pub(crate) fn new(options: &TextOptions) -> Writer {
+        Writer {
+            out: Printout::new(),
+            width: options.width.max(TextOptions::WIDTH_MIN),
+            painter: Painter {
+                color: options.color,
+            },
+        }
     }
 
-    fn title(&mut self, text: &str) {
+    pub(crate) fn push(&mut self, style: Style, text: &str) {
+        self.out.spans(&[(self.painter.color(style), text)]);
+    }
+
+    pub(crate) fn title(&mut self, text: &str) {
+        // What is escaped counts as it is shown.
+        let text = printable(text);
         let rule = "=".repeat(self.width.saturating_sub(text.chars().count() + 4));
-        self.out.push('\n');
+        self.out.blank();
         self.push(Style::Bold, &format!("== {text} {rule}"));
     }
 
@@ -130,9 +136,8 @@ impl Writer {
         }
     }
 
-    fn table(&mut self, table: &Table) {
-        let painter = self.painter;
-        self.out.push_str(&table.render(self.width, painter));
+    pub(crate) fn table(&mut self, table: &Table) {
+        table.render(&mut self.out, self.width, self.painter);
     }
 
     fn header(&mut self, report: &Report) {

@@ -61,9 +61,12 @@ pub(super) fn show(
         functions: view.function.clone(),
     };
     let sides = SideBySide::of_recordings(recordings, &options);
-    terminal.out(&match view.format {
-        Format::Text => text::side_by_side::render(&sides, &text_options(terminal)),
-        Format::Json => json::side_by_side::render(&sides),
-    })?;
+    match view.format {
+        Format::Text => {
+            let text = text::side_by_side::render(&sides, &text_options(terminal));
+            terminal.out(&text)?;
+        }
+        Format::Json => terminal.json(&json::side_by_side::render(&sides))?,
+    }
     Ok(Exit::Done)
 }

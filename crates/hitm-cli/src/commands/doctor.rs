@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use hitm::doctor::{Finding, doctor};
+use hitm_base::Printout;
 
 use crate::{Exit, Terminal};
 
@@ -12,23 +13,17 @@ pub(super) fn run(terminal: &mut Terminal) -> Result<Exit> {
     Ok(if works { Exit::Done } else { Exit::Missing })
 }
 
-fn text(findings: &[Finding], color: bool) -> String {
-    let mut text = String::new();
+fn text(findings: &[Finding], has_colors: bool) -> Printout {
+    let mut text = Printout::new();
     for finding in findings {
-        let (mark, code) = if finding.works {
+        let (mark, color) = if finding.works {
             ("ok     ", "32")
         } else {
             ("missing", "31")
         };
-        let mark = if color {
-            format!("\x1b[{code}m{mark}\x1b[0m")
-        } else {
-            mark.to_owned()
-        };
-        text.push_str(&format!(
-            "{mark}  {}: {}\n",
-            finding.subject, finding.detail
-        ));
+        let color = if has_colors { color } else { "" };
+        let rest = format!("  {}: {}", finding.subject, finding.detail);
+        text.spans(&[(color, mark), ("", &rest)]);
     }
     text
 }

@@ -69,16 +69,16 @@ fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) ->
         bar.set(read, all)
     })?;
     bar.finish();
-    terminal.err(&format!(
-        "hitm: {} samples of loads and {} of stores, from {} accesses, are in {}\n",
+    terminal.note(&format!(
+        "{} samples of loads and {} of stores, from {} accesses, are in {}",
         summary.load_samples,
         summary.store_samples,
         summary.accesses,
         output.display()
     ));
     if summary.fences > 0 {
-        terminal.err(&format!(
-            "hitm: {} fences touch no line and are not in it\n",
+        terminal.note(&format!(
+            "{} fences touch no line and are not in it",
             summary.fences
         ));
     }
@@ -92,8 +92,8 @@ fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) ->
         terminal.err(&format!("hitm: {note}\n"));
     }
     if summary.missing_bytes > 0 {
-        terminal.err(&format!(
-            "hitm: the recording is damaged: what {} bytes of it held is not in it\n",
+        terminal.note(&format!(
+            "the recording is damaged: what {} bytes of it held is not in it",
             summary.missing_bytes
         ));
     }

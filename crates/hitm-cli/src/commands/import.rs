@@ -28,13 +28,13 @@ pub(super) fn run(args: ImportArgs, terminal: &mut Terminal) -> Result<Exit> {
     })?;
     bar.finish();
     for (name, samples) in &summary.events {
-        terminal.err(&format!("hitm: {samples} samples of {name}\n"));
+        terminal.note(&format!("{samples} samples of {name}"));
     }
     for note in &summary.notes {
-        terminal.err(&format!("hitm: {note}\n"));
+        terminal.note(note);
     }
-    terminal.err(&format!(
-        "hitm: {} accesses of {} threads are in {}; {} threads ended while perf recorded\n",
+    terminal.note(&format!(
+        "{} accesses of {} threads are in {}; {} threads ended while perf recorded",
         summary.accesses,
         summary.threads,
         args.output.display(),

@@ -174,12 +174,15 @@ fn show(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit> {
         line_size: args.line.line_size,
         expand: args.expand,
     };
-    let text = match args.format {
-        ShowFormat::Text => layout::show_text(&mut file, &args.name, &options)?,
-        ShowFormat::C => layout::show_c(&mut file, &args.name)?,
-        ShowFormat::Json => layout::show_json(&mut file, &args.name, &options)?,
-    };
-    terminal.out(&text)?;
+    match args.format {
+        ShowFormat::Text => {
+            terminal.out(&layout::show_text(&mut file, &args.name, &options)?)?;
+        }
+        ShowFormat::C => terminal.source(&layout::show_c(&mut file, &args.name)?)?,
+        ShowFormat::Json => {
+            terminal.json(&layout::show_json(&mut file, &args.name, &options)?)?;
+        }
+    }
     warn(&file, terminal);
     Ok(Exit::Done)
 }
@@ -194,13 +197,12 @@ fn list(args: ListArgs, terminal: &mut Terminal) -> Result<Exit> {
         pattern: args.pattern,
     };
     let list = layout::list(&mut file, &options);
-    let text = match args.format {
-        Format::Text => list.text(),
-        Format::Json => serde_json::to_string_pretty(&list)? + "\n",
-    };
-    terminal.out(&text)?;
+    match args.format {
+        Format::Text => terminal.out(&list.text())?,
+        Format::Json => terminal.json(&(serde_json::to_string_pretty(&list)? + "\n"))?,
+    }
     for fault in &list.faults {
-        terminal.err(&format!("hitm: left out: {fault}\n"));
+        terminal.note(&format!("left out: {fault}"));
     }
     warn(&file, terminal);
     Ok(Exit::Done)
@@ -211,11 +213,10 @@ fn diff(args: &DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mut before = open(Some(&args.before), base)?;
     let mut after = open(Some(&args.after), base)?;
     let diff = layout::diff(&mut before, &mut after, &args.name, args.line.line_size)?;
-    let text = match args.format {
-        Format::Text => diff.text(),
-        Format::Json => serde_json::to_string_pretty(&diff)? + "\n",
-    };
-    terminal.out(&text)?;
+    match args.format {
+        Format::Text => terminal.out(&diff.text())?,
+        Format::Json => terminal.json(&(serde_json::to_string_pretty(&diff)? + "\n"))?,
+    }
     warn(&before, terminal);
     warn(&after, terminal);
     Ok(Exit::Done)
@@ -225,11 +226,10 @@ fn check(args: &CheckArgs, terminal: &mut Terminal) -> Result<Exit> {
     let rules = Rules::load(&args.rules)?;
     let mut file = open(Some(&args.file), args.btf_base.as_deref())?;
     let report = layout::check(&mut file, &rules)?;
-    let text = match args.format {
-        Format::Text => report.text(),
-        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
-    };
-    terminal.out(&text)?;
+    match args.format {
+        Format::Text => terminal.out(&report.text())?,
+        Format::Json => terminal.json(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+    }
     warn(&file, terminal);
     Ok(match report.violations.is_empty() {
         true => Exit::Done,
@@ -240,6 +240,6 @@ fn check(args: &CheckArgs, terminal: &mut Terminal) -> Result<Exit> {
 /// Says what could not be read.
 fn warn(file: &LayoutFile, terminal: &mut Terminal) {
     for message in file.diagnostics() {
-        terminal.err(&format!("hitm: warning: {message}\n"));
+        terminal.note(&format!("warning: {message}"));
     }
 }

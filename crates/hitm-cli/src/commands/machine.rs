@@ -94,28 +94,18 @@ pub(super) fn run(args: MachineArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn list(format: Format, terminal: &mut Terminal) -> Result<()> {
     let machines = machine::list()?;
-    let text = match format {
-        Format::Text => machines
-            .iter()
-            .map(|one| {
-                format!(
-                    "{:16} {:5} CPUs  {}\n",
-                    one.name, one.cpu_count, one.description
-                )
-            })
-            .collect(),
-        Format::Json => serde_json::to_string_pretty(&machines)? + "\n",
-    };
-    terminal.out(&text)
+    match format {
+        Format::Text => terminal.out(&machine::list_text(&machines)),
+        Format::Json => terminal.json(&(serde_json::to_string_pretty(&machines)? + "\n")),
+    }
 }
 
 fn show(name: &str, format: Format, terminal: &mut Terminal) -> Result<()> {
     let file = machine::load(name)?;
-    let text = match format {
-        Format::Text => machine::show_text(&file)?,
-        Format::Json => machine::show_json(&file)?,
-    };
-    terminal.out(&text)
+    match format {
+        Format::Text => terminal.out(&machine::show_text(&file)?),
+        Format::Json => terminal.json(&machine::show_json(&file)?),
+    }
 }
 
 fn probe(sample_count: usize, like: Option<&str>) -> Result<MachineFile> {
@@ -136,7 +126,7 @@ fn probe(sample_count: usize, like: Option<&str>) -> Result<MachineFile> {
 fn write(file: &MachineFile, output: Option<&Path>, terminal: &mut Terminal) -> Result<()> {
     let text = file.to_toml();
     match output {
-        None => terminal.out(&text),
+        None => terminal.source(&text),
         Some(path) => {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
         }

@@ -57,7 +57,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
     let spinner = Spinner::start("recording");
     let ended = record(&config, &mut |progress| spinner.say(&text(progress)))?;
     spinner.finish();
-    terminal.err(&summary(&config, &ended));
+    terminal.note(&summary(&config, &ended));
     Ok(Exit::OfProgram(ended.exit_code))
 }
 
@@ -83,7 +83,7 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         (false, _) => ", up to where the program replaced itself (exec): record what it starts",
     };
     format!(
-        "hitm: {file}: {} records, {:.1} MB{note}; read it with `hitm report -i {file}`\n",
+        "{file}: {} records, {:.1} MB{note}; read it with `hitm report -i {file}`",
         progress.record_count,
         progress.file_bytes as f64 / 1e6,
     )

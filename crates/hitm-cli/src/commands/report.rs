@@ -82,10 +82,10 @@ fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let report = tables(&args.input, kernel.as_ref(), display, &mut progress)?;
     bar.finish();
-    terminal.out(&match args.format {
-        Format::Text => perf_c2c::text(&report),
-        Format::Json => perf_c2c::json(&report),
-    })?;
+    match args.format {
+        Format::Text => terminal.out(&perf_c2c::text(&report))?,
+        Format::Json => terminal.json(&perf_c2c::json(&report))?,
+    }
     Ok(Exit::Done)
 }
 
@@ -101,10 +101,13 @@ fn show_type(
             args.input.display()
         );
     };
-    terminal.out(&match args.format {
-        Format::Text => text::of_type::render(&report, &text_options(terminal)),
-        Format::Json => json::of_type::render(&report),
-    })?;
+    match args.format {
+        Format::Text => {
+            let text = text::of_type::render(&report, &text_options(terminal));
+            terminal.out(&text)?;
+        }
+        Format::Json => terminal.json(&json::of_type::render(&report))?,
+    }
     Ok(Exit::Done)
 }
 
@@ -155,14 +158,16 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
             .unwrap_or(ReportOptions::CALL_PATHS_MAX_DEFAULT),
     };
     let report = Report::of_recording(&recording, &options);
-    let rendered = match args.format {
-        Format::Text => text::render(&report, &text_options(terminal)),
-        Format::Json => json::render(&report),
-    };
-    terminal.out(&rendered)?;
+    match args.format {
+        Format::Text => {
+            let text = text::render(&report, &text_options(terminal));
+            terminal.out(&text)?;
+        }
+        Format::Json => terminal.json(&json::render(&report))?,
+    }
     let failures = failures(&report, &args.fail_on);
     for failure in &failures {
-        terminal.err(&format!("hitm: {failure}\n"));
+        terminal.note(&failure.to_string());
     }
     Ok(if failures.is_empty() {
         Exit::Done

@@ -76,10 +76,13 @@ pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit>
             sections.write(case, &text)?;
         }
     }
-    terminal.out(&match args.format {
-        Format::Text => reproduction_text(&reports, &text_options(terminal)),
-        Format::Json => reproduction_json(&reports),
-    })?;
+    match args.format {
+        Format::Text => {
+            let text = reproduction_text(&reports, &text_options(terminal));
+            terminal.out(&text)?;
+        }
+        Format::Json => terminal.json(&reproduction_json(&reports))?,
+    }
     Ok(if args.check {
         check(&reports, terminal)
     } else {

@@ -82,18 +82,17 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
         let table = CallTable::of_simulation(&report.variants[0].outcomes[0]).csv();
         std::fs::write(path, table).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let rendered = match args.format {
+    match args.format {
         Format::Text => {
             let options = SimTextOptions {
                 text: text_options(terminal),
                 lines_max: args.top,
                 output: args.output,
             };
-            simulation_text(&report, &options)
+            terminal.out(&simulation_text(&report, &options))?;
         }
-        Format::Json => simulation_json(&report),
-    };
-    terminal.out(&rendered)?;
+        Format::Json => terminal.json(&simulation_json(&report))?,
+    }
     Ok(if args.check {
         check(&[report], terminal)
     } else {
@@ -106,8 +105,8 @@ pub(super) fn check(reports: &[SimReport], terminal: &mut Terminal) -> Exit {
     for report in reports {
         for checked in report.checks() {
             for seed in checked.failed_seeds {
-                terminal.err(&format!(
-                    "hitm: {}: {}: {} fails its check with seed {seed}\n",
+                terminal.note(&format!(
+                    "{}: {}: {} fails its check with seed {seed}",
                     report.scenario, checked.variant, checked.workload
                 ));
             }

@@ -200,14 +200,14 @@ fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn run_with_spinner(config: &VmConfig, terminal: &mut Terminal) -> Result<VmEnded> {
     let spinner = Spinner::start("preparing");
-    let mut notes = String::new();
+    let mut notes = Vec::new();
     let ended = run_vm(config, &mut |progress| match progress {
-        VmProgress::Note(note) => notes.push_str(&format!("hitm: {note}\n")),
+        VmProgress::Note(note) => notes.push(note.to_owned()),
         _ => spinner.say(&text(progress)),
     })?;
     spinner.finish();
-    terminal.err(&notes);
-    terminal.err(&summary(config, &ended));
+    notes.iter().for_each(|note| terminal.note(note));
+    terminal.note(&summary(config, &ended));
     Ok(ended)
 }
 
@@ -225,10 +225,7 @@ fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
         };
         let ended = run_with_spinner(&config, terminal)?;
         if ended.exit_code != 0 {
-            terminal.err(&format!(
-                "hitm: the workload ended with {}\n",
-                ended.exit_code
-            ));
+            terminal.note(&format!("the workload ended with {}", ended.exit_code));
         }
         let recording = Recording::load(&config.output, &mut |_, _| {})?;
         recordings.push((kernel.label(), recording));
@@ -256,7 +253,7 @@ fn summary(config: &VmConfig, ended: &VmEnded) -> String {
     };
     let (machine, _) = &config.machine;
     format!(
-        "hitm: {file}: {:.3} ms of modelled time, {} records, {:.1} MB{note}; read it with `hitm report -i {file}`\n",
+        "{file}: {:.3} ms of modelled time, {} records, {:.1} MB{note}; read it with `hitm report -i {file}`",
         machine.clock.nanos(ended.progress.time).0 / 1e6,
         ended.progress.record_count,
         ended.progress.file_bytes as f64 / 1e6,

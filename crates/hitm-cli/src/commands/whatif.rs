@@ -69,10 +69,12 @@ pub(super) fn run(args: WhatifArgs, terminal: &mut Terminal) -> Result<Exit> {
         iterations: args.per,
     };
     let view = WhatifView::new(report, &options);
-    let rendered = match args.format {
-        Format::Text => text::whatif::render(&view, &text_options(terminal)),
-        Format::Json => json::whatif::render(&view),
-    };
-    terminal.out(&rendered)?;
+    match args.format {
+        Format::Text => {
+            let text = text::whatif::render(&view, &text_options(terminal));
+            terminal.out(&text)?;
+        }
+        Format::Json => terminal.json(&json::whatif::render(&view))?,
+    }
     Ok(Exit::Done)
 }

@@ -9,6 +9,8 @@ mod contended;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
+mod hostile_names;
+mod hostile_program;
 mod layout;
 mod layout_btf;
 mod limited;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::names::shell_word;
 use super::{Emission, LINE, Step, Style, steps};
 use crate::layout_file::{FileMember, FileStruct};
 
@@ -108,8 +109,9 @@ pub fn clang_reorder_fields(layout: &FileStruct, source: &str) -> String {
         .map(|member| member.name.as_str())
         .collect();
     format!(
-        "clang-reorder-fields -i --record-name={} --fields-order={} {source} --",
+        "clang-reorder-fields -i --record-name={} --fields-order={} {} --",
         layout.name,
-        names.join(",")
+        names.join(","),
+        shell_word(source)
     )
 }

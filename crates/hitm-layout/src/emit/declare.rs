@@ -1,15 +1,18 @@
 //! How the members of a structure are declared, from its types.
 
+use super::EmitError;
+use super::names::{check_identifier, check_type};
 use crate::advise::Subject;
 use crate::types::{Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// The declarations of a subject's members, without semicolons, as C writes them; each is called as
-/// the subject calls it, which is where dots have become underscores.
+/// the subject calls it, which is where dots have become underscores. Fails when one has a name that
+/// source cannot have.
 pub fn declarations(
     (subject, renamed): (&Subject, &Subject),
     layout: &StructLayout,
     store: &TypeStore,
-) -> Vec<String> {
+) -> Result<Vec<String>, EmitError> {
     let members = subject.members.iter().zip(&renamed.members);
     members
         .map(|(member, renamed)| {
@@ -18,25 +21,33 @@ pub fn declarations(
                 true => "",
                 false => renamed.file.name.as_str(),
             };
-            match found {
+            Ok(match found {
                 Some(found) if found.kind == MemberKind::BitField => {
-                    let text = declare(store, found.type_id, name, 1);
+                    let text = declare(store, found.type_id, name, 1)?;
                     format!("{text} : {}", found.bit_size)
                 }
-                Some(found) => declare(store, found.type_id, name, 1),
+                Some(found) => declare(store, found.type_id, name, 1)?,
                 None => format!("char {name}[{}]", member.file.size_bytes),
-            }
+            })
         })
         .collect()
 }
 
-/// The types of a subject's members by their names, as Rust writes them.
-pub fn type_names(subject: &Subject, layout: &StructLayout, store: &TypeStore) -> Vec<String> {
+/// The types of a subject's members by their names, as Rust writes them. Fails when one has a name that
+/// source cannot have.
+pub fn type_names(
+    subject: &Subject,
+    layout: &StructLayout,
+    store: &TypeStore,
+) -> Result<Vec<String>, EmitError> {
     let members = subject.members.iter();
     members
         .map(|member| match member_at(layout, store, &member.file.name) {
-            Some(found) => found.type_name.to_string(),
-            None => format!("[u8; {}]", member.file.size_bytes),
+            Some(found) => {
+                check_type(&found.type_name)?;
+                Ok(found.type_name.to_string())
+            }
+            None => Ok(format!("[u8; {}]", member.file.size_bytes)),
         })
         .collect()
 }
@@ -79,7 +90,7 @@ fn member_behind<'t>(
 }
 
 /// Declares `name`; what has no name of its own to be declared by is written in full.
-fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> String {
+fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> Result<String, EmitError> {
     let found = store.get(id);
     match &found.kind {
         TypeKind::Array { element, count } if is_anonymous(store, *element) => {
@@ -91,16 +102,22 @@ fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> String {
             let mut out = format!("{} {{\n", layout.kind.keyword());
             for member in &layout.members {
                 let own = member.name.as_deref().unwrap_or("");
-                let text = declare(store, member.type_id, own, indent + 1);
+                if !own.is_empty() {
+                    check_identifier(own)?;
+                }
+                let text = declare(store, member.type_id, own, indent + 1)?;
                 let bits = match member.kind {
                     MemberKind::BitField => format!(" : {}", member.bit_size),
                     _ => String::new(),
                 };
                 out += &format!("{tabs}\t{text}{bits};\n");
             }
-            format!("{out}{tabs}}} {name}").trim_end().to_owned()
+            Ok(format!("{out}{tabs}}} {name}").trim_end().to_owned())
         }
-        _ => found.declare(name),
+        _ => {
+            check_type(&found.name)?;
+            Ok(found.declare(name))
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! Unified diffs: what `patch` and `git apply` take.
 
+use std::borrow::Cow;
+
+use hitm_base::printable;
+
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
 
@@ -36,6 +40,7 @@ pub fn unified_diff(file: &str, old: &str, replacements: &[Replacement]) -> Stri
             end += 1;
         }
         if out.is_empty() {
+            let file = quoted(file);
             out = format!("--- {file}\n+++ {file}\n");
         }
         let (text, grown) = hunk(&changes[at..end], &lines[..count], (shift, ends_well));
@@ -44,6 +49,32 @@ pub fn unified_diff(file: &str, old: &str, replacements: &[Replacement]) -> Stri
         at = end;
     }
     out
+}
+
+/// A file's name as `git` and `patch` read it: in quotes, with octal escapes, when a character in it
+/// would not stay in its line.
+fn quoted(file: &str) -> Cow<'_, str> {
+    let stays = |character: char| {
+        let shown = character.encode_utf8(&mut [0; 4]).to_owned();
+        character != '"' && character != '\\' && matches!(printable(&shown), Cow::Borrowed(_))
+    };
+    if file.chars().all(stays) {
+        return Cow::Borrowed(file);
+    }
+    let mut out = String::from("\"");
+    for character in file.chars() {
+        match character {
+            _ if stays(character) => out.push(character),
+            '"' | '\\' => out.extend(['\\', character]),
+            _ => {
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    out += &format!("\\{byte:03o}");
+                }
+            }
+        }
+    }
+    out.push('"');
+    Cow::Owned(out)
 }
 
 /// The change without equal lines at its ends.
@@ -118,4 +149,16 @@ fn hunk(
         first + 1
     );
     (header + &body, new_count as isize - old_count as isize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_stays_in_its_line() {
+        assert_eq!(quoted("src/a b.c"), "src/a b.c");
+        assert_eq!(quoted("a\n+++ b"), r#""a\012+++ b""#);
+        assert_eq!(quoted("\x1b\"\u{9b}\\"), r#""\033\"\302\233\\""#);
+    }
 }

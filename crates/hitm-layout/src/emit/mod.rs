@@ -13,6 +13,7 @@ mod array;
 mod c;
 mod declare;
 mod diff;
+pub(crate) mod names;
 mod open;
 mod patch;
 mod rust;
@@ -65,23 +66,56 @@ impl Style {
     }
 }
 
-/// A layout and how its members are declared.
+/// A layout and how its members are declared. Its names are names, and nothing else to a compiler.
 #[derive(Debug, Clone, Copy)]
 pub struct Emission<'e> {
     /// The structure as it is.
-    pub subject: &'e Subject,
+    subject: &'e Subject,
     /// Where its members are to be.
-    pub layout: &'e FileStruct,
+    layout: &'e FileStruct,
     /// The declaration of each of the subject's members, without the semicolon.
-    pub declarations: &'e [String],
+    declarations: &'e [String],
     /// How alignment is written.
-    pub style: Style,
+    style: Style,
+}
+
+impl<'e> Emission<'e> {
+    /// `layout` of `subject`, whose members are declared by `declarations` (see [`declarations`] and
+    /// [`type_names`]). Fails when the structure or a member has a name that source cannot have.
+    pub fn new(
+        subject: &'e Subject,
+        layout: &'e FileStruct,
+        declarations: &'e [String],
+        style: Style,
+    ) -> Result<Emission<'e>, EmitError> {
+        names::check_type(&layout.name)?;
+        for member in &layout.members {
+            // `(anonymous at 8)` is a member without a name, which is declared without one.
+            if !member.name.starts_with("(anonymous at ") {
+                names::check_identifier(&member.name)?;
+            }
+        }
+        Ok(Emission {
+            subject,
+            layout,
+            declarations,
+            style,
+        })
+    }
 }
 
 /// Why there is no source text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EmitError {
+    /// A name cannot stand in source.
+    #[error("cannot write source with the name {found:?}: expected {expected}")]
+    Name {
+        /// The name.
+        found: String,
+        /// What it would have to be.
+        expected: &'static str,
+    },
     /// The source is not written so that it can be rearranged.
     #[error("{file}:{line}: found {found}, expected {expected}")]
     Source {

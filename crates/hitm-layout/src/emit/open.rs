@@ -7,7 +7,9 @@
 
 use std::collections::BTreeSet;
 
+use super::EmitError;
 use super::declare::member_at;
+use super::names::check_path;
 use crate::advise::Subject;
 use crate::layout_file::FileStruct;
 use crate::types::{StructLayout, TypeStore};
@@ -23,12 +25,13 @@ pub struct Flattened {
     pub renames: Vec<(String, String)>,
 }
 
-/// Gives members of opened structures names without dots.
+/// Gives members of opened structures names without dots. Fails when one has a name that source cannot
+/// have.
 pub fn flattened(
     subject: &Subject,
     layout: &FileStruct,
     (types, store): (&StructLayout, &TypeStore),
-) -> Flattened {
+) -> Result<Flattened, EmitError> {
     let is_nested = |name: &str| !name.starts_with('(') && name.contains('.');
     let names = subject.members.iter().map(|member| &*member.file.name);
     let plain = names.filter(|name| !is_nested(name)).map(str::to_owned);
@@ -69,7 +72,11 @@ pub fn flattened(
         }
         member.file.name = new;
     }
-    flat
+    for (old, new) in &flat.renames {
+        check_path(old)?;
+        check_path(new)?;
+    }
+    Ok(flat)
 }
 
 /// Names by which the members of a structure without a name are used.

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use crate::emit::names::in_comment;
 use crate::types::{
     AggregateKind, ForcedAlignments, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore,
 };
@@ -207,7 +208,7 @@ impl Writer<'_> {
             TypeKind::Pointer => Ok(self.pointer(id, name)),
             TypeKind::Enum => {
                 let words = number(found.size, &found.name)?;
-                Ok(format!("{words} /* {} */ {name}", found.name))
+                Ok(format!("{words} /* {} */ {name}", in_comment(&found.name)))
             }
             TypeKind::Base => {
                 let words = base(found.size, &found.name)?;
@@ -265,8 +266,7 @@ impl Writer<'_> {
             self.declared.extend(tags);
             return found.declare(name);
         }
-        // A comment may not end early.
-        let text = found.name.replace("*/", "* /");
+        let text = in_comment(&found.name);
         format!("void *{name} /* {text} */")
     }
 
@@ -347,7 +347,11 @@ fn base(size: Option<u64>, name: &str) -> Result<String, String> {
     let is_c = name.split(' ').all(|word| NUMBERS.contains(&word));
     match is_c {
         true => Ok(name.to_owned()),
-        false => Ok(format!("{} /* {name} */", number(size, name)?)),
+        false => Ok(format!(
+            "{} /* {} */",
+            number(size, name)?,
+            in_comment(name)
+        )),
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use hitm_base::{Printout, printable};
+
 use crate::types::{
     AggregateKind, ForcedAlignments, Gap, Member, MemberKind, Shape, StructLayout, TypeId,
     TypeKind, TypeStore,
@@ -39,32 +41,35 @@ pub fn layout_text(
     layout: &StructLayout,
     name: &str,
     options: &TextLayout,
-) -> String {
+) -> Printout {
     let mut printer = Printer {
         store,
         options,
-        out: String::new(),
+        out: Printout::new(),
         line: 0,
         needs_blank: false,
         members_left: MAX_MEMBERS,
     };
     let name = layout.name.as_deref().unwrap_or(name);
-    let _ = writeln!(printer.out, "{} {name} {{", layout.kind.keyword());
+    let head = format!("{} {name} {{", layout.kind.keyword());
+    printer.out.line(&head);
     let body = printer.body(layout, 0, 1);
     if layout.kind != AggregateKind::Union {
         printer.totals(layout, &body);
     }
     if printer.members_left == 0 {
-        printer.out.push_str("\t/* further members left out */\n");
+        printer.out.line("\t/* further members left out */");
     }
-    let _ = writeln!(printer.out, "}}{};", attributes(&body.forced));
+    printer
+        .out
+        .line(&format!("}}{};", attributes(&body.forced)));
     printer.out
 }
 
 struct Printer<'a> {
     store: &'a TypeStore,
     options: &'a TextLayout,
-    out: String,
+    out: Printout,
     /// The cache line that was reached, counted from the start of the outermost structure.
     line: u64,
     /// Whether a blank line must come before what is written next.
@@ -165,16 +170,16 @@ impl Printer<'_> {
     /// Writes a blank line, if one must come here.
     fn blank(&mut self) {
         if std::mem::take(&mut self.needs_blank) {
-            self.out.push('\n');
+            self.out.blank();
         }
     }
 
     /// Writes a comment between blank lines; comments that follow each other share them.
     fn note(&mut self, text: &str, indent: usize) {
         if !std::mem::replace(&mut self.needs_blank, true) {
-            self.out.push('\n');
+            self.out.blank();
         }
-        let _ = writeln!(self.out, "{}/* {text} */", tabs(indent));
+        self.out.line(&format!("{}/* {text} */", tabs(indent)));
     }
 
     /// The byte that pahole gives for a member: for a bit-field that of its unit.
@@ -213,10 +218,9 @@ impl Printer<'_> {
         };
         self.blank();
         let tabs = tabs(indent);
-        let _ = writeln!(
-            self.out,
+        self.out.line(&format!(
             "{tabs}/* --- cacheline {line} boundary ({start} bytes){ago} --- */"
-        );
+        ));
     }
 
     /// Notes what is special between a member and the one before it.
@@ -231,13 +235,15 @@ impl Printer<'_> {
         if gap.bits > 0 && is_bit_field {
             let mut bits = gap.bits;
             if place != last_place {
-                let _ = writeln!(
-                    self.out,
-                    "\n{tabs}/* Force alignment to the next boundary: */"
-                );
+                self.out.blank();
+                self.out.line(&format!(
+                    "{tabs}/* Force alignment to the next boundary: */"
+                ));
                 bits = 0;
             }
-            let _ = writeln!(self.out, "{tabs}{:<TYPE_WIDTH$} :{bits};", member.type_name);
+            let type_name = printable(&member.type_name);
+            self.out
+                .line(&format!("{tabs}{type_name:<TYPE_WIDTH$} :{bits};"));
         }
         let moves_back = place < last_place;
         if moves_back || place == last_place && !was_bit_field && is_bit_field {
@@ -276,7 +282,7 @@ impl Printer<'_> {
                     }
                     name => name.to_owned(),
                 };
-                let _ = writeln!(self.out, "{tabs}{head} {{");
+                self.out.line(&format!("{tabs}{head} {{"));
                 let base = base + member.byte_offset();
                 let body = self.body(&layout, base, indent + 1);
                 let declared = self.declared(member, is_last);
@@ -291,6 +297,7 @@ impl Printer<'_> {
             None => {
                 let (type_name, declared) = self.type_and_name(member, is_last);
                 let (type_name, declared) = (stars_apart(&type_name), stars_apart(&declared));
+                let type_name = printable(&type_name);
                 let type_width = TYPE_WIDTH.saturating_sub((indent - 1) * TAB);
                 format!("{type_name:<type_width$} {declared}")
             }
@@ -299,7 +306,8 @@ impl Printer<'_> {
             let _ = write!(text, " __attribute__((__aligned__({forced})))");
         }
         text.push(';');
-        let _ = writeln!(self.out, "{tabs}{text:<width$} {comment}");
+        let text = printable(&text);
+        self.out.line(&format!("{tabs}{text:<width$} {comment}"));
     }
 
     /// Whether a member's type is an enumeration without a name, whose values are known.
@@ -313,10 +321,12 @@ impl Printer<'_> {
     fn enumerators(&mut self, id: TypeId, indent: usize) {
         let tabs = tabs(indent);
         let all = self.store.enumerators(id);
-        let width = all.iter().map(|one| one.name.len()).max().unwrap_or(0);
-        let _ = writeln!(self.out, "{tabs}enum {{");
-        for one in all {
-            let _ = writeln!(self.out, "{tabs}\t{:<width$} = {},", one.name, one.value);
+        let names: Vec<_> = all.iter().map(|one| printable(&one.name)).collect();
+        let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+        self.out.line(&format!("{tabs}enum {{"));
+        for (name, one) in names.iter().zip(all) {
+            let line = format!("{tabs}\t{name:<width$} = {},", one.value);
+            self.out.line(&line);
         }
     }
 
@@ -452,9 +462,9 @@ impl Printer<'_> {
             let last = layout.last_cacheline(line_size);
             lines.push(format!("last cacheline: {last} bytes"));
         }
-        self.out.push('\n');
+        self.out.blank();
         for line in lines {
-            let _ = writeln!(self.out, "\t/* {line} */");
+            self.out.line(&format!("\t/* {line} */"));
         }
     }
 }

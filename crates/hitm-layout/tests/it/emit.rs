@@ -108,13 +108,8 @@ fn patched_examples_compile_to_the_layout() {
         let layout = file.struct_layout(of).unwrap();
         let subject = Subject::from_types(&layout, file.types(), &[]).unwrap();
         let wanted = spread(&subject);
-        let declared = declarations((&subject, &subject), &layout, file.types());
-        let emission = Emission {
-            subject: &subject,
-            layout: &wanted,
-            declarations: &declared,
-            style: Style::C,
-        };
+        let declared = declarations((&subject, &subject), &layout, file.types()).unwrap();
+        let emission = Emission::new(&subject, &wanted, &declared, Style::C).unwrap();
         let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
         let lines: Vec<Option<u32>> = layout
             .members
@@ -175,12 +170,7 @@ fn emitted_rust_compiles_to_the_layout() {
     subject.name = String::from("Control");
     let wanted = spread(&subject);
     let types: Vec<String> = ["i32", "i32", "u64"].map(str::to_owned).to_vec();
-    let emission = Emission {
-        subject: &subject,
-        layout: &wanted,
-        declarations: &types,
-        style: Style::C,
-    };
+    let emission = Emission::new(&subject, &wanted, &types, Style::C).unwrap();
     std::fs::write(directory.path().join("a.rs"), rust_struct(&emission)).unwrap();
     run(
         "rustc",
@@ -227,12 +217,7 @@ fn patched_rust_compiles_to_the_layout() {
         ],
     };
     let wanted = spread(&subject);
-    let emission = Emission {
-        subject: &subject,
-        layout: &wanted,
-        declarations: &[],
-        style: Style::C,
-    };
+    let emission = Emission::new(&subject, &wanted, &[], Style::C).unwrap();
     let source = directory.path().join("gauge.rs");
     std::fs::write(&source, GAUGE).unwrap();
     let patch = directory.path().join("a.diff");
@@ -316,14 +301,9 @@ fn opened_pool(path: &Path) -> (String, Vec<(String, String)>) {
     }
     wanted.members.sort_by_key(|member| member.bit_span());
     (wanted.size_bytes, wanted.align_bytes) = (192, Some(64));
-    let flat = flattened(&subject, &wanted, (&layout, file.types()));
-    let declared = declarations((&subject, &flat.subject), &layout, file.types());
-    let emission = Emission {
-        subject: &flat.subject,
-        layout: &flat.layout,
-        declarations: &declared,
-        style: Style::C,
-    };
+    let flat = flattened(&subject, &wanted, (&layout, file.types())).unwrap();
+    let declared = declarations((&subject, &flat.subject), &layout, file.types()).unwrap();
+    let emission = Emission::new(&flat.subject, &flat.layout, &declared, Style::C).unwrap();
     let emitted = c_struct(&emission) + &c_asserts(&flat.layout, Style::C);
     (emitted, flat.renames)
 }

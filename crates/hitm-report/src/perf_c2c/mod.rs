@@ -11,6 +11,7 @@ mod totals;
 use std::fmt::Write as _;
 
 use hitm::perf_data::{C2cReport, RowPlace};
+use hitm_base::{Printout, printable};
 use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
 
 use crate::fields::ranges;
@@ -62,13 +63,14 @@ enum Cell {
 }
 
 impl Cell {
+    /// As it is shown, printable.
     fn text(&self) -> String {
         match self {
             Cell::Count(count) => count.to_string(),
             Cell::Address(address) => format!("{address:#x}"),
             Cell::Percent(percent) => format!("{percent:.2}%"),
             Cell::Mean(mean) => format!("{mean:.0}"),
-            Cell::Name(name) => name.clone(),
+            Cell::Name(name) => printable(name).into_owned(),
             Cell::Numbers(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(|n| format!("{n:>2}")).collect();
                 numbers.join(" ")
@@ -147,8 +149,8 @@ fn source(place: &RowPlace, ip: u64) -> String {
 }
 
 /// The tables as text.
-pub fn text(report: &C2cReport) -> String {
-    let mut out = String::new();
+pub fn text(report: &C2cReport) -> Printout {
+    let mut out = Printout::new();
     let tables = &report.tables;
     title(&mut out, "Trace Event Information");
     push_totals(&mut out, EVENT_TOTALS, tables);
@@ -157,21 +159,23 @@ pub fn text(report: &C2cReport) -> String {
     title(&mut out, "c2c details");
     for (index, event) in report.events.iter().enumerate() {
         let label = if index == 0 { "  Events" } else { "" };
-        let _ = writeln!(out, "{label:<36}: {event}");
+        out.line(&format!("{label:<36}: {event}"));
     }
-    let _ = writeln!(
-        out,
+    out.line(&format!(
         "  {:<34}: {}",
         "Cachelines sort on",
         sort_name(tables.display)
-    );
-    let _ = writeln!(out, "  {:<34}: offset,iaddr", "Cacheline data grouping");
+    ));
+    out.line(&format!(
+        "  {:<34}: offset,iaddr",
+        "Cacheline data grouping"
+    ));
     for note in &report.notes {
-        let _ = writeln!(out, "  {:<34}: {note}", "Note");
+        out.line(&format!("  {:<34}: {note}", "Note"));
     }
-    out.push('\n');
+    out.blank();
     title(&mut out, "Shared Data Cache Line Table");
-    out.push_str("#\n");
+    out.line("#");
     let columns = line_columns(tables.display);
     let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
     let items = line_items(report);
@@ -181,24 +185,30 @@ pub fn text(report: &C2cReport) -> String {
     push_heads(&mut out, &heads, &widths);
     rows.iter()
         .for_each(|row| push_row(&mut out, &heads, &widths, row));
-    out.push('\n');
+    out.blank();
     title(&mut out, "Shared Cache Line Distribution Pareto");
-    out.push_str("#\n");
+    out.line("#");
     for item in &items {
         push_pareto(&mut out, report, item);
     }
     out
 }
 
-fn title(out: &mut String, text: &str) {
-    let _ = writeln!(out, "{RULE}\n{:^width$}\n{RULE}", text, width = RULE.len());
+fn title(out: &mut Printout, text: &str) {
+    out.line(RULE);
+    out.line(&format!("{text:^width$}", width = RULE.len()));
+    out.line(RULE);
 }
 
-fn push_totals(out: &mut String, totals: &[Total], tables: &Tables) {
+fn push_totals(out: &mut Printout, totals: &[Total], tables: &Tables) {
     for total in totals {
-        let _ = writeln!(out, "  {:<34}: {:>10}", total.title, total.text(tables));
+        out.line(&format!(
+            "  {:<34}: {:>10}",
+            total.title,
+            total.text(tables)
+        ));
     }
-    out.push('\n');
+    out.blank();
 }
 
 fn sort_name(display: Display) -> &'static str {
@@ -211,7 +221,7 @@ fn sort_name(display: Display) -> &'static str {
 }
 
 /// A line's sums between rules, and its rows.
-fn push_pareto(out: &mut String, report: &C2cReport, item: &LineItem<'_>) {
+fn push_pareto(out: &mut Printout, report: &C2cReport, item: &LineItem<'_>) {
     let display = item.tables.display;
     let columns = row_columns(display);
     let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
@@ -222,24 +232,26 @@ fn push_pareto(out: &mut String, report: &C2cReport, item: &LineItem<'_>) {
     if item.index == 0 {
         push_heads(out, &heads, &widths);
     } else {
-        out.push('\n');
+        out.blank();
     }
     let counts = &item.line.counts;
     let sums = match display {
         Display::Peer => [counts.remote_peer, counts.local_peer],
         _ => [counts.remote_hitm, counts.local_hitm],
     };
-    let _ = write!(out, "  {LINE_RULE}\n  {:>5}", item.index);
+    out.line(&format!("  {LINE_RULE}"));
+    let mut line = format!("  {:>5}", item.index);
     let stores = [
         counts.store_l1_hit,
         counts.store_l1_miss,
         counts.store_unknown,
     ];
     for sum in sums.into_iter().chain(stores) {
-        let _ = write!(out, "  {sum:>7}");
+        let _ = write!(line, "  {sum:>7}");
     }
     let address = format!("{:#x}", item.line.address);
-    let _ = writeln!(out, "  {address:>18}\n  {LINE_RULE}");
+    out.line(&format!("{line}  {address:>18}"));
+    out.line(&format!("  {LINE_RULE}"));
     cells
         .iter()
         .for_each(|row| push_row(out, &heads, &widths, row));
@@ -262,7 +274,7 @@ fn widths(heads: &[&Head], rows: &[Vec<String>]) -> Vec<usize> {
 }
 
 /// The two lines of titles and the line of dots.
-fn push_heads(out: &mut String, heads: &[&Head], widths: &[usize]) {
+fn push_heads(out: &mut Printout, heads: &[&Head], widths: &[usize]) {
     let (mut above, mut below, mut dots) = (String::new(), String::new(), String::new());
     for (head, &width) in heads.iter().zip(widths) {
         // The title of a group takes the room of all its columns; those after the first have none.
@@ -273,12 +285,12 @@ fn push_heads(out: &mut String, heads: &[&Head], widths: &[usize]) {
         let _ = write!(dots, "  {}", ".".repeat(width));
     }
     for line in [above, below, dots] {
-        let _ = writeln!(out, "#{}", line[1..].trim_end());
+        out.line(&format!("#{}", line[1..].trim_end()));
     }
-    out.push_str("#\n");
+    out.line("#");
 }
 
-fn push_row(out: &mut String, heads: &[&Head], widths: &[usize], cells: &[String]) {
+fn push_row(out: &mut Printout, heads: &[&Head], widths: &[usize], cells: &[String]) {
     let mut line = String::new();
     for ((head, &width), cell) in heads.iter().zip(widths).zip(cells) {
         let short: String = if head.width == 0 {
@@ -291,6 +303,5 @@ fn push_row(out: &mut String, heads: &[&Head], widths: &[usize], cells: &[String
             false => write!(line, "  {short:>width$}"),
         };
     }
-    out.push_str(line.trim_end());
-    out.push('\n');
+    out.line(line.trim_end());
 }

@@ -1,8 +1,7 @@
 //! Reproductions as a section of a Markdown page.
 
-use std::fmt::Write as _;
-
-use hitm::sim::{Comparison, SimReport, Summary};
+use hitm::sim::{Check, Comparison, SimReport, Summary};
+use hitm_base::Printout;
 
 use super::fields::{COMPARISON_FIELDS, SCENARIO_FIELDS};
 use super::text::{DETAILS, IRQS_OFF, check_line, number, published, with_spread};
@@ -10,45 +9,31 @@ use crate::fields::by_id;
 
 /// Published and simulated figures of scenarios, without a title of their own; `command` is what
 /// was run.
-pub fn reproduction_markdown(reports: &[SimReport], command: &str) -> String {
-    let mut out = format!("Written by `{command}`.\n");
+pub fn reproduction_markdown(reports: &[SimReport], command: &str) -> Printout {
+    let mut out = Printout::new();
+    out.line(&format!("Written by `{command}`."));
     for report in reports {
         scenario(&mut out, report);
     }
     out
 }
 
-fn scenario(out: &mut String, report: &SimReport) {
+fn scenario(out: &mut Printout, report: &SimReport) {
     let field = |id| by_id(SCENARIO_FIELDS, id).text(report);
-    let _ = write!(
-        out,
-        "\n### {}\n\n{}. Machine {}, {} CPUs; seeds {}; model {}, scenario {}.\n",
-        field("scenario"),
+    out.blank();
+    out.line(&format!("### {}", field("scenario")));
+    out.blank();
+    out.line(&format!(
+        "{}. Machine {}, {} CPUs; seeds {}; model {}, scenario {}.",
         field("description"),
         field("machine"),
         field("cpu_count"),
         field("seeds"),
         field("model_version"),
         field("scenario_hash"),
-    );
+    ));
     let checks = report.checks();
-    if !checks.is_empty() {
-        out.push('\n');
-    }
-    for check in &checks {
-        let line = check_line(check);
-        let _ = writeln!(out, "- {}", line.trim_end_matches(':'));
-    }
-    for (check, failure) in checks
-        .iter()
-        .filter_map(|check| Some((check, check.failure?)))
-    {
-        let _ = write!(out, "\nThe failure under {}:\n\n```text\n", check.variant);
-        for line in failure.trim_end().lines() {
-            let _ = writeln!(out, "{}", line.trim_end());
-        }
-        out.push_str("```\n");
-    }
+    checked(out, &checks);
     let histograms = histograms(report);
     if !report.comparisons.is_empty() {
         comparisons(out, &report.comparisons);
@@ -57,47 +42,73 @@ fn scenario(out: &mut String, report: &SimReport) {
         figures(out, report);
     }
     for (label, text) in histograms {
-        let _ = write!(out, "\nHistograms under {label}, ns:\n\n```text\n");
-        for line in without_empty(text) {
-            let _ = writeln!(out, "{line}");
-        }
-        out.push_str("```\n");
+        let title = format!("Histograms under {label}, ns:");
+        verbatim(out, &title, without_empty(text));
     }
     for (label, lines) in placements(report) {
-        let lines = lines.join("\n");
-        let _ = write!(out, "\nPlacement under {label}:\n\n```text\n{lines}\n```\n");
+        let title = format!("Placement under {label}:");
+        verbatim(out, &title, lines.iter().map(String::as_str));
     }
     crossing(out, report);
 }
 
-fn crossing(out: &mut String, report: &SimReport) {
+/// Which checks pass, and the failures of those that do not.
+fn checked(out: &mut Printout, checks: &[Check<'_>]) {
+    if !checks.is_empty() {
+        out.blank();
+    }
+    for check in checks {
+        let line = check_line(check);
+        out.line(&format!("- {}", line.trim_end_matches(':')));
+    }
+    for (check, failure) in checks
+        .iter()
+        .filter_map(|check| Some((check, check.failure?)))
+    {
+        let title = format!("The failure under {}:", check.variant);
+        let lines = failure.trim_end().lines();
+        verbatim(out, &title, lines.map(str::trim_end));
+    }
+}
+
+/// Lines that Markdown leaves as they are.
+fn verbatim<'t>(out: &mut Printout, title: &str, lines: impl Iterator<Item = &'t str>) {
+    out.blank();
+    out.line(title);
+    out.blank();
+    out.line("```text");
+    lines.for_each(|line| out.line(line));
+    out.line("```");
+}
+
+fn crossing(out: &mut Printout, report: &SimReport) {
     if let Some((crossing, load)) = report
         .crossing
         .as_ref()
         .and_then(|crossing| Some((crossing, crossing.load?)))
     {
-        let _ = write!(
-            out,
-            "\nAt {} wake-ups a second and CPU asked for, where {} of {} is {} {} as published:\n",
+        out.blank();
+        out.line(&format!(
+            "At {} wake-ups a second and CPU asked for, where {} of {} is {} {} as published:",
             number(load),
             crossing.id,
             crossing.layout,
             number(crossing.published),
             crossing.unit
-        );
+        ));
         comparisons(out, &crossing.comparisons);
-        let _ = write!(
-            out,
-            "\nLayouts there, by `{}`:\n\n| Layout | {} |\n|---|---|\n",
-            crossing.id, crossing.unit
-        );
+        out.blank();
+        out.line(&format!("Layouts there, by `{}`:", crossing.id));
+        out.blank();
+        out.line(&format!("| Layout | {} |", crossing.unit));
+        out.line("|---|---|");
         for (layout, value) in &crossing.ranking {
-            let _ = writeln!(out, "| {layout} | {} |", number(*value));
+            out.line(&format!("| {layout} | {} |", number(*value)));
         }
     }
 }
 
-fn comparisons(out: &mut String, comparisons: &[Comparison]) {
+fn comparisons(out: &mut Printout, comparisons: &[Comparison]) {
     let ids = [
         "id",
         "variant",
@@ -107,14 +118,11 @@ fn comparisons(out: &mut String, comparisons: &[Comparison]) {
         "unit",
     ];
     let titles = ids.map(|id| by_id(COMPARISON_FIELDS, id).title);
-    let _ = write!(
-        out,
-        "\n| {} |\n|---|---|---|---|---|---|\n",
-        titles.join(" | ")
-    );
+    out.blank();
+    out.line(&format!("| {} |", titles.join(" | ")));
+    out.line("|---|---|---|---|---|---|");
     for one in comparisons {
-        let _ = writeln!(
-            out,
+        out.line(&format!(
             "| `{}` | {} | {} | {} | {} | {} |",
             one.id,
             one.label,
@@ -124,7 +132,7 @@ fn comparisons(out: &mut String, comparisons: &[Comparison]) {
             one.ratio
                 .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             one.unit
-        );
+        ));
     }
 }
 
@@ -165,18 +173,16 @@ pub(super) fn without_empty(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What the workloads say, those of a scenario without published figures or with histograms.
-fn figures(out: &mut String, report: &SimReport) {
+fn figures(out: &mut Printout, report: &SimReport) {
     let labels: Vec<&str> = report
         .variants
         .iter()
         .map(|variant| variant.label.as_str())
         .collect();
     let rules = "|---".repeat(labels.len());
-    let _ = write!(
-        out,
-        "\n| Metric | {} | Unit |\n|---{rules}|---|\n",
-        labels.join(" | ")
-    );
+    out.blank();
+    out.line(&format!("| Metric | {} | Unit |", labels.join(" | ")));
+    out.line(&format!("|---{rules}|---|"));
     let has_histograms = !histograms(report).is_empty();
     let variants = &report.variants;
     let is_shown = |summary: &Summary| {
@@ -200,12 +206,11 @@ fn figures(out: &mut String, report: &SimReport) {
             value.map_or("-".to_owned(), |one| with_spread(one.mean, one.spread()))
         });
         let values: Vec<String> = values.collect();
-        let _ = writeln!(
-            out,
+        out.line(&format!(
             "| `{}` | {} | {} |",
             summary.id,
             values.join(" | "),
             summary.unit
-        );
+        ));
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use hitm::sim::{C2cLine, Check, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
-use hitm_base::grouped;
+use hitm_base::{Printout, grouped};
 
 use super::fields::{
     COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView, SCENARIO_FIELDS,
 };
 use crate::fields::by_id;
-use crate::text::TextOptions;
-use crate::text::style::{Painter, Style};
+use crate::text::style::Style;
 use crate::text::table::{Align, Column, FieldTable, Table, wrap};
+use crate::text::{TextOptions, Writer};
 
 /// How to write a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +65,9 @@ const ROW_COLUMNS: &[(&str, Align)] = &[
 ];
 
 /// One scenario, every variant in detail.
-pub fn simulation_text(report: &SimReport, options: &SimTextOptions) -> String {
+pub fn simulation_text(report: &SimReport, options: &SimTextOptions) -> Printout {
     let mut writer = Writer::new(&options.text);
-    writer.header("hitm sim", report);
+    writer.sim_header("hitm sim", report);
     writer.variants(report);
     for variant in &report.variants {
         writer.variant(variant, options);
@@ -78,13 +78,13 @@ pub fn simulation_text(report: &SimReport, options: &SimTextOptions) -> String {
 }
 
 /// Several scenarios: their variants in a table, and published figures beside simulated ones.
-pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String {
+pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
     for (index, report) in reports.iter().enumerate() {
         if index > 0 {
-            writer.out.push('\n');
+            writer.out.blank();
         }
-        writer.header("hitm reproduce", report);
+        writer.sim_header("hitm reproduce", report);
         writer.variants(report);
         writer.checks(report);
         writer.histograms(report);
@@ -95,40 +95,8 @@ pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> String
     writer.out
 }
 
-struct Writer {
-    out: String,
-    width: usize,
-    painter: Painter,
-}
-
 impl Writer {
-    fn new(options: &TextOptions) -> Writer {
-        Writer {
-            out: String::new(),
-            width: options.width.max(TextOptions::WIDTH_MIN),
-            painter: Painter {
-                color: options.color,
-            },
-        }
-    }
-
-    fn push(&mut self, style: Style, text: &str) {
-        self.out.push_str(&self.painter.paint(style, text));
-        self.out.push('\n');
-    }
-
-    fn title(&mut self, text: &str) {
-        let rule = "=".repeat(self.width.saturating_sub(text.chars().count() + 4));
-        self.out.push('\n');
-        self.push(Style::Bold, &format!("== {text} {rule}"));
-    }
-
-    fn table(&mut self, table: &Table) {
-        let rendered = table.render(self.width, self.painter);
-        self.out.push_str(&rendered);
-    }
-
-    fn header(&mut self, command: &str, report: &SimReport) {
+    fn sim_header(&mut self, command: &str, report: &SimReport) {
         let field = |id| by_id(SCENARIO_FIELDS, id).text(report);
         self.push(Style::Bold, &format!("{command}: {}", field("scenario")));
         let run = format!(
@@ -152,7 +120,8 @@ impl Writer {
 
     fn histograms(&mut self, report: &SimReport) {
         for (label, text) in super::markdown::histograms(report) {
-            self.push(Style::Plain, &format!("\n  {label}, ns:"));
+            self.out.blank();
+            self.push(Style::Plain, &format!("  {label}, ns:"));
             for line in super::markdown::without_empty(text) {
                 self.push(Style::Plain, &format!("  {line}"));
             }
@@ -161,7 +130,8 @@ impl Writer {
 
     fn placements(&mut self, report: &SimReport) {
         for (label, lines) in super::markdown::placements(report) {
-            self.push(Style::Plain, &format!("\n  Placement under {label}:"));
+            self.out.blank();
+            self.push(Style::Plain, &format!("  Placement under {label}:"));
             for line in lines {
                 self.push(Style::Plain, &format!("  {line}"));
             }
@@ -282,9 +252,9 @@ impl Writer {
             let Some(text) = &workload.text else {
                 continue;
             };
-            self.out.push('\n');
+            self.out.blank();
             self.push(Style::Bold, &format!("  {}:", workload.name));
-            self.out.push_str(text);
+            self.out.block("", text);
         }
     }
 
@@ -298,7 +268,7 @@ impl Writer {
             let share = cycles.0 as f64 * 100.0 / all as f64;
             table.push(vec![format!("{share:.1}"), (*name).to_owned()]);
         }
-        self.out.push('\n');
+        self.out.blank();
         self.table(&table);
     }
 
@@ -308,11 +278,11 @@ impl Writer {
         }
         let mut table = FieldTable::new(LINE_FIELDS, LINE_COLUMNS);
         lines.iter().for_each(|line| table.push(line));
-        self.out.push('\n');
+        self.out.blank();
         self.table(&table.table);
         for line in lines {
             let offset = by_id(LINE_FIELDS, "offset_bytes").text(line);
-            self.out.push('\n');
+            self.out.blank();
             self.push(Style::Bold, &format!("  {} + {offset}", line.object));
             let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
             RowView::of_line(line)
@@ -336,7 +306,7 @@ impl Writer {
             };
             self.push(style, &format!("  {}", check_line(&check)));
             if let Some(failure) = check.failure {
-                self.out.push_str(failure);
+                self.out.block("", failure);
             }
         }
     }

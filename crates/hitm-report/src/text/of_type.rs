@@ -1,8 +1,8 @@
 //! One type of a recording as text.
 
-use hitm_base::grouped;
+use hitm_base::{Printout, grouped};
 
-use super::style::{Painter, Style};
+use super::style::Style;
 use super::table::{Align, FieldTable, shorten, wrap};
 use super::{TextOptions, Writer};
 use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, by_id};
@@ -37,14 +37,8 @@ const ROW_COLUMNS: &[(&str, Align)] = &[
 ];
 
 /// The whole report.
-pub fn render(report: &TypeReport, options: &TextOptions) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        width: options.width.max(TextOptions::WIDTH_MIN),
-        painter: Painter {
-            color: options.color,
-        },
-    };
+pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
+    let mut writer = Writer::new(options);
     let command = shorten(&report.command.join(" "), writer.width - 13);
     writer.push(Style::Bold, &format!("hitm report: {command}"));
     let figure = |id| by_id(TYPE_FIELDS, id).text(report);

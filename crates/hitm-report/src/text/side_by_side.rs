@@ -1,22 +1,16 @@
 //! Recordings side by side as text.
 
-use hitm_base::grouped;
+use hitm_base::{Printout, grouped};
 
-use super::style::{Painter, Style};
+use super::style::Style;
 use super::table::{Align, Column, Table};
 use super::{TextOptions, Writer};
 use crate::fields::{SIDE_FIELDS, by_id};
 use crate::side_by_side::{SideBySide, SideRow};
 
 /// The tables.
-pub fn render(sides: &SideBySide, options: &TextOptions) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        width: options.width.max(TextOptions::WIDTH_MIN),
-        painter: Painter {
-            color: options.color,
-        },
-    };
+pub fn render(sides: &SideBySide, options: &TextOptions) -> Printout {
+    let mut writer = Writer::new(options);
     writer.sides("By object and member", sides, &sides.places);
     writer.sides("By function", sides, &sides.functions);
     writer.sides("By function and what it touches", sides, &sides.uses);

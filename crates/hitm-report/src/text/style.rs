@@ -1,5 +1,7 @@
 //! ANSI colours, when they are wanted.
 
+use hitm_base::Color;
+
 /// What a piece of text is, not which colour it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -10,25 +12,21 @@ pub(crate) enum Style {
     Warning,
 }
 
-/// Paints text, or leaves it alone.
+/// The colours of styles, or none at all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Painter {
     pub(crate) color: bool,
 }
 
 impl Painter {
-    pub(crate) fn paint(self, style: Style, text: &str) -> String {
-        let code = match style {
-            Style::Plain => return text.to_owned(),
+    pub(crate) const fn color(self, style: Style) -> Color {
+        match style {
+            _ if !self.color => "",
+            Style::Plain => "",
             Style::Bold => "1",
             Style::Dim => "2",
             Style::Verdict => "1;31",
             Style::Warning => "33",
-        };
-        if self.color {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
         }
     }
 }

@@ -1,4 +1,10 @@
 //! Columns of text that fit a given width.
+//!
+//! Names become printable before they are measured: what is escaped takes more room.
+
+use std::borrow::Cow;
+
+use hitm_base::{Printout, printable};
 
 use super::style::{Painter, Style};
 use crate::fields::{Field, Unit, by_id};
@@ -22,7 +28,7 @@ pub(crate) struct Column {
 impl Column {
     pub(crate) fn new(title: &str, align: Align) -> Column {
         Column {
-            title: title.to_owned(),
+            title: printable(title).into_owned(),
             align,
         }
     }
@@ -50,20 +56,17 @@ impl Table {
         self.push_with_notes(cells, Vec::new());
     }
 
-    pub(crate) fn push_with_notes(&mut self, cells: Vec<String>, notes: Vec<String>) {
+    pub(crate) fn push_with_notes(&mut self, mut cells: Vec<String>, notes: Vec<String>) {
+        cells.iter_mut().for_each(make_printable);
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push((cells, notes));
     }
 
-    /// The table in at most `width` columns, unless its numbers alone are wider.
-    pub(crate) fn render(&self, width: usize, painter: Painter) -> String {
+    /// Writes the table in at most `width` columns, unless its numbers alone are wider.
+    pub(crate) fn render(&self, out: &mut Printout, width: usize, painter: Painter) {
         let widths = self.widths(width);
-        let mut out = String::new();
         let titles: Vec<String> = self.columns.iter().map(|c| c.title.clone()).collect();
-        let mut push = |style, text: &str| {
-            out.push_str(&painter.paint(style, text));
-            out.push('\n');
-        };
+        let mut push = |style, text: &str| out.spans(&[(painter.color(style), text)]);
         push(Style::Bold, &self.line(&titles, &widths));
         for (cells, notes) in &self.rows {
             push(Style::Plain, &self.line(cells, &widths));
@@ -73,7 +76,6 @@ impl Table {
                 push(Style::Dim, &format!("{}{note}", " ".repeat(indent)));
             }
         }
-        out
     }
 
     fn widths(&self, width: usize) -> Vec<usize> {
@@ -118,11 +120,18 @@ impl Table {
     }
 }
 
-/// `text` in at most `width` characters: its middle gives way to `..`.
+fn make_printable(cell: &mut String) {
+    if let Cow::Owned(escaped) = printable(cell) {
+        *cell = escaped;
+    }
+}
+
+/// `text`, printable, in at most `width` characters: its middle gives way to `..`.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
+    let text = printable(text);
     let count = text.chars().count();
     if count <= width {
-        return text.to_owned();
+        return text.into_owned();
     }
     let kept = width.saturating_sub(2);
     let head = kept.div_ceil(2);
@@ -132,8 +141,10 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     format!("{start}..{end}")
 }
 
-/// `text` in lines of at most `width` characters, broken at blanks; a longer word stays whole.
+/// `text`, printable, in lines of at most `width` characters, broken at blanks; a longer word stays
+/// whole.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let text = printable(text);
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {

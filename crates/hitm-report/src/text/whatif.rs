@@ -1,8 +1,9 @@
 //! The answer of `hitm whatif` as text.
 
 use hitm::whatif::MemberChange;
+use hitm_base::Printout;
 
-use super::style::{Painter, Style};
+use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table, shorten};
 use super::{TextOptions, Writer};
 use crate::fields::{
@@ -58,14 +59,8 @@ const OBJECT_COLUMNS: &[(&str, Align)] = &[
 ];
 
 /// The whole answer.
-pub fn render(view: &WhatifView, options: &TextOptions) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        width: options.width.max(TextOptions::WIDTH_MIN),
-        painter: Painter {
-            color: options.color,
-        },
-    };
+pub fn render(view: &WhatifView, options: &TextOptions) -> Printout {
+    let mut writer = Writer::new(options);
     writer.whatif_runs(view);
     writer.whatif_threads(view);
     writer.whatif_lines(view);

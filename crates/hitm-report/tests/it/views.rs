@@ -69,5 +69,5 @@ fn colours_change_nothing_but_colours() {
             .1;
     }
     plain.push_str(rest);
-    assert_eq!(plain, text::render(&example(), &PLAIN));
+    assert_eq!(plain, text::render(&example(), &PLAIN).as_str());
 }

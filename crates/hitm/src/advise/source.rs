@@ -31,21 +31,19 @@ pub(super) struct Wanted<'w> {
 /// The structure with assertions, or a unified diff of the file.
 pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
     let (types, store) = wanted.types;
-    let flat = flattened(wanted.subject, wanted.layout, wanted.types);
-    let declarations = match wanted.language {
-        Language::C(_) => declarations((wanted.subject, &flat.subject), types, store),
-        Language::Rust => type_names(wanted.subject, types, store),
+    let flat = flattened(wanted.subject, wanted.layout, wanted.types)?;
+    let declarations = match (wanted.language, wanted.file) {
+        // The file has the declarations; types stand in comments at most.
+        (Language::C(_), Some(_)) => Vec::new(),
+        (Language::C(_), None) => declarations((wanted.subject, &flat.subject), types, store)?,
+        (Language::Rust, Some(_)) => type_names(wanted.subject, types, store).unwrap_or_default(),
+        (Language::Rust, None) => type_names(wanted.subject, types, store)?,
     };
     let style = match wanted.language {
         Language::C(style) => style,
         Language::Rust => Style::C,
     };
-    let emission = Emission {
-        subject: &flat.subject,
-        layout: &flat.layout,
-        declarations: &declarations,
-        style,
-    };
+    let emission = Emission::new(&flat.subject, &flat.layout, &declarations, style)?;
     match (wanted.language, wanted.file) {
         (Language::Rust, Some(file)) => patch_rust(&emission, file),
         (Language::Rust, None) => Ok(rust_struct(&emission) + &renamed("// ", &flat.renames)),
@@ -56,16 +54,19 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
                 .collect();
             patch_struct(&emission, file, &lines)
         }
-        (Language::C(style), None) => Ok(c_text(&emission, style, (types, &flat.renames))),
+        (Language::C(style), None) => Ok(c_text(
+            (&emission, &flat.layout),
+            style,
+            (types, &flat.renames),
+        )),
     }
 }
 
 fn c_text(
-    emission: &Emission<'_>,
+    (emission, layout): (&Emission<'_>, &FileStruct),
     style: Style,
     (types, renames): (&StructLayout, &[(String, String)]),
 ) -> String {
-    let layout = emission.layout;
     let mut out = c_struct(emission) + "\n" + &c_asserts(layout, style);
     if style == Style::Kernel {
         out += &("\n".to_owned() + &kernel_asserts(layout));

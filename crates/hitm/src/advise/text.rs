@@ -1,8 +1,6 @@
 //! Advice and comparisons as text and JSON.
 
-use std::fmt::Write as _;
-
-use hitm_base::{Cycles, grouped};
+use hitm_base::{Cycles, Printout, grouped};
 use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Weighed};
 use serde_json::{Value, json};
 
@@ -25,9 +23,9 @@ pub struct Heading {
 }
 
 impl Heading {
-    fn notes_text(&self, out: &mut String) {
+    fn notes_text(&self, out: &mut Printout) {
         for note in &self.notes {
-            write_line(out, format_args!("note: {note}"));
+            out.line(&format!("note: {note}"));
         }
     }
 }
@@ -42,9 +40,10 @@ pub fn advice_text(
     advice: &Advice,
     demand: &Demand,
     proofs: &[Proven],
-) -> String {
-    let mut out = format!(
-        "{} on {} by profile {}: now {} cycles in {} lines ({} of the {} cycles of work)\n",
+) -> Printout {
+    let mut out = Printout::new();
+    out.line(&format!(
+        "{} on {} by profile {}: now {} cycles in {} lines ({} of the {} cycles of work)",
         heading.type_name,
         heading.machine,
         heading.profile,
@@ -52,27 +51,26 @@ pub fn advice_text(
         advice.original.lines,
         percent(advice.original.cost.cycles() / demand.work_cycles()),
         number(demand.work_cycles()),
-    );
+    ));
     heading.notes_text(&mut out);
     lines_text(&mut out, &advice.original);
     if advice.candidates.is_empty() {
-        out += "\nNo layout is better by a thousandth.\n";
+        out.blank();
+        out.line("No layout is better by a thousandth.");
     }
     for (index, candidate) in advice.candidates.iter().enumerate() {
         let cycles = candidate.weighed.cost.cycles();
-        write_line(
-            &mut out,
-            format_args!(
-                "\n{}. {} lines, {} cycles: {} less than now; {}",
-                index + 1,
-                candidate.weighed.lines,
-                number(cycles),
-                percent(1.0 - cycles / advice.original.cost.cycles()),
-                bound_text(candidate),
-            ),
-        );
+        out.blank();
+        out.line(&format!(
+            "{}. {} lines, {} cycles: {} less than now; {}",
+            index + 1,
+            candidate.weighed.lines,
+            number(cycles),
+            percent(1.0 - cycles / advice.original.cost.cycles()),
+            bound_text(candidate),
+        ));
         if let Some(Some(proof)) = proofs.get(index) {
-            write_line(&mut out, format_args!("   {}", proof_text(proof)));
+            out.line(&format!("   {}", proof_text(proof)));
         }
         lines_text(&mut out, &candidate.weighed);
         for moved in &candidate.moves {
@@ -81,7 +79,7 @@ pub fn advice_text(
             } else {
                 String::new()
             };
-            write_line(&mut out, format_args!("  - {names}{}.", moved.reason));
+            out.line(&format!("  - {names}{}.", moved.reason));
         }
     }
     out
@@ -117,11 +115,12 @@ fn bound_text(candidate: &Candidate) -> String {
 }
 
 /// Layouts side by side, each line by line.
-pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> String {
-    let mut out = format!(
-        "{} on {} by profile {}\n",
+pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Printout {
+    let mut out = Printout::new();
+    out.line(&format!(
+        "{} on {} by profile {}",
         heading.type_name, heading.machine, heading.profile
-    );
+    ));
     heading.notes_text(&mut out);
     let first = layouts
         .first()
@@ -132,15 +131,13 @@ pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Stri
             true => format!("{} less", percent(1.0 - cycles / first)),
             false => format!("{} more", percent(cycles / first - 1.0)),
         };
-        write_line(
-            &mut out,
-            format_args!(
-                "\n{name}: {} lines, {} cycles, {saved} than {}",
-                weighed.lines,
-                number(cycles),
-                layouts[0].0
-            ),
-        );
+        out.blank();
+        out.line(&format!(
+            "{name}: {} lines, {} cycles, {saved} than {}",
+            weighed.lines,
+            number(cycles),
+            layouts[0].0
+        ));
         lines_text(&mut out, weighed);
     }
     out
@@ -149,8 +146,8 @@ pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Stri
 /// The most lines of a layout that are shown; the rest is summed up.
 const LINES_SHOWN: usize = 16;
 
-fn lines_text(out: &mut String, weighed: &Weighed) {
-    *out += "  line      cycles       stall   transfers  cycles each  members\n";
+fn lines_text(out: &mut Printout, weighed: &Weighed) {
+    out.line("  line      cycles       stall   transfers  cycles each  members");
     let mut order: Vec<_> = weighed.per_line.iter().collect();
     if order.len() > LINES_SHOWN {
         order.sort_by(|a, b| b.cost.cycles().total_cmp(&a.cost.cycles()));
@@ -163,22 +160,19 @@ fn lines_text(out: &mut String, weighed: &Weighed) {
             number => format!("{number}:"),
         };
         let cost = &line.cost;
-        write_line(
-            out,
-            format_args!(
-                "  {:>4} {:>11} {:>11} {:>11} {:>12}  {}",
-                format!("{instance}{}", line.line),
-                number(cost.cycles()),
-                number(cost.stall),
-                number(cost.transfers),
-                number(each(cost)),
-                line.members.join(" "),
-            ),
-        );
+        out.line(&format!(
+            "  {:>4} {:>11} {:>11} {:>11} {:>12}  {}",
+            format!("{instance}{}", line.line),
+            number(cost.cycles()),
+            number(cost.stall),
+            number(cost.transfers),
+            number(each(cost)),
+            line.members.join(" "),
+        ));
     }
     let left_out = weighed.per_line.len() - order.len();
     if left_out > 0 {
-        write_line(out, format_args!("  {left_out} cheaper lines left out"));
+        out.line(&format!("  {left_out} cheaper lines left out"));
     }
 }
 
@@ -297,8 +291,4 @@ fn number(value: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
-}
-
-fn write_line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(out, "{text}").expect("writing to a String cannot fail");
 }

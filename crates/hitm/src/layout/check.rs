@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm_base::Printout;
 use hitm_layout::{StructLayout, TypeStore};
 use serde::Serialize;
 
@@ -73,20 +74,21 @@ pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, Layout
 
 impl CheckReport {
     /// The report as text: a line for each broken rule, as compilers write them.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Printout {
+        let mut text = Printout::new();
         if self.violations.is_empty() {
-            return match self.rule_count {
-                1 => format!("{}: 1 rule holds\n", self.file),
-                count => format!("{}: {count} rules hold\n", self.file),
-            };
+            text.line(&match self.rule_count {
+                1 => format!("{}: 1 rule holds", self.file),
+                count => format!("{}: {count} rules hold", self.file),
+            });
         }
-        let line = |broken: &Violation| {
-            format!(
-                "{}: struct {}: {} (rule at {})\n",
+        for broken in &self.violations {
+            text.line(&format!(
+                "{}: struct {}: {} (rule at {})",
                 broken.place, broken.struct_name, broken.message, broken.rule
-            )
-        };
-        self.violations.iter().map(line).collect()
+            ));
+        }
+        text
     }
 }
 

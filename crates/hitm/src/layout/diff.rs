@@ -1,8 +1,8 @@
 //! What changed in a structure between two files.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
+use hitm_base::{Printout, printable};
 use serde::Serialize;
 
 use super::parts::{Part, parts};
@@ -193,13 +193,12 @@ impl LayoutDiff {
     }
 
     /// The difference as text: a line for each member that changed.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Printout {
         let (before, after) = (&self.before, &self.after);
-        let mut text = format!(
-            "{}: {} -> {}\n  size {} -> {}, lines {} -> {}, bytes in holes {} -> {}, padding {} -> {}\n",
-            self.name,
-            before.file,
-            after.file,
+        let mut text = Printout::new();
+        text.line(&format!("{}: {} -> {}", self.name, before.file, after.file));
+        text.line(&format!(
+            "  size {} -> {}, lines {} -> {}, bytes in holes {} -> {}, padding {} -> {}",
             before.size_bytes,
             after.size_bytes,
             before.line_count,
@@ -208,30 +207,28 @@ impl LayoutDiff {
             after.hole_bytes,
             before.padding_bytes,
             after.padding_bytes
-        );
+        ));
         let changed = |row: &&MemberDiff| row.change != Change::Same || row.is_resized;
-        let rows: Vec<&MemberDiff> = self.members.iter().filter(changed).collect();
+        let rows = self.members.iter().filter(changed);
+        let rows: Vec<_> = rows.map(|row| (printable(&row.name), row)).collect();
         if rows.is_empty() {
-            text.push_str("  no member changed\n");
+            text.line("  no member changed");
             return text;
         }
-        let width = rows.iter().map(|row| row.name.chars().count());
+        let width = rows.iter().map(|(name, _)| name.chars().count());
         let width = width.max().unwrap_or(0).clamp(6, 40);
-        let _ = writeln!(
-            text,
+        text.line(&format!(
             "  {:<width$} {:>18} {:>18}  change",
             "member", "offset:size @line", "offset:size @line"
-        );
-        for row in rows {
-            let _ = writeln!(
-                text,
-                "{} {:<width$} {:>18} {:>18}  {}",
+        ));
+        for (name, row) in rows {
+            text.line(&format!(
+                "{} {name:<width$} {:>18} {:>18}  {}",
                 mark(row.change),
-                row.name,
                 place_text(row.before.as_ref()),
                 place_text(row.after.as_ref()),
                 words(row)
-            );
+            ));
         }
         text
     }

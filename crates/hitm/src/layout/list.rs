@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hitm_base::{Printout, printable};
 use serde::Serialize;
 
 use super::parts::parts;
@@ -118,17 +119,22 @@ impl ListOptions {
 
 impl LayoutList {
     /// The list as text: a line for each structure.
-    pub fn text(&self) -> String {
-        let width = self.structs.iter().map(|row| row.name.chars().count());
+    pub fn text(&self) -> Printout {
+        let names: Vec<_> = self
+            .structs
+            .iter()
+            .map(|row| printable(&row.name))
+            .collect();
+        let width = names.iter().map(|name| name.chars().count());
         let width = width.max().unwrap_or(0).clamp(4, 48);
-        let mut text = format!(
-            "{:<width$} {:>10} {:>6} {:>6} {:>10} {:>8}  straddling members\n",
+        let mut text = Printout::new();
+        text.line(&format!(
+            "{:<width$} {:>10} {:>6} {:>6} {:>10} {:>8}  straddling members",
             "name", "bytes", "lines", "holes", "hole bytes", "padding"
-        );
-        for row in &self.structs {
+        ));
+        for (name, row) in names.iter().zip(&self.structs) {
             let line = format!(
-                "{:<width$} {:>10} {:>6} {:>6} {:>10} {:>8}  {}",
-                row.name,
+                "{name:<width$} {:>10} {:>6} {:>6} {:>10} {:>8}  {}",
                 row.size_bytes,
                 row.line_count,
                 row.hole_count,
@@ -136,8 +142,7 @@ impl LayoutList {
                 row.padding_bytes,
                 row.straddling.join(" ")
             );
-            text.push_str(line.trim_end());
-            text.push('\n');
+            text.line(line.trim_end());
         }
         text
     }

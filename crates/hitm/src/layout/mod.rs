@@ -8,6 +8,7 @@ mod parts;
 mod rules;
 mod source;
 
+use hitm_base::Printout;
 use hitm_layout::{StructLayout, TextLayout, TypeStore, c_source, layout_text};
 use thiserror::Error;
 
@@ -94,7 +95,7 @@ pub fn show_text(
     file: &mut LayoutFile,
     name: &str,
     options: &ShowOptions,
-) -> Result<String, LayoutError> {
+) -> Result<Printout, LayoutError> {
     let layout = file.struct_layout(name)?;
     let options = TextLayout {
         line_size: options.line_size,

@@ -24,7 +24,7 @@ pub use host::{host, read_host};
 pub use hwloc::import_hwloc;
 pub(crate) use perf_data::of_perf_data;
 pub use probe::{ProbeError, ProbeOptions, ProbeProgress, probe};
-pub use show::{Summary, list, show_json, show_text};
+pub use show::{Summary, list, list_text, show_json, show_text};
 
 /// The name that stands for the machine this runs on.
 pub const HOST: &str = "host";

@@ -3,13 +3,11 @@
 mod json;
 mod tree;
 
-use std::fmt::Write;
-
-use hitm_base::Distance;
 use hitm_base::machine::{
     CacheLevel, Home, Item, Machine, MachineError, MachineFile, Origin, Quantity, TransferPart,
     present_distances, preset, preset_names,
 };
+use hitm_base::{Distance, Printout};
 use serde::Serialize;
 
 pub use json::show_json;
@@ -40,27 +38,35 @@ pub fn list() -> Result<Vec<Summary>, MachineError> {
     preset_names().map(summary).collect()
 }
 
+/// One line for each machine.
+pub fn list_text(machines: &[Summary]) -> Printout {
+    let mut out = Printout::new();
+    for one in machines {
+        out.line(&format!(
+            "{:16} {:5} CPUs  {}",
+            one.name, one.cpu_count, one.description
+        ));
+    }
+    out
+}
+
 /// A machine for people: tree, latency table, other numbers, sources.
-pub fn show_text(file: &MachineFile) -> Result<String, MachineError> {
+pub fn show_text(file: &MachineFile) -> Result<Printout, MachineError> {
     let machine = file.resolve()?;
     let mut sources = Sources::default();
-    let mut out = String::new();
-    line(
-        &mut out,
-        format_args!("{}: {}", file.name, file.description),
-    );
+    let mut out = Printout::new();
+    out.line(&format!("{}: {}", file.name, file.description));
     let tree = sources.mark(&file.topology.origin);
-    line(&mut out, format_args!("\nTree {tree}"));
+    out.blank();
+    out.line(&format!("Tree {tree}"));
     tree_text(&mut out, &machine.topology);
     latencies_text(&mut out, file, &machine, &mut sources);
     others_text(&mut out, file, &machine, &mut sources);
-    line(&mut out, format_args!("\nSources"));
+    out.blank();
+    out.line("Sources");
     for (index, origin) in sources.seen.iter().enumerate() {
         let assumed = if origin.is_assumed() { "assumed: " } else { "" };
-        line(
-            &mut out,
-            format_args!("  [{}] {assumed}{}", index + 1, origin.text()),
-        );
+        out.line(&format!("  [{}] {assumed}{}", index + 1, origin.text()));
     }
     Ok(out)
 }
@@ -84,10 +90,6 @@ impl Sources {
         let doubt = if origin.is_assumed() { "?" } else { "" };
         format!("[{}]{doubt}", index + 1)
     }
-}
-
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(out, "{text}").expect("writing to a String cannot fail");
 }
 
 /// What a distance means.
@@ -115,12 +117,15 @@ fn time_cell(file: &MachineFile, item: Item, sources: &mut Sources) -> String {
     format!("{cycles} ({ns:.1} ns) {}", sources.mark(&sourced.origin))
 }
 
-fn latencies_text(out: &mut String, file: &MachineFile, machine: &Machine, sources: &mut Sources) {
+fn latencies_text(
+    out: &mut Printout,
+    file: &MachineFile,
+    machine: &Machine,
+    sources: &mut Sources,
+) {
     let clock = machine.clock;
-    line(
-        out,
-        format_args!("\nLatencies in cycles (ns) [source], ? assumed"),
-    );
+    out.blank();
+    out.line("Latencies in cycles (ns) [source], ? assumed");
     let header = ["from", "clean copy", "modified", "line taken for"];
     let mut rows = vec![header.map(str::to_owned)];
     for home in [Home::Near, Home::Away] {
@@ -162,18 +167,20 @@ fn latencies_text(out: &mut String, file: &MachineFile, machine: &Machine, sourc
             w1 = widths[1],
             w2 = widths[2],
         );
-        line(out, format_args!("{}", text.trim_end()));
+        out.line(text.trim_end());
     }
 }
 
-fn others_text(out: &mut String, file: &MachineFile, machine: &Machine, sources: &mut Sources) {
-    line(out, format_args!("\nCaches, memory and core"));
+fn others_text(out: &mut Printout, file: &MachineFile, machine: &Machine, sources: &mut Sources) {
+    out.blank();
+    out.line("Caches, memory and core");
     let protocol = &file.protocol;
     let mark = sources.mark(&protocol.origin);
-    line(
-        out,
-        format_args!("  {:24}{} {mark}", "protocol", protocol.value.name()),
-    );
+    out.line(&format!(
+        "  {:24}{} {mark}",
+        "protocol",
+        protocol.value.name()
+    ));
     for (item, sourced) in &file.items {
         if matches!(item, Item::Transfer(..)) {
             continue;
@@ -182,14 +189,13 @@ fn others_text(out: &mut String, file: &MachineFile, machine: &Machine, sources:
             Quantity::Picos(_) | Quantity::Cycles(_) => time_cell(file, *item, sources),
             other => format!("{other} {}", sources.mark(&sourced.origin)),
         };
-        line(out, format_args!("  {:24}{value}", item.path()));
+        out.line(&format!("  {:24}{value}", item.path()));
     }
     let last = CacheLevel::Llc.name();
     let llcs = machine.topology.llc_count();
-    line(
-        out,
-        format_args!("  ({llcs} x {last}, one L1 and one L2 for each core)"),
-    );
+    out.line(&format!(
+        "  ({llcs} x {last}, one L1 and one L2 for each core)"
+    ));
 }
 
 #[cfg(test)]

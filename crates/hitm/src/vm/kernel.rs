@@ -153,7 +153,9 @@ fn download(package: &str, directory: &Path) -> Result<PathBuf, VmError> {
         .output()
         .map_err(system("run apt-get"))?;
     if !status.status.success() {
-        return Err(failed(String::from_utf8_lossy(&status.stderr).trim()));
+        let said = String::from_utf8_lossy(&status.stderr);
+        let lines: Vec<&str> = said.lines().map(str::trim).collect();
+        return Err(failed(&lines.join("; ")));
     }
     let entries = std::fs::read_dir(scratch.path()).map_err(system("read what was downloaded"))?;
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -211,11 +211,11 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
             let text = session.layout_file(stem, candidate).to_toml();
             std::fs::write(path, text)
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            terminal.err(&format!("hitm: wrote {}\n", path.display()));
+            terminal.note(&format!("wrote {}", path.display()));
         }
         if let Some(emit) = args.emit {
             let text = session.emit(candidate, emit.language(), args.source.as_deref())?;
-            terminal.out(&text)?;
+            terminal.source(&text)?;
             return Ok(Exit::Done);
         }
     }
@@ -224,14 +224,13 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
         false => proofs(&session, &advice),
     };
     let (heading, demand) = (session.heading(), session.demand()?);
-    let text = match args.format {
-        Format::Text => advice_text(&heading, &advice, &demand, &proofs),
+    match args.format {
+        Format::Text => terminal.out(&advice_text(&heading, &advice, &demand, &proofs))?,
         Format::Json => {
             let json = advice_json(&heading, &advice, &demand, &proofs);
-            serde_json::to_string_pretty(&json)? + "\n"
+            terminal.json(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         }
-    };
-    terminal.out(&text)?;
+    }
     Ok(Exit::Done)
 }
 
@@ -249,12 +248,13 @@ fn proofs(session: &Session, advice: &Advice) -> Vec<Proven> {
 pub(super) fn compare(args: CompareArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mut session = args.inputs.open()?;
     let layouts = session.compare(&args.layout)?;
-    let text = match args.format {
-        Format::Text => comparison_text(&session.heading(), &layouts),
+    let heading = session.heading();
+    match args.format {
+        Format::Text => terminal.out(&comparison_text(&heading, &layouts))?,
         Format::Json => {
-            serde_json::to_string_pretty(&comparison_json(&session.heading(), &layouts))? + "\n"
+            let json = comparison_json(&heading, &layouts);
+            terminal.json(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         }
-    };
-    terminal.out(&text)?;
+    }
     Ok(Exit::Done)
 }

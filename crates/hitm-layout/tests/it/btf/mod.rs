@@ -20,7 +20,7 @@ fn text(file: &mut BtfFile, name: &str) -> String {
         expand: false,
     };
     match file.struct_layout(name) {
-        Ok(layout) => layout_text(file.types(), &layout, name, &options),
+        Ok(layout) => layout_text(file.types(), &layout, name, &options).to_string(),
         Err(error) => error.to_string(),
     }
 }

@@ -1,8 +1,6 @@
 //! The tree of a machine as indented text.
 
-use hitm_base::{CpuPlace, Topology};
-
-use super::line;
+use hitm_base::{CpuPlace, Printout, Topology};
 
 /// The words of the levels of a place, outermost first.
 const LEVELS: [&str; 8] = [
@@ -21,7 +19,7 @@ const THREAD: usize = 7;
 
 /// Draws the tree. Parts that are alike are folded into one line with their count; a level of which
 /// every parent has one is left out.
-pub(super) fn tree_text(out: &mut String, topology: &Topology) {
+pub(super) fn tree_text(out: &mut Printout, topology: &Topology) {
     let mut cpus: Vec<([u8; 8], u16)> = topology
         .cpus()
         .map(|cpu| (levels_of(topology.place(cpu)), cpu.0))
@@ -43,10 +41,7 @@ pub(super) fn tree_text(out: &mut String, topology: &Topology) {
     let (cpus, cores) = (counted(cpu_count, "CPU"), counted(core_count, "core"));
     let packages = counted(topology.package_count(), "package");
     let llcs = counted(topology.llc_count(), "last-level cache");
-    line(
-        out,
-        format_args!("  {cpus}, {cores}, {llcs}, {nodes}, {packages}"),
-    );
+    out.line(&format!("  {cpus}, {cores}, {llcs}, {nodes}, {packages}"));
 }
 
 /// A place as a path of indexes, outermost first.
@@ -96,7 +91,7 @@ fn part(cpus: &[([u8; 8], u16)], level: usize) -> Part {
     }
 }
 
-fn draw(out: &mut String, part: &Part, shown: &[bool], depth: usize) {
+fn draw(out: &mut Printout, part: &Part, shown: &[bool], depth: usize) {
     for alike in part.children.chunk_by(Part::is_like) {
         let first = &alike[0];
         let level = first.level - 1;
@@ -123,10 +118,10 @@ fn draw(out: &mut String, part: &Part, shown: &[bool], depth: usize) {
         } else {
             String::new()
         };
-        line(
-            out,
-            format_args!("{indent}{what}{threads}: CPUs {}{each}", ranges(&cpus)),
-        );
+        out.line(&format!(
+            "{indent}{what}{threads}: CPUs {}{each}",
+            ranges(&cpus)
+        ));
         draw(out, first, shown, depth + 1);
     }
 }
