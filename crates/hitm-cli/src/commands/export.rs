@@ -83,13 +83,13 @@ fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) ->
         ));
     }
     if summary.cut_chains > 0 {
-        terminal.err(&format!(
-            "hitm: {} call chains are too long for perf.data: their outermost callers are not in it\n",
+        terminal.note(&format!(
+            "{} call chains are too long for perf.data: their outermost callers are not in it",
             summary.cut_chains
         ));
     }
     for note in &summary.left_out {
-        terminal.err(&format!("hitm: {note}\n"));
+        terminal.note(note);
     }
     if summary.missing_bytes > 0 {
         terminal.note(&format!(
