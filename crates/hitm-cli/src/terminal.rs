@@ -4,7 +4,18 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Error, Result};
+use hitm::streams::StandardOutput;
 use hitm_report::text::TextOptions;
+
+/// Standard output does not take a result.
+#[derive(Debug)]
+pub(crate) struct ResultNotWritten;
+
+impl fmt::Display for ResultNotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot write the result")
+    }
+}
 
 /// Where results and messages go.
 pub struct Terminal {
@@ -31,7 +42,7 @@ impl Terminal {
     pub fn of_this_process() -> Terminal {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let color = io::stdout().is_terminal() && !refused;
-        Terminal::new(Box::new(io::stdout()), Box::new(io::stderr()), color)
+        Terminal::new(Box::new(StandardOutput), Box::new(io::stderr()), color)
     }
 
     /// Whether results may have colours.
@@ -52,7 +63,7 @@ impl Terminal {
         let written = self.out.write_all(text.as_bytes());
         written
             .and_then(|()| self.out.flush())
-            .context("cannot write the result")
+            .context(ResultNotWritten)
     }
 
     /// Writes to standard error. When that fails there is nobody left to tell.

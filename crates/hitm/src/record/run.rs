@@ -15,6 +15,7 @@ use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
 use super::{RecordConfig, RecordError};
+use crate::limits;
 
 /// How long this process sleeps while the ring is empty.
 const IDLE_SLEEP: Duration = Duration::from_millis(1);
@@ -43,16 +44,20 @@ pub(crate) fn run(
 ) -> Result<Ended, RecordError> {
     let system = |what: &str| {
         let what = what.to_string();
-        move |source| RecordError::System { what, source }
+        move |source| RecordError::System {
+            what,
+            source: limits::explain_start(source),
+        }
     };
     let encoded = header.encode().map_err(|error| RecordError::System {
         what: "write the recording's header".into(),
         source: std::io::Error::other(error),
     })?;
-    let mut region = Region::create(&encoded).map_err(system("make shared memory"))?;
+    let mut region =
+        Region::create(&encoded).map_err(system("make the memory that is shared with QEMU"))?;
     let mut sink = Sink::create(&config.output, header)?;
     let signals = Signals::catch();
-    let child = command(target, tools, &region).spawn();
+    let child = command(target, tools, &region, config.keeps_running).spawn();
     let mut child = child.map_err(system(&format!("start {}", tools.qemu.path.display())))?;
     let status = follow(
         &mut child,
