@@ -32,6 +32,13 @@ pub(crate) fn explain_start(error: io::Error) -> io::Error {
     }
 }
 
+/// What to add to the end of a program that may have had too little memory.
+pub(crate) fn memory_hint() -> String {
+    limit(libc::RLIMIT_AS).map_or(String::new(), |bytes| {
+        format!(", under a memory limit (ulimit -v) of {bytes} bytes")
+    })
+}
+
 /// Makes a file that reaches the file size limit an error (EFBIG) instead of the end of this process
 /// (SIGXFSZ).
 ///

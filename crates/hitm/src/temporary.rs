@@ -1,10 +1,16 @@
 //! Temporary files: an error names their folder and how to choose another.
 
+use std::fs::File;
 use std::io;
 
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::limits;
+
+/// Makes a file without a name: it is gone when nobody has it open, whoever dies.
+pub(crate) fn unnamed_file() -> io::Result<File> {
+    tempfile::tempfile().map_err(explain)
+}
 
 /// Makes an empty file that is removed when it is dropped.
 pub(crate) fn file() -> io::Result<NamedTempFile> {

@@ -5,11 +5,14 @@ mod advice_profiles;
 #[path = "../../../hitm-layout/tests/it/btf/assembler.rs"]
 #[allow(dead_code, reason = "other tests need the rest of it")]
 mod btf_assembler;
+mod ends;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
+mod kills;
 mod layout;
 mod layout_btf;
+mod limits;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;

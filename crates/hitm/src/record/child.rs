@@ -1,6 +1,8 @@
 //! What a process that we start inherits and does when we end.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -25,6 +27,18 @@ fn end_with(command: &mut Command, parent: u32) {
                 true => Ok(()),
                 false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
             }
+        });
+    }
+}
+
+/// Lets the process that `command` starts have `file` under the same descriptor.
+pub(crate) fn inherit(command: &mut Command, file: &File) {
+    let fd = file.as_raw_fd();
+    // SAFETY: between fork and exec only this system call is made.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         });
     }
 }

@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use crate::output_file::OutputError;
 
-pub(crate) use child::end_with_this_thread;
+pub(crate) use child::{end_with_this_thread, inherit};
 pub(crate) use region::Region;
 pub use run::Ended;
 pub(crate) use signals::Signals;

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::ptr::NonNull;
 
 use hitm_trace::ring::{Consumer, RingConfig};
 use memmap2::MmapRaw;
+
+use super::child;
 
 /// Where the moves begin, behind the recording's header: the header's own limit and a page.
 const MOVES_OFFSET: usize = (4 << 20) + 4096;
@@ -93,14 +94,7 @@ impl Region {
 
     /// Lets the process that `command` starts inherit the region.
     pub(crate) fn inherit(&self, command: &mut Command) {
-        let fd = self.file.as_raw_fd();
-        // SAFETY: between fork and exec only this system call is made.
-        unsafe {
-            command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            });
-        }
+        child::inherit(command, &self.file);
     }
 
     /// The arguments that tell the recorder where the ring is.

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use hitm_base::Cycles;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header};
 
@@ -67,11 +68,12 @@ pub(crate) fn run(
         progress,
     );
     let status = status.map_err(system("wait for the program"))?;
+    let not_started = || RecordError::NotStarted {
+        qemu: tools.qemu.path.clone(),
+        status: format!("{status}{}", limits::memory_hint()),
+    };
     if region.consumer.producer_state() == ProducerState::NotAttached {
-        return Err(RecordError::NotStarted {
-            qemu: tools.qemu.path.clone(),
-            status: status.to_string(),
-        });
+        return Err(not_started());
     }
     let is_complete = region.consumer.producer_state() == ProducerState::Finished;
     sink.drain(&mut region.consumer);
@@ -85,6 +87,10 @@ pub(crate) fn run(
         });
     }
     let progress = sink.finish()?;
+    // QEMU loads the recorder before it makes room for the program; a program that ran took time.
+    if is_complete && progress.time == Cycles::ZERO && !status.success() {
+        return Err(not_started());
+    }
     Ok(Ended {
         exit_code: exit_code(status),
         progress,

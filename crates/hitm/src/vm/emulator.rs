@@ -1,7 +1,9 @@
 //! QEMU's command line and the sockets that lead into it.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use super::agent::Agent;
 use super::qmp::Qmp;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError};
-use crate::record::{Region, end_with_this_thread, find_in_path, library_directory};
+use crate::record::{Region, end_with_this_thread, find_in_path, inherit, library_directory};
 use crate::{limits, temporary};
 
 /// The emulator of whole x86-64 machines.
@@ -43,7 +45,7 @@ const ENDING_TIME: Duration = Duration::from_millis(500);
 pub(super) struct Emulator<'c> {
     pub(super) qemu: PathBuf,
     pub(super) image: PathBuf,
-    pub(super) initramfs: PathBuf,
+    pub(super) initramfs: &'c File,
     pub(super) config: &'c VmConfig,
     pub(super) cpus: &'c GuestCpus,
 }
@@ -182,7 +184,9 @@ impl Emulator<'_> {
         command.args(self.cpus.arguments(self.config.memory_mib));
         command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
         command.arg("-kernel").arg(&self.image);
-        command.arg("-initrd").arg(&self.initramfs);
+        inherit(&mut command, self.initramfs);
+        let initramfs = format!("/proc/self/fd/{}", self.initramfs.as_raw_fd());
+        command.args(["-initrd", &initramfs]);
         command.arg("-append").arg(self.append());
         for (option, socket) in [
             ("-serial", "console"),

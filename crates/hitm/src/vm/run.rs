@@ -92,7 +92,7 @@ pub(super) fn with_emulator<T>(
     workload::keep_own(&config.cache)
         .map_err(|source| VmError::system("keep the guest's programs", source))?;
     check_size(initramfs.len() as u64 >> 20, config.memory_mib)?;
-    let written = temporary::file().and_then(|mut file| {
+    let written = temporary::unnamed_file().and_then(|mut file| {
         let written = file.write_all(&initramfs);
         written.map(|()| file).map_err(temporary::explain)
     });
@@ -102,7 +102,7 @@ pub(super) fn with_emulator<T>(
     let emulator = Emulator {
         qemu,
         image: config.kernel.image(&config.cache)?,
-        initramfs: file.path().to_owned(),
+        initramfs: &file,
         config,
         cpus: &cpus,
     };
@@ -373,8 +373,7 @@ impl Console {
         match self.reader.join().expect("the reader does not panic") {
             Some(source) if source.kind() != io::ErrorKind::BrokenPipe => {
                 let recording = recording.display();
-                let what =
-                    format!("show what the guest printed (the recording {recording} is whole)");
+                let what = format!("show what the guest printed (the recording is in {recording})");
                 Err(VmError::System { what, source })
             }
             _ => Ok(()),
