@@ -35,7 +35,12 @@ impl RingConfig {
 
     /// Bytes of shared memory that the ring needs.
     pub const fn memory_len(self) -> usize {
-        CONTROL_LEN + self.slot_count as usize * (SLOT_HEADER_LEN + self.slot_len as usize)
+        self.headers_len() + self.slot_count as usize * self.slot_len as usize
+    }
+
+    /// Bytes before the first slot.
+    pub const fn headers_len(self) -> usize {
+        CONTROL_LEN + self.slot_count as usize * SLOT_HEADER_LEN
     }
 
     pub(super) fn check(self) -> Result<(), RingError> {

@@ -23,7 +23,7 @@ pub struct SlotView<'a> {
     pub state: SlotState,
     /// Count and times of the records that were committed to it last.
     pub meta: BlockMeta,
-    /// Their bytes; empty for a slot that was never filled.
+    /// Their bytes; none of a slot that was never filled, or that the copy does not reach.
     pub bytes: &'a [u8],
 }
 
@@ -35,10 +35,10 @@ pub struct RingSnapshot<'a> {
 }
 
 impl<'a> RingSnapshot<'a> {
-    /// Takes `memory` for the copy of a ring.
+    /// Takes `memory` for the copy of a ring, or of its first [`RingConfig::headers_len`] bytes.
     ///
     /// # Errors
-    /// Memory that holds no ring of this version, or not all of it.
+    /// Memory that holds no ring of this version, or too little of it.
     pub fn parse(memory: &'a [u8]) -> Result<RingSnapshot<'a>, RingError> {
         let too_small = |needed| RingError::TooSmall {
             needed,
@@ -56,8 +56,8 @@ impl<'a> RingSnapshot<'a> {
             slot_len: half(memory, SLOT_LEN_OFFSET),
         };
         config.check()?;
-        match memory.len() < config.memory_len() {
-            true => Err(too_small(config.memory_len())),
+        match memory.len() < config.headers_len() {
+            true => Err(too_small(config.headers_len())),
             false => Ok(RingSnapshot { memory, config }),
         }
     }
@@ -73,7 +73,10 @@ impl<'a> RingSnapshot<'a> {
         let header = &self.memory[CONTROL_LEN + index * SLOT_HEADER_LEN..][..SLOT_HEADER_LEN];
         let (len, record_count) = unpack_commit(word(header, COMMITTED_OFFSET));
         let slot_len = self.config.slot_len as usize;
-        let slots = CONTROL_LEN + self.config.slot_count as usize * SLOT_HEADER_LEN;
+        let slot = self
+            .memory
+            .get(self.config.headers_len() + index * slot_len..);
+        let slot = slot.unwrap_or_default();
         SlotView {
             state: match half(header, STATE_OFFSET) {
                 SLOT_FREE => SlotState::Free,
@@ -85,7 +88,7 @@ impl<'a> RingSnapshot<'a> {
                 first_time: Cycles(word(header, FIRST_TIME_OFFSET)),
                 last_time: Cycles(word(header, LAST_TIME_OFFSET)),
             },
-            bytes: &self.memory[slots + index * slot_len..][..slot_len.min(len as usize)],
+            bytes: &slot[..slot.len().min(slot_len).min(len as usize)],
         }
     }
 }

@@ -357,7 +357,10 @@ fn a_snapshot_shows_what_the_ring_holds() {
     let filling = RingSnapshot::parse(&bytes).unwrap().slot(3);
     assert_eq!(filling.state, SlotState::Filling);
     assert_eq!(filling.meta.record_count, 1);
-    let cut = RingSnapshot::parse(&bytes[..CONFIG.memory_len() - 1]);
+    let headers = RingSnapshot::parse(&bytes[..CONFIG.headers_len()]).unwrap();
+    assert_eq!(headers.slot(3).meta, filling.meta);
+    assert!(headers.slot(3).bytes.is_empty());
+    let cut = RingSnapshot::parse(&bytes[..CONFIG.headers_len() - 1]);
     assert!(matches!(cut, Err(RingError::TooSmall { .. })));
     let zeros = RingSnapshot::parse(&[0; 4096]).map(drop);
     assert_eq!(zeros, Err(RingError::BadMagic { found: 0 }));

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use hitm_trace::ring::{RingConfig, RingSnapshot, SlotState};
 use hitm_trace::{BlockMeta, ChunkDecoder, EndReason, Record, TraceReader};
@@ -16,10 +17,31 @@ pub(super) struct RingMemory {
 
 impl RingMemory {
     pub(super) fn read(&self) -> Vec<u8> {
-        let mut bytes = vec![0; RingConfig::DEFAULT.memory_len()];
+        self.read_first(RingConfig::DEFAULT.memory_len())
+    }
+
+    fn read_first(&self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
         let read = self.file.read_exact_at(&mut bytes, self.offset);
         read.expect("the ring lies in the memory");
         bytes
+    }
+
+    /// Waits until the recorder takes a block, which it then has and the file has not.
+    pub(super) fn wait_for_take(&self, patience: Duration) {
+        let started = Instant::now();
+        let mut was_full = Vec::new();
+        while started.elapsed() < patience {
+            let bytes = self.read_first(RingConfig::DEFAULT.headers_len());
+            let ring = RingSnapshot::parse(&bytes).expect("the recorder made a ring");
+            let slots = 0..u64::from(ring.config().slot_count);
+            let states = slots.map(|block| ring.slot(block).state);
+            let is_full: Vec<bool> = states.map(|state| state == SlotState::Full).collect();
+            if was_full.iter().zip(&is_full).any(|(was, is)| *was && !is) {
+                return;
+            }
+            was_full = is_full;
+        }
     }
 }
 
@@ -64,6 +86,12 @@ impl RecordedFile {
         }
     }
 
+    /// Records of the blocks that came through the ring.
+    pub(super) fn record_count(&self) -> u64 {
+        let counts = self.blocks.iter().map(|(meta, _)| meta.record_count);
+        counts.map(u64::from).sum()
+    }
+
     /// A killed program's recorder finishes the file: its own last words are no block of the ring.
     pub(super) fn check_end(&mut self, status: ExitStatus) {
         let signal = libc::SIGKILL;
@@ -79,57 +107,49 @@ impl RecordedFile {
     }
 }
 
-/// Where the records of a recording went.
+/// Where the blocks of a recording went.
 #[derive(Debug, Default)]
 pub(super) struct Fate {
     pub(super) read_back: u64,
-    /// Committed, and not taken.
+    /// Committed, and not taken. The last one may not be full.
     pub(super) in_ring: u64,
     /// Taken, and not in the file.
     pub(super) lost: u64,
-    pub(super) lost_blocks: u64,
 }
 
 impl Fate {
     pub(super) fn of(ring: &RingSnapshot<'_>, file: &RecordedFile) -> Fate {
-        let mut fate = Fate::default();
-        for (meta, _) in &file.blocks {
-            fate.read_back += u64::from(meta.record_count);
-        }
         let written = file.blocks.len() as u64;
+        let mut fate = Fate {
+            read_back: written,
+            ..Fate::default()
+        };
         let slot_count = u64::from(ring.config().slot_count);
+        // In a full ring the slot of a block that was taken is filled again at once: with times that
+        // come after those of the next slot.
+        let [first, second] = [written, written + 1].map(|block| ring.slot(block));
+        let are_used = [first, second]
+            .iter()
+            .all(|slot| slot.meta.record_count > 0);
+        let is_refilled = first.state != SlotState::Free
+            && second.state == SlotState::Full
+            && are_used
+            && first.meta.first_time > second.meta.first_time;
+        if is_refilled {
+            fate.lost += 1;
+        }
         for block in written..written + slot_count {
             let slot = ring.slot(block);
-            let records = u64::from(slot.meta.record_count);
-            let before = block
-                .checked_sub(slot_count)
-                .map(|old| &file.blocks[old as usize]);
-            let is_old = before.is_some_and(|(_, bytes)| slot.bytes == &bytes[..]);
+            let before = block.checked_sub(slot_count);
+            let before = before.map(|old| &file.blocks[old as usize].1);
+            let is_old = before.is_some_and(|bytes| slot.bytes == &bytes[..]);
             match slot.state {
-                SlotState::Free if records == 0 || is_old => {}
-                SlotState::Free => {
-                    fate.lost += records;
-                    fate.lost_blocks += 1;
-                }
-                SlotState::Filling | SlotState::Full => fate.in_ring += records,
+                _ if slot.meta.record_count == 0 => {}
+                SlotState::Free if is_old => {}
+                SlotState::Free => fate.lost += 1,
+                SlotState::Filling | SlotState::Full => fate.in_ring += 1,
             }
         }
-        fate.check_order(ring, written);
         fate
-    }
-
-    /// Slots are taken and filled in their order: first those of blocks that were lost, then those that
-    /// wait, then those that are free.
-    fn check_order(&self, ring: &RingSnapshot<'_>, written: u64) {
-        let slot_count = u64::from(ring.config().slot_count);
-        let slots = (written..written + slot_count).map(|block| ring.slot(block));
-        let states: Vec<SlotState> = slots.map(|slot| slot.state).collect();
-        let waiting = states.iter().skip(self.lost_blocks as usize);
-        let behind = waiting.skip_while(|state| **state == SlotState::Full);
-        let behind = behind.skip_while(|state| **state == SlotState::Filling);
-        assert!(
-            behind.into_iter().all(|state| *state == SlotState::Free),
-            "{states:?}"
-        );
     }
 }
