@@ -1,4 +1,4 @@
-//! `cargo xtask ci | lint | deny | tidy | bench | pgo | determinism | swarm | layout-check`.
+//! `cargo xtask ci | lint | deny | tidy | bench | pgo | determinism | swarm | kills | layout-check`.
 
 use std::process::ExitCode;
 
@@ -19,6 +19,7 @@ usage: cargo xtask COMMAND
   pgo            target/release/hitm again, built by a profile of its own work; minutes
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
+  kills COUNT    kills of recorders and of recorded programs, COUNT of each: what reads back afterwards
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
 
@@ -46,6 +47,18 @@ const SWARM: [&str; 8] = [
     "swarm",
 ];
 
+/// Kills of recorders and programs, with the release build of `hitm`.
+const KILLS: [&str; 8] = [
+    "test",
+    "--package",
+    "hitm-cli",
+    "--test",
+    "it",
+    "--",
+    "kills::",
+    "--nocapture",
+];
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -60,6 +73,7 @@ fn main() -> ExitCode {
         ["pgo"] => pgo::build(),
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
+        ["kills", count] => run_with_env("cargo", &KILLS, &[("HITM_KILLS", count)]),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]
         ["layout-check-here"] => xtask::layout_check::run_here(),

@@ -4,8 +4,10 @@ use std::io;
 
 use anyhow::Error;
 use hitm::layout::LayoutError;
-use hitm::record::RecordError;
+use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
+
+use crate::terminal::ResultNotWritten;
 
 /// The meaning of the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +42,10 @@ impl Exit {
 
     /// What an error of the facade means.
     pub(crate) fn of(error: &Error) -> Exit {
-        if let Some(RecordError::Tools(_)) = error.downcast_ref::<RecordError>() {
-            return Exit::Missing;
+        match error.downcast_ref::<RecordError>() {
+            Some(RecordError::Tools(ToolsError::CannotRun { .. })) => return Exit::Usage,
+            Some(RecordError::Tools(_)) => return Exit::Missing,
+            _ => {}
         }
         if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
             return Exit::Missing;
@@ -60,11 +64,10 @@ impl Exit {
     }
 }
 
-/// Whether the reader of our output went away, as `head` does: no error of ours. A machine that goes
-/// away is one.
+/// Whether the reader of standard output went away, as `head` does: no error of ours. A machine that
+/// goes away is one, and so is the reader of a file that was asked for.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
-    let is_of_output = !error.is::<VmError>() && !error.is::<RecordError>();
-    is_of_output
+    error.is::<ResultNotWritten>()
         && error.chain().any(|cause| {
             let cause = cause.downcast_ref::<io::Error>();
             cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
@@ -80,9 +83,14 @@ mod tests {
     #[test]
     fn a_broken_pipe_is_found_below_its_context() {
         let broken = Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert!(is_broken_pipe(&broken.context("cannot write").unwrap_err()));
+        let broken = broken.context(ResultNotWritten).unwrap_err();
+        assert!(is_broken_pipe(&broken));
         let other = Err::<(), _>(io::Error::from(io::ErrorKind::NotFound));
-        assert!(!is_broken_pipe(&other.context("cannot write").unwrap_err()));
+        let other = other.context(ResultNotWritten).unwrap_err();
+        assert!(!is_broken_pipe(&other));
+        let of_file = Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
+        let of_file = of_file.context("cannot write x").unwrap_err();
+        assert!(!is_broken_pipe(&of_file));
         let of_machine = VmError::System {
             what: "connect to QEMU".into(),
             source: io::Error::from(io::ErrorKind::BrokenPipe),

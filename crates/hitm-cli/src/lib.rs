@@ -54,11 +54,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) ->
     };
     match commands::run(args.command, terminal) {
         Ok(exit) => exit,
-        Err(error) if exit::is_broken_pipe(&error) => Exit::Done,
-        Err(error) => {
-            terminal.error(&error);
-            Exit::of(&error)
-        }
+        Err(error) => fail(&error, terminal),
     }
 }
 
@@ -71,13 +67,23 @@ fn of_printable(args: &[OsString], error: clap::Error) -> clap::Error {
     same.unwrap_or(error)
 }
 
+/// Says what went wrong. That nobody reads our output any more is nothing to say.
+fn fail(error: &anyhow::Error, terminal: &mut Terminal) -> Exit {
+    if exit::is_broken_pipe(error) {
+        return Exit::Done;
+    }
+    terminal.error(error);
+    Exit::of(error)
+}
+
 /// Help and version are results, everything else is an error of usage.
 fn explain(error: &clap::Error, terminal: &mut Terminal) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody is left to read it when writing fails.
-            let _ = terminal.out(&terminal.rendered("", error));
-            Exit::Done
+            match terminal.out(&terminal.rendered("", error)) {
+                Ok(()) => Exit::Done,
+                Err(error) => fail(&error, terminal),
+            }
         }
         kind => {
             // An error gets our name before it, as everywhere; the help that clap shows when nothing
@@ -114,21 +120,18 @@ mod tests {
         }
     }
 
-    fn exit_when_output_is_refused(kind: io::ErrorKind) -> Exit {
+    fn exit_when_output_is_refused(argument: &str, kind: io::ErrorKind) -> Exit {
         let mut terminal = Terminal::new(Box::new(Refusing(kind)), Box::new(io::sink()), false);
-        run(["hitm", "doctor"].map(OsString::from), &mut terminal)
+        run(["hitm", argument].map(OsString::from), &mut terminal)
     }
 
     #[test]
     fn a_reader_that_goes_away_is_no_error() {
-        assert_eq!(
-            exit_when_output_is_refused(io::ErrorKind::BrokenPipe),
-            Exit::Done
-        );
-        assert_eq!(
-            exit_when_output_is_refused(io::ErrorKind::StorageFull),
-            Exit::Usage
-        );
+        for argument in ["doctor", "--help", "--version"] {
+            let exit = |kind| exit_when_output_is_refused(argument, kind);
+            assert_eq!(exit(io::ErrorKind::BrokenPipe), Exit::Done, "{argument}");
+            assert_eq!(exit(io::ErrorKind::StorageFull), Exit::Usage, "{argument}");
+        }
     }
 
     #[test]

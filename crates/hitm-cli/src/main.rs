@@ -6,6 +6,7 @@ use hitm_alloc as _;
 use hitm_cli::{Terminal, guarded, run};
 
 fn main() -> ExitCode {
+    hitm::limits::survive_file_size_limit();
     let exit = guarded(|| run(std::env::args_os(), &mut Terminal::of_this_process()));
     ExitCode::from(exit.code())
 }

@@ -6,9 +6,20 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Error, Result};
+use hitm::streams::StandardOutput;
 use hitm::vm::VmError;
 use hitm_base::{Printout, printable_json};
 use hitm_report::text::TextOptions;
+
+/// Standard output does not take a result.
+#[derive(Debug)]
+pub(crate) struct ResultNotWritten;
+
+impl fmt::Display for ResultNotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot write the result")
+    }
+}
 
 /// Where results and messages go.
 pub struct Terminal {
@@ -42,7 +53,7 @@ impl Terminal {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_terminal = io::stdout().is_terminal();
         Terminal {
-            out: Box::new(io::stdout()),
+            out: Box::new(StandardOutput),
             err: Box::new(io::stderr()),
             color: is_terminal && !refused,
             is_terminal,
@@ -87,7 +98,7 @@ impl Terminal {
         let written = self.out.write_all(text.as_bytes());
         written
             .and_then(|()| self.out.flush())
-            .context("cannot write the result")
+            .context(ResultNotWritten)
     }
 
     /// Writes messages to standard error. When that fails there is nobody left to tell.

@@ -3,10 +3,10 @@
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use hitm::perf_data;
 use hitm::recording::Recording;
+use hitm::{output_file, perf_data};
 use hitm_report::calls::CallTable;
 
 use crate::progress::Bar;
@@ -59,8 +59,7 @@ fn write_calls(input: &Path, output: &Path) -> Result<()> {
             input.display()
         );
     }
-    std::fs::write(output, table.csv())
-        .with_context(|| format!("cannot write {}", output.display()))
+    Ok(output_file::write(output, table.csv().as_bytes())?)
 }
 
 fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) -> Result<Exit> {

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use hitm::machine::{self, ProbeOptions};
+use hitm::output_file;
 use hitm_base::machine::MachineFile;
 
 use crate::commands::Format;
@@ -127,8 +128,6 @@ fn write(file: &MachineFile, output: Option<&Path>, terminal: &mut Terminal) -> 
     let text = file.to_toml();
     match output {
         None => terminal.source(&text),
-        Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-        }
+        Some(path) => Ok(output_file::write(path, text.as_bytes())?),
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct RecordArgs {
     /// The user-mode QEMU to use, instead of the one in PATH
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
+    /// Let the program go on, unrecorded, when hitm is killed; otherwise it is killed as well
+    #[arg(long)]
+    keep_running: bool,
     /// The program to record and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<String>,
@@ -53,6 +56,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         window: Cycles(args.window),
         output: args.output,
         qemu: args.qemu,
+        keeps_running: args.keep_running,
     };
     let spinner = Spinner::start("recording");
     let ended = record(&config, &mut |progress| spinner.say(&text(progress)))?;

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+use hitm::output_file;
 use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
 use hitm_report::calls::CallTable;
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
@@ -80,7 +81,7 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
     let report = report?;
     if let Some(path) = &args.calls {
         let table = CallTable::of_simulation(&report.variants[0].outcomes[0]).csv();
-        std::fs::write(path, table).with_context(|| format!("cannot write {}", path.display()))?;
+        output_file::write(path, table.as_bytes())?;
     }
     match args.format {
         Format::Text => {

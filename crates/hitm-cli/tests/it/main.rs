@@ -6,14 +6,17 @@ mod advice_profiles;
 #[allow(dead_code, reason = "other tests need the rest of it")]
 mod btf_assembler;
 mod contended;
+mod ends;
 mod examples;
 #[path = "../../../hitm-perf/tests/it/generator.rs"]
 mod generator;
 mod hostile_names;
 mod hostile_program;
+mod kills;
 mod layout;
 mod layout_btf;
 mod limited;
+mod limits;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;

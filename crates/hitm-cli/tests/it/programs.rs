@@ -1,5 +1,6 @@
 //! Real programs to record, and the release build of `hitm` to record them with.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -82,6 +83,12 @@ pub(crate) fn record(directory: &Path, program: &Path, args: &[String]) -> PathB
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "hitm record fails: {error}");
     recording
+}
+
+/// Says that this host lacks what a test needs: past the harness, which keeps what passing tests print.
+pub(crate) fn say_not_run(what: &str, why: &str) {
+    let why = why.lines().next().unwrap_or_default();
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {what}: {why}");
 }
 
 /// The report of a recording as JSON.

@@ -104,7 +104,17 @@ fn forks_are_left_alone_and_told() {
     );
 }
 
+/// A recording of a program that never ends, into `killed.hitm`.
 fn start_endless(directory: &Path) -> Child {
+    endless(directory, &[])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("hitm starts")
+}
+
+/// The command for it, with further options.
+pub(crate) fn endless(directory: &Path, options: &[&str]) -> Command {
     let source = programs::root().join("examples/counter_array.c");
     let program = directory.join("counter_array");
     if !program.exists() {
@@ -112,24 +122,22 @@ fn start_endless(directory: &Path) -> Child {
     }
     let mut command = Command::new(hitm());
     command
-        .args(["record", "-o", "killed.hitm", "--"])
+        .args(["record", "-o", "killed.hitm"])
+        .args(options)
+        .arg("--")
         .arg(program)
         .arg("1000000000");
     command.current_dir(directory).stdin(Stdio::null());
     command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("hitm starts")
 }
 
-fn signal(child: &Child, signal: libc::c_int) {
+pub(crate) fn signal(child: &Child, signal: libc::c_int) {
     // SAFETY: a signal to a child that has not been waited for.
     unsafe { libc::kill(child.id() as libc::pid_t, signal) };
 }
 
-/// The program that a `hitm record` runs; it outlives a recorder that is killed.
-fn programs_of(child: &Child) -> Vec<libc::pid_t> {
+/// The program that a `hitm record` runs.
+pub(crate) fn programs_of(child: &Child) -> Vec<libc::pid_t> {
     let path = format!("/proc/{0}/task/{0}/children", child.id());
     let children = fs::read_to_string(path).unwrap_or_default();
     let pids = children.split_ascii_whitespace();
@@ -143,18 +151,21 @@ fn kill_program_of(child: &Child) {
     }
 }
 
+/// The time that a process has had, in ticks of the kernel's clock.
+pub(crate) fn ticks_of(pid: libc::pid_t) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let field = |index| after_name.split_ascii_whitespace().nth(index);
+    let [user, system] = [11, 12].map(|index| field(index)?.parse::<u64>().ok());
+    user.unwrap_or(0) + system.unwrap_or(0)
+}
+
 /// Waits until the program has run for a while: by the time that it had, which on a busy host says
 /// more than the time that went by.
-fn wait_for_work(child: &Child) {
+pub(crate) fn wait_for_work(child: &Child) {
     const TICKS: u64 = 50;
     for _ in 0..6000 {
-        let ticks = programs_of(child).into_iter().map(|pid| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let after_name = stat.rsplit(')').next().unwrap_or_default();
-            let field = |index| after_name.split_ascii_whitespace().nth(index);
-            let [user, system] = [11, 12].map(|index| field(index)?.parse::<u64>().ok());
-            user.unwrap_or(0) + system.unwrap_or(0)
-        });
+        let ticks = programs_of(child).into_iter().map(ticks_of);
         if ticks.sum::<u64>() >= TICKS {
             return;
         }
@@ -183,10 +194,7 @@ fn a_killed_recorder_leaves_a_readable_file() {
         let mut child = start_endless(directory.path());
         wait_for_work(&child);
         sleep(Duration::from_millis(delay_ms));
-        // The program first: it would run on, unrecorded.
         let pid = child.id();
-        signal(&child, libc::SIGSTOP);
-        kill_program_of(&child);
         signal(&child, libc::SIGKILL);
         let status = child.wait().expect("hitm is gone");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "process {pid}");

@@ -5,13 +5,12 @@
 //! qemu-system-x86_64 of version 9, or no kernel can be had, it says NOT RUN on standard error, past the
 //! test harness, and .ci/run repeats that line at its end.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::Value;
 
-use crate::programs::{build, root, run};
+use crate::programs::{build, root, run, say_not_run};
 
 /// Four CPUs of two packages of a small machine model, and a workload that moves real-time tasks about.
 const MACHINE: [&str; 8] = [
@@ -61,12 +60,6 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// Past the harness, which keeps what passing tests print.
-fn say_not_run(why: &str) {
-    let why = why.lines().next().unwrap_or_default();
-    let _ = writeln!(std::io::stderr(), "NOT RUN: recording a machine: {why}");
-}
-
 #[test]
 fn a_recorded_machine_is_named_and_priced_in_another_layout() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -77,7 +70,7 @@ fn a_recorded_machine_is_named_and_priced_in_another_layout() {
     };
     let output = session.machine(&["-o", "a.hitm"], &WORKLOAD);
     if output.status.code() == Some(3) {
-        return say_not_run(&text(&output));
+        return say_not_run("recording a machine", &text(&output));
     }
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");

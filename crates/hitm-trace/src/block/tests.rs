@@ -261,9 +261,13 @@ fn numbers_that_nobody_could_add_up_are_refused() {
     let line_after_all = u64::MAX / 64;
     let access = |time: u64, line: u64, base: u64| {
         let mut bytes = vec![HEAD_ACCESS, OUTCOME_BASE];
-        [time << 1, 0, 0, 0, 0, 0].map(|number| push_varint(&mut bytes, number));
+        for number in [time << 1, 0, 0, 0, 0, 0] {
+            push_varint(&mut bytes, number);
+        }
         bytes.push(LINE_NEW << PLACE_LINE_SHIFT);
-        [line << 1, base].map(|number| push_varint(&mut bytes, number));
+        for number in [line << 1, base] {
+            push_varint(&mut bytes, number);
+        }
         bytes
     };
     assert_eq!(decode(&access(COUNT_MAX, 1, LATENCY_MAX)).unwrap().len(), 1);

@@ -1,5 +1,6 @@
 //! Where everything is in the shared memory, and the atomics that guard it.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,10 +10,10 @@ use crate::block::BLOCK_LEN_MAX;
 
 /// What a ring begins with; the last character counts changes of the layout, which both sides must
 /// agree on exactly: they are built from one source.
-const RING_MAGIC: u64 = u64::from_le_bytes(*b"hitmrng1");
+pub(super) const RING_MAGIC: u64 = u64::from_le_bytes(*b"hitmrng1");
 
-const CONTROL_LEN: usize = 4096;
-const SLOT_HEADER_LEN: usize = 64;
+pub(super) const CONTROL_LEN: usize = 4096;
+pub(super) const SLOT_HEADER_LEN: usize = 64;
 
 /// Shape of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +35,15 @@ impl RingConfig {
 
     /// Bytes of shared memory that the ring needs.
     pub const fn memory_len(self) -> usize {
-        CONTROL_LEN + self.slot_count as usize * (SLOT_HEADER_LEN + self.slot_len as usize)
+        self.headers_len() + self.slot_count as usize * self.slot_len as usize
     }
 
-    fn check(self) -> Result<(), RingError> {
+    /// Bytes before the first slot.
+    pub const fn headers_len(self) -> usize {
+        CONTROL_LEN + self.slot_count as usize * SLOT_HEADER_LEN
+    }
+
+    pub(super) fn check(self) -> Result<(), RingError> {
         let slot_len = self.slot_len as usize;
         let is_good = (2..=1 << 16).contains(&self.slot_count)
             && (4096..=BLOCK_LEN_MAX).contains(&slot_len)
@@ -161,7 +167,17 @@ pub(super) struct SlotHeader {
     pub(super) last_time: AtomicU64,
 }
 
+/// Where a copy of the memory has what is read from it.
+pub(super) const MAGIC_OFFSET: usize = offset_of!(Identity, magic);
+pub(super) const SLOT_COUNT_OFFSET: usize = offset_of!(Identity, slot_count);
+pub(super) const SLOT_LEN_OFFSET: usize = offset_of!(Identity, slot_len);
+pub(super) const STATE_OFFSET: usize = offset_of!(SlotHeader, state);
+pub(super) const COMMITTED_OFFSET: usize = offset_of!(SlotHeader, committed);
+pub(super) const FIRST_TIME_OFFSET: usize = offset_of!(SlotHeader, first_time);
+pub(super) const LAST_TIME_OFFSET: usize = offset_of!(SlotHeader, last_time);
+
 const _: () = assert!(size_of::<Control>() <= CONTROL_LEN);
+const _: () = assert!(offset_of!(Control, identity) == 0);
 const _: () = assert!(size_of::<SlotHeader>() == SLOT_HEADER_LEN);
 
 /// A ring somewhere in memory that stays mapped and shared while this exists; whoever makes one

@@ -25,7 +25,9 @@
 mod consumer;
 mod layout;
 mod producer;
+mod snapshot;
 
 pub use consumer::{Block, Consumer, ProducerState};
 pub use layout::{RingConfig, RingCounter, RingError};
 pub use producer::{Producer, PushError};
+pub use snapshot::{RingSnapshot, SlotState, SlotView};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hitm_trace::ring::{
     Block, Consumer, Producer, ProducerState, PushError, RingConfig, RingCounter, RingError,
+    RingSnapshot, SlotState,
 };
 use hitm_trace::{BlockDecoder, Record};
 use proptest::prelude::*;
@@ -320,4 +321,47 @@ fn a_ring_that_was_overwritten_does_no_harm() {
         }
         consumer.take_partial();
     }
+}
+
+/// What a slot holds is to be seen before it is taken and after.
+#[test]
+fn a_snapshot_shows_what_the_ring_holds() {
+    let memory = SharedMemory::new(CONFIG.memory_len());
+    let mut consumer = memory.consumer(CONFIG);
+    let mut producer = memory.producer().unwrap();
+    // SAFETY: the mapping has this length, and nobody writes while this copies.
+    let copy = || unsafe { std::slice::from_raw_parts(memory.base.as_ptr(), memory.len) }.to_vec();
+    let mut pushed = 0;
+    while producer.push(&numbered(pushed)) != Err(PushError::RingFull) {
+        pushed += 1;
+    }
+    let taken = consumer.try_take().map(records_of).unwrap();
+    let bytes = copy();
+    let ring = RingSnapshot::parse(&bytes).unwrap();
+    assert_eq!(ring.config(), CONFIG);
+    let slots = [0, 1, 2].map(|block| ring.slot(block));
+    assert_eq!(
+        slots.map(|slot| slot.state),
+        [SlotState::Free, SlotState::Full, SlotState::Full]
+    );
+    let [first, second, third] = slots.map(|slot| {
+        let (meta, bytes) = (slot.meta, slot.bytes);
+        records_of(Block { meta, bytes })
+    });
+    assert_eq!(first, taken);
+    assert_eq!(first.len() + second.len() + third.len(), pushed as usize);
+    // The next block goes into the slot that was taken.
+    producer.push(&numbered(pushed)).unwrap();
+    producer.commit();
+    let bytes = copy();
+    let filling = RingSnapshot::parse(&bytes).unwrap().slot(3);
+    assert_eq!(filling.state, SlotState::Filling);
+    assert_eq!(filling.meta.record_count, 1);
+    let headers = RingSnapshot::parse(&bytes[..CONFIG.headers_len()]).unwrap();
+    assert_eq!(headers.slot(3).meta, filling.meta);
+    assert!(headers.slot(3).bytes.is_empty());
+    let cut = RingSnapshot::parse(&bytes[..CONFIG.headers_len() - 1]);
+    assert!(matches!(cut, Err(RingError::TooSmall { .. })));
+    let zeros = RingSnapshot::parse(&[0; 4096]).map(drop);
+    assert_eq!(zeros, Err(RingError::BadMagic { found: 0 }));
 }

@@ -1,14 +1,15 @@
 //! Records into the blocks of a recording that is written here, not by the recorder.
 
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 
 use hitm_base::{Access, CodeAddr, Outcome};
 use hitm_trace::{BlockEncoder, EncodeError, Header, Record, TraceWriter};
 
+use crate::output_file::OutputFile;
+
 /// Puts records into blocks. The first failure is kept and ends the writing.
 pub(super) struct BlockWriter {
-    writer: TraceWriter<BufWriter<File>>,
+    writer: TraceWriter<BufWriter<OutputFile>>,
     encoder: BlockEncoder<Vec<u8>>,
     failure: Option<hitm_trace::WriteError>,
 }
@@ -17,7 +18,7 @@ impl BlockWriter {
     const BLOCK_LEN: usize = 256 << 10;
 
     pub(super) fn new(
-        file: BufWriter<File>,
+        file: BufWriter<OutputFile>,
         header: &Header,
     ) -> Result<BlockWriter, hitm_trace::WriteError> {
         Ok(BlockWriter {

@@ -4,7 +4,6 @@
 //! an address by what was mapped before its time.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use hitm_perf::{EventKind, Sample, Spaces, TaskId};
 use hitm_trace::{Header, Mapping, Record, RegionKind, SampledProcess, ThreadExit, Visitor};
 
 use super::{PerfDataError, check_apart};
+use crate::output_file::OutputFile;
 use crate::recording::{Budget, Objects, RecordingError, RecordingFile};
 
 /// What was written.
@@ -54,7 +54,7 @@ pub fn export(
         path: to.into(),
         source,
     };
-    let file = BufWriter::with_capacity(1 << 20, File::create(to).map_err(failed)?);
+    let file = BufWriter::with_capacity(1 << 20, OutputFile::create(to)?);
     let mut exporter = Exporter::new(&scene, file, period).map_err(failed)?;
     RecordingFile::open(from)?.visit(&mut exporter, &mut |read, all| {
         progress(all + read, 2 * all)
@@ -257,7 +257,7 @@ impl Scene {
 
 /// Writes records as they are read. The first failure is kept and ends the writing.
 struct Exporter {
-    writer: PerfDataWriter<BufWriter<File>>,
+    writer: PerfDataWriter<BufWriter<OutputFile>>,
     sampler: Sampler,
     /// Tids by the recording's thread number.
     tids: Vec<u32>,
@@ -272,7 +272,7 @@ struct Exporter {
 }
 
 impl Exporter {
-    fn new(scene: &Scene, file: BufWriter<File>, period: u64) -> io::Result<Exporter> {
+    fn new(scene: &Scene, file: BufWriter<OutputFile>, period: u64) -> io::Result<Exporter> {
         let form = SampleForm {
             period,
             has_callers: scene.has_callers,

@@ -1,6 +1,5 @@
 //! `hitm report` and `hitm import` of perf.data: sampled accesses as a recording.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use super::kernel::{KernelFound, KernelSource};
 use super::pass::{Known, Pass, read_accesses};
 use super::weights::Weights;
 use super::{PerfDataError, check_apart};
+use crate::output_file::OutputFile;
 use crate::recording::Recording;
 
 /// Names the kernel's addresses in a recording of samples: from what is given, or else from what
@@ -126,10 +126,7 @@ pub fn import(
         path: to.into(),
         source: Box::new(error),
     };
-    let file = File::create(to).map_err(|source| PerfDataError::Write {
-        path: to.into(),
-        source,
-    })?;
+    let file = OutputFile::create(to)?;
     let mut writer =
         BlockWriter::new(BufWriter::with_capacity(1 << 20, file), &header).map_err(failed)?;
     let mut records = first.records();

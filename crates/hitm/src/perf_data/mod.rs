@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use hitm_perf::read::ReadError;
 use thiserror::Error;
 
+use crate::output_file::OutputError;
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
 pub(crate) use import::load_weighed;
@@ -68,7 +69,10 @@ pub enum PerfDataError {
         /// The file.
         path: PathBuf,
     },
-    /// The file cannot be written.
+    /// The file cannot be opened for writing, or another process writes it.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Writing the file failed.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.

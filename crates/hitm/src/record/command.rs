@@ -3,12 +3,20 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+use super::child;
 use super::region::Region;
 use super::target::Target;
 use super::tools::Tools;
+use crate::streams;
 
-/// The command that runs `target` under QEMU with the recorder loaded.
-pub(crate) fn command(target: &Target, tools: &Tools, region: &Region) -> Command {
+/// The command that runs `target` under QEMU with the recorder loaded. Unless it `keeps_running`, it
+/// ends with the thread that spawns it.
+pub(crate) fn command(
+    target: &Target,
+    tools: &Tools,
+    region: &Region,
+    keeps_running: bool,
+) -> Command {
     let mut command = Command::new(&tools.qemu.path);
     let plugin = format!(
         "{},{}",
@@ -31,5 +39,9 @@ pub(crate) fn command(target: &Target, tools: &Tools, region: &Region) -> Comman
         .arg(&target.program)
         .args(&target.args);
     region.inherit(&mut command);
+    streams::pass_closed(&mut command);
+    if !keeps_running {
+        child::end_with_this_thread(&mut command);
+    }
     command
 }

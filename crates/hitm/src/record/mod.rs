@@ -1,10 +1,12 @@
 //! `hitm record`: runs a program under QEMU with the recorder loaded, and writes what it reports.
 //!
 //! Three parties share one region of memory: this process makes it and drains the ring in it; the
-//! plugin inside QEMU fills the ring; the file gets each full block as one chunk. Whoever dies, the
-//! others go on: a killed program leaves its last block in the ring, a killed recorder leaves a file
-//! that is whole up to its last chunk.
+//! plugin inside QEMU fills the ring; the file gets each full block as one chunk. A killed program
+//! leaves its last block in the ring, and this process writes it. A killed recorder leaves a file
+//! that is whole up to its last chunk, and takes the program with it
+//! ([`RecordConfig::keeps_running`] leaves it alone).
 
+mod child;
 mod command;
 mod region;
 mod run;
@@ -20,6 +22,9 @@ use hitm_trace::Header;
 use hitm_weave::Placement;
 use thiserror::Error;
 
+use crate::output_file::OutputError;
+
+pub(crate) use child::{end_with_this_thread, inherit};
 pub(crate) use region::Region;
 pub use run::Ended;
 pub(crate) use signals::Signals;
@@ -49,6 +54,9 @@ pub struct RecordConfig {
     pub output: PathBuf,
     /// A QEMU to use instead of the one that is found.
     pub qemu: Option<PathBuf>,
+    /// Whether the program goes on, unrecorded, when this process is killed. Otherwise it is killed
+    /// as well; the programs that it forked go on in any case.
+    pub keeps_running: bool,
 }
 
 /// Why nothing, or not everything, was recorded.
@@ -79,7 +87,10 @@ pub enum RecordError {
         /// Its answer.
         source: std::io::Error,
     },
-    /// The file cannot be written. What was written before is readable.
+    /// The file cannot be written, or another process writes it.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Writing the file failed. What was written before is readable.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.
@@ -100,7 +111,8 @@ pub enum RecordError {
 /// Records a program. Returns when it has ended; `progress` is called about every 100 ms.
 ///
 /// The program keeps this process's standard input, output and error, its working directory and
-/// its environment. Its exit status is in the result.
+/// its environment. Its exit status is in the result. The program ends with the calling thread,
+/// unless [`RecordConfig::keeps_running`].
 pub fn record(
     config: &RecordConfig,
     progress: &mut dyn FnMut(&Progress),

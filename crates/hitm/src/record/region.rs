@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::ptr::NonNull;
 
 use hitm_trace::ring::{Consumer, RingConfig};
 use memmap2::MmapRaw;
+
+use super::child;
 
 /// Where the moves begin, behind the recording's header: the header's own limit and a page.
 const MOVES_OFFSET: usize = (4 << 20) + 4096;
@@ -28,6 +29,10 @@ pub(crate) struct Region {
 
 impl Region {
     /// Makes a region; `header` is the encoded header of the recording.
+    ///
+    /// It is a memfd: it lies neither in /dev/shm nor in TMPDIR, has no name that could be left
+    /// behind, and is gone with the last process that has it. The limits of files (ulimit -f) and of
+    /// memory (ulimit -v) hold for it.
     pub(crate) fn create(header: &[u8]) -> io::Result<Region> {
         let config = RingConfig::DEFAULT;
         let len = RING_OFFSET + config.memory_len();
@@ -39,6 +44,14 @@ impl Region {
         // SAFETY: the descriptor is new and nobody else's.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(len as u64)?;
+        // What the ring will use, at once: without it a host whose memory is full ends QEMU with
+        // SIGBUS in the middle of a recording.
+        // SAFETY: a plain system call on an open descriptor.
+        let reserved =
+            unsafe { libc::fallocate(fd, 0, RING_OFFSET as i64, config.memory_len() as i64) };
+        if reserved != 0 {
+            return Err(io::Error::last_os_error());
+        }
         let memory = MmapRaw::map_raw(&file)?;
         let base = NonNull::new(memory.as_mut_ptr()).expect("a mapping is not at address 0");
         assert!(
@@ -81,14 +94,7 @@ impl Region {
 
     /// Lets the process that `command` starts inherit the region.
     pub(crate) fn inherit(&self, command: &mut Command) {
-        let fd = self.file.as_raw_fd();
-        // SAFETY: between fork and exec only this system call is made.
-        unsafe {
-            command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            });
-        }
+        child::inherit(command, &self.file);
     }
 
     /// The arguments that tell the recorder where the ring is.

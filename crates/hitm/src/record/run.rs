@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use hitm_base::Cycles;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header};
 
@@ -15,6 +16,7 @@ use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
 use super::{RecordConfig, RecordError};
+use crate::limits;
 
 /// How long this process sleeps while the ring is empty.
 const IDLE_SLEEP: Duration = Duration::from_millis(1);
@@ -43,16 +45,20 @@ pub(crate) fn run(
 ) -> Result<Ended, RecordError> {
     let system = |what: &str| {
         let what = what.to_string();
-        move |source| RecordError::System { what, source }
+        move |source| RecordError::System {
+            what,
+            source: limits::explain_start(source),
+        }
     };
     let encoded = header.encode().map_err(|error| RecordError::System {
         what: "write the recording's header".into(),
         source: std::io::Error::other(error),
     })?;
-    let mut region = Region::create(&encoded).map_err(system("make shared memory"))?;
+    let mut region =
+        Region::create(&encoded).map_err(system("make the memory that is shared with QEMU"))?;
     let mut sink = Sink::create(&config.output, header)?;
     let signals = Signals::catch();
-    let child = command(target, tools, &region).spawn();
+    let child = command(target, tools, &region, config.keeps_running).spawn();
     let mut child = child.map_err(system(&format!("start {}", tools.qemu.path.display())))?;
     let status = follow(
         &mut child,
@@ -62,11 +68,12 @@ pub(crate) fn run(
         progress,
     );
     let status = status.map_err(system("wait for the program"))?;
+    let not_started = || RecordError::NotStarted {
+        qemu: tools.qemu.path.clone(),
+        status: format!("{status}{}", limits::memory_hint()),
+    };
     if region.consumer.producer_state() == ProducerState::NotAttached {
-        return Err(RecordError::NotStarted {
-            qemu: tools.qemu.path.clone(),
-            status: status.to_string(),
-        });
+        return Err(not_started());
     }
     let is_complete = region.consumer.producer_state() == ProducerState::Finished;
     sink.drain(&mut region.consumer);
@@ -80,6 +87,10 @@ pub(crate) fn run(
         });
     }
     let progress = sink.finish()?;
+    // QEMU loads the recorder before it makes room for the program; a program that ran took time.
+    if is_complete && progress.time == Cycles::ZERO && !status.success() {
+        return Err(not_started());
+    }
     Ok(Ended {
         exit_code: exit_code(status),
         progress,

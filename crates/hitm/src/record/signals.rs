@@ -1,8 +1,9 @@
-//! SIGINT and SIGTERM while a program is recorded.
+//! SIGINT, SIGTERM and SIGHUP while a program is recorded: they end the recording.
 //!
 //! Ctrl-C on a terminal reaches the program as well, and what it does is its own business; this
 //! process only notes that the recording is to end. A signal that somebody sent to this process
-//! alone is passed on once the recording has ended.
+//! alone is passed on once the recording has ended. A SIGHUP that is ignored when the recording
+//! begins stays ignored: that is how nohup(1) keeps a command running.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -17,17 +18,22 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     PENDING.store(signal, Ordering::Release);
 }
 
-/// While this lives, SIGINT and SIGTERM do not end this process.
+/// While this lives, none of the signals ends this process.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    previous: [(libc::c_int, libc::sighandler_t); 2],
+    previous: Vec<(libc::c_int, libc::sighandler_t)>,
 }
 
 impl Signals {
     pub(crate) fn catch() -> Signals {
         PENDING.store(0, Ordering::Relaxed);
+        let mut caught = vec![libc::SIGINT, libc::SIGTERM];
+        if action(libc::SIGHUP) != libc::SIG_IGN {
+            caught.push(libc::SIGHUP);
+        }
+        let install = |signal| (signal, install(signal));
         Signals {
-            previous: [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, install(signal))),
+            previous: caught.into_iter().map(install).collect(),
         }
     }
 
@@ -42,10 +48,20 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        for (signal, handler) in self.previous {
+        for (signal, handler) in &self.previous {
             // SAFETY: gives the signal back to the handler that had it.
-            unsafe { libc::signal(signal, handler) };
+            unsafe { libc::signal(*signal, *handler) };
         }
+    }
+}
+
+/// What a signal does now.
+fn action(signal: libc::c_int) -> libc::sighandler_t {
+    // SAFETY: a plain system call that fills the structure.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction
     }
 }
 

@@ -1,6 +1,5 @@
 //! The file that a recording is written to.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use hitm_base::Cycles;
@@ -11,6 +10,7 @@ use hitm_trace::{
 };
 
 use super::RecordError;
+use crate::output_file::OutputFile;
 
 /// How far a recording is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +27,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub(crate) struct Sink {
     /// Gone after the first error: the program runs on, the recording does not.
-    writer: Option<TraceWriter<File>>,
+    writer: Option<TraceWriter<OutputFile>>,
     failure: Option<WriteError>,
     progress: Progress,
     path: PathBuf,
@@ -37,10 +37,7 @@ impl Sink {
     /// Makes the file; an existing one is replaced.
     pub(crate) fn create(path: &Path, header: &Header) -> Result<Sink, RecordError> {
         let path = path.to_path_buf();
-        let file = File::create(&path).map_err(|source| RecordError::System {
-            what: format!("create {}", path.display()),
-            source,
-        })?;
+        let file = OutputFile::create(&path)?;
         let writer = TraceWriter::new(file, header).map_err(|source| RecordError::Write {
             path: path.clone(),
             source,

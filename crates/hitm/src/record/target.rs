@@ -1,11 +1,13 @@
 //! The program to record: where it is, what it is built for, and which interpreter runs a script.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::limits;
 
 /// Scripts whose interpreter is a script, and so on: Linux follows four.
 const INTERPRETERS_MAX: usize = 4;
@@ -115,7 +117,10 @@ fn locate(name: &str) -> Result<PathBuf, TargetError> {
     } else {
         find_in_path(name).ok_or_else(not_found)?
     };
-    let metadata = path.metadata().map_err(|_| not_found())?;
+    let metadata = path.metadata().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => not_found(),
+        _ => unreadable(&path, error),
+    })?;
     if !metadata.is_file() {
         return Err(not_runnable(&path, "not a file", "a program"));
     }
@@ -145,7 +150,7 @@ fn read_kind(path: &Path) -> Result<Kind, TargetError> {
     let mut head = Vec::new();
     let file = File::open(path);
     let read = file.and_then(|file| file.take(256).read_to_end(&mut head));
-    read.map_err(|error| not_runnable(path, &format!("unreadable ({error})"), "a program"))?;
+    read.map_err(|error| unreadable(path, error))?;
     let expected = "a 64-bit little-endian ELF program for x86-64 or aarch64, or a script";
     match head.as_slice() {
         [b'#', b'!', rest @ ..] => script(rest)
@@ -180,6 +185,11 @@ fn script(first_line: &[u8]) -> Option<Kind> {
         interpreter: interpreter.to_string(),
         argument,
     })
+}
+
+fn unreadable(path: &Path, error: io::Error) -> TargetError {
+    let error = limits::explain(error);
+    not_runnable(path, &format!("unreadable ({error})"), "a program")
 }
 
 fn not_runnable(path: &Path, found: &str, expected: &'static str) -> TargetError {

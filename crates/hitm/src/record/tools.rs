@@ -1,11 +1,13 @@
 //! What recording needs on this host: a user-mode QEMU that loads plugins, and hitm's own libraries.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use thiserror::Error;
 
 use super::target::{Architecture, find_in_path};
+use crate::limits;
 
 /// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
 const PLUGINS: [&str; 2] = ["libhitm_qemu_api2.so", "libhitm_qemu_api1.so"];
@@ -51,6 +53,14 @@ pub enum ToolsError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A QEMU that is there and cannot be started.
+    #[error("cannot run {}: {source}", path.display())]
+    CannotRun {
+        /// The QEMU.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// hitm's own libraries are not beside the program.
     #[error("{name} is not in {}; build it with `cargo build --release --workspace`", directory.display())]
     NoLibrary {
@@ -95,13 +105,22 @@ impl Qemu {
             Some(path) => path.to_path_buf(),
             None => find_in_path(&name).ok_or(ToolsError::NoQemu { name: name.clone() })?,
         };
-        let version = output_of(Command::new(&path).arg("--version"));
-        let Some(version) = version.and_then(|text| text.lines().next().map(str::to_string)) else {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => ToolsError::NoQemu {
+                name: path.display().to_string(),
+            },
+            _ => ToolsError::CannotRun {
+                path: path.clone(),
+                source: limits::explain_start(source),
+            },
+        };
+        let version = output_of(&path, "--version").map_err(failed)?;
+        let Some(version) = version.lines().next().map(str::to_string) else {
             return Err(ToolsError::NoQemu {
                 name: path.display().to_string(),
             });
         };
-        let help = output_of(Command::new(&path).arg("-help")).unwrap_or_default();
+        let help = output_of(&path, "-help").map_err(failed)?;
         let unfit = |problem: String| ToolsError::UnfitQemu {
             path: path.clone(),
             version: version.clone(),
@@ -112,7 +131,7 @@ impl Qemu {
         }
         for name in PLUGINS {
             let plugin = library(directory, name)?;
-            if accepts(&path, &plugin) {
+            if accepts(&path, &plugin).map_err(failed)? {
                 return Ok(Qemu {
                     path,
                     version,
@@ -126,21 +145,20 @@ impl Qemu {
 
 /// Whether `qemu` loads `plugin`: it is asked to, with nothing to run. A plugin that was accepted
 /// lets QEMU go on to complain of the missing program.
-fn accepts(qemu: &Path, plugin: &Path) -> bool {
+fn accepts(qemu: &Path, plugin: &Path) -> io::Result<bool> {
     let argument = format!("{},probe=on", plugin.display());
     let run = Command::new(qemu)
         .args(["-plugin", &argument, "/"])
         .stdin(Stdio::null())
-        .output();
-    run.is_ok_and(|output| {
-        let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
-        !said.contains("plugin")
-    })
+        .output()?;
+    let said = String::from_utf8_lossy(&run.stderr).to_lowercase();
+    Ok(!said.contains("plugin"))
 }
 
-fn output_of(command: &mut Command) -> Option<String> {
-    let output = command.stdin(Stdio::null()).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+fn output_of(program: &Path, argument: &str) -> io::Result<String> {
+    let mut command = Command::new(program);
+    let output = command.arg(argument).stdin(Stdio::null()).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Where hitm's libraries are: beside the program, or in `../lib/hitm` as packages install them.

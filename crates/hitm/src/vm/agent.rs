@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::qmp::Qmp;
+use crate::temporary;
 
 /// What the agent says first.
 const GREETING: &str = "hitm-agent 1";
@@ -99,7 +100,7 @@ impl Agent {
         let size = size
             .filter(|&size| size <= FILE_BYTES_MAX)
             .ok_or_else(unexpected)?;
-        let piece = tempfile::NamedTempFile::new()?;
+        let piece = temporary::file()?;
         let mut bytes = Vec::new();
         for word in words {
             let digits = word.strip_prefix("0x").ok_or_else(unexpected)?;

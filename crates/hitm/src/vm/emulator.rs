@@ -1,18 +1,19 @@
 //! QEMU's command line and the sockets that lead into it.
 
 use std::fmt::Write as _;
-use std::os::unix::process::CommandExt as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-use tempfile::TempDir;
 
 use super::agent::Agent;
 use super::qmp::Qmp;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError};
-use crate::record::{Region, find_in_path, library_directory};
+use crate::record::{Region, end_with_this_thread, find_in_path, inherit, library_directory};
+use crate::{limits, temporary};
 
 /// The emulator of whole x86-64 machines.
 const EMULATOR: &str = "qemu-system-x86_64";
@@ -44,7 +45,7 @@ const ENDING_TIME: Duration = Duration::from_millis(500);
 pub(super) struct Emulator<'c> {
     pub(super) qemu: PathBuf,
     pub(super) image: PathBuf,
-    pub(super) initramfs: PathBuf,
+    pub(super) initramfs: &'c File,
     pub(super) config: &'c VmConfig,
     pub(super) cpus: &'c GuestCpus,
 }
@@ -72,7 +73,6 @@ pub(super) struct Machine {
     pub(super) qmp: Qmp,
     pub(super) agent: Agent,
     pub(super) console: std::os::unix::net::UnixStream,
-    _sockets: TempDir,
 }
 
 impl Machine {
@@ -103,7 +103,14 @@ pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
         .map(Path::to_path_buf)
         .or_else(|| find_in_path(EMULATOR));
     let qemu = found.ok_or(VmError::NoEmulator)?;
-    let version = version(&qemu);
+    let version = match ask_version(&qemu) {
+        Ok(version) => version,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            let what = format!("run {}", qemu.display());
+            return Err(VmError::system(&what, limits::explain_start(error)));
+        }
+    };
     if version.is_empty() {
         return Err(VmError::NoSuchEmulator { path: qemu });
     }
@@ -121,10 +128,13 @@ fn major_version(version: &str) -> Option<u32> {
 
 /// What the emulator says of its version; nothing when it cannot be run.
 pub(super) fn version(qemu: &Path) -> String {
-    let output = Command::new(qemu).arg("--version").output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let text = text.unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_owned()
+    ask_version(qemu).unwrap_or_default()
+}
+
+fn ask_version(qemu: &Path) -> io::Result<String> {
+    let output = Command::new(qemu).arg("--version").output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 impl Emulator<'_> {
@@ -143,20 +153,22 @@ impl Emulator<'_> {
 
     /// Starts QEMU and connects to it.
     pub(super) fn start(&self, purpose: Purpose<'_>) -> Result<Machine, VmError> {
-        let sockets = tempfile::tempdir()
-            .map_err(|source| VmError::system("make a temporary directory", source))?;
+        let sockets = temporary::directory()
+            .map_err(|source| VmError::system("make a folder for sockets", source))?;
         let mut command = self.command(purpose, sockets.path())?;
-        let mut child = command
-            .spawn()
-            .map_err(|source| VmError::system(&format!("start {}", self.qemu.display()), source))?;
+        let mut child = command.spawn().map_err(|source| {
+            let what = format!("start {}", self.qemu.display());
+            VmError::system(&what, limits::explain_start(source))
+        })?;
         let connected = connect(&mut child, sockets.path());
+        // Connections do not need the sockets' names: from here on a killed hitm leaves none.
+        drop(sockets);
         match connected {
             Ok((qmp, agent, console)) => Ok(Machine {
                 child,
                 qmp,
                 agent,
                 console,
-                _sockets: sockets,
             }),
             Err(error) => {
                 let _ = child.kill();
@@ -172,7 +184,9 @@ impl Emulator<'_> {
         command.args(self.cpus.arguments(self.config.memory_mib));
         command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
         command.arg("-kernel").arg(&self.image);
-        command.arg("-initrd").arg(&self.initramfs);
+        inherit(&mut command, self.initramfs);
+        let initramfs = format!("/proc/self/fd/{}", self.initramfs.as_raw_fd());
+        command.args(["-initrd", &initramfs]);
         command.arg("-append").arg(self.append());
         for (option, socket) in [
             ("-serial", "console"),
@@ -215,14 +229,8 @@ impl Emulator<'_> {
             region.inherit(&mut command);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: between fork and exec only this system call is made.
-        unsafe {
-            // Whatever happens to this process, no QEMU is left behind.
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
+        // A machine that nobody talks to has no use, and nobody could end it.
+        end_with_this_thread(&mut command);
         Ok(command)
     }
 }

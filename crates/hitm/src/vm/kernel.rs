@@ -6,6 +6,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 use super::VmError;
+use crate::temporary;
 
 /// Where a kernel comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +147,7 @@ fn download(package: &str, directory: &Path) -> Result<PathBuf, VmError> {
         let what = what.to_owned();
         move |source| VmError::System { what, source }
     };
-    let scratch = tempfile::tempdir().map_err(system("make a temporary directory"))?;
+    let scratch = temporary::directory().map_err(system("make a folder for the package"))?;
     let status = Command::new("apt-get")
         .args(["download", "-q", package])
         .current_dir(scratch.path())

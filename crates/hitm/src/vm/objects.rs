@@ -13,6 +13,7 @@ use crate::kernel::{
     GuestMemory, KERNEL_PATH, KernelFiles, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker,
     Walks, build_id,
 };
+use crate::temporary;
 
 /// A guest that stands still, with what its kernel says of itself.
 pub(super) struct StoppedKernel<'q> {
@@ -36,7 +37,7 @@ impl<'q> StoppedKernel<'q> {
         KernelFiles::of(&build_id).keep(&kallsyms, &btf)?;
         let btf = BtfFile::parse(Bytes::new(btf), None, "the guest's BTF");
         qmp.stop()?;
-        let file = NamedTempFile::new()?;
+        let file = temporary::file()?;
         Ok(StoppedKernel {
             memory: StoppedGuest { qmp, file },
             symbols: snapshot.symbols()?,

@@ -2,14 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::ring::ProducerState;
 use hitm_trace::{EndReason, Header, Record};
 use hitm_weave::Placement;
-use tempfile::NamedTempFile;
 
 use super::emulator::{self, Emulator, Machine, Purpose};
 use super::objects::StoppedKernel;
@@ -18,6 +19,8 @@ use super::topology::GuestCpus;
 use super::{VmConfig, VmError, memory, moves, objects, workload};
 use crate::kernel::Walks;
 use crate::record::{Progress, Region, Signals, Sink};
+use crate::streams::StandardOutput;
+use crate::{limits, temporary};
 
 /// How long the agent is listened to before the ring is drained again.
 const LISTEN_TIME: Duration = Duration::from_millis(1);
@@ -89,15 +92,17 @@ pub(super) fn with_emulator<T>(
     workload::keep_own(&config.cache)
         .map_err(|source| VmError::system("keep the guest's programs", source))?;
     check_size(initramfs.len() as u64 >> 20, config.memory_mib)?;
-    let io = |what: &'static str| move |source| VmError::system(what, source);
-    let mut file = NamedTempFile::new().map_err(io("make a temporary file"))?;
-    file.write_all(&initramfs)
-        .map_err(io("write the guest's file system"))?;
+    let written = temporary::unnamed_file().and_then(|mut file| {
+        let written = file.write_all(&initramfs);
+        written.map(|()| file).map_err(temporary::explain)
+    });
+    let file =
+        written.map_err(|source| VmError::system("write the guest's file system", source))?;
     progress(VmProgress::Preparing("looking for the kernel"));
     let emulator = Emulator {
         qemu,
         image: config.kernel.image(&config.cache)?,
-        initramfs: file.path().to_owned(),
+        initramfs: &file,
         config,
         cpus: &cpus,
     };
@@ -128,7 +133,9 @@ fn record(
     let encoded = header.encode().map_err(|error| {
         VmError::system("write the recording's header", io::Error::other(error))
     })?;
-    let mut region = Region::create(&encoded).map_err(io("make shared memory"))?;
+    let mut region = Region::create(&encoded)
+        .map_err(limits::explain)
+        .map_err(io("make the memory that is shared with QEMU"))?;
     let mut sink = Sink::create(&config.output, &header)?;
     let signals = Signals::catch();
     let state = snapshot.machine();
@@ -172,8 +179,9 @@ fn record(
         sink.write_end(EndReason::Stopped);
     }
     let written = sink.finish()?;
-    let outcome = outcome.map_err(|error| console.explain("recording", &error, &mut machine));
-    let (exit_code, is_cut) = match outcome? {
+    let outcome = outcome.map_err(|error| console.explain("recording", &error, &mut machine))?;
+    console.finish(&config.output)?;
+    let (exit_code, is_cut) = match outcome {
         Outcome::Exited(status) => (status, false),
         Outcome::Cut => (0, true),
         Outcome::TimedOut => {
@@ -315,9 +323,11 @@ fn follow(
 }
 
 /// What the guest prints.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Console {
     last: Arc<Mutex<Vec<u8>>>,
+    /// Ends with the console; returns why not all of it was shown.
+    reader: JoinHandle<Option<io::Error>>,
 }
 
 impl Console {
@@ -335,7 +345,8 @@ impl Console {
         let mut stream = stream.try_clone()?;
         let last = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&last);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
+            let mut lost = None;
             let mut buffer = [0u8; 4096];
             while let Ok(count @ 1..) = stream.read(&mut buffer) {
                 let bytes: Vec<u8> = buffer[..count]
@@ -343,17 +354,30 @@ impl Console {
                     .copied()
                     .filter(|&b| b != b'\r')
                     .collect();
-                if show {
-                    let _ = io::stdout().write_all(&bytes);
-                    let _ = io::stdout().flush();
+                if show && lost.is_none() {
+                    lost = StandardOutput.write_all(&bytes).err();
                 }
                 let mut kept = kept.lock().expect("nothing panics with the lock held");
                 kept.extend(bytes);
                 let excess = kept.len().saturating_sub(CONSOLE_BYTES_MAX);
                 kept.drain(..excess);
             }
+            lost
         });
-        Ok(Console { last })
+        Ok(Console { last, reader })
+    }
+
+    /// Waits for the last of what the guest prints; QEMU must have ended. That nobody reads it any more
+    /// is no error.
+    fn finish(self, recording: &Path) -> Result<(), VmError> {
+        match self.reader.join().expect("the reader does not panic") {
+            Some(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+                let recording = recording.display();
+                let what = format!("show what the guest printed (the recording is in {recording})");
+                Err(VmError::System { what, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The error that says what went wrong while the machine was at something, how QEMU ended if it

@@ -10,6 +10,7 @@ use hitm_base::Fnv1a;
 use super::VmError;
 use super::initramfs::Initramfs;
 use crate::input_file::{self, NamedBy};
+use crate::limits;
 use crate::record::find_in_path;
 
 /// Directories that the agent mounts something on.
@@ -89,7 +90,7 @@ fn add_host_program(archive: &mut Initramfs, program: &str) -> Result<String, Vm
     let path = path
         .canonicalize()
         .map_err(|error| failed(error.to_string()))?;
-    let mut files = libraries(&path);
+    let mut files = libraries(&path).map_err(|error| failed(format!("{LINKER}: {error}")))?;
     files.push(path.clone());
     for file in files {
         let bytes = input_file::bytes(&file, NamedBy::User)
@@ -100,16 +101,19 @@ fn add_host_program(archive: &mut Initramfs, program: &str) -> Result<String, Vm
     Ok(path.to_string_lossy().into_owned())
 }
 
+/// The dynamic linker of x86-64.
+const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// The libraries that the dynamic linker would load, the linker itself among them. None for a
-/// static program.
-fn libraries(program: &Path) -> Vec<PathBuf> {
-    const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
-    let Ok(output) = Command::new(LINKER).arg("--list").arg(program).output() else {
-        return Vec::new();
+/// static program, and none on a host without the linker.
+fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
+    let output = match Command::new(LINKER).arg("--list").arg(program).output() {
+        Ok(output) if output.status.success() => output,
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(limits::explain_start(error));
+        }
+        _ => return Ok(Vec::new()),
     };
-    if !output.status.success() {
-        return Vec::new();
-    }
     // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`, or without the arrow.
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let words = text.lines().filter_map(|line| {
@@ -120,5 +124,5 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = words.chain([PathBuf::from(LINKER)]).collect();
     files.sort();
     files.dedup();
-    files
+    Ok(files)
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hitm::advise::{
     Inputs, Language, Proven, Session, advice_json, advice_text, comparison_json, comparison_text,
 };
+use hitm::output_file;
 use hitm_layout::advise::{Advice, Candidate, Options};
 use hitm_layout::emit::Style;
 
@@ -209,8 +210,7 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
                 .and_then(|stem| stem.to_str())
                 .unwrap_or("advised");
             let text = session.layout_file(stem, candidate).to_toml();
-            std::fs::write(path, text)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            output_file::write(path, text.as_bytes())?;
             terminal.note(&format!("wrote {}", path.display()));
         }
         if let Some(emit) = args.emit {
