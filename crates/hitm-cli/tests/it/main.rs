@@ -2,12 +2,7 @@
 
 mod advice;
 mod advice_profiles;
-#[path = "../../../hitm-layout/tests/it/btf/assembler.rs"]
-#[allow(dead_code, reason = "other tests need the rest of it")]
-mod btf_assembler;
 mod examples;
-#[path = "../../../hitm-perf/tests/it/generator.rs"]
-mod generator;
 mod layout;
 mod layout_btf;
 mod perf_data;
@@ -17,8 +12,6 @@ mod programs;
 mod recording;
 mod sim;
 mod sim_calls;
-#[path = "../../../hitm-perf/tests/it/vendors.rs"]
-mod vendors;
 mod vm;
 mod whatif;
 

@@ -5,8 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::generator::{Layout, bits, generate};
-use crate::vendors;
+use hitm_test::perf_data::{Layout, bits, generate, vendors};
 
 /// What no file that lies may cost: memory of its own, whether it has touched it or not.
 const DATA_BYTES_MAX: u64 = 300 << 20;
