@@ -1,9 +1,11 @@
 //! Any records through a replay.
 #![no_main]
 
-use arbitrary::{Arbitrary, Unstructured};
+use std::sync::LazyLock;
+
 use hitm_base::machine::preset;
 use hitm_base::{Access, CpuId, Machine, ThreadId};
+use hitm_test::{Choices, recording};
 use hitm_trace::{Record, Turn, Waker};
 use hitm_weave::replay::{FRESH, Relocate, Replay, ReplayError};
 use libfuzzer_sys::fuzz_target;
@@ -24,19 +26,19 @@ impl Relocate for Scattered {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
-    let mut bytes = Unstructured::new(bytes);
-    let machine = preset("icelake-2s").expect("it is a preset");
-    let mut machine = Machine::from_toml(machine, "icelake-2s").expect("presets are right");
+static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
+    let text = preset("icelake-2s").expect("it is a preset");
+    let mut machine = Machine::from_toml(text, "icelake-2s").expect("presets are right");
     machine.core.store_buffer_entries = 3;
     machine.core.fill_buffers = 2;
-    let Ok(cpu) = u16::arbitrary(&mut bytes) else {
-        return;
-    };
-    let Ok(records) = hitm_fuzz::records(&mut bytes) else {
-        return;
-    };
-    let _ = replay(machine, CpuId(cpu), &records);
+    machine
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut choices = Choices::new(bytes);
+    let cpu = CpuId(choices.half() as u16);
+    let records = recording::records(&mut choices);
+    let _ = replay(MACHINE.clone(), cpu, &records);
 });
 
 /// One of a few threads, so that records meet.

@@ -1,4 +1,4 @@
-//! `cargo xtask ci | lint | tidy | bench | pgo | determinism | swarm | layout-check`.
+//! `cargo xtask ci | lint | tidy | bench | pgo | determinism | swarm | fuzz | layout-check`.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 // What is measured here allocates as it does in `hitm`.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, output, pgo, run, run_with_env, tidy};
+use xtask::{bench, fuzz, output, pgo, run, run_with_env, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -18,6 +18,9 @@ usage: cargo xtask COMMAND
   pgo            target/release/hitm again, built by a profile of its own work; minutes
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
+  fuzz [--smoke | --executions N] [TARGET...]
+                 fuzz targets, for seconds or until each has N executions at this commit; a canary
+                 first, which must be found
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
 
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         ["pgo"] => pgo::build(),
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
+        ["fuzz", rest @ ..] => fuzz::start(rest),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]
         ["layout-check-here"] => xtask::layout_check::run_here(),
