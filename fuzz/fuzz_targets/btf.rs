@@ -15,7 +15,9 @@ fuzz_target!(|bytes: &[u8]| {
 /// BTF of these bytes: two say how long the types are, the rest are types and strings.
 fn as_sections(bytes: &[u8], begins_empty: bool) -> Vec<u8> {
     let (head, rest) = bytes.split_at(bytes.len().min(2));
-    let wanted = head.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+    let wanted = head
+        .iter()
+        .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
     let (types, strings) = rest.split_at(wanted.min(rest.len()));
     let empty: &[u8] = if begins_empty { &[0] } else { &[] };
     let mut file = vec![0x9f, 0xeb, 1, 0];

@@ -6,7 +6,11 @@ use hitm_test::{Choices, elf};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let files = elf::made(&mut Choices::new(bytes));
-    symbolize(&files.program);
-    ask(files.program, files.other.as_deref());
+    let mut choices = Choices::new(bytes);
+    let is_process = choices.one_in(4);
+    let files = elf::made(&mut choices);
+    match is_process {
+        true => symbolize(&files.program),
+        false => ask(files.program, files.other.as_deref()),
+    }
 });

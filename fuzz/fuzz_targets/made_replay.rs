@@ -4,16 +4,14 @@
 use std::sync::LazyLock;
 
 use hitm_base::Machine;
-use hitm_base::machine::preset;
 use hitm_fuzz::recording::run_again;
 use hitm_test::{Choices, recording};
 use libfuzzer_sys::fuzz_target;
 
 static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
-    let text = preset("icelake-2s").expect("it is a preset");
-    let mut machine = Machine::from_toml(text, "icelake-2s").expect("presets are right");
+    let mut machine = Machine::from_toml(recording::MACHINE, "small").expect("it is sound");
     machine.core.store_buffer_entries = 3;
-    machine.core.fill_buffers = 2;
+    machine.core.fill_buffers = 1;
     machine
 });
 

@@ -15,7 +15,8 @@ struct Scattered;
 
 impl Relocate for Scattered {
     fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
-        for addr in addr..addr + u64::from(size) {
+        // The last byte of an access may be the last one that there is.
+        for addr in (0..u64::from(size)).map(|nth| addr + nth) {
             let is_moved = addr < 1 << 20 && addr / 8 % 2 == 0;
             pieces.push((if is_moved { FRESH + addr } else { addr }, 1));
         }

@@ -94,10 +94,14 @@ pub fn check_machine(text: &str) {
         return;
     };
     let machine = file.resolve().expect("a file that parses resolves");
-    let again = MachineFile::parse(&file.to_toml(), "written").expect("what is written parses");
-    assert_eq!(file, again);
-    let resolved = Machine::from_toml(text, "fuzz").expect("a file that parses resolves");
-    assert_eq!(machine, resolved);
+    // Two more parses cost more than all the rest: one of them for each input.
+    if text.len().is_multiple_of(2) {
+        let again = MachineFile::parse(&file.to_toml(), "written").expect("what is written parses");
+        assert_eq!(file, again);
+    } else {
+        let resolved = Machine::from_toml(text, "fuzz").expect("a file that parses resolves");
+        assert_eq!(machine, resolved);
+    }
     for transfer in &machine.transfers[1..] {
         assert!(transfer.occupancy <= transfer.dirty);
     }

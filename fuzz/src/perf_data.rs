@@ -39,7 +39,11 @@ pub fn check(bytes: &[u8]) {
     assert!(importer.tlb_miss_count <= importer.tlb_known_count);
     assert!(importer.tlb_known_count <= accesses);
     let calls = calls.finish();
-    let counted = calls.rows.values().flatten().map(|(_, counts)| counts.access_count);
+    let counted = calls
+        .rows
+        .values()
+        .flatten()
+        .map(|(_, counts)| counts.access_count);
     assert_eq!(counted.sum::<u64>() + calls.left_out, chains);
     let Ok(data) = result else { return };
     let samples = data.events.iter().map(|event| event.sample_count);

@@ -88,9 +88,16 @@ pub fn run_again(choices: &mut Choices<'_>, machine: &Machine, bytes: &[u8]) {
         layouts: Vec::new(),
         instances: Vec::new(),
         machine: choices.one_in(2).then(|| machine.clone()),
-        placement: choices.one_in(4).then(|| Placement::List(vec![CpuId(choices.below(5) as u16)])),
+        placement: choices
+            .one_in(4)
+            .then(|| Placement::List(vec![CpuId(choices.below(5) as u16)])),
     };
     if let Ok(report) = whatif::run(&config, &mut |_, _| {}) {
-        assert!(report.threads.windows(2).all(|two| two[0].thread < two[1].thread));
+        assert!(
+            report
+                .threads
+                .windows(2)
+                .all(|two| two[0].thread < two[1].thread)
+        );
     }
 }

@@ -163,7 +163,11 @@ fn perf_files() -> std::io::Result<()> {
             generator::bits::WEIGHT | generator::bits::CALLCHAIN | generator::bits::PHYS_ADDR,
         ),
         ("x86_64", vendors::amd(), generator::bits::WEIGHT_STRUCT),
-        ("aarch64", vendors::arm(), generator::bits::WEIGHT | generator::bits::CALLCHAIN),
+        (
+            "aarch64",
+            vendors::arm(),
+            generator::bits::WEIGHT | generator::bits::CALLCHAIN,
+        ),
     ];
     for (vendor, (arch, words, weight)) in of_vendor.iter().enumerate() {
         let mut content = vendors::content(arch, "vendor,1,2,3", words, *weight);
@@ -174,7 +178,10 @@ fn perf_files() -> std::io::Result<()> {
             (1_020_000, generator::Happened::Ended(100, 100)),
             (1_030_000, generator::Happened::Began(100)),
             (1_030_000, generator::Happened::Named(100, "other")),
-            (1_030_000, generator::Happened::Mapped(100, vendors::CODE, 0x1000, "/other")),
+            (
+                1_030_000,
+                generator::Happened::Mapped(100, vendors::CODE, 0x1000, "/other"),
+            ),
         ];
         for layout in 0..8usize {
             let mut form = generator::Layout::PLAIN;

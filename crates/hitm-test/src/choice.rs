@@ -151,6 +151,15 @@ impl<'a> Choices<'a> {
         bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 
+    /// How many of something: a few, as many as a limit nearby allows, or now and then `many`.
+    pub fn count(&mut self, many: usize) -> usize {
+        match self.byte() {
+            255 => many,
+            254 => many / 16,
+            usual => [0, 1, 1, 2, 2, 3, 4, 5, 8, 16, 63, 127, 128, 129][usize::from(usual) % 14],
+        }
+    }
+
     /// The low half of [`number`](Self::number).
     pub fn half(&mut self) -> u32 {
         self.number() as u32

@@ -87,7 +87,7 @@ fn line(choices: &mut Choices<'_>, out: &mut String, is_sound: bool) {
         "{ids} {cpu} {time}: {event}: {addr:x} {data_src:x} {words} {weight} {ip:x} "
     );
     *out += symbol;
-    if choices.one_in(64) {
+    if choices.byte() == 255 && choices.one_in(8) {
         *out += &symbol.repeat(4000);
     }
     out.push('\n');

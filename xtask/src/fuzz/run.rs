@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use super::options::Amount;
 use crate::{output, root};
 
-/// The longest input: short ones run fast, and builders make long files of them.
-const INPUT_LEN_MAX: usize = 4096;
+/// The longest input: builders make long files of short ones, which run fast.
+const INPUT_LEN_MAX: usize = 1024;
 /// Memory of a target and the sanitizer together, and seconds of one input.
 const LIMITS: [&str; 2] = ["-rss_limit_mb=512", "-timeout=10"];
 /// Executions and seconds in which the canary must be found.
@@ -18,7 +18,7 @@ const CANARY_LIMITS: [&str; 3] = ["-runs=20000000", "-max_total_time=300", "-max
 /// Freed memory is kept from being used again, but not so much that it looks like a leak.
 const SANITIZER: (&str, &str) = (
     "ASAN_OPTIONS",
-    "quarantine_size_mb=16:detect_odr_violation=0",
+    "quarantine_size_mb=16:malloc_context_size=2:detect_odr_violation=0",
 );
 
 /// What a target found.

@@ -12,8 +12,8 @@ const NAMES: [&str; 8] = ["s", "t", "s", "t", "a", "s<int>", "\u{1b}[31m", ""];
 /// Where callers look for code and data.
 const CODE: u64 = 0x1100;
 const DATA: u64 = 0x4000;
-/// How deep entries nest, and how many there are of something.
-const COUNTS: [usize; 12] = [1, 2, 3, 4, 8, 1, 2, 16, 40, 200, 600, 2000];
+/// How deep entries nest at most.
+const DEEP: usize = 2000;
 
 /// A file, and another one that it refers to.
 #[derive(Debug, Clone, Default)]
@@ -452,7 +452,7 @@ fn function(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
     let kept = if choices.one_in(4) { 5 } else { 4 };
     let attributes = attributes.into_iter().take(kept).collect();
     let mut inner = unit.entry(parent, tag::SUBPROGRAM, attributes);
-    let depth = choices.pick(&COUNTS);
+    let depth = choices.count(DEEP);
     for nth in 0..choices.below(4) * depth {
         let origin = match nth < 4 {
             true => reference(choices, unit),
@@ -483,7 +483,7 @@ fn nest(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
         tag::UNION,
     ]);
     let mut inner = parent;
-    for nth in 0..choices.pick(&COUNTS) {
+    for nth in 0..choices.count(DEEP) {
         let attributes = vec![
             (at::NAME, Value::Text("n".into())),
             (at::BYTE_SIZE, Value::Data1(8)),

@@ -1,13 +1,19 @@
 //! perf.data with extreme numbers, in every layout.
 
+use std::sync::LazyLock;
+
 use hitm_perf::{CpuMode, DataSrc, Sample};
 
-use super::vendors::{self, CODE, LINE, USER};
+use super::vendors::{self, CODE, LINE, USER, Words};
 use super::{Content, Event, Happened, Layout, bits, generate};
 use crate::Choices;
 
+/// The words of all vendors.
+static WORDS: LazyLock<Words> =
+    LazyLock::new(|| [vendors::intel(), vendors::amd(), vendors::arm()].concat());
+
 /// Samples of one file.
-const SAMPLES_MAX: usize = 400;
+const SAMPLES_MAX: usize = 100;
 /// Ids of processes and threads: known ones, and those at the ends.
 const IDS: [u32; 8] = [100, 101, 100, 0, 1, u32::MAX, 1 << 31, (1 << 31) - 1];
 const PATHS: [&str; 8] = [
@@ -63,11 +69,11 @@ pub fn made(choices: &mut Choices<'_>) -> Vec<u8> {
 
 /// What every file has: an architecture, events and a program.
 fn content(choices: &mut Choices<'_>) -> Content {
-    let (arch, words, weight) = match choices.below(3) {
-        0 => ("x86_64", vendors::intel(), bits::WEIGHT),
-        1 => ("x86_64", vendors::amd(), bits::WEIGHT_STRUCT),
-        _ => ("aarch64", vendors::arm(), bits::WEIGHT),
-    };
+    let (arch, weight) = choices.pick(&[
+        ("x86_64", bits::WEIGHT),
+        ("x86_64", bits::WEIGHT_STRUCT),
+        ("aarch64", bits::WEIGHT),
+    ]);
     let optional = [
         0,
         bits::CALLCHAIN,
@@ -82,9 +88,8 @@ fn content(choices: &mut Choices<'_>) -> Content {
     if choices.one_in(16) {
         sample_type |= 1 << choices.below(64);
     }
-    let mut content = vendors::content(arch, "GenuineIntel,6,85,7", &words, sample_type);
-    content.samples.clear();
-    content.cpus = choices.pick(&[8, 1, 2, 128]);
+    let mut content = vendors::content(arch, "GenuineIntel,6,85,7", &Words::new(), sample_type);
+    content.cpus = choices.pick(&[8, 1, 2, 40]);
     content.nodes = choices.pick(&[1, 1, 2]).min(content.cpus);
     content.chain = choices.pick(&[vendors::chain as fn(&Sample) -> Vec<u64>, long, marks]);
     let blocks = choices.pick(&[0, 0, 4, 64]);
@@ -99,11 +104,11 @@ fn content(choices: &mut Choices<'_>) -> Content {
 
 /// A chain whose length the sample's weight says, around what is kept of one.
 fn long(sample: &Sample) -> Vec<u64> {
-    let len = match sample.weight % 8 {
-        0..=3 => sample.weight % 8,
-        4 => 127,
-        5 => 128,
-        6 => 300,
+    let len = match sample.weight % 128 {
+        few @ 0..=123 => few % 8,
+        124 => 127,
+        125 => 128,
+        126 => 300,
         _ => 8000,
     };
     let calls = (0..len).map(|nth| CODE.wrapping_add(sample.weight.wrapping_mul(nth)));
@@ -125,9 +130,7 @@ fn sample(choices: &mut Choices<'_>, content: &mut Content) {
         return;
     }
     let event = choices.below(content.events.len());
-    let words = [vendors::intel(), vendors::amd(), vendors::arm()];
-    let known = &words[choices.below(3)];
-    let known = known[choices.below(known.len())].1;
+    let known = WORDS[choices.below(WORDS.len())].1;
     let is_usual = !choices.one_in(4);
     let nth = content.samples.len() as u64;
     let mut number = |usual: u64| match is_usual {

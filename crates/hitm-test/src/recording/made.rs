@@ -53,10 +53,6 @@ locked_hit = { value = "20cycles", assumed = "test" }
 const BLOCKS_MAX: usize = 24;
 /// Bytes after which a file gets no further record: a few bytes can ask for long chains.
 const FILE_LEN_MAX: usize = 256 << 10;
-/// How long stacks, lists and texts are.
-const COUNTS: [usize; 16] = [
-    0, 1, 1, 2, 2, 3, 4, 5, 8, 16, 63, 127, 128, 129, 1000, 20_000,
-];
 
 /// Numbers that the records of one file share, so that they meet: an access to a heap block, a stack
 /// in a mapping, a thread that has started.
@@ -304,7 +300,7 @@ fn mapping(choices: &mut Choices<'_>, pool: &Pool, block: &mut Block) {
 
 /// Addresses of a chain: a few that the pool has, or a long row.
 fn addresses(choices: &mut Choices<'_>, pool: &Pool) -> Vec<u64> {
-    let count = choices.pick(&COUNTS);
+    let count = choices.count(20_000);
     if count > 8 {
         let (first, step) = (pool.code(choices), choices.number());
         let nth = |nth: u64| first.wrapping_add(step.wrapping_mul(nth));
@@ -351,7 +347,7 @@ fn region(choices: &mut Choices<'_>, pool: &Pool, block: &mut Block) {
 }
 
 fn counters(choices: &mut Choices<'_>, block: &mut Block) {
-    let count = choices.pick(&COUNTS).min(1000);
+    let count = choices.count(1000);
     let (name, value) = (choices.text(), choices.number());
     block.record(7, |payload| {
         payload.numbers(&[count as u64]);

@@ -211,8 +211,11 @@ impl FileWriter {
 
     /// A chunk of a kind: records, sequence number, first and last time, and its bytes.
     fn chunk(&mut self, kind: u8, numbers: [u64; 4], bytes: &[u8], is_compressed: bool) {
-        let compressed = zstd::bulk::compress(bytes, 1).ok();
-        let compressed = compressed.filter(|short| is_compressed && short.len() < bytes.len());
+        let compressed = match is_compressed {
+            true => zstd::bulk::compress(bytes, 1).ok(),
+            false => None,
+        };
+        let compressed = compressed.filter(|short| short.len() < bytes.len());
         let payload = compressed.as_deref().unwrap_or(bytes);
         let mut head = CHUNK_MARKER.to_vec();
         head.extend([kind, u8::from(compressed.is_some()), 0, 0]);
