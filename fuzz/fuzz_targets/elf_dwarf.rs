@@ -2,7 +2,7 @@
 //! debug information refers to: a `.dwo` file, a package of them, what dwz shares.
 #![no_main]
 
-use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer};
+use hitm_fuzz::elf::{ask, symbolize};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,40 +18,6 @@ fuzz_target!(|bytes: &[u8]| {
 fn pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, files) = bytes.split_first_chunk()?;
     files.split_at_checked(u32::from_le_bytes(*length) as usize)
-}
-
-/// Asks a file everything. `other` is each other file that it wants.
-fn ask(bytes: Vec<u8>, other: Option<&[u8]>) {
-    let Ok(mut file) = ObjectFile::parse(Bytes::from(bytes), "fuzz") else {
-        return;
-    };
-    file.attach_debug_files(&mut |_| other.map(|bytes| Bytes::from(bytes.to_vec())));
-    for address in (0x1100..0x1200).chain(0x4000..0x4100).step_by(7) {
-        file.code_location(address);
-        file.data_location(address, address % 17);
-    }
-    file.members_in(0x4000..0x4100);
-    let _ = file.struct_layout("s");
-    let _ = file.struct_layout("t@s.c:3");
-    let _ = file.type_by_name("ns::t");
-    file.definitions_of("s");
-    file.diagnostics();
-}
-
-/// The bytes as the whole of a process: its mapping and its file.
-fn symbolize(bytes: &[u8]) {
-    let mapping = Mapping {
-        start: 0x1000,
-        end: 0x9000,
-        file_offset: 0,
-        path: String::from("/fuzz"),
-        build_id: None,
-    };
-    let mut symbolizer = Symbolizer::new(vec![mapping], |_| Ok(Bytes::from(bytes.to_vec())));
-    symbolizer.code(0x1234);
-    symbolizer.data(0x1234, 8);
-    symbolizer.members_in(0x1200..0x1240);
-    symbolizer.diagnostics();
 }
 
 /// The sections that the bytes are shared out to.

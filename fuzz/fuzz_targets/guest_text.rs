@@ -23,7 +23,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let shift = addresses.clone().next().unwrap_or(1 << 21);
     let moved = symbols.clone().shifted(shift);
-    assert_eq!(moved.address("runqueues").is_some(), symbols.address("runqueues").is_some());
+    assert_eq!(
+        moved.address("runqueues").is_some(),
+        symbols.address("runqueues").is_some()
+    );
 
     for record in hitm::vm::records_of_agent(&text, &str::to_owned) {
         match record {

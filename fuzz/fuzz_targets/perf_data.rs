@@ -1,66 +1,6 @@
 //! Any bytes as perf.data, and what is read through everything that counts samples.
 #![no_main]
 
-use std::io::Cursor;
-
-use hitm_coherence::stats::CallCollector;
-use hitm_perf::c2c::{C2c, Display};
-use hitm_perf::import::Importer;
-use hitm_perf::read::{CALLERS_MAX, PerfData, read};
-use hitm_perf::Sample;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
-    let mut c2c = C2c::default();
-    let mut importer = Importer::default();
-    let mut count = 0u64;
-    let mut accesses = 0u64;
-    let mut chains = 0u64;
-    let mut calls = CallCollector::default();
-    let result = read(
-        Cursor::new(bytes),
-        &mut |_, sample, callers| {
-            count += 1;
-            c2c.add(sample);
-            assert!(callers.len() <= CALLERS_MAX);
-            if let Some((access, outcome)) = importer.access(sample) {
-                accesses += 1;
-                assert_eq!(access.offset(), (sample.addr % 64) as u8);
-                let callers = importer.callers(sample, callers);
-                chains += 1;
-                calls.add(&access, &outcome, callers);
-            }
-        },
-        &mut |_, _| {},
-    );
-    assert!(accesses <= count);
-    assert!(importer.tlb_miss_count <= importer.tlb_known_count);
-    assert!(importer.tlb_known_count <= accesses);
-    let calls = calls.finish();
-    let counted = calls.rows.values().flatten().map(|(_, counts)| counts.access_count);
-    assert_eq!(counted.sum::<u64>() + calls.left_out, chains);
-    let Ok(data) = result else { return };
-    assert!(data.events.iter().map(|event| event.sample_count).sum::<u64>() >= count);
-    let tables = c2c.finish(&data.world.maps, Display::TotalHitm);
-    assert!(tables.all.samples <= count && tables.shared.samples <= tables.all.samples);
-    read_again(bytes, &data, count);
-});
-
-/// With what is known at the end: whose samples they are, and which node has which memory.
-fn read_again(bytes: &[u8], data: &PerfData, count: u64) {
-    let mut c2c = C2c::of_memory(data.facts.memory.clone());
-    let mut importer = Importer::default();
-    let mut seen = 0u64;
-    let mut visit = |_: usize, sample: &Sample, _: &[u64]| {
-        let sample = sample.with_lives(&data.world.lives);
-        c2c.add(&sample);
-        importer.access(&sample);
-        seen += 1;
-    };
-    let again = read(Cursor::new(bytes), &mut visit, &mut |_, _| {}).expect("it was read before");
-    assert_eq!((seen, &again.world.lives), (count, &data.world.lives));
-    let tables = c2c.finish(&data.world.maps, Display::Peer);
-    assert!(tables.all.samples <= count);
-    let changes = tables.lines.iter().map(|line| line.physical.change_count);
-    assert!(changes.sum::<u64>() <= count);
-}
+fuzz_target!(|bytes: &[u8]| hitm_fuzz::perf_data::check(bytes));

@@ -1,19 +1,16 @@
 //! Records through a file and back, whole and damaged.
 #![no_main]
 
-use arbitrary::{Arbitrary, Unstructured};
-use hitm_fuzz::Collect;
+use hitm_test::Choices;
+use hitm_test::recording::{self, Collect};
 use hitm_trace::{ReadError, Record, Recovery, TraceReader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = check(&mut Unstructured::new(bytes));
-});
-
-fn check(bytes: &mut Unstructured<'_>) -> arbitrary::Result<()> {
-    let damage_at = usize::arbitrary(bytes)?;
-    let damage = u8::arbitrary(bytes)?;
-    let (mut file, written) = hitm_fuzz::file(hitm_fuzz::records(bytes)?);
+    let mut choices = Choices::new(bytes);
+    let damage_at = choices.word(3) as usize;
+    let damage = choices.byte();
+    let (mut file, written) = recording::file(recording::records(&mut choices));
 
     let (read, recovery) = read(&file, false).expect("an undamaged file is read");
     assert_eq!(read, written);
@@ -25,8 +22,7 @@ fn check(bytes: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     if damage != 0 {
         check_changed(&file, &written);
     }
-    Ok(())
-}
+});
 
 /// A file that was cut off is read to its last whole chunk, or its header is not.
 fn check_cut(file: &[u8], written: &[Record]) {

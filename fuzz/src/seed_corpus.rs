@@ -1,29 +1,19 @@
 //! Writes small inputs for the fuzz targets to begin with: complete files, files with the damage that
 //! the reader knows about, and what the compilers of this host make. Run from the root of the repository.
 
-#[path = "../../crates/hitm-perf/tests/it/generator.rs"]
-mod generator;
-#[path = "../../crates/hitm-perf/tests/it/vendors.rs"]
-mod vendors;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use arbitrary::Unstructured;
+use hitm_test::perf_data::{self as generator, vendors};
+use hitm_test::{Choices, noise, recording};
 
 fn main() -> std::io::Result<()> {
     let reader = Path::new("fuzz/corpus/trace_reader");
-    let codec = Path::new("fuzz/corpus/trace_codec");
     fs::create_dir_all(reader)?;
-    fs::create_dir_all(codec)?;
     for seed in 0..20u64 {
         let bytes = noise(seed, 200 << (seed % 6));
-        fs::write(codec.join(format!("noise-{seed}")), &bytes)?;
-        let Ok(records) = hitm_fuzz::records(&mut Unstructured::new(&bytes)) else {
-            continue;
-        };
-        let (file, _) = hitm_fuzz::file(records);
+        let (file, _) = recording::file(recording::records(&mut Choices::new(&bytes)));
         fs::write(reader.join(format!("whole-{seed}")), &file)?;
         let half = file.len() / 2;
         fs::write(reader.join(format!("cut-{seed}")), &file[..half])?;
@@ -41,7 +31,36 @@ fn main() -> std::io::Result<()> {
     written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
-    copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")
+    copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")?;
+    MADE.iter().try_for_each(|target| noises(target))
+}
+
+/// Targets whose bytes are choices.
+const MADE: [&str; 13] = [
+    "canary",
+    "made_btf",
+    "made_elf_dwarf",
+    "made_layout",
+    "made_machine",
+    "made_perf_data",
+    "made_perf_script",
+    "made_replay",
+    "made_rt_app",
+    "made_scenario",
+    "made_trace",
+    "replay",
+    "trace_codec",
+];
+
+/// Writes noise of several lengths.
+fn noises(target: &str) -> std::io::Result<()> {
+    let folder = Path::new("fuzz/corpus").join(target);
+    fs::create_dir_all(&folder)?;
+    for seed in 0..60u64 {
+        let bytes = noise(seed, 16 << (seed % 6));
+        fs::write(folder.join(format!("noise-{seed}")), bytes)?;
+    }
+    Ok(())
 }
 
 /// A rule of each kind.
@@ -144,7 +163,11 @@ fn perf_files() -> std::io::Result<()> {
             generator::bits::WEIGHT | generator::bits::CALLCHAIN | generator::bits::PHYS_ADDR,
         ),
         ("x86_64", vendors::amd(), generator::bits::WEIGHT_STRUCT),
-        ("aarch64", vendors::arm(), generator::bits::WEIGHT | generator::bits::CALLCHAIN),
+        (
+            "aarch64",
+            vendors::arm(),
+            generator::bits::WEIGHT | generator::bits::CALLCHAIN,
+        ),
     ];
     for (vendor, (arch, words, weight)) in of_vendor.iter().enumerate() {
         let mut content = vendors::content(arch, "vendor,1,2,3", words, *weight);
@@ -155,7 +178,10 @@ fn perf_files() -> std::io::Result<()> {
             (1_020_000, generator::Happened::Ended(100, 100)),
             (1_030_000, generator::Happened::Began(100)),
             (1_030_000, generator::Happened::Named(100, "other")),
-            (1_030_000, generator::Happened::Mapped(100, vendors::CODE, 0x1000, "/other")),
+            (
+                1_030_000,
+                generator::Happened::Mapped(100, vendors::CODE, 0x1000, "/other"),
+            ),
         ];
         for layout in 0..8usize {
             let mut form = generator::Layout::PLAIN;
@@ -184,16 +210,4 @@ fn copy_all(from: &str, to: &str) -> std::io::Result<()> {
         fs::copy(entry.path(), Path::new(to).join(entry.file_name()))?;
     }
     Ok(())
-}
-
-/// `len` bytes of xorshift: the same for the same seed.
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..len).map(next).collect()
 }

@@ -1,10 +1,12 @@
 //! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures,
-//! [`pgo`] builds with a profile, [`deny`] checks libraries, and `layout_check` compares layouts with what other tools read.
+//! [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets, [`deny`] checks libraries, and
+//! `layout_check` compares layouts with what other tools read.
 //!
 //! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
 
 pub mod bench;
 pub mod deny;
+pub mod fuzz;
 #[cfg(feature = "layout-check")]
 pub mod layout_check;
 pub mod pgo;

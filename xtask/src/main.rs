@@ -1,4 +1,4 @@
-//! `cargo xtask ci | lint | deny | tidy | bench | pgo | determinism | swarm | kills | layout-check`.
+//! `cargo xtask ci | lint | deny | tidy | bench | pgo | determinism | swarm | kills | fuzz | layout-check`.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 // What is measured here allocates as it does in `hitm`.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, deny, output, pgo, run, run_with_env, tidy};
+use xtask::{bench, deny, fuzz, output, pgo, run, run_with_env, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -20,6 +20,9 @@ usage: cargo xtask COMMAND
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
   kills COUNT    kills of recorders and of recorded programs, COUNT of each: what reads back afterwards
+  fuzz [--smoke | --executions N] [TARGET...]
+                 fuzz targets, for seconds or until each has N executions at this commit; a canary
+                 first, which must be found
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
 
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
         ["kills", count] => run_with_env("cargo", &KILLS, &[("HITM_KILLS", count)]),
+        ["fuzz", rest @ ..] => fuzz::start(rest),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]
         ["layout-check-here"] => xtask::layout_check::run_here(),

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use expect_test::expect;
 use hitm_perf::CpuMode;
+use hitm_test::perf_data::{Layout, bits, generate, vendors};
 use serde_json::Value;
 
-use crate::generator::{Layout, bits, generate};
-use crate::{check, programs, vendors};
+use crate::{check, programs};
 
 fn run(directory: &Path, args: &[&str]) -> String {
     let output = programs::run(directory, args);

@@ -4,10 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::btf_assembler::Assembler;
-use crate::generator::{Happened, Layout, bits, generate};
 use crate::programs::root;
-use crate::vendors;
+use hitm_test::btf::Assembler;
+use hitm_test::perf_data::{Happened, Layout, bits, generate, vendors};
 
 /// A title, a newline, a colour, C1, a right-to-left override, the end of a comment and of a field.
 pub(crate) const HOSTILE: &str = "a\x1b]0;x\x07\nFORGED */ \x1b[2J\u{9b}31m\u{202e}\",;{";
@@ -62,9 +61,9 @@ fn btf(member: &str, type_name: &str, moved: u32) -> Vec<u8> {
     let mut btf = Assembler::new(false);
     let int = btf.int("int", 4);
     let inner = btf.structure(type_name, 8, &[(member, int, 0), ("low", int, 32)]);
-    let pointer = btf.of(crate::btf_assembler::kind::PTR, "", inner);
+    let pointer = btf.of(hitm_test::btf::kind::PTR, "", inner);
     let value = btf.string(member);
-    let kind = (crate::btf_assembler::kind::ENUM, false, 1);
+    let kind = (hitm_test::btf::kind::ENUM, false, 1);
     let unnamed = btf.record("", kind, 4, &[value, 1]);
     let named = btf.record(type_name, kind, 4, &[value, 1]);
     let members = [

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};
-
-use crate::btf_assembler::Assembler;
+use hitm_test::btf::Assembler;
 
 /// `struct counters { int kind; long hits; char name[60]; struct rate rate; }`, `hits` at its bit
 /// offset.

@@ -2,14 +2,9 @@
 
 mod advice;
 mod advice_profiles;
-#[path = "../../../hitm-layout/tests/it/btf/assembler.rs"]
-#[allow(dead_code, reason = "other tests need the rest of it")]
-mod btf_assembler;
 mod contended;
 mod ends;
 mod examples;
-#[path = "../../../hitm-perf/tests/it/generator.rs"]
-mod generator;
 mod hostile_names;
 mod hostile_program;
 mod kills;
@@ -25,8 +20,6 @@ mod recording;
 mod recording_hostile;
 mod sim;
 mod sim_calls;
-#[path = "../../../hitm-perf/tests/it/vendors.rs"]
-mod vendors;
 mod vm;
 mod whatif;
 

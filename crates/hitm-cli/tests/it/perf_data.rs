@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use hitm_test::perf_data::{self as generator, Layout, vendors};
 use serde_json::Value;
 
-use crate::generator::{self, Layout};
-use crate::{programs, vendors};
+use crate::programs;
 
 /// Runs the perf that is installed; the test fails when there is none.
 fn perf(directory: &Path, args: &[&str]) -> Output {

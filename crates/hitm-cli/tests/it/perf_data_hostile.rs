@@ -1,8 +1,8 @@
 //! perf.data that lies: exit code 2, the place named, and little memory, to which `hitm` is held.
 
-use crate::generator::{Layout, bits, generate};
+use hitm_test::perf_data::{Layout, bits, generate, vendors};
+
 use crate::limited::run;
-use crate::vendors;
 
 /// Every verb that reads perf.data, on one file.
 fn check(name: &str, file: &[u8], code: i32, expected: &str) {

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::generator::{Content, Layout, bits, generate};
-use crate::vendors;
+use hitm_test::perf_data::{Content, Layout, bits, generate, vendors};
 
 /// Runs `hitm` with caches of files by build id in `directory` alone.
 fn hitm(directory: &Path, args: &[&str]) -> (i32, String) {

@@ -3,10 +3,9 @@
 use std::io::Cursor;
 
 use hitm_perf::read::{PerfData, read};
+use hitm_test::perf_data::vendors::{self, intel};
+use hitm_test::perf_data::{Content, Layout, bits, generate};
 use proptest::prelude::*;
-
-use crate::generator::{Content, Layout, bits, generate};
-use crate::vendors::{self, intel};
 
 fn content() -> Content {
     vendors::content("x86_64", "GenuineIntel,6,85,7", &intel(), bits::WEIGHT)

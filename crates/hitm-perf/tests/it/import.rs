@@ -8,9 +8,8 @@ use hitm_perf::c2c::{C2c, Display, Tables};
 use hitm_perf::import::Importer;
 use hitm_perf::read::{PerfData, read};
 use hitm_perf::{DataSrc, Sample, TaskId};
-
-use crate::generator::{Content, Happened, Layout, bits, generate};
-use crate::vendors::{self, Words, amd, arm, intel};
+use hitm_test::perf_data::vendors::{self, Words, amd, arm, intel};
+use hitm_test::perf_data::{Content, Happened, Layout, bits, generate};
 
 const LAYOUTS: [Layout; 5] = [
     Layout::PLAIN,

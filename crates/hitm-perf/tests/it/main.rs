@@ -1,6 +1,4 @@
 //! Integration tests: files in every layout, read back.
 
-mod generator;
 mod hostile;
 mod import;
-mod vendors;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
 use hitm_layout::{BtfFile, Bytes, TextLayout, c_source, layout_text};
+use hitm_test::btf::{Assembler, kind};
 use proptest::prelude::*;
 
-use super::assembler::{Assembler, kind};
 use super::{every_kind, parse};
 
 fn check(btf: &Assembler, name: &str, expected: Expect) {

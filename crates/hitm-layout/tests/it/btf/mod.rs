@@ -1,14 +1,12 @@
 //! BTF made here: every kind, both byte orders, split, old and new bit-fields, and what no encoder
 //! makes.
 
-mod assembler;
 mod hostile;
 mod kernel;
 
 use expect_test::{Expect, expect};
 use hitm_layout::{BtfFile, Bytes, TextLayout, layout_text};
-
-use assembler::{Assembler, kind};
+use hitm_test::btf::{Assembler, kind};
 
 fn parse(assembler: &Assembler) -> BtfFile {
     BtfFile::parse(Bytes::from(assembler.finish()), None, "made").unwrap()

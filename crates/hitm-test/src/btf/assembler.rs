@@ -1,7 +1,8 @@
 //! An assembler for BTF: records are added one by one, with any numbers in them.
 
 /// BTF under construction. Ids begin at 1, or where the base ends.
-pub(crate) struct Assembler {
+#[derive(Debug)]
+pub struct Assembler {
     big_endian: bool,
     types: Vec<u8>,
     strings: Vec<u8>,
@@ -10,30 +11,32 @@ pub(crate) struct Assembler {
 }
 
 /// The numbers of the kinds.
-pub(crate) mod kind {
-    pub(crate) const INT: u32 = 1;
-    pub(crate) const PTR: u32 = 2;
-    pub(crate) const ARRAY: u32 = 3;
-    pub(crate) const STRUCT: u32 = 4;
-    pub(crate) const UNION: u32 = 5;
-    pub(crate) const ENUM: u32 = 6;
-    pub(crate) const FWD: u32 = 7;
-    pub(crate) const TYPEDEF: u32 = 8;
-    pub(crate) const VOLATILE: u32 = 9;
-    pub(crate) const CONST: u32 = 10;
-    pub(crate) const RESTRICT: u32 = 11;
-    pub(crate) const FUNC: u32 = 12;
-    pub(crate) const FUNC_PROTO: u32 = 13;
-    pub(crate) const VAR: u32 = 14;
-    pub(crate) const DATASEC: u32 = 15;
-    pub(crate) const FLOAT: u32 = 16;
-    pub(crate) const DECL_TAG: u32 = 17;
-    pub(crate) const TYPE_TAG: u32 = 18;
-    pub(crate) const ENUM64: u32 = 19;
+pub mod kind {
+    #![expect(missing_docs, reason = "the names are the kernel's")]
+    pub const INT: u32 = 1;
+    pub const PTR: u32 = 2;
+    pub const ARRAY: u32 = 3;
+    pub const STRUCT: u32 = 4;
+    pub const UNION: u32 = 5;
+    pub const ENUM: u32 = 6;
+    pub const FWD: u32 = 7;
+    pub const TYPEDEF: u32 = 8;
+    pub const VOLATILE: u32 = 9;
+    pub const CONST: u32 = 10;
+    pub const RESTRICT: u32 = 11;
+    pub const FUNC: u32 = 12;
+    pub const FUNC_PROTO: u32 = 13;
+    pub const VAR: u32 = 14;
+    pub const DATASEC: u32 = 15;
+    pub const FLOAT: u32 = 16;
+    pub const DECL_TAG: u32 = 17;
+    pub const TYPE_TAG: u32 = 18;
+    pub const ENUM64: u32 = 19;
 }
 
 impl Assembler {
-    pub(crate) fn new(big_endian: bool) -> Assembler {
+    /// BTF without types, of a byte order.
+    pub fn new(big_endian: bool) -> Assembler {
         Assembler {
             big_endian,
             types: Vec::new(),
@@ -44,7 +47,7 @@ impl Assembler {
     }
 
     /// BTF that goes on from a base.
-    pub(crate) fn split(base: &Assembler) -> Assembler {
+    pub fn split(base: &Assembler) -> Assembler {
         Assembler {
             big_endian: base.big_endian,
             types: Vec::new(),
@@ -62,7 +65,7 @@ impl Assembler {
     }
 
     /// The offset of a string; 0 for the empty one.
-    pub(crate) fn string(&mut self, text: &str) -> u32 {
+    pub fn string(&mut self, text: &str) -> u32 {
         if text.is_empty() {
             return 0;
         }
@@ -72,7 +75,7 @@ impl Assembler {
     }
 
     /// Any record: kind, whether its flag is set, number of parts, size or type, what follows.
-    pub(crate) fn record(
+    pub fn record(
         &mut self,
         name: &str,
         (kind, flag, parts): (u32, bool, u32),
@@ -89,26 +92,28 @@ impl Assembler {
         self.next_id - 1
     }
 
-    pub(crate) fn int(&mut self, name: &str, size: u32) -> u32 {
+    /// A signed integer of `size` bytes. Returns its id, as the other functions do.
+    pub fn int(&mut self, name: &str, size: u32) -> u32 {
         self.record(name, (kind::INT, false, 0), size, &[size * 8])
     }
 
     /// A record that has a kind, a name and the id of another type.
-    pub(crate) fn of(&mut self, kind: u32, name: &str, target: u32) -> u32 {
+    pub fn of(&mut self, kind: u32, name: &str, target: u32) -> u32 {
         self.record(name, (kind, false, 0), target, &[])
     }
 
-    pub(crate) fn array(&mut self, element: u32, count: u32) -> u32 {
+    /// An array of `count` elements.
+    pub fn array(&mut self, element: u32, count: u32) -> u32 {
         self.record("", (kind::ARRAY, false, 0), 0, &[element, 1, count])
     }
 
     /// A structure of members (name, type, bit offset).
-    pub(crate) fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
+    pub fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
         self.aggregate(name, (kind::STRUCT, false), size, members)
     }
 
     /// A structure or union. With the flag the upper 8 bits of an offset are a bit-field's size.
-    pub(crate) fn aggregate(
+    pub fn aggregate(
         &mut self,
         name: &str,
         (kind, flag): (u32, bool),
@@ -123,12 +128,12 @@ impl Assembler {
     }
 
     /// The id that the next record gets.
-    pub(crate) fn next_id(&self) -> u32 {
+    pub fn next_id(&self) -> u32 {
         self.next_id
     }
 
     /// The finished bytes.
-    pub(crate) fn finish(&self) -> Vec<u8> {
+    pub fn finish(&self) -> Vec<u8> {
         let magic: u16 = 0xeb9f;
         let mut bytes = match self.big_endian {
             true => magic.to_be_bytes().to_vec(),

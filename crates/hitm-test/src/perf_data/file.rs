@@ -1,46 +1,49 @@
 //! Writes perf.data files with known samples, in every layout that the reader knows.
 //!
 //! Written from the format's documents, not from our own writer, so that a mistake there is not
-//! repeated here. For tests only: the whole file is in memory.
+//! repeated here. The whole file is in memory.
 
 use hitm_perf::Sample;
 
+use super::features::{attr, features};
+use super::out::Out;
+
 /// Bits of `sample_type`.
-pub(crate) mod bits {
-    #![allow(dead_code, reason = "each test uses some")]
-    pub(crate) const IP: u64 = 1;
-    pub(crate) const TID: u64 = 1 << 1;
-    pub(crate) const TIME: u64 = 1 << 2;
-    pub(crate) const ADDR: u64 = 1 << 3;
-    pub(crate) const CALLCHAIN: u64 = 1 << 5;
-    pub(crate) const ID: u64 = 1 << 6;
-    pub(crate) const CPU: u64 = 1 << 7;
-    pub(crate) const PERIOD: u64 = 1 << 8;
-    pub(crate) const RAW: u64 = 1 << 10;
-    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
-    pub(crate) const WEIGHT: u64 = 1 << 14;
-    pub(crate) const DATA_SRC: u64 = 1 << 15;
-    pub(crate) const IDENTIFIER: u64 = 1 << 16;
-    pub(crate) const PHYS_ADDR: u64 = 1 << 19;
-    pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
+pub mod bits {
+    #![expect(missing_docs, reason = "the names are the kernel's")]
+    pub const IP: u64 = 1;
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ADDR: u64 = 1 << 3;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const PERIOD: u64 = 1 << 8;
+    pub const RAW: u64 = 1 << 10;
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    pub const WEIGHT: u64 = 1 << 14;
+    pub const DATA_SRC: u64 = 1 << 15;
+    pub const IDENTIFIER: u64 = 1 << 16;
+    pub const PHYS_ADDR: u64 = 1 << 19;
+    pub const WEIGHT_STRUCT: u64 = 1 << 24;
     /// What every sample here has.
-    pub(crate) const BASE: u64 = IP | TID | TIME | ADDR | CPU | PERIOD | DATA_SRC | IDENTIFIER;
+    pub const BASE: u64 = IP | TID | TIME | ADDR | CPU | PERIOD | DATA_SRC | IDENTIFIER;
 }
 
 /// How the file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Most significant byte first.
-    pub(crate) is_big_endian: bool,
+    pub is_big_endian: bool,
     /// A stream without sections.
-    pub(crate) is_pipe: bool,
+    pub is_pipe: bool,
     /// Records in compressed ones, this many bytes in each; 0 for none.
-    pub(crate) compressed_piece: usize,
+    pub compressed_piece: usize,
 }
 
 impl Layout {
     /// What perf writes when nothing else is asked of it, on x86.
-    pub(crate) const PLAIN: Layout = Layout {
+    pub const PLAIN: Layout = Layout {
         is_big_endian: false,
         is_pipe: false,
         compressed_piece: 0,
@@ -49,16 +52,16 @@ impl Layout {
 
 /// An event.
 #[derive(Debug, Clone)]
-pub(crate) struct Event {
+pub struct Event {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What its samples hold.
-    pub(crate) sample_type: u64,
+    pub sample_type: u64,
 }
 
 /// What happened to a process or a thread, and when.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Happened {
+pub enum Happened {
     /// A process began that has nothing from another one.
     Began(u32),
     /// A thread ended, of a process.
@@ -71,110 +74,37 @@ pub(crate) enum Happened {
 
 /// What is to be in a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Content {
+pub struct Content {
     /// `uname -m`.
-    pub(crate) arch: &'static str,
+    pub arch: &'static str,
     /// Vendor, family, model, stepping.
-    pub(crate) cpuid: &'static str,
+    pub cpuid: &'static str,
     /// CPUs, in nodes of equal size, each node a package.
-    pub(crate) cpus: u32,
+    pub cpus: u32,
     /// Nodes.
-    pub(crate) nodes: u32,
+    pub nodes: u32,
     /// The events.
-    pub(crate) events: Vec<Event>,
+    pub events: Vec<Event>,
     /// Place of the event, and the sample.
-    pub(crate) samples: Vec<(usize, Sample)>,
+    pub samples: Vec<(usize, Sample)>,
     /// Mappings: process, start, length, path. That of a kernel's image is named with a symbol of it.
-    pub(crate) mappings: Vec<(u32, u64, u64, &'static str)>,
+    pub mappings: Vec<(u32, u64, u64, &'static str)>,
     /// Build ids of mapped files.
-    pub(crate) build_ids: Vec<(&'static str, Vec<u8>)>,
+    pub build_ids: Vec<(&'static str, Vec<u8>)>,
     /// What happened, with its time; in the file it stands before all samples.
-    pub(crate) happened: Vec<(u64, Happened)>,
+    pub happened: Vec<(u64, Happened)>,
     /// The node of each GiB of physical memory; none to say nothing of it.
-    pub(crate) memory: Vec<u32>,
+    pub memory: Vec<u32>,
     /// The words of the call chain of each sample, whose events have them.
-    pub(crate) chain: fn(&Sample) -> Vec<u64>,
-}
-
-struct Out {
-    bytes: Vec<u8>,
-    is_big_endian: bool,
-}
-
-impl Out {
-    fn new(layout: Layout) -> Out {
-        Out {
-            bytes: Vec::new(),
-            is_big_endian: layout.is_big_endian,
-        }
-    }
-
-    fn u16(&mut self, value: u16) {
-        let bytes = if self.is_big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
-    }
-
-    fn u32(&mut self, value: u32) {
-        let bytes = if self.is_big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
-    }
-
-    fn u64(&mut self, value: u64) {
-        let bytes = if self.is_big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
-    }
-
-    /// A string with zeros behind it, to a multiple of `unit`.
-    fn padded(&mut self, text: &str, unit: usize) {
-        self.bytes.extend(text.as_bytes());
-        self.bytes.push(0);
-        while !(self.bytes.len() % unit).eq(&0) {
-            self.bytes.push(0);
-        }
-    }
-
-    /// A record around what `body` writes.
-    fn record(&mut self, kind: u32, misc: u16, body: impl FnOnce(&mut Out)) {
-        let start = self.bytes.len();
-        self.u32(kind);
-        self.u16(misc);
-        self.u16(0);
-        let mut inner = Out {
-            bytes: Vec::new(),
-            is_big_endian: self.is_big_endian,
-        };
-        body(&mut inner);
-        let len = (8 + inner.bytes.len()) as u16;
-        self.bytes.truncate(start);
-        self.u32(kind);
-        self.u16(misc);
-        self.u16(len);
-        self.bytes.extend(inner.bytes);
-    }
-
-    fn counted(&mut self, text: &str) {
-        let len = (text.len() + 1).next_multiple_of(64);
-        self.u32(len as u32);
-        let start = self.bytes.len();
-        self.bytes.extend(text.as_bytes());
-        self.bytes.resize(start + len, 0);
-    }
+    pub chain: fn(&Sample) -> Vec<u64>,
+    /// Records of any kind that stand before the samples: kind, `misc`, and what is in them.
+    pub others: Vec<(u32, u16, Vec<u8>)>,
+    /// Feature sections by their bit, in place of those that the file would have.
+    pub sections: Vec<(u8, Vec<u8>)>,
 }
 
 /// The file.
-pub(crate) fn generate(content: &Content, layout: Layout) -> Vec<u8> {
+pub fn generate(content: &Content, layout: Layout) -> Vec<u8> {
     let mut records = Out::new(layout);
     write_records(content, &mut records);
     let records = if layout.compressed_piece > 0 {
@@ -210,6 +140,9 @@ fn write_records(content: &Content, out: &mut Out) {
                 out.record(10, 2, |out| mapping(out, (pid, start, len, path), 0, *time));
             }
         }
+    }
+    for (kind, misc, body) in &content.others {
+        out.record(*kind, *misc, |out| out.bytes.extend(body));
     }
     for (event, sample) in &content.samples {
         let sample_type = content.events[*event].sample_type;
@@ -297,133 +230,6 @@ fn write_sample(out: &mut Out, sample_type: u64, (event, sample): (usize, &Sampl
     if has(bits::PHYS_ADDR) {
         out.u64(sample.phys_addr);
     }
-}
-
-fn attr(out: &mut Out, event: &Event) {
-    const LEN: u32 = 112;
-    let start = out.bytes.len();
-    out.u32(4);
-    out.u32(LEN);
-    out.u64(0x1cd);
-    out.u64(100);
-    out.u64(event.sample_type);
-    out.u64(4);
-    // mmap, comm, task, sample_id_all, mmap2
-    let flags: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23;
-    out.u64(if out.is_big_endian {
-        flags.reverse_bits()
-    } else {
-        flags
-    });
-    out.bytes.resize(start + LEN as usize, 0);
-}
-
-fn build_ids(content: &Content, out: &mut Out) {
-    for (path, build_id) in &content.build_ids {
-        let is_kernel = path.starts_with("[kernel");
-        out.record(67, if is_kernel { 1 } else { 2 }, |out| {
-            out.u32(u32::MAX);
-            let start = out.bytes.len();
-            out.bytes.extend(build_id);
-            out.bytes.resize(start + 24, 0);
-            out.padded(path, 64);
-        });
-    }
-}
-
-/// The CPUs of a node.
-fn cpu_list(content: &Content, node: u32) -> String {
-    let per_node = content.cpus / content.nodes;
-    format!("{}-{}", node * per_node, (node + 1) * per_node - 1)
-}
-
-fn topology(content: &Content, out: &mut Out) {
-    let per_node = content.cpus / content.nodes;
-    out.u32(content.nodes);
-    (0..content.nodes).for_each(|node| out.counted(&cpu_list(content, node)));
-    out.u32(content.cpus);
-    (0..content.cpus).for_each(|cpu| out.counted(&cpu.to_string()));
-    for cpu in 0..content.cpus {
-        out.u32(cpu % per_node);
-        out.u32(cpu / per_node);
-    }
-}
-
-/// Version, size of a block, nodes; for each node its number and its blocks, as bits of one word.
-fn memory(content: &Content, out: &mut Out) {
-    let blocks = content.memory.iter().enumerate();
-    [1, 1 << 30, u64::from(content.nodes)]
-        .into_iter()
-        .for_each(|word| out.u64(word));
-    for node in 0..content.nodes {
-        let own = blocks.clone().filter(|(_, owner)| **owner == node);
-        let bits = own.fold(0u64, |bits, (block, _)| bits | 1 << block);
-        let len = content.memory.len() as u64;
-        [u64::from(node), len, len, bits]
-            .into_iter()
-            .for_each(|word| out.u64(word));
-    }
-}
-
-fn features(content: &Content, layout: Layout) -> Vec<(u8, Vec<u8>)> {
-    let section = |write: &dyn Fn(&mut Out)| {
-        let mut out = Out::new(layout);
-        write(&mut out);
-        out.bytes
-    };
-    let mut features = vec![
-        (2, section(&|out| build_ids(content, out))),
-        (6, section(&|out| out.counted(content.arch))),
-        (
-            7,
-            section(&|out| {
-                out.u32(content.cpus);
-                out.u32(content.cpus);
-            }),
-        ),
-        (9, section(&|out| out.counted(content.cpuid))),
-        (
-            12,
-            section(&|out| {
-                out.u32(content.events.len() as u32);
-                out.u32(112);
-                for (index, event) in content.events.iter().enumerate() {
-                    attr(out, event);
-                    out.u32(1);
-                    out.counted(event.name);
-                    out.u64(10 + index as u64);
-                }
-            }),
-        ),
-        (13, section(&|out| topology(content, out))),
-        (
-            14,
-            section(&|out| {
-                out.u32(content.nodes);
-                for node in 0..content.nodes {
-                    out.u32(node);
-                    out.u64(1 << 20);
-                    out.u64(1 << 10);
-                    out.counted(&cpu_list(content, node));
-                }
-            }),
-        ),
-    ];
-    if !content.memory.is_empty() {
-        features.push((22, section(&|out| memory(content, out))));
-    }
-    if layout.compressed_piece > 0 {
-        // Version, type (zstd), level, ratio, and the most bytes in one record.
-        features.push((
-            27,
-            section(&|out| {
-                [1, 1, 1, 2, 1 << 20]
-                    .into_iter()
-                    .for_each(|word| out.u32(word))
-            }),
-        ));
-    }
-    features
 }
 
 fn file(content: &Content, layout: Layout, records: &[u8]) -> Vec<u8> {

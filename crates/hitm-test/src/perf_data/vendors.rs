@@ -6,10 +6,10 @@
 
 use hitm_perf::{CpuMode, DataSrc, Sample, level, level_number, lock, op, snoop, snoopx};
 
-use crate::generator::{Content, Event, bits};
+use super::{Content, Event, bits};
 
 /// The words of one machine: name, word, how often.
-pub(crate) type Words = Vec<(&'static str, u64, u64)>;
+pub type Words = Vec<(&'static str, u64, u64)>;
 
 fn word(op: u64, level: u64, snoop: u64, lock: u64) -> u64 {
     op | level << 5 | snoop << 19 | lock << 24
@@ -20,7 +20,7 @@ const TLB_MISS: u64 = (0x04 | 0x20) << 26;
 const BLOCKED_BY_DATA: u64 = 2 << 40;
 
 /// Load latency and precise stores.
-pub(crate) fn intel() -> Words {
+pub fn intel() -> Words {
     let load = |lvl, snp| word(op::LOAD, lvl | level::HIT, snp, lock::NA);
     let store = |lvl| word(op::STORE, lvl, snoop::NA, lock::NA);
     vec![
@@ -87,7 +87,7 @@ pub(crate) fn intel() -> Words {
 }
 
 /// IBS op samples; a locked operation both loads and stores.
-pub(crate) fn amd() -> Words {
+pub fn amd() -> Words {
     let load = |lvl, snp| word(op::LOAD, lvl | level::HIT, snp, lock::NA);
     vec![
         ("load L1", load(level::L1, snoop::NA), 50),
@@ -145,7 +145,7 @@ pub(crate) fn amd() -> Words {
 }
 
 /// SPE samples: no HITM, but transfers from peers.
-pub(crate) fn arm() -> Words {
+pub fn arm() -> Words {
     let load = |lvl: u64, num: u64| word(op::LOAD, lvl | level::HIT, 0, 0) | num << 33;
     let peer = snoopx::PEER << 38;
     vec![
@@ -184,13 +184,13 @@ pub(crate) fn arm() -> Words {
 }
 
 /// Address of the line that all samples are spread over, eight offsets of it.
-pub(crate) const LINE: u64 = 0x7f00_0000_1040;
+pub const LINE: u64 = 0x7f00_0000_1040;
 /// The first instruction.
-pub(crate) const CODE: u64 = 0x40_1000;
+pub const CODE: u64 = 0x40_1000;
 
 /// A file of these words: each word its own instruction, at one of eight offsets, from four threads
 /// on eight CPUs; weights that are different and give means between whole numbers.
-pub(crate) fn content(
+pub fn content(
     arch: &'static str,
     cpuid: &'static str,
     words: &Words,
@@ -245,15 +245,17 @@ pub(crate) fn content(
         happened: Vec::new(),
         memory: Vec::new(),
         chain,
+        others: Vec::new(),
+        sections: Vec::new(),
     }
 }
 
 /// What stands before the program's calls in a chain.
-pub(crate) const USER: u64 = -512i64 as u64;
+pub const USER: u64 = -512i64 as u64;
 
 /// The first two threads were begun in one function, the others in another; all of them call through a
 /// third one.
-pub(crate) fn chain(sample: &Sample) -> Vec<u64> {
+pub fn chain(sample: &Sample) -> Vec<u64> {
     let begun = CODE + if sample.tid < 102 { 0x2000 } else { 0x3000 };
     vec![USER, sample.ip, CODE + 0x1008, begun + 8]
 }

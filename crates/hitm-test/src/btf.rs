@@ -1,0 +1,7 @@
+//! BTF, assembled record by record.
+
+mod assembler;
+mod made;
+
+pub use assembler::{Assembler, kind};
+pub use made::{made, made_split};

@@ -1,0 +1,10 @@
+//! perf.data: files with known samples, in every layout that the reader knows.
+
+mod features;
+mod file;
+mod made;
+mod out;
+pub mod vendors;
+
+pub use file::{Content, Event, Happened, Layout, bits, generate};
+pub use made::made;

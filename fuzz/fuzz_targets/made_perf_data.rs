@@ -1,0 +1,18 @@
+//! perf.data made from the bytes, through everything that counts samples; one in four through the
+//! facade to a report as well.
+#![no_main]
+
+use hitm_fuzz::perf_data::{check, report, tables};
+use hitm_test::{Choices, perf_data};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut choices = Choices::new(bytes);
+    let how = choices.below(8);
+    let file = perf_data::made(&mut choices);
+    match how {
+        0 => report(&file),
+        1 => tables(&file),
+        _ => check(&file),
+    }
+});

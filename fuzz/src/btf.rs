@@ -1,0 +1,33 @@
+//! BTF: everything that can be shown and listed.
+
+use hitm_layout::{BtfFile, Bytes, TextLayout, c_source, layout_text};
+
+/// Structures that are asked about: one input shall not cost many times its length.
+const STRUCTURES: usize = 64;
+
+/// Parses a file and asks it everything. Returns it as a base for others.
+pub fn check(bytes: Vec<u8>, base: Option<&BtfFile>) -> Option<BtfFile> {
+    BtfFile::is_in_elf(&bytes);
+    let mut file = BtfFile::parse(Bytes::from(bytes), base, "fuzz").ok()?;
+    let options = TextLayout {
+        line_size: 64,
+        expand: true,
+    };
+    for definition in file.definitions().into_iter().take(STRUCTURES) {
+        let Ok(layout) = file.definition_layout(&definition) else {
+            continue;
+        };
+        let shape = file.types().shape(&layout);
+        let (_, hole_bytes) = shape.holes();
+        assert!(hole_bytes + shape.padding <= layout.size);
+        layout_text(file.types(), &layout, &definition.name, &options);
+        let _ = c_source(file.types(), &layout, &definition.name);
+        // Another one may have the name, or no text does: names are any bytes.
+        let _ = file.struct_layout(&definition.name);
+    }
+    for variable in file.variables().into_iter().take(STRUCTURES) {
+        file.variable_type(&variable);
+    }
+    let _ = file.type_by_name("int");
+    Some(file)
+}

@@ -1,0 +1,42 @@
+//! A file in memory that has a path, for functions that open what they read.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::path::{Path, PathBuf};
+
+/// An unnamed file. It goes away with the process.
+#[derive(Debug)]
+pub struct MemoryFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl MemoryFile {
+    /// A file with these bytes. One for each input: whoever reads a file may keep it mapped.
+    pub fn new(bytes: &[u8]) -> MemoryFile {
+        // SAFETY: the name is a string that ends with a zero, and the flag is one that Linux knows.
+        let descriptor = unsafe { libc::memfd_create(c"fuzz".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(descriptor >= 0, "the kernel has files in memory");
+        // SAFETY: the descriptor is open and nobody else's.
+        let mut file = unsafe { File::from_raw_fd(descriptor) };
+        file.write_all(bytes).expect("memory takes it");
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+        MemoryFile { file, path }
+    }
+
+    /// Where it can be opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

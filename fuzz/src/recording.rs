@@ -1,0 +1,103 @@
+//! Recordings through the facade: loaded, named, reported, exported and run again.
+
+use hitm::perf_data;
+use hitm::recording::Recording;
+use hitm::whatif::{self, WhatifConfig};
+use hitm_base::{CpuId, Machine};
+use hitm_report::text::TextOptions;
+use hitm_report::{Report, ReportOptions, SideBySide, SideOptions, TypeReport, json, text};
+use hitm_test::Choices;
+use hitm_weave::Placement;
+
+use crate::MemoryFile;
+
+const OPTIONS: TextOptions = TextOptions {
+    width: TextOptions::WIDTH_DEFAULT,
+    color: false,
+};
+
+/// Builds the report and renders it: what is JSON parses, and both ways name the same lines.
+pub fn show(recording: &Recording) {
+    let options = ReportOptions {
+        lines_max: ReportOptions::LINES_MAX_DEFAULT,
+        rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+        call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
+    };
+    let report = Report::of_recording(recording, &options);
+    assert!(report.lines.len() <= options.lines_max);
+    assert!(!text::render(&report, &OPTIONS).is_empty());
+    let document = json::render(&report);
+    serde_json::from_str::<serde_json::Value>(&document).expect("a report is JSON");
+}
+
+/// Loads a recording as `hitm report` does and shows it.
+pub fn report(bytes: &[u8]) {
+    let file = MemoryFile::new(bytes);
+    if let Ok(recording) = Recording::load(file.path(), &mut |_, _| {}) {
+        show(&recording);
+    }
+}
+
+/// What else is read from a recording, one of them for each input.
+pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
+    let file = MemoryFile::new(bytes);
+    match choices.below(4) {
+        0 => {
+            let to = MemoryFile::new(&[]);
+            let period = 1 + choices.below(3) as u64;
+            let exported = perf_data::export(file.path(), to.path(), period, &mut |_, _| {});
+            if let Ok(summary) = exported {
+                let samples = summary.load_samples + summary.store_samples;
+                assert!(samples + summary.fences <= summary.accesses);
+            }
+        }
+        1 => {
+            let tables = perf_data::tables_of_recording(file.path(), None, None, &mut |_, _| {});
+            if let Ok(report) = tables {
+                hitm_report::perf_c2c::text(&report);
+                hitm_report::perf_c2c::json(&report);
+            }
+        }
+        2 => {
+            if let Ok(recording) = Recording::load(file.path(), &mut |_, _| {}) {
+                let both = [(String::from("a"), recording)];
+                let options = SideOptions {
+                    rows_max: 20,
+                    functions: Vec::new(),
+                };
+                SideBySide::of_recordings(&both, &options);
+            }
+        }
+        _ => {
+            if let Ok(recording) = Recording::load(file.path(), &mut |_, _| {})
+                && let Some(report) = TypeReport::of_recording(&recording, "root_domain")
+            {
+                text::of_type::render(&report, &OPTIONS);
+                json::of_type::render(&report);
+            }
+        }
+    }
+}
+
+/// Runs a recording again, on another machine or with threads elsewhere: both runs have the same
+/// threads.
+pub fn run_again(choices: &mut Choices<'_>, machine: &Machine, bytes: &[u8]) {
+    let file = MemoryFile::new(bytes);
+    let config = WhatifConfig {
+        input: file.path().to_owned(),
+        layouts: Vec::new(),
+        instances: Vec::new(),
+        machine: choices.one_in(2).then(|| machine.clone()),
+        placement: choices
+            .one_in(4)
+            .then(|| Placement::List(vec![CpuId(choices.below(5) as u16)])),
+    };
+    if let Ok(report) = whatif::run(&config, &mut |_, _| {}) {
+        assert!(
+            report
+                .threads
+                .windows(2)
+                .all(|two| two[0].thread < two[1].thread)
+        );
+    }
+}
