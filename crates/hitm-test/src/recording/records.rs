@@ -204,7 +204,8 @@ fn work(choices: &mut Choices<'_>) -> Work {
     let thread = thread(choices);
     let adoption_count = choices.below(4);
     let adoptions = (0..adoption_count).map(|_| Adoption {
-        line: LineAddr(choices.number()),
+        // A line is an address divided by 64.
+        line: LineAddr(choices.number() / 64),
         owner: self::thread(choices),
         is_written: choices.one_in(2),
     });
