@@ -3,6 +3,9 @@
 //! Encoder and decoder hold the same limits: what one takes, the other returns. They are part of the
 //! format (docs/formats/trace.md, "Limits").
 
+use hitm_base::LineAddr;
+
+use crate::block::LINE_MAX;
 use crate::{EncodeError, Record, RegionKind, Turn};
 
 /// The latest time, in cycles, and the most that a record counts of anything: nine years of a clock
@@ -32,6 +35,11 @@ pub(crate) fn check(record: &Record) -> Result<(), EncodeError> {
             check_count("stall of a thread", exit.stall.0)?;
             check_count("contention stall of a thread", exit.contention_stall.0)?;
         }
+        Record::Work(work) => {
+            for adoption in &work.adoptions {
+                check_line(adoption.line)?;
+            }
+        }
         Record::Turn(Turn::Passed { span }) => check_count("time", span.0)?,
         _ => {}
     }
@@ -47,6 +55,18 @@ pub(crate) fn check_count(field: &'static str, found: u64) -> Result<(), EncodeE
     match found <= COUNT_MAX {
         true => Ok(()),
         false => Err(EncodeError::OutOfRange { field, found }),
+    }
+}
+
+/// Refuses the last line of all addresses, and what is no line.
+#[inline(always)]
+pub(crate) fn check_line(line: LineAddr) -> Result<(), EncodeError> {
+    match line.0 <= LINE_MAX {
+        true => Ok(()),
+        false => Err(EncodeError::OutOfRange {
+            field: "line",
+            found: line.0,
+        }),
     }
 }
 

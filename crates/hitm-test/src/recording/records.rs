@@ -205,7 +205,7 @@ fn work(choices: &mut Choices<'_>) -> Work {
     let adoption_count = choices.below(4);
     let adoptions = (0..adoption_count).map(|_| Adoption {
         // A line is an address divided by 64.
-        line: LineAddr(choices.number() / 64),
+        line: LineAddr(choices.number().min(u64::MAX - 64) / 64),
         owner: self::thread(choices),
         is_written: choices.one_in(2),
     });

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::dictionary::Dictionary;
 use super::*;
 use crate::Record;
-use crate::limits::{self, LATENCY_MAX, check_callers, check_count};
+use crate::limits::{self, LATENCY_MAX, check_callers, check_count, check_line};
 use crate::wire::{VARINT_LEN_MAX, delta, put_varint};
 
 /// Room that must be left before an access is begun: its three fixed bytes, the size, and a varint
@@ -223,14 +223,13 @@ fn check_access(access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
     }
     check_count("time", access.time.0)?;
     let all_bits = outcome.latency.0 | outcome.queued.0 | outcome.stall.0;
-    let (field, found) = if access.line().0 > LINE_MAX {
-        ("line", access.line().0)
-    } else if all_bits > LATENCY_MAX {
-        ("latency, wait or stall", all_bits)
-    } else {
-        return Ok(());
-    };
-    Err(EncodeError::OutOfRange { field, found })
+    if all_bits > LATENCY_MAX {
+        return Err(EncodeError::OutOfRange {
+            field: "latency, wait or stall",
+            found: all_bits,
+        });
+    }
+    check_line(access.line())
 }
 
 /// Everything that an access may refer back to. Empty at the start of a block.

@@ -79,7 +79,7 @@ const LINE_NEXT: u8 = 3;
 
 /// The highest line number. The line after it, the last of all, belongs to nobody, so that the end of
 /// an access is an address.
-const LINE_MAX: u64 = u64::MAX / hitm_base::LINE_SIZE - 1;
+pub(crate) const LINE_MAX: u64 = u64::MAX / hitm_base::LINE_SIZE - 1;
 
 /// The operations by their number in a head byte.
 const OPS: [AccessOp; 4] = [

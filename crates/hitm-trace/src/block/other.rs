@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
 
-use super::DecodeFault;
+use super::{DecodeFault, LINE_MAX};
 use crate::limits::{CALLERS_MAX, COUNT_MAX};
 use crate::wire::{Cursor, delta, push_bytes, push_varint, undelta, unzigzag, zigzag};
 use crate::{
@@ -476,6 +476,10 @@ fn work(cursor: &mut Cursor<'_>) -> Result<Work, DecodeFault> {
     let mut last = 0;
     let adoption = |_| {
         last = undelta(last, cursor.varint()?);
+        if last > LINE_MAX {
+            let (field, found) = ("line", last);
+            return Err(DecodeFault::OutOfRange { field, found });
+        }
         let owner = cursor.varint()?;
         let number = u32::try_from(owner >> 1).map_err(|_| DecodeFault::OutOfRange {
             field: "thread",

@@ -238,6 +238,7 @@ fn ranges_that_wrap_are_refused_with_their_place() {
 #[test]
 fn numbers_that_nobody_could_add_up_are_refused() {
     let too_many = CALLERS_MAX as u64 + 1;
+    let line_after_all = u64::MAX / 64;
     let chain: Vec<u64> = [0, too_many]
         .into_iter()
         .chain((0..too_many).map(|_| 2))
@@ -253,12 +254,14 @@ fn numbers_that_nobody_could_add_up_are_refused() {
         fault_of(&raw(2, &[1, 2, COUNT_MAX + 1])),
         beyond("time", COUNT_MAX + 1)
     );
+    // A thread, one adoption of the last line, of thread 0.
+    let adoption = [1, 1, line_after_all << 1, 0, 0, 0, 0];
+    assert_eq!(fault_of(&raw(9, &adoption)), beyond("line", line_after_all));
     assert_eq!(
         fault_of(&raw(3, &[1, 0, u64::MAX, 0, 0, 0])),
         beyond("instructions of a thread", u64::MAX)
     );
     // Accesses: head, outcome, time, actor, code, place, line, base.
-    let line_after_all = u64::MAX / 64;
     let access = |time: u64, line: u64, base: u64| {
         let mut bytes = vec![HEAD_ACCESS, OUTCOME_BASE];
         for number in [time << 1, 0, 0, 0, 0, 0] {

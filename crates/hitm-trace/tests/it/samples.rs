@@ -162,7 +162,7 @@ fn stretch() -> impl Strategy<Value = Stretch> {
 fn work() -> impl Strategy<Value = Work> {
     let adoption =
         (number(), thread(), any::<bool>()).prop_map(|(line, owner, is_written)| Adoption {
-            line: LineAddr(line),
+            line: LineAddr(line % (u64::MAX / 64)),
             owner,
             is_written,
         });
