@@ -30,8 +30,8 @@ fuzz_target!(|bytes: &[u8]| {
 
     for record in hitm::vm::records_of_agent(&text, &str::to_owned) {
         match record {
-            Record::Mapping(mapping) => assert!(mapping.start < mapping.end),
-            Record::Region(region) => assert!(region.start <= region.end),
+            Record::Mapping(mapping) => assert!(!mapping.range.is_empty()),
+            Record::Region(_) => {}
             other => panic!("the agent tells no {other:?}"),
         }
     }

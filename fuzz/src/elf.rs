@@ -1,6 +1,8 @@
 //! ELF and DWARF: names, members and layouts.
 
-use hitm_layout::{Unread, Bytes, Mapping, ObjectFile, Symbolizer, TextLayout, c_source, layout_text};
+use hitm_layout::{
+    Bytes, Mapping, ObjectFile, Symbolizer, TextLayout, Unread, c_source, layout_text,
+};
 
 /// Asks a file everything. `other` is each other file that it wants.
 pub fn ask(bytes: Vec<u8>, other: Option<&[u8]>) {

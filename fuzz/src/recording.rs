@@ -1,12 +1,15 @@
 //! Recordings through the facade: loaded, named, reported, exported and run again.
 
+use std::sync::LazyLock;
+
 use hitm::perf_data;
 use hitm::recording::Recording;
 use hitm::whatif::{self, WhatifConfig};
 use hitm_base::{CpuId, Machine};
 use hitm_report::text::TextOptions;
 use hitm_report::{Report, ReportOptions, SideBySide, SideOptions, TypeReport, json, text};
-use hitm_test::Choices;
+use hitm_test::{Choices, recording};
+use hitm_trace::TraceReader;
 use hitm_weave::Placement;
 
 use crate::MemoryFile;
@@ -30,11 +33,31 @@ pub fn show(recording: &Recording) {
     serde_json::from_str::<serde_json::Value>(&document).expect("a report is JSON");
 }
 
-/// Loads a recording as `hitm report` does and shows it.
+/// The machine of the recordings that are made: parsing it takes as long as ten recordings.
+static MACHINE: LazyLock<Machine> =
+    LazyLock::new(|| Machine::from_toml(recording::MACHINE, "small").expect("it is sound"));
+
+/// Reads a recording on that machine.
+fn read(bytes: &[u8]) -> Option<Recording> {
+    let mut reader = TraceReader::new(bytes).ok()?;
+    Recording::read(&mut reader, MACHINE.clone(), &mut |_| {}).ok()
+}
+
+/// Reads a recording and shows it.
 pub fn report(bytes: &[u8]) {
-    let file = MemoryFile::new(bytes);
-    if let Ok(recording) = Recording::load(file.path(), &mut |_, _| {}) {
+    if let Some(recording) = read(bytes) {
         show(&recording);
+    }
+}
+
+/// Loads a recording from a file, as `hitm report` does, with the machine that it names.
+pub fn load(bytes: &[u8]) {
+    let file = MemoryFile::new(bytes);
+    if let Ok(loaded) = Recording::load(file.path(), &mut |_, _| {}) {
+        assert_eq!(
+            loaded.machine.topology.cpu_count(),
+            MACHINE.topology.cpu_count()
+        );
     }
 }
 
@@ -59,7 +82,7 @@ pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
             }
         }
         2 => {
-            if let Ok(recording) = Recording::load(file.path(), &mut |_, _| {}) {
+            if let Some(recording) = read(bytes) {
                 let both = [(String::from("a"), recording)];
                 let options = SideOptions {
                     rows_max: 20,
@@ -69,7 +92,7 @@ pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
             }
         }
         _ => {
-            if let Ok(recording) = Recording::load(file.path(), &mut |_, _| {})
+            if let Some(recording) = read(bytes)
                 && let Some(report) = TypeReport::of_recording(&recording, "root_domain")
             {
                 text::of_type::render(&report, &OPTIONS);
@@ -82,6 +105,9 @@ pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
 /// Runs a recording again, on another machine or with threads elsewhere: both runs have the same
 /// threads.
 pub fn run_again(choices: &mut Choices<'_>, machine: &Machine, bytes: &[u8]) {
+    let Some(recording) = read(bytes) else {
+        return;
+    };
     let file = MemoryFile::new(bytes);
     let config = WhatifConfig {
         input: file.path().to_owned(),
@@ -92,7 +118,7 @@ pub fn run_again(choices: &mut Choices<'_>, machine: &Machine, bytes: &[u8]) {
             .one_in(4)
             .then(|| Placement::List(vec![CpuId(choices.below(5) as u16)])),
     };
-    if let Ok(report) = whatif::run(&config, &mut |_, _| {}) {
+    if let Ok(report) = whatif::run_loaded(&recording, &config, &mut |_, _| {}) {
         assert!(
             report
                 .threads

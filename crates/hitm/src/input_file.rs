@@ -2,13 +2,14 @@
 //!
 //! A recording, a program's debug information or a scenario comes from somebody else, and names
 //! files of this host. Opening a FIFO would wait for ever, opening a device may do anything: such
-//! names are followed to regular files only. What a user types may be a pipe as well.
+//! names are followed to regular files only. What a user types may be a pipe
+//! or /dev/null as well.
 //!
 //! Invariant: nothing here waits for another process unless the user named the pipe.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use hitm_layout::{Bytes, Unread};
@@ -83,7 +84,8 @@ pub(crate) fn load(path: &str) -> Result<Bytes, Unread> {
 
 fn check(metadata: &Metadata, named_by: NamedBy) -> io::Result<()> {
     let kind = metadata.file_type();
-    let found = if kind.is_file() || kind.is_fifo() && named_by == NamedBy::User {
+    let is_for_user = kind.is_fifo() || is_null(metadata);
+    let found = if kind.is_file() || is_for_user && named_by == NamedBy::User {
         return Ok(());
     } else if kind.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -96,6 +98,11 @@ fn check(metadata: &Metadata, named_by: NamedBy) -> io::Result<()> {
     };
     let message = format!("found {found}, expected a regular file");
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+/// Whether it is /dev/null, which stands for an empty file.
+fn is_null(metadata: &Metadata) -> bool {
+    metadata.file_type().is_char_device() && metadata.rdev() == libc::makedev(1, 3)
 }
 
 fn too_large(max: u64) -> io::Error {
@@ -151,6 +158,9 @@ mod tests {
         writer.join().unwrap().unwrap();
         let error = bytes(Path::new("/dev/zero"), NamedBy::User).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let null = Path::new("/dev/null");
+        assert_eq!(&*bytes(null, NamedBy::User).unwrap(), b"");
+        assert!(bytes(null, NamedBy::Input).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod objects;
 mod statistics;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use hitm_base::{Machine, ThreadId};
@@ -17,6 +18,7 @@ use hitm_coherence::stats::Statistics;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
     Counter, End, EndReason, Header, Mapping, ReadError, Record, Recovery, ThreadExit, ThreadStart,
+    TraceReader,
 };
 use thiserror::Error;
 
@@ -104,17 +106,26 @@ impl Recording {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
         let mut file = RecordingFile::open(path)?;
-        let header = file.header().clone();
         let machine = file.machine()?;
         let all = file.len();
+        let read = Recording::read(&mut file.reader, machine, &mut |read| progress(read, all));
+        read.map_err(|error| file.failed(error))
+    }
+
+    /// Reads all that `reader` has left of a recording. `machine` is the one that its header has as
+    /// text, or one to take in its place. `progress` is told how many bytes have been read.
+    pub fn read<R: Read>(
+        reader: &mut TraceReader<R>,
+        machine: Machine,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Recording, ReadError> {
+        let header = reader.header().clone();
         let mut recording = Recording::of_parts(header, machine, Statistics::default());
         let take = &mut |record| recording.take(record);
-        let collected =
-            statistics::collect(&mut file.reader, take, &mut |read| progress(read, all));
-        let collected = collected.map_err(|error| file.failed(error))?;
+        let collected = statistics::collect(reader, take, progress)?;
         recording.statistics = collected.statistics;
         recording.has_work = collected.has_work;
-        recording.recovery = file.reader.recovery();
+        recording.recovery = reader.recovery();
         Ok(recording)
     }
 

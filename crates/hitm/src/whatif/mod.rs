@@ -276,8 +276,8 @@ pub fn run(
     run_loaded(&recording, config, &mut half)
 }
 
-/// As [`run`], of a recording that has been read already.
-pub(crate) fn run_loaded(
+/// As [`run`], of a recording that has been read already from `config.input`, which is read once more.
+pub fn run_loaded(
     recording: &Recording,
     config: &WhatifConfig,
     progress: &mut dyn FnMut(u64, u64),
