@@ -49,9 +49,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{AccessOp, CodeAddr, DataSource, ThreadId};
+use hitm_base::{AccessOp, CodeAddr, ThreadId};
 
-use crate::stats::{LineStats, RowStats, SourceCounts, byte_mask};
+use crate::stats::{LineStats, RowStats, byte_mask};
 
 /// Contended accesses that a line needs before it is worth a verdict. Handing a buffer to another
 /// thread, creating and joining a thread, or a barrier cost a line fewer. Lower values flag start-up
@@ -199,15 +199,6 @@ fn judge_threads(mut threads: BTreeMap<ThreadId, ThreadUse>, are_samples: bool) 
     sharing
 }
 
-/// The accesses of `sources` whose data, or whose right to write, came from another CPU.
-pub fn contended(sources: &SourceCounts) -> u64 {
-    DataSource::ALL
-        .into_iter()
-        .filter(|source| source.is_contention())
-        .map(|source| sources.get(source))
-        .sum()
-}
-
 /// A place in the line, used in one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
@@ -242,7 +233,7 @@ struct ThreadUse {
 impl ThreadUse {
     fn add(&mut self, place: Place, code: CodeAddr, row: &RowStats) {
         let accesses = row.sources.total();
-        let contended = contended(&row.sources);
+        let contended = row.sources.contended();
         self.accesses += accesses;
         self.contended += contended;
         let used = self.places.entry(place).or_default();

@@ -12,6 +12,7 @@ mod collect;
 mod counts;
 mod histogram;
 mod rows;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,7 @@ pub use callers::{CallCollector, CallCounts, CallStats};
 pub use collect::Collector;
 pub use histogram::LatencyHistogram;
 pub(crate) use rows::{RowId, RowTable};
+pub use tally::{LineTally, RestOfLines};
 
 /// Counts by [`DataSource`], indexed by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +43,20 @@ impl SourceCounts {
     /// Local and remote HITM together.
     pub fn hitm(&self) -> u64 {
         self.get(DataSource::LocalHitm) + self.get(DataSource::RemoteHitm)
+    }
+
+    /// Accesses whose data, or whose right to write, came from another CPU.
+    pub fn contended(&self) -> u64 {
+        let sources = DataSource::ALL.into_iter();
+        let contended = sources.filter(|source| source.is_contention());
+        contended.map(|source| self.get(source)).sum()
+    }
+
+    /// Takes `part` away, source by source.
+    fn take_out(&mut self, part: &SourceCounts) {
+        for (mine, part) in self.0.iter_mut().zip(part.0) {
+            *mine -= part;
+        }
     }
 
     /// Adds `other` source by source.
@@ -338,8 +354,10 @@ impl fmt::Display for CpuSet {
 /// Statistics of a whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// By line.
+    /// By line: all, or those that matter.
     pub lines: BTreeMap<LineAddr, LineStats>,
+    /// The lines that have no rows, summed up.
+    pub rest: RestOfLines,
     /// Who called the instructions of their rows, where accesses say so.
     pub calls: CallStats,
 }

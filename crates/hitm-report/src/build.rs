@@ -169,8 +169,11 @@ fn header(facts: &RunFacts<'_>) -> RunHeader {
 
 fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
     let mut totals = Totals {
-        line_count: statistics.lines.len() as u64,
-        thread_cycles: facts.threads.iter().map(|thread| thread.cycles.0).sum(),
+        line_count: statistics.lines.len() as u64 + statistics.rest.line_count,
+        thread_cycles: facts
+            .threads
+            .iter()
+            .fold(0, |sum, thread| sum.saturating_add(thread.cycles.0)),
         ..Totals::default()
     };
     if let Some(sampled) = &facts.sampled {
@@ -182,6 +185,10 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
         totals.stall_cycles += stats.stall.0;
         totals.lost_cycles += stats.contention_stall.0;
     }
+    let rest = &statistics.rest;
+    totals.counts.merge(&AccessCounts::of_rest(rest));
+    totals.stall_cycles += rest.stall.0;
+    totals.lost_cycles += rest.contention_stall().0;
     totals
 }
 
@@ -192,7 +199,11 @@ fn judge_all<'a>(
     judge: fn(&LineStats) -> Sharing,
 ) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
-    let mut quiet = Quiet::default();
+    let mut quiet = Quiet {
+        line_count: statistics.rest.contended_line_count,
+        lost_cycles: statistics.rest.contention_stall().0,
+        ..Quiet::default()
+    };
     for (&line, stats) in &statistics.lines {
         let sharing = judge(stats);
         let run_share = share(stats.contention_stall.0, totals.thread_cycles);
@@ -227,7 +238,8 @@ fn flagged(judged: &[Judged<'_>], totals: &Totals) -> Vec<Flagged> {
 }
 
 fn threads(statistics: &Statistics, names: &dyn Names, facts: &RunFacts<'_>) -> Vec<ThreadSummary> {
-    let mut lost: BTreeMap<ThreadId, u64> = BTreeMap::new();
+    let rest = statistics.rest.lost.iter();
+    let mut lost: BTreeMap<ThreadId, u64> = rest.map(|(thread, lost)| (*thread, lost.0)).collect();
     for stats in statistics.lines.values() {
         for (key, row) in &stats.rows {
             *lost.entry(key.thread).or_default() += row.contention_stall.0;

@@ -4,7 +4,7 @@
 use crate::machine::MachineSummary;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
 use hitm_coherence::sharing::Verdict;
-use hitm_coherence::stats::{LineStats, SourceCounts};
+use hitm_coherence::stats::{LineStats, RestOfLines, SourceCounts};
 
 /// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
 /// is added.
@@ -126,6 +126,15 @@ impl AccessCounts {
             loads: line.loads,
             stores: line.stores,
             locked: line.rmws,
+        }
+    }
+
+    /// The counts of the lines that have no rows.
+    pub fn of_rest(rest: &RestOfLines) -> AccessCounts {
+        AccessCounts {
+            loads: rest.loads,
+            stores: rest.stores,
+            locked: rest.rmws,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The report of a recording: what the facade read, in the report's own terms.
 
 use hitm::recording::{AddressNames, KnownAs, Recording};
-use hitm_base::{CodeAddr, Cycles, ThreadId};
+use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
 
 use crate::{
@@ -96,13 +96,9 @@ fn sampled(sampled: &hitm_trace::Sampled) -> SampledFacts {
 }
 
 fn facts(recording: &Recording) -> RunFacts<'_> {
-    let cpi_milli = u64::from(recording.machine.core.cpi_milli);
     let threads = recording.threads.iter().map(|thread| {
-        let (insns, stall) = thread
-            .exit
-            .map_or((0, Cycles::ZERO), |exit| (exit.insns, exit.stall));
-        // Running and waiting for memory; time in system calls is not the memory's.
-        let cycles = Cycles(insns * cpi_milli / 1000) + stall;
+        let insns = thread.exit.map_or(0, |exit| exit.insns);
+        let cycles = recording.cycles_of(thread);
         let tid = thread.start.tid.into();
         ThreadFacts {
             thread: thread.start.thread,
@@ -112,7 +108,8 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         }
     });
     let lines = recording.statistics.lines.values();
-    let read: u64 = lines.map(LineStats::access_count).sum();
+    let listed: u64 = lines.map(LineStats::access_count).sum();
+    let read = listed + recording.statistics.rest.access_count();
     let totals = recording.end.map(|end| end.totals).unwrap_or_default();
     RunFacts {
         sampled: recording.header.sampled.as_ref().map(sampled),

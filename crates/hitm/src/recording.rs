@@ -2,6 +2,7 @@
 
 mod budget;
 pub(crate) mod build_ids;
+mod contended;
 mod elements;
 mod file;
 mod machine;
@@ -13,8 +14,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hitm_base::{Machine, ThreadId};
-use hitm_coherence::stats::Statistics;
+use hitm_base::{Cycles, Machine, ThreadId};
+use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
     Counter, End, EndReason, Header, Mapping, ReadError, Record, Recovery, ThreadExit, ThreadStart,
@@ -94,6 +95,8 @@ pub struct Recording {
     /// Whether it says what threads did between their accesses.
     pub(crate) has_work: bool,
     objects: objects::Objects,
+    /// Accesses to lines with rows for which there was no room: they are among the sums only.
+    accesses_without_row: u64,
     /// What is left of the memory for the tables above.
     budget: budget::Budget,
     pub(crate) extra_names: ExtraNames,
@@ -120,13 +123,18 @@ impl Recording {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Recording, ReadError> {
         let header = reader.header().clone();
-        let mut recording = Recording::of_parts(header, machine, Statistics::default());
+        let mut recording = Recording::of_header(header, machine);
+        let mut shards = statistics::shards(Collector::default);
         let take = &mut |record| recording.take(record);
-        let collected = statistics::collect(reader, take, progress)?;
-        recording.statistics = collected.statistics;
-        recording.has_work = collected.has_work;
+        let found = statistics::pass(reader, &mut shards, |_| false, take, progress)?;
+        recording.statistics = statistics::joined(shards, found.calls);
+        recording.has_work = found.has_work;
         recording.recovery = reader.recovery();
         Ok(recording)
+    }
+
+    fn of_header(header: Header, machine: Machine) -> Recording {
+        Recording::of_parts(header, machine, Statistics::default())
     }
 
     /// A recording of which nothing else is known yet.
@@ -143,6 +151,7 @@ impl Recording {
             end: None,
             recovery: Recovery::default(),
             objects: objects::Objects::default(),
+            accesses_without_row: 0,
             budget: budget::Budget::default(),
             extra_names: ExtraNames::default(),
         }
@@ -212,6 +221,12 @@ impl Recording {
             Some(_) => {}
         }
         found.extend(self.budget.describe());
+        if self.accesses_without_row > 0 {
+            found.push(format!(
+                "{} accesses to contended lines are in the totals only: there are too many different ones",
+                self.accesses_without_row
+            ));
+        }
         let without_calls = self.statistics.calls.left_out;
         if without_calls > 0 {
             found.push(format!(
@@ -274,6 +289,23 @@ impl Recording {
                 self.threads.push(RecordedThread { start, exit: None });
             }
         }
+    }
+
+    /// Cycles that a thread ran or waited for memory; its time in system calls is not the memory's.
+    pub fn cycles_of(&self, thread: &RecordedThread) -> Cycles {
+        let Some(exit) = thread.exit else {
+            return Cycles::ZERO;
+        };
+        let cpi_milli = u128::from(self.machine.core.cpi_milli);
+        let ran = u128::from(exit.insns) * cpi_milli / 1000;
+        let ran = u64::try_from(ran).unwrap_or(u64::MAX);
+        Cycles(ran.saturating_add(exit.stall.0))
+    }
+
+    /// The cycles of all threads.
+    pub fn thread_cycles(&self) -> Cycles {
+        let threads = self.threads.iter().map(|thread| self.cycles_of(thread).0);
+        Cycles(threads.fold(0, u64::saturating_add))
     }
 
     /// The thread with this number.

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hitm_base::{AddrRange, Clock, CodeAddr, CpuId, Cycles, ThreadId};
+use hitm_base::{
+    Access, AccessOp, AddrRange, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
+};
 use hitm_trace::{
     BLOCK_LEN_MAX, BlockEncoder, BlockMeta, Counter, Header, HeapObject, Mapping, Record, Region,
     RegionKind, ThreadStart, TraceWriter,
@@ -89,11 +91,19 @@ fn check_refused(file: &[u8], place: &str) {
 /// A file of at most 12 MiB that holds 64 MiB of records, and they ten times as much when they are
 /// decoded, is read in 300 MiB.
 fn check_bounded(name: &str, record: &dyn Fn(u64) -> Record) {
+    check_blocks_bounded(name, (16, &READERS), record);
+}
+
+fn check_blocks_bounded(
+    name: &str,
+    (block_count, verbs): (u64, &[&[&str]]),
+    record: &dyn Fn(u64) -> Record,
+) {
     const RECORDS_A_BLOCK_MIN: u64 = 1 << 20;
-    let blocks = (0..16).map(|number| full_block(number * RECORDS_A_BLOCK_MIN, record));
+    let blocks = (0..block_count).map(|number| full_block(number * RECORDS_A_BLOCK_MIN, record));
     let file = file(blocks);
     assert!(file.len() < 12 << 20, "{name}: {} bytes", file.len());
-    with_each(&READERS, &file, |verb, ended| {
+    with_each(verbs, &file, |verb, ended| {
         // Some verbs have nothing to say about such a recording.
         assert!(
             [0, 2].contains(&ended.code),
@@ -231,6 +241,31 @@ fn what_names_are_made_of_takes_little_memory() {
         let text = "schema = 1\n[[struct]]\nname = \"a\"\nsize_bytes = 8\n";
         Record::Layout(text.to_owned())
     });
+}
+
+/// Two million rows: on a line each, or all on one.
+#[test]
+fn rows_of_a_report_take_little_memory() {
+    let access = |number: u64, line: u64| Record::Access {
+        access: Access {
+            thread: ThreadId(number as u32 % 4096),
+            cpu: CpuId(0),
+            time: Cycles(number),
+            addr: 0x10_0000 + line * 64,
+            size: 8,
+            op: AccessOp::Load,
+            code: CodeAddr(0x40_1000 + number / 4096),
+        },
+        outcome: Outcome {
+            source: DataSource::LocalHitm,
+            latency: Cycles(100),
+            queued: Cycles(0),
+            stall: Cycles(100),
+        },
+    };
+    let report = (4, &READERS[..1]);
+    check_blocks_bounded("many lines", report, &|number| access(number, number));
+    check_blocks_bounded("one line", report, &|number| access(number, 0));
 }
 
 fn fifo(path: &Path) {

@@ -1,7 +1,7 @@
 //! Small programs on a toy directory: one line, who owns it, who has a copy. The toy says which
 //! accesses were contended; real prices do not matter to a verdict.
 
-use hitm_base::{Access, CpuId, Cycles, Outcome};
+use hitm_base::{Access, CpuId, Cycles, DataSource, Outcome};
 use proptest::prelude::*;
 
 use super::*;

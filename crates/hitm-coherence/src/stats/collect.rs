@@ -63,6 +63,11 @@ impl Collector {
         }
     }
 
+    /// Rows so far, but for those of the last few accesses.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The statistics of everything that was counted.
     pub fn finish(mut self) -> Statistics {
         self.count_waiting();

@@ -161,6 +161,11 @@ impl RowTable {
         prefetch(&self.histograms, line);
     }
 
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
     /// The line that a row belongs to.
     #[inline]
     pub(crate) fn line(&self, row: RowId) -> usize {

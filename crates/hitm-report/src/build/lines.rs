@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId, Topology};
-use hitm_coherence::sharing::{Sharing, Verdict, contended};
+use hitm_coherence::sharing::{Sharing, Verdict};
 use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowKey, RowStats};
 
 use super::Judged;
@@ -62,7 +62,7 @@ impl FoldedRow {
         let sources = &self.stats.sources;
         (
             self.stats.contention_stall.0,
-            contended(sources),
+            sources.contended(),
             sources.total(),
         )
     }
@@ -125,7 +125,7 @@ impl LineBuilder<'_> {
         let mut seen: BTreeMap<(u8, u8), MemberUse> = BTreeMap::new();
         for (key, row) in &stats.rows {
             let used = seen.entry((key.offset, key.size)).or_default();
-            used.contended += contended(&row.sources);
+            used.contended += row.sources.contended();
             used.is_written |= key.op.is_write();
         }
         for ((offset, size), used) in seen {

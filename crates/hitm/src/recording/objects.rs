@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hitm_base::{AddrRange, CodeAddr};
+use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
 use super::budget::Budget;
@@ -81,6 +81,14 @@ impl Objects {
 
     pub(super) fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
         self.heap.values()
+    }
+
+    /// The blocks that have bytes on a line.
+    pub(super) fn heap_on(&self, line: LineAddr) -> impl Iterator<Item = &HeapBlock> {
+        let start = line.first_byte();
+        let before_end = self.heap.range(..start.saturating_add(LINE_SIZE)).rev();
+        let blocks = before_end.map(|(_, block)| block);
+        blocks.take_while(move |block| block.range.end() > start)
     }
 
     pub(super) fn heap_at(&self, addr: u64) -> Option<&HeapBlock> {

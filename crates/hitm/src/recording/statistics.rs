@@ -51,25 +51,51 @@ impl Visitor for Decoded {
 
 /// Spreads neighbouring lines over the shards.
 fn shard_of(line: LineAddr) -> usize {
-    (line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % SHARDS
+    (line_hash(line) >> 32) as usize % SHARDS
 }
 
-/// What a recording holds.
-pub(super) struct Collected {
-    pub(super) statistics: Statistics,
+/// A hash whose upper half spreads lines.
+pub(super) fn line_hash(line: LineAddr) -> u64 {
+    line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What is counted of the accesses to the lines of one shard.
+pub(super) trait Shard: Send {
+    /// Counts one access.
+    fn add(&mut self, access: &Access, outcome: &Outcome);
+}
+
+impl Shard for Collector {
+    fn add(&mut self, access: &Access, outcome: &Outcome) {
+        Collector::add(self, access, outcome);
+    }
+}
+
+/// A counter for each shard.
+pub(super) fn shards<S>(make: impl Fn() -> S) -> Vec<S> {
+    (0..SHARDS).map(|_| make()).collect()
+}
+
+/// What a pass finds beside what its shards count.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) calls: CallCollector,
     /// Whether the recording says what threads did between their accesses.
     pub(super) has_work: bool,
+    /// Whether the pass was stopped before the end.
+    pub(super) is_stopped: bool,
 }
 
-/// Reads everything. `take` gets all records but accesses and what is for a replay, in order.
-pub(super) fn collect<R: Read>(
+/// Reads everything into `shards`, unless `is_enough` says after a batch that it is. `take` gets all
+/// records but accesses and what is for a replay, in order.
+pub(super) fn pass<R: Read, S: Shard>(
     reader: &mut TraceReader<R>,
+    shards: &mut [S],
+    is_enough: impl Fn(&[S]) -> bool,
     take: &mut dyn FnMut(Record),
     progress: &mut dyn FnMut(u64),
-) -> Result<Collected, ReadError> {
-    let mut shards: Vec<Collector> = (0..SHARDS).map(|_| Collector::default()).collect();
-    let mut calls = CallCollector::default();
-    let mut has_work = false;
+) -> Result<Found, ReadError> {
+    let mut found = Found::default();
     loop {
         let batch = next_batch(reader)?;
         let Some(last) = batch.last() else { break };
@@ -79,33 +105,39 @@ pub(super) fn collect<R: Read>(
         shards
             .par_iter_mut()
             .enumerate()
-            .for_each(|(shard, collector)| {
+            .for_each(|(shard, counter)| {
                 for chunk in &decoded {
                     for (access, outcome) in &chunk.shards[shard] {
-                        collector.add(access, outcome);
+                        counter.add(access, outcome);
                     }
                 }
             });
         for (access, outcome, callers) in decoded.iter().flat_map(|chunk| &chunk.calls) {
-            calls.add(access, outcome, callers);
+            found.calls.add(access, outcome, callers);
         }
-        has_work |= decoded.iter().any(|chunk| chunk.has_work);
+        found.has_work |= decoded.iter().any(|chunk| chunk.has_work);
         decoded
             .into_iter()
             .flat_map(|chunk| chunk.others)
             .for_each(&mut *take);
         progress(read_bytes);
+        if is_enough(shards) {
+            found.is_stopped = true;
+            break;
+        }
     }
-    let parts: Vec<Statistics> = shards.into_par_iter().map(Collector::finish).collect();
+    Ok(found)
+}
+
+/// The statistics of all shards.
+pub(super) fn joined(parts: Vec<Collector>, calls: CallCollector) -> Statistics {
+    let parts: Vec<Statistics> = parts.into_par_iter().map(Collector::finish).collect();
     let mut all = Statistics {
         calls: calls.finish(),
         ..Statistics::default()
     };
     parts.into_iter().for_each(|part| all.merge_disjoint(part));
-    Ok(Collected {
-        statistics: all,
-        has_work,
-    })
+    all
 }
 
 /// The next chunks; none at the end.
