@@ -340,3 +340,54 @@ impl Recording {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::{Clock, CpuId};
+    use hitm_trace::COUNT_MAX;
+
+    use super::*;
+
+    /// Found by fuzzing: instructions at the limit of the format times cycles per instruction.
+    #[test]
+    fn cycles_of_threads_stop_at_the_largest_number() {
+        let toml = hitm_base::machine::preset("broadwell-4s").unwrap();
+        let mut machine = Machine::from_toml(toml, "broadwell-4s").unwrap();
+        machine.core.cpi_milli = 100_000;
+        let header = Header {
+            hitm_version: String::new(),
+            args: vec![],
+            machine_toml: toml.into(),
+            window: Cycles(1),
+            placement: "spread".into(),
+            seed: 0,
+            arch: "x86_64".into(),
+            qemu_version: String::new(),
+            clock: Clock::from_khz(1),
+            page_size_bytes: 4096,
+            sampled: None,
+        };
+        let mut recording = Recording::of_header(header, machine);
+        for thread in [ThreadId(0), ThreadId(7)] {
+            recording.take(Record::ThreadStart(ThreadStart {
+                thread,
+                tid: 1,
+                cpu: CpuId(0),
+                time: Cycles::ZERO,
+                name: "a".into(),
+                seat: 0,
+            }));
+            recording.take(Record::ThreadExit(ThreadExit {
+                thread,
+                time: Cycles(COUNT_MAX),
+                insns: COUNT_MAX,
+                accesses: 0,
+                stall: Cycles(COUNT_MAX),
+                contention_stall: Cycles::ZERO,
+            }));
+        }
+        let last = recording.thread(ThreadId(7)).unwrap();
+        assert_eq!(recording.cycles_of(last), Cycles(u64::MAX));
+        assert_eq!(recording.thread_cycles(), Cycles(u64::MAX));
+    }
+}
