@@ -70,7 +70,7 @@ pub fn check_profile(text: &str) {
     }
 }
 
-/// What is taken from the result of a simulation has a period and rows.
+/// A profile taken from a simulation has a period and rows.
 pub fn check_simulation(text: &str) {
     let wanted = Simulated {
         path: Path::new("fuzz"),

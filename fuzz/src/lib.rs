@@ -1,4 +1,4 @@
-//! What the fuzz targets share: statements that must hold of any input, one module a format. A target
+//! Shared by the fuzz targets: statements that must hold of any input, one module a format. A target
 //! of any bytes and one of made files check the same.
 
 pub mod btf;

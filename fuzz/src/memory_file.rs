@@ -25,17 +25,17 @@ impl MemoryFile {
         MemoryFile { file, path }
     }
 
-    /// Where it can be opened.
+    /// A path by which it can be opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -61,7 +61,7 @@ pub fn load(bytes: &[u8]) {
     }
 }
 
-/// What else is read from a recording, one of them for each input.
+/// Runs one of the other readers of recordings for each input.
 pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
     let file = MemoryFile::new(bytes);
     match choices.below(4) {

@@ -7,7 +7,7 @@ use hitm_trace::{
     BlockDecoder, BlockEncoder, CHUNK_HEADER_LEN, Record, TraceReader, decode_block, read_index,
 };
 
-/// What a block decodes to must survive encoding and decoding, and both ways to decode must agree.
+/// The records of a block must survive encoding and decoding, and both ways to decode must agree.
 pub fn check_block(bytes: &[u8]) {
     let mut visited = Collect::default();
     let result = decode_block(bytes, &mut visited);

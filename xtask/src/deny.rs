@@ -1,4 +1,4 @@
-//! What `cargo deny` says of the libraries: licences, duplicates and sources, and known advisories.
+//! `cargo deny` on the libraries: licences, duplicates and sources, and known advisories.
 //!
 //! deny.toml in the root has the rules. A check that this host cannot make prints a line that begins
 //! with `NOT RUN: `, and the rest goes on.
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::{root, run};
 
-/// How to get the program.
+/// The command that installs the program.
 const INSTALL: &str = "`cargo install cargo-deny --locked`";
 
 /// Checks licences, duplicates and sources. Needs no network when the libraries are there.

@@ -60,7 +60,7 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What must be installed before targets can be built, with the command that does it.
+/// A tool that is missing for building targets, with the command that installs it.
 fn missing_tool() -> Option<&'static str> {
     if output("rustc", &["+nightly", "--version"]).is_err() {
         return Some("no nightly toolchain (rustup toolchain install nightly)");

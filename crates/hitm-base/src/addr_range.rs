@@ -47,12 +47,12 @@ impl AddrRange {
         self.end - self.start
     }
 
-    /// Whether the range has no byte.
+    /// Returns true if the range has no byte.
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Whether the byte at `addr` is in the range.
+    /// Returns true if the byte at `addr` is in the range.
     pub const fn contains(self, addr: u64) -> bool {
         self.start <= addr && addr < self.end
     }

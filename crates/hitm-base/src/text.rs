@@ -68,7 +68,7 @@ fn escaped(
     Cow::Owned(out)
 }
 
-/// Whether a character does something else than to show itself.
+/// Returns true if a character does something else than to show itself.
 const fn is_unprintable(character: char) -> bool {
     matches!(character,
         '\0'..='\x1f'

@@ -64,7 +64,7 @@ impl Exit {
     }
 }
 
-/// Whether the reader of standard output went away, as `head` does: no error of ours. A machine that
+/// Returns true if the reader of standard output went away, as `head` does: no error of ours. A machine that
 /// goes away is one, and so is the reader of a file that was asked for.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     error.is::<ResultNotWritten>()

@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written, for the test to look at.
+    /// Collects written bytes.
     #[derive(Clone, Default)]
     struct Written(Rc<RefCell<Vec<u8>>>);
 
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// What `write` leaves on both outputs, on a terminal or not.
+    /// Compares both outputs after `write` with `expected`, on a terminal or not.
     fn check(is_terminal: bool, write: impl Fn(&mut Terminal), expected: &str) {
         let written = Written::default();
         let (out, err) = (written.clone(), written.clone());

@@ -35,7 +35,7 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// Why there are no bytes of a file that was asked for.
+/// The reason for which a file was not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unread {
     /// There is no such file.

@@ -114,7 +114,7 @@ pub struct Importer {
     callers: Vec<CodeAddr>,
 }
 
-/// Whether a recording may hold the sample's numbers. Nothing is at the last line of all addresses.
+/// Returns true if a recording may hold the sample's numbers. Nothing is at the last line of all addresses.
 #[inline]
 fn is_in_range(sample: &Sample) -> bool {
     sample.time_ns <= COUNT_MAX

@@ -88,12 +88,12 @@ impl<'a> Choices<'a> {
         self.is_sound = self.one_in(2);
     }
 
-    /// Whether to do what a parser refuses, once in `times`.
+    /// Returns true if to do what a parser refuses, once in `times`.
     pub fn odd(&mut self, times: usize) -> bool {
         !self.is_sound && self.one_in(times)
     }
 
-    /// Whether all bytes are used up.
+    /// Returns true if all bytes are used up.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -151,7 +151,7 @@ impl<'a> Choices<'a> {
         bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 
-    /// How many of something: a few, as many as a limit nearby allows, or now and then `many`.
+    /// A number of things: a few, as many as a limit nearby allows, or now and then `many`.
     pub fn count(&mut self, many: usize) -> usize {
         match self.byte() {
             255 => many,

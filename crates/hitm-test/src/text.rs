@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::noise;
 
-    /// How many of 300 texts a parser takes.
+    /// Returns how many of 300 texts a parser takes.
     fn accepted(takes: impl Fn(&mut Choices<'_>) -> bool) -> usize {
         let is_taken = |seed: &u64| takes(&mut Choices::new(&noise(*seed, 300)));
         (0..300).filter(is_taken).count()

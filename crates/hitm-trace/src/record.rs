@@ -109,7 +109,7 @@ pub struct ThreadExit {
 /// A file was mapped into the program's address space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Where it lies.
+    /// Its addresses.
     pub range: AddrRange,
     /// The place in the file that the first address shows.
     pub file_offset: u64,
@@ -137,7 +137,7 @@ pub struct HeapObject {
 /// Memory that belongs to no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// Where it lies.
+    /// Its addresses.
     pub range: AddrRange,
     /// What it is.
     pub kind: RegionKind,
@@ -182,7 +182,7 @@ pub enum RegionKind {
     /// Memory of the recorded program inside a recorded machine: accesses to it have the machine's
     /// own addresses.
     UserMemory {
-        /// Where the program has the region's first address.
+        /// The program's address of the region's first byte.
         address: u64,
     },
 }

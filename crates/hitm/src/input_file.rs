@@ -20,7 +20,7 @@ const MAPPED_BYTES_MAX: u64 = 64 << 30;
 /// The most that is read where there is nothing to map: pipes, and files of `/sys` and `/proc`.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
-/// Who chose a path.
+/// The source of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedBy {
     /// The user, on the command line: a pipe is what was meant.
@@ -100,7 +100,7 @@ fn check(metadata: &Metadata, named_by: NamedBy) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// Whether it is /dev/null, which stands for an empty file.
+/// Returns true if it is /dev/null, which stands for an empty file.
 fn is_null(metadata: &Metadata) -> bool {
     metadata.file_type().is_char_device() && metadata.rdev() == libc::makedev(1, 3)
 }

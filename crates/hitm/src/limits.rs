@@ -32,7 +32,7 @@ pub(crate) fn explain_start(error: io::Error) -> io::Error {
     }
 }
 
-/// What to add to the end of a program that may have had too little memory.
+/// Words to add to the end of a program that may have had too little memory.
 pub(crate) fn memory_hint() -> String {
     limit(libc::RLIMIT_AS).map_or(String::new(), |bytes| {
         format!(", under a memory limit (ulimit -v) of {bytes} bytes")

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::limits;
 
-/// Why a file is not written.
+/// The reason for which a file is not written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -29,7 +29,7 @@ pub enum OutputError {
     System {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's answer.
         source: io::Error,
     },
 }

@@ -82,9 +82,9 @@ pub struct Recording {
     pub statistics: Statistics,
     /// The threads, by id.
     pub threads: Vec<RecordedThread>,
-    /// Where each of them is among `threads`.
+    /// Places in `threads`.
     thread_index: BTreeMap<ThreadId, usize>,
-    /// What the recorder counted, by name.
+    /// Counters of the recorder, by name.
     counters: BTreeMap<String, u64>,
     /// How it ended; missing when the file was cut short.
     pub end: Option<End>,
@@ -97,7 +97,7 @@ pub struct Recording {
     objects: objects::Objects,
     /// Accesses to lines with rows for which there was no room: they are among the sums only.
     accesses_without_row: u64,
-    /// What is left of the memory for the tables above.
+    /// Memory left for the tables above.
     budget: budget::Budget,
     pub(crate) extra_names: ExtraNames,
 }
@@ -192,7 +192,7 @@ impl Recording {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// What the recorder counted, by name.
+    /// Counters of the recorder, by name.
     pub fn counters(&self) -> impl Iterator<Item = (&str, u64)> {
         let counters = self.counters.iter();
         counters.map(|(name, value)| (name.as_str(), *value))
@@ -343,7 +343,7 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
-    use hitm_base::{Clock, CpuId};
+    use hitm_base::CpuId;
     use hitm_trace::COUNT_MAX;
 
     use super::*;
@@ -354,20 +354,7 @@ mod tests {
         let toml = hitm_base::machine::preset("broadwell-4s").unwrap();
         let mut machine = Machine::from_toml(toml, "broadwell-4s").unwrap();
         machine.core.cpi_milli = 100_000;
-        let header = Header {
-            hitm_version: String::new(),
-            args: vec![],
-            machine_toml: toml.into(),
-            window: Cycles(1),
-            placement: "spread".into(),
-            seed: 0,
-            arch: "x86_64".into(),
-            qemu_version: String::new(),
-            clock: Clock::from_khz(1),
-            page_size_bytes: 4096,
-            sampled: None,
-        };
-        let mut recording = Recording::of_header(header, machine);
+        let mut recording = Recording::of_header(hitm_test::recording::header(), machine);
         for thread in [ThreadId(0), ThreadId(7)] {
             recording.take(Record::ThreadStart(ThreadStart {
                 thread,

@@ -1,11 +1,11 @@
-//! What is asked for.
+//! Arguments of the command.
 
 use anyhow::{Result, bail, ensure};
 
 /// Seconds of each target in a smoke run.
 const SMOKE_SECONDS: u64 = 5;
 
-/// How long each target runs.
+/// Length of each target's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Amount {
     /// So many seconds.

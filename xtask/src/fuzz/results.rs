@@ -1,4 +1,4 @@
-//! What has been run: a line of JSON for each piece, by commit and target.
+//! Results of runs: a line of JSON for each piece, by commit and target.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -39,7 +39,7 @@ fn path() -> PathBuf {
 }
 
 impl Results {
-    /// What was run at this commit before. A line that is cut off is passed over.
+    /// Loads earlier results of this commit. A line that is cut off is passed over.
     pub(super) fn load(commit: &str) -> Result<Results> {
         let text = match fs::read_to_string(path()) {
             Ok(text) => text,

@@ -21,17 +21,17 @@ const SANITIZER: (&str, &str) = (
     "quarantine_size_mb=16:malloc_context_size=2:detect_odr_violation=0",
 );
 
-/// What a target found.
+/// A finding of a target.
 #[derive(Debug, Clone)]
 pub(super) struct Finding {
     pub(super) target: String,
-    /// What it says, and where the input is.
+    /// Its message, and the path of the input.
     pub(super) words: String,
     /// Executions until it was found.
     pub(super) executions: u64,
 }
 
-/// What a process did.
+/// Result of a process.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) executions: u64,

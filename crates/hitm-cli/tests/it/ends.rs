@@ -1,4 +1,4 @@
-//! Who may write a recording, and what ends with whom.
+//! One writer for each recording; programs and recorders that end with each other.
 
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::programs::{self, hitm, report, run};
 use crate::recording::{endless, programs_of, signal, ticks_of, wait_for_work};
 
-/// How long a program may outlive its recorder.
+/// The longest time for which a program may outlive its recorder.
 const OUTLIVES_MAX: Duration = Duration::from_secs(1);
 
 fn start(mut command: Command) -> Child {
@@ -19,7 +19,7 @@ fn start(mut command: Command) -> Child {
     child
 }
 
-/// Whether a process runs; one that nobody has waited for does not.
+/// Returns true if a process runs; one that nobody has waited for does not.
 pub(crate) fn is_running(pid: libc::pid_t) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().unwrap_or_default();

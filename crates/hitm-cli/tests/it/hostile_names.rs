@@ -26,7 +26,7 @@ fn assert_printable(text: &str, what: &str) {
     }
 }
 
-/// What `hitm` wrote; both outputs must be printable.
+/// Runs `hitm` and returns exit code and both outputs, which must be printable.
 fn printed(directory: &Path, args: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_hitm"))
         .args(args)

@@ -74,7 +74,7 @@ fn program(folder: &Path, names: &Names) -> PathBuf {
     program
 }
 
-/// How many of the commands show what a run did; the rest shows types.
+/// The first command that shows types; those before it show a run.
 const FIRST_OF_TYPES: usize = 5;
 
 /// Records the program in a folder of this name with one more argument; what each command prints.

@@ -27,9 +27,9 @@ use crate::recording::programs_of;
 const KILLS: usize = 8;
 /// The file grows to a random length below this before a kill: half a second's work.
 const FILE_BYTES_MAX: u64 = 6_000_000;
-/// How long a recording may take to get there, or to end.
+/// The longest time until a recording gets there, or ends.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a recorder may take no block.
+/// The longest time in which a recorder may take no block.
 const TAKE_MAX: Duration = Duration::from_millis(100);
 /// One kill in so many comes before anything is recorded.
 const EARLY_EVERY: u64 = 5;
@@ -54,7 +54,7 @@ impl Random {
     }
 }
 
-/// What the kills of one victim came to.
+/// Outcome of the kills of one victim.
 #[derive(Debug, Default)]
 struct Tally {
     kills: u64,

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What no file that lies may cost: memory of its own, whether it has touched it or not.
+/// Memory that no file that lies may cost, touched or not.
 const DATA_BYTES_MAX: u64 = 300 << 20;
 
 pub(crate) struct Ended {

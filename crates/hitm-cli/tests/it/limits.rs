@@ -1,4 +1,4 @@
-//! What the host refuses: each refusal is named, and a result that is not written is no success.
+//! Refusals of the host: each is named, and a result that is not written is no success.
 
 use std::fs;
 use std::path::Path;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hitm_base::{
-    Access, AccessOp, AddrRange, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
+    Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
 };
 use hitm_trace::{
     BLOCK_LEN_MAX, BlockEncoder, BlockMeta, Counter, Header, HeapObject, Mapping, Record, Region,
@@ -20,17 +20,8 @@ use crate::limited::{Ended, run};
 fn header() -> Header {
     let machine = hitm_base::machine::preset("broadwell-4s").expect("a preset");
     Header {
-        hitm_version: "0.1.0".to_owned(),
-        args: vec!["./a".to_owned()],
         machine_toml: machine.to_owned(),
-        window: Cycles(10_000),
-        placement: "spread".to_owned(),
-        seed: 1,
-        arch: "x86_64".to_owned(),
-        qemu_version: "7.2.0".to_owned(),
-        clock: Clock::from_khz(2_100_000),
-        page_size_bytes: 4096,
-        sampled: None,
+        ..hitm_test::recording::header()
     }
 }
 
@@ -113,24 +104,13 @@ fn check_blocks_bounded(
     });
 }
 
-fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
 /// The bytes of a record that no encoder takes.
 fn raw(kind: u8, numbers: &[u64]) -> (u32, Vec<u8>) {
-    let mut payload = Vec::new();
-    numbers
-        .iter()
-        .for_each(|number| push_varint(&mut payload, *number));
-    let mut bytes = vec![kind];
-    push_varint(&mut bytes, payload.len() as u64);
-    bytes.extend(payload);
-    (1, bytes)
+    let mut block = hitm_test::recording::Block::default();
+    block.record(kind, |payload| {
+        payload.numbers(numbers);
+    });
+    (1, block.bytes)
 }
 
 #[test]

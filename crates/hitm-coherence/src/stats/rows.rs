@@ -161,7 +161,7 @@ impl RowTable {
         prefetch(&self.histograms, line);
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.heads.len()
     }

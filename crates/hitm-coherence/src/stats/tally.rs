@@ -75,7 +75,7 @@ impl RestOfLines {
     }
 }
 
-/// What is kept of each line.
+/// Sums of one line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Whole {
     contention_stall: Cycles,

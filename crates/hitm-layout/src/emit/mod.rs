@@ -113,7 +113,7 @@ pub enum EmitError {
     Name {
         /// The name.
         found: String,
-        /// What it would have to be.
+        /// The kind of name that is needed.
         expected: &'static str,
     },
     /// The source is not written so that it can be rearranged.

@@ -10,7 +10,7 @@ use hitm_base::printable;
 
 use super::EmitError;
 
-/// What declares a type may contain beside letters, digits and brackets.
+/// Characters of types beside letters, digits and brackets.
 const OF_TYPES: &str = "_ *&:.'$-+=,;";
 
 /// Fails when `name` is not an identifier.

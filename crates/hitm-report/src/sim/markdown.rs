@@ -52,7 +52,7 @@ fn scenario(out: &mut Printout, report: &SimReport) {
     crossing(out, report);
 }
 
-/// Which checks pass, and the failures of those that do not.
+/// Writes how many checks pass, and the failures of the others.
 fn checked(out: &mut Printout, checks: &[Check<'_>]) {
     if !checks.is_empty() {
         out.blank();

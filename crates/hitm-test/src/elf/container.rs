@@ -25,7 +25,7 @@ pub struct Symbol {
 pub struct Elf {
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
-    /// Whether it is for aarch64 instead of x86-64.
+    /// Set if it is for aarch64 instead of x86-64.
     pub is_aarch64: bool,
 }
 

@@ -199,7 +199,7 @@ impl Dwarf {
         self.entries.len()
     }
 
-    /// Whether there is no entry; there is always the root.
+    /// Returns true if there is no entry; there is always the root.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -268,7 +268,7 @@ struct Writer<'a> {
     info: Vec<u8>,
     forms: BTreeMap<Abbreviation, u64>,
     abbreviations: Vec<u8>,
-    /// Where each entry lies.
+    /// Offset of each entry.
     places: Vec<u32>,
     /// Four bytes that are to say where an entry lies.
     references: Vec<(usize, usize)>,

@@ -9,10 +9,10 @@ use crate::Choices;
 const ENTRIES_MAX: usize = 300;
 /// What callers ask for is `s`, `t` and `ns::t`; the others collide.
 const NAMES: [&str; 8] = ["s", "t", "s", "t", "a", "s<int>", "\u{1b}[31m", ""];
-/// Where callers look for code and data.
+/// Addresses at which callers look for code and data.
 const CODE: u64 = 0x1100;
 const DATA: u64 = 0x4000;
-/// How deep entries nest at most.
+/// The deepest nesting of entries.
 const DEEP: usize = 2000;
 
 /// A file, and another one that it refers to.

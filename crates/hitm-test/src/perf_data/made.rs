@@ -67,7 +67,7 @@ pub fn made(choices: &mut Choices<'_>) -> Vec<u8> {
     file
 }
 
-/// What every file has: an architecture, events and a program.
+/// Parts of every file: an architecture, events and a program.
 fn content(choices: &mut Choices<'_>) -> Content {
     let (arch, weight) = choices.pick(&[
         ("x86_64", bits::WEIGHT),

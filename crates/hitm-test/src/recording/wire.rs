@@ -7,11 +7,11 @@ use serde_json::Value;
 const PREFIX_LEN: usize = 20;
 /// Bytes of a chunk before its payload.
 const CHUNK_HEADER_LEN: usize = 56;
-/// What a file begins with.
+/// First bytes of a file.
 const MAGIC: &[u8; 8] = b"\x89HITM\r\n\x1a";
-/// What a chunk begins with.
+/// First bytes of a chunk.
 const CHUNK_MARKER: &[u8; 8] = b"\xa7hitmCHK";
-/// What the trailer begins with.
+/// First bytes of the trailer.
 const TRAILER_MARKER: &[u8; 8] = b"\xa7hitmEND";
 
 /// A signed difference as a number that is small when the difference is.
@@ -126,7 +126,7 @@ impl Block {
     }
 }
 
-/// What stands in a record.
+/// Payload of a record.
 #[derive(Debug, Clone, Default)]
 pub struct Payload(pub Vec<u8>);
 

@@ -16,7 +16,7 @@ const HEAD: [Key; 4] = [
 const STRUCTS: [&str; 6] = ["root_domain", "rq", "cpupri", "a", "b", "slot"];
 const MEMBERS: [&str; 8] = ["count", "lock", "span", "x", "x[1]", "x.y", "", "rto_count"];
 
-/// What a member of 8 bytes may be besides a plain one.
+/// Forms of a member of 8 bytes besides a plain one.
 const FORMS: [&str; 12] = [
     "bit_offset = 0, bit_size = 1",
     "bit_offset = 3, bit_size = 61",

@@ -37,7 +37,7 @@ const SIZES: &[&str] = &[
     "\"1.5MiB\"",
 ];
 
-/// What every machine has, but its topology.
+/// Tables of every machine, but for its topology.
 const NEEDED: [Table; 10] = [
     (
         "",
@@ -81,7 +81,7 @@ const NEEDED: [Table; 10] = [
     ),
 ];
 
-/// What a machine may have.
+/// Tables that a machine may have.
 const OPTIONAL: [Table; 5] = [
     ("transfers.cluster", &[("clean", TIMES), ("dirty", TIMES)]),
     (

@@ -7,7 +7,7 @@ const NUMBERS: &[&str] = &["1000", "1", "20", "0"];
 const NAMES: &[&str] = &["\"m\"", "\"c\"", "\"t0\"", "\"t1\"", "\"unique\""];
 const TASKS: &[&str] = &["\"t0\"", "\"t0\"", "\"t0\"", "\"t1\"", "\"u\""];
 
-/// What a phase or a task may have, and what may stand behind it.
+/// Keys of a phase or a task, and values that may stand behind them.
 const ENTRIES: [(&str, &[&str]); 22] = [
     ("run", NUMBERS),
     ("run1", NUMBERS),
@@ -42,7 +42,7 @@ const ENTRIES: [(&str, &[&str]); 22] = [
     ("taskgroup", &["\"/a\"", "\"/a/b\"", "\"/\""]),
 ];
 
-/// What is refused: not modelled, or not known.
+/// Keys that are refused: not modelled, or not known.
 const REFUSED: [(&str, &[&str]); 6] = [
     ("iorun", NUMBERS),
     ("util_min", NUMBERS),

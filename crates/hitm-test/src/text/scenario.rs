@@ -66,7 +66,7 @@ const KERNEL: [Key; 16] = [
     ),
 ];
 
-/// Where the threads of a workload run, and how.
+/// Keys for the CPUs and the policy of a workload's threads.
 const TASKS: [Key; 7] = [
     ("cpus", &["\"0-3\"", "\"0,2\"", "\"3\""]),
     ("threads", &["2", "1"]),

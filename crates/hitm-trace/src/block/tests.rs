@@ -193,7 +193,7 @@ fn odd_sizes_fences_and_extreme_numbers_survive() {
     assert_eq!(decode(&encode(&records)).unwrap(), records);
 }
 
-/// What an encoder does not take, a hostile file may still hold: bytes of such a record.
+/// Bytes of a record that no encoder takes, but a hostile file may hold.
 fn raw(kind: u8, numbers: &[u64]) -> Vec<u8> {
     let mut payload = Vec::new();
     numbers

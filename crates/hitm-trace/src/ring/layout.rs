@@ -167,7 +167,7 @@ pub(super) struct SlotHeader {
     pub(super) last_time: AtomicU64,
 }
 
-/// Where a copy of the memory has what is read from it.
+/// Offset in a copy of the memory.
 pub(super) const MAGIC_OFFSET: usize = offset_of!(Identity, magic);
 pub(super) const SLOT_COUNT_OFFSET: usize = offset_of!(Identity, slot_count);
 pub(super) const SLOT_LEN_OFFSET: usize = offset_of!(Identity, slot_len);

@@ -5,7 +5,7 @@ use hitm_base::Cycles;
 use super::layout::*;
 use crate::block::BlockMeta;
 
-/// Who a slot belongs to.
+/// Owner of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
     /// To the producer, which has not begun to fill it. What it holds was taken.
@@ -19,7 +19,7 @@ pub enum SlotState {
 /// One slot of a [`RingSnapshot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotView<'a> {
-    /// Who it belongs to.
+    /// Its owner.
     pub state: SlotState,
     /// Count and times of the records that were committed to it last.
     pub meta: BlockMeta,

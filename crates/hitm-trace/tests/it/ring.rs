@@ -323,7 +323,7 @@ fn a_ring_that_was_overwritten_does_no_harm() {
     }
 }
 
-/// What a slot holds is to be seen before it is taken and after.
+/// A slot's contents are seen before it is taken and after.
 #[test]
 fn a_snapshot_shows_what_the_ring_holds() {
     let memory = SharedMemory::new(CONFIG.memory_len());

@@ -36,7 +36,7 @@ pub struct ExportSummary {
     pub cut_chains: u64,
     /// Bytes of the recording that were damaged and are missing from the export.
     pub missing_bytes: u64,
-    /// What is left out otherwise, in words.
+    /// Other omissions, in words.
     pub left_out: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Scene {
     /// Whether accesses have call chains.
     has_callers: bool,
     missing_bytes: u64,
-    /// What of it is left out, in words.
+    /// Omissions, in words.
     left_out: Vec<String>,
 }
 

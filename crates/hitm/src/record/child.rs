@@ -1,4 +1,4 @@
-//! What a process that we start inherits and does when we end.
+//! Inheritance and death of processes that we start.
 
 use std::fs::File;
 use std::io;

@@ -54,7 +54,7 @@ pub struct RecordConfig {
     pub output: PathBuf,
     /// A QEMU to use instead of the one that is found.
     pub qemu: Option<PathBuf>,
-    /// Whether the program goes on, unrecorded, when this process is killed. Otherwise it is killed
+    /// Set if the program goes on, unrecorded, when this process is killed. Otherwise it is killed
     /// as well; the programs that it forked go on in any case.
     pub keeps_running: bool,
 }

@@ -55,7 +55,7 @@ impl Drop for Signals {
     }
 }
 
-/// What a signal does now.
+/// The present action of a signal.
 fn action(signal: libc::c_int) -> libc::sighandler_t {
     // SAFETY: a plain system call that fills the structure.
     unsafe {

@@ -58,7 +58,7 @@ pub enum ToolsError {
     CannotRun {
         /// The QEMU.
         path: PathBuf,
-        /// Why not.
+        /// The system's answer.
         source: io::Error,
     },
     /// hitm's own libraries are not beside the program.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// 150 bytes.
 const TABLE_BYTES_MAX: usize = 64 << 20;
 
-/// What a table takes for one entry beside the entry itself: its share of the tree's nodes and of an
+/// Memory of one entry beside the entry itself: its share of the tree's nodes and of an
 /// allocation's header.
 const OVERHEAD_BYTES: usize = 48;
 
@@ -30,7 +30,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Whether there is room for an entry with `bytes` of its own; counts one of `what` as left out
+    /// Returns true if there is room for an entry with `bytes` of its own; counts one of `what` as left out
     /// when there is not.
     pub(crate) fn admits(&mut self, what: &'static str, bytes: usize) -> bool {
         let needed = bytes.saturating_add(OVERHEAD_BYTES);
@@ -46,7 +46,7 @@ impl Budget {
         }
     }
 
-    /// What was left out, a sentence for each table.
+    /// A sentence for each table from which something was left out.
     pub(crate) fn describe(&self) -> impl Iterator<Item = String> + '_ {
         self.left_out.iter().map(|(what, count)| {
             format!(

@@ -22,7 +22,7 @@ use super::statistics::{Found, Shard, joined, line_hash, pass, shards};
 use super::{Recording, RecordingError, RecordingFile};
 use crate::kernel::KERNEL_PATH;
 
-/// What is kept at the most.
+/// The most that is kept.
 struct Limits {
     /// Rows of one shard up to which all are kept.
     rows: usize,
@@ -171,7 +171,7 @@ fn read_all<S: Shard>(
     Ok((file, found))
 }
 
-/// What is known of all lines.
+/// Facts about all lines.
 struct Tallied {
     sums: RestOfLines,
     /// The lines that lost enough.
@@ -238,7 +238,7 @@ impl Tallied {
 
 /// A tally of those lines that belong to a part.
 struct PartTally {
-    /// Which of how many.
+    /// Number of the part, and of all parts.
     part: (u64, u64),
     tally: LineTally,
 }
@@ -290,7 +290,7 @@ impl Shard for ChosenRows<'_> {
 
 #[cfg(test)]
 mod tests {
-    use hitm_base::{AccessOp, AddrRange, Clock, CodeAddr, CpuId, Cycles, DataSource, ThreadId};
+    use hitm_base::{AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, ThreadId};
     use hitm_coherence::stats::{LineStats, SourceCounts};
     use hitm_trace::{
         BlockEncoder, EncodeError, Header, HeapObject, ThreadExit, ThreadStart, TraceWriter,
@@ -299,19 +299,9 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        let machine = hitm_base::machine::preset("broadwell-4s").unwrap();
         Header {
-            hitm_version: "0.1.0".into(),
-            args: vec!["./a".into()],
-            machine_toml: machine.into(),
-            window: Cycles(10_000),
-            placement: "spread".into(),
-            seed: 1,
-            arch: "x86_64".into(),
-            qemu_version: "7.2.0".into(),
-            clock: Clock::from_khz(2_100_000),
-            page_size_bytes: 4096,
-            sampled: None,
+            machine_toml: hitm_base::machine::preset("broadwell-4s").unwrap().into(),
+            ..hitm_test::recording::header()
         }
     }
 

@@ -97,7 +97,7 @@ impl Objects {
     }
 }
 
-/// Whether a region is part of a recorded machine rather than of a process.
+/// Returns true if a region is part of a recorded machine rather than of a process.
 fn is_of_kernel(region: &Region) -> bool {
     !matches!(
         region.kind,

@@ -59,7 +59,7 @@ pub(super) fn line_hash(line: LineAddr) -> u64 {
     line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What is counted of the accesses to the lines of one shard.
+/// Counts accesses to the lines of one shard.
 pub(super) trait Shard: Send {
     /// Counts one access.
     fn add(&mut self, access: &Access, outcome: &Outcome);
@@ -76,13 +76,13 @@ pub(super) fn shards<S>(make: impl Fn() -> S) -> Vec<S> {
     (0..SHARDS).map(|_| make()).collect()
 }
 
-/// What a pass finds beside what its shards count.
+/// Results of a pass beside the counts of its shards.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) calls: CallCollector,
     /// Whether the recording says what threads did between their accesses.
     pub(super) has_work: bool,
-    /// Whether the pass was stopped before the end.
+    /// Set if the pass was stopped before the end.
     pub(super) is_stopped: bool,
 }
 

@@ -51,7 +51,7 @@ struct Events {
 }
 
 impl Events {
-    /// Whether there is room for an entry of so many bytes.
+    /// Returns true if there is room for an entry of so many bytes.
     fn admits(&mut self, bytes: usize) -> bool {
         if self.kept_bytes <= KEPT_BYTES_MAX {
             self.kept_bytes += bytes;

@@ -1,4 +1,4 @@
-//! What is left when a recording was killed: its ring and its file.
+//! Remains of a killed recording: its ring and its file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -45,14 +45,14 @@ impl RingMemory {
     }
 }
 
-/// What reads back.
+/// Contents of a file that was cut off.
 pub(super) struct RecordedFile {
     /// The blocks that came through the ring.
     pub(super) blocks: Vec<(BlockMeta, Vec<u8>)>,
     pub(super) access_count: u64,
-    /// How the recording ended, if the file says so.
+    /// The end of the recording, if the file says so.
     pub(super) end: Option<EndReason>,
-    /// Whether the file lacks its end, and what it has of a chunk that is not whole.
+    /// Set if the file lacks its end, and what it has of a chunk that is not whole.
     pub(super) is_cut: bool,
     pub(super) torn_bytes: u64,
 }
@@ -107,7 +107,7 @@ impl RecordedFile {
     }
 }
 
-/// Where the blocks of a recording went.
+/// Whereabouts of the blocks of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Fate {
     pub(super) read_back: u64,
