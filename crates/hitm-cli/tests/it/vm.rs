@@ -100,7 +100,9 @@ fn names(session: &Session<'_>) {
         report["of_machine"]
     );
     assert!(report["of_machine"]["device_access_count"].as_u64() > Some(0));
-    let functions = report["lines"].to_string();
+    // Which lines cost most is a matter of the host's timing: locks are looked for among more of them.
+    let more = session.json(&["report", "-i", "a.hitm", "--top", "100"]);
+    let functions = more["lines"].to_string();
     assert!(functions.contains("_raw_spin_"), "no lock among the lines");
     let domain = session.json(&["report", "-i", "a.hitm", "--type", "root_domain"]);
     assert_eq!(domain["object_count"], 1, "one root domain");
