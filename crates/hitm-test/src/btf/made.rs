@@ -5,7 +5,7 @@ use crate::Choices;
 
 /// Types of one file.
 const TYPES_MAX: usize = 200;
-/// What callers ask for is `s`; the others collide with it and with each other.
+/// Names of types: callers ask for `s`, the others collide with it and with each other.
 const NAMES: [&str; 10] = [
     "s",
     "",

@@ -7,7 +7,7 @@ use crate::Choices;
 
 /// Entries of one unit that the input asks for, one by one.
 const ENTRIES_MAX: usize = 300;
-/// What callers ask for is `s`, `t` and `ns::t`; the others collide.
+/// Names of types: callers ask for `s`, `t` and `ns::t`, the others collide.
 const NAMES: [&str; 8] = ["s", "t", "s", "t", "a", "s<int>", "\u{1b}[31m", ""];
 /// Addresses at which callers look for code and data.
 const CODE: u64 = 0x1100;

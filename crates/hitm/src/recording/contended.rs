@@ -71,20 +71,14 @@ impl Recording {
         if file.header().sampled.is_some() {
             return Recording::load(path, progress);
         }
-        let all = file.len();
         let mut recording = Recording::of_header(file.header().clone(), machine.clone());
         let mut all_rows = shards(|| AllRows {
             rows: Collector::default(),
             rows_max: limits.rows,
         });
-        let found = pass(
-            &mut file.reader,
-            &mut all_rows,
-            |shards| shards.iter().any(AllRows::is_full),
-            &mut |record| recording.take(record),
-            &mut |read| progress(read, all),
-        );
-        let found = found.map_err(|error| file.failed(error))?;
+        let are_many = |shards: &[AllRows]| shards.iter().any(AllRows::is_full);
+        let mut take = |record| recording.take(record);
+        let found = read_all(&mut file, &mut all_rows, are_many, &mut take, progress)?;
         if found.is_stopped {
             drop((all_rows, recording));
             return load_lines_first(path, machine, limits, progress);
@@ -121,7 +115,8 @@ fn load_lines_first(
         rows_max: limits.rows_of_shard,
         left_out: 0,
     });
-    let (_, found) = read_all(path, &mut rows, |_| false, &mut |_| {}, progress)?;
+    let mut file = RecordingFile::open(path)?;
+    let found = read_all(&mut file, &mut rows, |_| false, &mut |_| {}, progress)?;
     let left_out = rows.iter().map(|shard| shard.left_out).sum();
     let rows = rows.into_iter().map(|shard| shard.rows).collect();
     recording.statistics = joined(rows, found.calls);
@@ -154,21 +149,19 @@ impl Shard for AllRows {
     }
 }
 
-/// One pass over a file. Returns the file at its end.
+/// One pass over a file that has just been opened.
 fn read_all<S: Shard>(
-    path: &Path,
+    file: &mut RecordingFile,
     shards: &mut [S],
     is_enough: impl Fn(&[S]) -> bool,
     take: &mut dyn FnMut(Record),
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(RecordingFile, Found), RecordingError> {
-    let mut file = RecordingFile::open(path)?;
+) -> Result<Found, RecordingError> {
     let all = file.len();
     let found = pass(&mut file.reader, shards, is_enough, take, &mut |read| {
         progress(read, all);
     });
-    let found = found.map_err(|error| file.failed(error))?;
-    Ok((file, found))
+    found.map_err(|error| file.failed(error))
 }
 
 /// Facts about all lines.
@@ -207,7 +200,8 @@ impl Tallied {
                     recording.take(record);
                 }
             };
-            let (file, found) = read_all(path, &mut tallies, are_many, &mut take, progress)?;
+            let mut file = RecordingFile::open(path)?;
+            let found = read_all(&mut file, &mut tallies, are_many, &mut take, progress)?;
             if found.is_stopped {
                 return Ok(None);
             }
