@@ -41,6 +41,9 @@ pub(super) struct Blob {
     first_id: u32,
     /// The offset of the first byte of the strings.
     first_string: u32,
+    /// Records that were read since it was parsed.
+    #[cfg(test)]
+    pub(super) reads: std::sync::atomic::AtomicU64,
 }
 
 /// Bytes of a header that every version has.
@@ -132,6 +135,8 @@ impl Blob {
             base,
             first_id,
             first_string,
+            #[cfg(test)]
+            reads: Default::default(),
         };
         blob.records = blob
             .list_records()
@@ -185,6 +190,9 @@ impl Blob {
         let Some(index) = id.checked_sub(self.first_id) else {
             return self.base.as_ref()?.record(id);
         };
+        #[cfg(test)]
+        self.reads
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let at = *self.records.get(index as usize)? as usize;
         let types = &self.bytes[self.types.clone()];
         let (record, _) = Record::parse(&types[at..], self.endian).ok()?;

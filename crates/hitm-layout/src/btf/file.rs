@@ -221,6 +221,24 @@ impl BtfFile {
         self.read(variable.id)
     }
 
+    /// The type of this file's variable with a name; none when it has none.
+    pub fn variable_type_by_name(&mut self, name: &str) -> Option<TypeId> {
+        let blob = self.blob.clone();
+        let own = blob.own_ids();
+        let is_variable = |id: &u32| {
+            let record = blob.record(*id);
+            own.contains(id) && record.is_some_and(|record| record.kind == Kind::Var)
+        };
+        let id = self.names().find(&blob, name).find(is_variable)?;
+        Some(self.read(id))
+    }
+
+    /// The index of names, made when the first one is asked for.
+    fn names(&mut self) -> &NameIndex {
+        let blob = &self.blob;
+        self.names.get_or_insert_with(|| NameIndex::new(blob))
+    }
+
     /// The first id of a name whose type is a structure or union; else the first one.
     fn find(&mut self, name: &str) -> Option<(u32, TypeId)> {
         let blob = self.blob.clone();
@@ -359,4 +377,38 @@ fn pointer_size(blob: &Blob) -> u64 {
         }
     }
     8
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use hitm_test::btf::{Assembler, kind};
+
+    use super::*;
+
+    /// A kernel has some 10,000 variables, and a report asks for one at each row of per-CPU data.
+    #[test]
+    fn a_variable_is_found_by_a_look_at_its_own_records() {
+        const VARIABLES: u32 = 3000;
+        let mut blob = Assembler::new(false);
+        let int = blob.int("int", 4);
+        let same_name = blob.structure("v17", 8, &[("a", int, 0)]);
+        for number in 0..VARIABLES {
+            blob.record(&format!("v{number}"), (kind::VAR, false, 0), int, &[1]);
+        }
+        let mut file = BtfFile::parse(blob.finish().into(), None, "made").unwrap();
+        assert!(file.variable_type_by_name("v0").is_some());
+        let before = file.blob.reads.load(Ordering::Relaxed);
+        for number in 0..VARIABLES {
+            assert!(file.variable_type_by_name(&format!("v{number}")).is_some());
+        }
+        let reads = file.blob.reads.load(Ordering::Relaxed) - before;
+        assert!(reads <= 8 * u64::from(VARIABLES), "{reads} reads");
+        // A type of the same name is no variable, nor is one that nobody declared.
+        let of_variable = file.variable_type_by_name("v17");
+        assert_eq!(of_variable, Some(file.read(same_name + 18)));
+        assert_eq!(file.variable_type_by_name("int"), None);
+        assert_eq!(file.variable_type_by_name("v3000"), None);
+    }
 }

@@ -176,9 +176,7 @@ impl KernelNames {
 
     fn variable_type(&self, name: &str) -> Option<TypeId> {
         let mut btf = self.btf.as_ref()?.borrow_mut();
-        let type_id = btf.type_by_name(name)?;
-        let is_variable = btf.variables().iter().any(|variable| variable.name == name);
-        is_variable.then_some(type_id)
+        btf.variable_type_by_name(name)
     }
 
     fn member_of(&self, type_id: TypeId, range: Range<u64>) -> String {
