@@ -23,7 +23,7 @@ pub use callers::{CallCollector, CallCounts, CallStats};
 pub use collect::Collector;
 pub use histogram::LatencyHistogram;
 pub(crate) use rows::{RowId, RowTable};
-pub use tally::{LineTally, RestOfLines};
+pub use tally::{Handovers, LineTally, RestOfLines};
 
 /// Counts by [`DataSource`], indexed by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

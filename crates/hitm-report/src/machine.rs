@@ -67,19 +67,21 @@ pub struct Unnamed {
 pub const UNNAMED_MAX: usize = 8;
 
 impl MachineSummary {
-    /// Counts what has a name. `of_recorder` are the recorder's own counts: of accesses to devices and
-    /// from user space.
+    /// Counts what has a name. Lines without rows count as a whole by what their first byte belongs to;
+    /// `nameless` are the HITMs of those whose first byte has no name, by instruction, each with one of the
+    /// places.
     pub fn build(
         statistics: &Statistics,
         names: &dyn Names,
-        of_recorder: (u64, u64),
+        nameless: impl Iterator<Item = (CodeAddr, u64, u64)>,
     ) -> MachineSummary {
-        let mut summary = MachineSummary {
-            device_access_count: of_recorder.0,
-            user_access_count: of_recorder.1,
-            ..MachineSummary::default()
-        };
-        let mut unnamed: BTreeMap<CodeAddr, (u64, u64)> = BTreeMap::new();
+        let mut summary = MachineSummary::default();
+        let mut unnamed: BTreeMap<CodeAddr, (u64, u64)> = nameless
+            .map(|(code, hitm_count, address)| (code, (hitm_count, address)))
+            .collect();
+        for (line, handed) in &statistics.rest.handed {
+            summary.add(names.known_as(line.first_byte()), handed.hitm_count);
+        }
         for (line, stats) in &statistics.lines {
             for (key, row) in &stats.rows {
                 let hitm = row.sources.hitm();

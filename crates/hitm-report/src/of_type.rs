@@ -147,7 +147,8 @@ impl TypeReport {
             }
         }
         rows.first_key_value()?;
-        let all_stall_cycles = statistics.lines.values().map(|line| line.stall.0).sum();
+        let listed = statistics.lines.values().map(|line| line.stall.0);
+        let all_stall_cycles = listed.sum::<u64>() + statistics.rest.stall.0;
         let numbers: BTreeSet<u64> = rows.keys().map(|key| key.line).collect();
         let lines = numbers.into_iter().map(|number| {
             let of_line = rows.iter().filter(|(key, _)| key.line == number);

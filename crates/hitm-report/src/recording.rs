@@ -58,12 +58,12 @@ impl Report {
         let names = recording.names();
         let mut report = Report::build(&recording.statistics, &names, &facts(recording), options);
         if names.is_machine() {
-            let of_recorder = (
-                recording.counter("device_accesses_left_out"),
-                recording.counter("user_accesses"),
-            );
-            let summary = MachineSummary::build(&recording.statistics, &names, of_recorder);
-            report.of_machine = Some(summary);
+            let nameless = recording.nameless_hitms();
+            report.of_machine = Some(MachineSummary {
+                device_access_count: recording.counter("device_accesses_left_out"),
+                user_access_count: recording.counter("user_accesses"),
+                ..MachineSummary::build(&recording.statistics, &names, nameless)
+            });
         }
         report.diagnostics.extend(names.diagnostics());
         report

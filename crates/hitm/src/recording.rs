@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hitm_base::{Cycles, Machine, ThreadId};
+use hitm_base::{CodeAddr, Cycles, Machine, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
@@ -97,6 +97,8 @@ pub struct Recording {
     objects: objects::Objects,
     /// Accesses to lines with rows for which there was no room: they are among the sums only.
     accesses_without_row: u64,
+    /// Of a kernel, HITMs on lines without rows and without a name.
+    nameless: contended::Nameless,
     /// Memory left for the tables above.
     budget: budget::Budget,
     pub(crate) extra_names: ExtraNames,
@@ -152,6 +154,7 @@ impl Recording {
             recovery: Recovery::default(),
             objects: objects::Objects::default(),
             accesses_without_row: 0,
+            nameless: contended::Nameless::default(),
             budget: budget::Budget::default(),
             extra_names: ExtraNames::default(),
         }
@@ -170,6 +173,13 @@ impl Recording {
     /// What names are made from, to add more.
     pub(crate) fn names_mut(&mut self) -> (&mut Vec<Mapping>, &mut ExtraNames) {
         (&mut self.objects.mappings, &mut self.extra_names)
+    }
+
+    /// Of a recorded kernel, HITMs on lines that have neither rows nor a name: how many each instruction
+    /// had, and the address of one of them.
+    pub fn nameless_hitms(&self) -> impl Iterator<Item = (CodeAddr, u64, u64)> {
+        let nameless = self.nameless.iter();
+        nameless.map(|(code, (hitm_count, addr))| (*code, *hitm_count, *addr))
     }
 
     /// A reader of the mapped files' symbols and types.

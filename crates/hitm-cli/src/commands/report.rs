@@ -120,8 +120,10 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mut recording = match perf_data::sample_format(&args.input) {
         Some(_) => perf_data::load(&args.input, &mut progress)?,
         // A structure's accesses are shown whatever they cost.
-        None if args.type_name.is_some() => Recording::load(&args.input, &mut progress)?,
-        None => Recording::load_contended(&args.input, &mut progress)?,
+        None => match &args.type_name {
+            Some(name) => Recording::load_type(&args.input, name, &mut progress)?,
+            None => Recording::load_contended(&args.input, &mut progress)?,
+        },
     };
     bar.finish();
     if recording.header.sampled.is_some() {

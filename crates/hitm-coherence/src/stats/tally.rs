@@ -6,11 +6,71 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Access, AccessOp, Cycles, LineAddr, Outcome, ThreadId};
+use hitm_base::{Access, AccessOp, CodeAddr, Cycles, DataSource, LineAddr, Outcome, ThreadId};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{LineStats, SourceCounts, saturating_sum};
+use super::{LineStats, RowStats, SourceCounts, saturating_sum};
+
+/// Lines of a [`RestOfLines`] that are kept one by one: 64 MiB of them.
+const HANDED_MAX: usize = 1 << 20;
+
+/// Instructions that are kept one by one: 2 MiB of them. Few programs have as many that ever find a line gone.
+const TAKERS_MAX: usize = 1 << 15;
+
+/// Accesses that took a line from another CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Handovers {
+    /// Accesses whose data, or whose right to write, came from another CPU.
+    pub count: u64,
+    /// The part of them that found the line modified.
+    pub hitm_count: u64,
+    /// Cycles that threads lost by them.
+    pub lost: Cycles,
+}
+
+impl Handovers {
+    /// Those among the accesses of a row.
+    pub fn of_row(row: &RowStats) -> Handovers {
+        Handovers {
+            count: row.sources.contended(),
+            hitm_count: row.sources.hitm(),
+            lost: row.contention_stall,
+        }
+    }
+
+    /// Those of a line.
+    pub fn of_line(line: &LineStats) -> Handovers {
+        let sources = [&line.loads, &line.stores, &line.rmws];
+        Handovers {
+            count: sources.iter().map(|counts| counts.contended()).sum(),
+            hitm_count: line.hitm(),
+            lost: line.contention_stall,
+        }
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Handovers) {
+        self.count += other.count;
+        self.hitm_count += other.hitm_count;
+        self.lost = saturating_sum(self.lost, other.lost);
+    }
+
+    fn add(&mut self, source: DataSource, stall: Cycles) {
+        let is_hitm = matches!(source, DataSource::LocalHitm | DataSource::RemoteHitm);
+        self.merge(&Handovers {
+            count: 1,
+            hitm_count: is_hitm.into(),
+            lost: stall,
+        });
+    }
+
+    fn take_out(&mut self, part: &Handovers) {
+        self.count = self.count.saturating_sub(part.count);
+        self.hitm_count = self.hitm_count.saturating_sub(part.hitm_count);
+        self.lost = self.lost.saturating_sub(part.lost);
+    }
+}
 
 /// Sums over lines whose rows are not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,6 +89,11 @@ pub struct RestOfLines {
     pub stall: Cycles,
     /// The part of `stall` that other CPUs' use of the lines caused, by thread.
     pub lost: BTreeMap<ThreadId, Cycles>,
+    /// The lines that came from another CPU. Of more than a million, the first ones that were counted.
+    pub handed: BTreeMap<LineAddr, Handovers>,
+    /// The instructions that took the lines from another CPU. Of more than 32,768, the first ones that were
+    /// counted.
+    pub takers: BTreeMap<CodeAddr, Handovers>,
 }
 
 impl RestOfLines {
@@ -43,6 +108,16 @@ impl RestOfLines {
         lost.fold(Cycles::ZERO, |sum, lost| saturating_sum(sum, *lost))
     }
 
+    /// All accesses that took one of these lines from another CPU.
+    pub fn handovers(&self) -> Handovers {
+        let sources = [&self.loads, &self.stores, &self.rmws];
+        Handovers {
+            count: sources.iter().map(|counts| counts.contended()).sum(),
+            hitm_count: sources.iter().map(|counts| counts.hitm()).sum(),
+            lost: self.contention_stall(),
+        }
+    }
+
     /// Adds the sums over other lines.
     pub fn merge(&mut self, other: RestOfLines) {
         self.line_count += other.line_count;
@@ -55,37 +130,48 @@ impl RestOfLines {
             let sum = self.lost.entry(thread).or_default();
             *sum = saturating_sum(*sum, lost);
         }
+        for (line, handed) in other.handed {
+            if self.handed.len() < HANDED_MAX {
+                self.handed.insert(line, handed);
+            }
+        }
+        for (code, taken) in other.takers {
+            if self.takers.len() < TAKERS_MAX || self.takers.contains_key(&code) {
+                self.takers.entry(code).or_default().merge(&taken);
+            }
+        }
     }
 
-    /// Takes out a line whose rows are kept: all that `line` has was counted here as well.
-    pub fn take_out(&mut self, line: &LineStats) {
-        let sources = [&line.loads, &line.stores, &line.rmws];
+    /// Takes out a line whose rows are kept: all that `stats` has was counted here as well.
+    pub fn take_out(&mut self, line: LineAddr, stats: &LineStats) {
+        let sources = [&stats.loads, &stats.stores, &stats.rmws];
         let is_contended = sources.iter().any(|counts| counts.contended() > 0);
         self.line_count -= 1;
         self.contended_line_count -= u64::from(is_contended);
-        self.loads.take_out(&line.loads);
-        self.stores.take_out(&line.stores);
-        self.rmws.take_out(&line.rmws);
-        self.stall = self.stall.saturating_sub(line.stall);
-        for (key, row) in &line.rows {
+        self.loads.take_out(&stats.loads);
+        self.stores.take_out(&stats.stores);
+        self.rmws.take_out(&stats.rmws);
+        self.stall = self.stall.saturating_sub(stats.stall);
+        self.handed.remove(&line);
+        for (key, row) in &stats.rows {
             if let Some(lost) = self.lost.get_mut(&key.thread) {
                 *lost = lost.saturating_sub(row.contention_stall);
+            }
+            if let Some(taken) = self.takers.get_mut(&key.code) {
+                taken.take_out(&Handovers::of_row(row));
+                if taken.count == 0 {
+                    self.takers.remove(&key.code);
+                }
             }
         }
     }
 }
 
-/// Sums of one line.
-#[derive(Debug, Clone, Copy, Default)]
-struct Whole {
-    contention_stall: Cycles,
-    is_contended: bool,
-}
-
-/// Counts accesses by line, some 40 bytes each.
+/// Counts accesses by line, some 50 bytes each.
 #[derive(Debug, Clone, Default)]
 pub struct LineTally {
-    lines: IndexMap<LineAddr, Whole, FxBuildHasher>,
+    lines: IndexMap<LineAddr, Handovers, FxBuildHasher>,
+    takers: IndexMap<CodeAddr, Handovers, FxBuildHasher>,
     all: RestOfLines,
 }
 
@@ -102,30 +188,36 @@ impl LineTally {
         self.all.stall = saturating_sum(self.all.stall, outcome.stall);
         let whole = self.lines.entry(access.line()).or_default();
         if outcome.source.is_contention() {
-            whole.is_contended = true;
-            whole.contention_stall = saturating_sum(whole.contention_stall, outcome.stall);
+            whole.add(outcome.source, outcome.stall);
             let lost = self.all.lost.entry(access.thread).or_default();
             *lost = saturating_sum(*lost, outcome.stall);
+            if self.takers.len() < TAKERS_MAX || self.takers.contains_key(&access.code) {
+                let taken = self.takers.entry(access.code).or_default();
+                taken.add(outcome.source, outcome.stall);
+            }
         }
     }
 
-    /// The contended lines with what they lost.
-    pub fn contended(&self) -> impl Iterator<Item = (LineAddr, Cycles)> {
-        let contended = self.lines.iter().filter(|(_, whole)| whole.is_contended);
-        contended.map(|(line, whole)| (*line, whole.contention_stall))
+    /// The lines that came from another CPU, and how.
+    pub fn handed(&self) -> impl Iterator<Item = (LineAddr, &Handovers)> {
+        let handed = self.lines.iter().filter(|(_, whole)| whole.count > 0);
+        handed.map(|(line, whole)| (*line, whole))
     }
 
     /// Lines so far.
-    pub fn line_count(&self) -> usize {
-        self.lines.len()
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = LineAddr> {
+        self.lines.keys().copied()
     }
 
     /// The sums over all lines.
     pub fn sums(self) -> RestOfLines {
-        let contended = self.lines.values().filter(|whole| whole.is_contended);
+        let handed = self.lines.iter().filter(|(_, whole)| whole.count > 0);
+        let kept = handed.clone().take(HANDED_MAX);
         RestOfLines {
             line_count: self.lines.len() as u64,
-            contended_line_count: contended.count() as u64,
+            contended_line_count: handed.count() as u64,
+            handed: kept.map(|(line, whole)| (*line, *whole)).collect(),
+            takers: self.takers.into_iter().collect(),
             ..self.all
         }
     }
@@ -177,9 +269,9 @@ mod tests {
                 }
             }
             let (all, some) = (all.finish(), some.finish());
-            let contended: BTreeMap<LineAddr, Cycles> = tally.contended().collect();
+            let handed: BTreeMap<LineAddr, Handovers> = tally.handed().map(|(line, handed)| (line, *handed)).collect();
             let mut rest = tally.sums();
-            some.lines.values().for_each(|line| rest.take_out(line));
+            some.lines.iter().for_each(|(line, stats)| rest.take_out(*line, stats));
             let left = all.lines.iter().filter(|(line, _)| !has_rows(**line));
             let left: Vec<&LineStats> = left.map(|(_, stats)| stats).collect();
             prop_assert_eq!(rest.line_count, left.len() as u64);
@@ -191,9 +283,17 @@ mod tests {
             let count = left.iter().filter(|line| is_contended(line)).count();
             prop_assert_eq!(rest.contended_line_count, count as u64);
             for (line, stats) in &all.lines {
-                let lost = contended.get(line).copied();
-                prop_assert_eq!(lost, is_contended(stats).then_some(stats.contention_stall));
+                let found = handed.get(line).copied();
+                prop_assert_eq!(found, is_contended(stats).then(|| Handovers::of_line(stats)));
+                let left = rest.handed.get(line).copied();
+                prop_assert_eq!(left, found.filter(|_| !has_rows(*line)));
             }
+            let mut takers: BTreeMap<CodeAddr, Handovers> = BTreeMap::new();
+            for (key, row) in left.iter().flat_map(|line| &line.rows) {
+                takers.entry(key.code).or_default().merge(&Handovers::of_row(row));
+            }
+            takers.retain(|_, taken| taken.count > 0);
+            prop_assert_eq!(&rest.takers, &takers);
             let mut lost: BTreeMap<ThreadId, u64> = BTreeMap::new();
             for (key, row) in left.iter().flat_map(|line| &line.rows) {
                 *lost.entry(key.thread).or_default() += row.contention_stall.0;

@@ -1,7 +1,9 @@
 //! One type of a recording, and how well a recorded machine is known.
 
+use hitm_base::CodeAddr;
+use hitm_coherence::stats::Handovers;
 use hitm_report::text::{TextOptions, of_type};
-use hitm_report::{MachineSummary, TypeReport, json};
+use hitm_report::{MachineSummary, Names, TypeReport, json};
 
 use crate::example::{Run, Symbols};
 
@@ -52,17 +54,33 @@ fn objects_of_a_type_are_taken_together() {
 #[test]
 fn every_hitm_is_known_as_something_or_listed() {
     let run = slots();
-    let summary = MachineSummary::build(&run.statistics(), &Symbols, (7, 9));
+    let summary = MachineSummary::build(&run.statistics(), &Symbols, std::iter::empty());
     let known = summary.object_count + summary.slab_count;
     let unnamed: u64 = summary.unnamed.iter().map(|one| one.hitm_count).sum();
     assert_eq!(summary.slab_count, 360);
     assert!(summary.object_count > 0 && unnamed > 0);
     assert_eq!(known + unnamed, summary.hitm_count);
     assert_eq!(summary.unnamed[0].function, "account_add");
-    assert_eq!(
-        (summary.device_access_count, summary.user_access_count),
-        (7, 9)
-    );
     let share = known as f64 / summary.hitm_count as f64;
     assert!((summary.named_share() - share).abs() < 1e-9);
+}
+
+/// Lines without rows count by their first byte, and what has no name by what was counted for them.
+#[test]
+fn hitms_of_lines_without_rows_are_known_as_well() {
+    let mut statistics = slots().statistics();
+    let all = MachineSummary::build(&statistics, &Symbols, std::iter::empty());
+    let (line, stats) = statistics.lines.pop_first().unwrap();
+    let handed = Handovers::of_line(&stats);
+    statistics.rest.handed.insert(line, handed);
+    let is_named = Symbols.known_as(line.first_byte()).is_some();
+    let nameless = (!is_named).then(|| (CodeAddr(0x1000), handed.hitm_count, line.first_byte()));
+    let some = MachineSummary::build(&statistics, &Symbols, nameless.into_iter());
+    assert!(handed.hitm_count > 0);
+    assert_eq!(some.hitm_count, all.hitm_count);
+    assert_eq!(some.slab_count, all.slab_count);
+    let unnamed = |summary: &MachineSummary| -> u64 {
+        summary.unnamed.iter().map(|one| one.hitm_count).sum()
+    };
+    assert_eq!(unnamed(&some), unnamed(&all));
 }

@@ -1,0 +1,158 @@
+use hitm_base::{
+    Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
+};
+use hitm_coherence::stats::{LineStats, SourceCounts};
+use hitm_trace::{
+    BlockEncoder, EncodeError, Header, HeapObject, ThreadExit, ThreadStart, TraceWriter,
+};
+
+use super::*;
+
+fn header() -> Header {
+    Header {
+        machine_toml: hitm_base::machine::preset("broadwell-4s").unwrap().into(),
+        ..hitm_test::recording::header()
+    }
+}
+
+fn access(number: u64, addr: u64, stall: u64) -> Record {
+    let thread = (number % 3) as u32;
+    Record::Access {
+        access: Access {
+            thread: ThreadId(thread),
+            cpu: CpuId(thread as u16),
+            time: Cycles(number),
+            addr,
+            size: 4,
+            op: [AccessOp::Load, AccessOp::Store, AccessOp::LockedRmw][number as usize % 3],
+            code: CodeAddr(0x40_1000 + number % 7),
+        },
+        outcome: Outcome {
+            source: DataSource::ALL[number as usize % DataSource::ALL.len()],
+            latency: Cycles(stall),
+            queued: Cycles(0),
+            stall: Cycles(stall),
+        },
+    }
+}
+
+/// Three threads: two lines that cost most of their time, one of them in a heap block, and a thousand
+/// that cost next to nothing.
+fn records() -> Vec<Record> {
+    let mut records = vec![Record::HeapObject(HeapObject {
+        range: AddrRange::with_len(0x9000, 256).unwrap(),
+        time: Cycles(0),
+        thread: ThreadId(0),
+        stack: vec![CodeAddr(0x40_2000)],
+    })];
+    for thread in 0..3 {
+        let thread = ThreadId(thread);
+        records.push(Record::ThreadStart(ThreadStart {
+            thread,
+            tid: 100 + thread.0,
+            cpu: CpuId(thread.0 as u16),
+            time: Cycles(0),
+            name: "worker".into(),
+            seat: thread.0,
+        }));
+        records.push(Record::ThreadExit(ThreadExit {
+            thread,
+            time: Cycles(1_000_000),
+            insns: 500_000,
+            accesses: 5000,
+            stall: Cycles(400_000),
+            contention_stall: Cycles(390_000),
+        }));
+    }
+    for number in 0..6000 {
+        records.push(match number % 3 {
+            0 => access(number, 0x8000 + number % 8 * 4, 400),
+            1 => access(number, 0x9040 + number % 8 * 4, 300),
+            _ => access(number, 0x10_0000 + number % 4000 * 64, 1),
+        });
+    }
+    records
+}
+
+fn written() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = TraceWriter::new(file.reopen().unwrap(), &header()).unwrap();
+    let mut encoder = BlockEncoder::new(vec![0; 4096]);
+    for record in records() {
+        if encoder.push(&record) == Err(EncodeError::Full) {
+            writer.write_block(encoder.meta(), encoder.bytes()).unwrap();
+            encoder.clear();
+            encoder.push(&record).unwrap();
+        }
+    }
+    writer.write_block(encoder.meta(), encoder.bytes()).unwrap();
+    writer.finish().unwrap();
+    file
+}
+
+/// Sums over lines and the rest.
+fn sums(recording: &Recording) -> (u64, SourceCounts, u64, u64) {
+    let statistics = &recording.statistics;
+    let mut loads = statistics.rest.loads;
+    let lines = statistics.lines.values();
+    lines.for_each(|line| loads.merge(&line.loads));
+    let sum = |of: fn(&LineStats) -> u64| statistics.lines.values().map(of).sum::<u64>();
+    (
+        sum(LineStats::access_count) + statistics.rest.access_count(),
+        loads,
+        sum(|line| line.stall.0) + statistics.rest.stall.0,
+        statistics.lines.len() as u64 + statistics.rest.line_count,
+    )
+}
+
+/// However little is kept, the lines that matter have all their rows, and the sums are those of all.
+#[test]
+fn lines_that_matter_have_their_rows_and_nothing_is_lost() {
+    let file = written();
+    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    assert_eq!(all.statistics.lines.len(), 2002);
+    for lines in [100_000, 500, 20] {
+        let limits = Limits {
+            rows: 10,
+            lines,
+            rows_of_shard: 1000,
+        };
+        let some = Recording::load_within(
+            file.path(),
+            Wanted::LinesThatMatter,
+            &limits,
+            &mut |_, _| {},
+        )
+        .unwrap();
+        let kept: Vec<u64> = some.statistics.lines.keys().map(|line| line.0).collect();
+        assert_eq!(kept, [0x8000 / 64, 0x9040 / 64], "{lines} lines at a time");
+        for (line, stats) in &some.statistics.lines {
+            assert_eq!(stats, &all.statistics.lines[line]);
+        }
+        assert_eq!(sums(&some), sums(&all));
+        assert_eq!(some.threads, all.threads);
+        assert_eq!(some.accesses_without_row, 0);
+    }
+}
+
+#[test]
+fn rows_for_which_there_is_no_room_are_counted() {
+    let file = written();
+    let limits = Limits {
+        rows: 10,
+        lines: 100_000,
+        rows_of_shard: 5,
+    };
+    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    let some = Recording::load_within(
+        file.path(),
+        Wanted::LinesThatMatter,
+        &limits,
+        &mut |_, _| {},
+    )
+    .unwrap();
+    assert!(some.accesses_without_row > 0);
+    assert_eq!(sums(&some), sums(&all));
+    let said = some.diagnostics().join("\n");
+    assert!(said.contains("are in the totals only"), "{said}");
+}
