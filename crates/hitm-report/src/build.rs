@@ -11,6 +11,7 @@ use hitm_coherence::sharing::{Sharing, Verdict, judge, judge_samples};
 use hitm_coherence::stats::{LineStats, Statistics};
 
 use crate::Names;
+use crate::handed::HandedOver;
 use crate::model::{
     AccessCounts, Flagged, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
 };
@@ -129,12 +130,20 @@ impl Report {
             calls: CallPaths::new(names, &statistics.calls, options.call_paths_max),
         };
         let lines = judged[..shown].iter().zip(1..);
+        let handed = match facts.sampled {
+            Some(_) => HandedOver::default(),
+            None => {
+                let contended = judged.iter().map(|one| one.line).collect();
+                HandedOver::build(statistics, &contended, names, &totals)
+            }
+        };
         Report {
             run: header(facts),
             lines: lines
                 .map(|(line, rank)| builder.build(line, rank))
                 .collect(),
             quiet,
+            handed,
             threads: threads(statistics, names, facts),
             of_machine: None,
             has_call_chains: !statistics.calls.is_empty(),

@@ -3,6 +3,7 @@
 //! Text, JSON and docs/formats/report.md use these tables, so a figure has one name, one unit and one
 //! meaning wherever it appears. A test checks that the document describes every field.
 
+mod handed;
 mod lines;
 mod of_type;
 mod rows;
@@ -11,6 +12,7 @@ mod whatif;
 
 use hitm_base::{AccessOp, grouped};
 
+pub use handed::{HANDED_FIELDS, HANDED_ROW_FIELDS};
 pub use lines::{LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,

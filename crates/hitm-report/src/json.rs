@@ -9,10 +9,11 @@ pub mod whatif;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, Field, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS,
-    QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS,
-    UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
+    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS, LINE_FIELDS,
+    MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
+    THREAD_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
 };
+use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use crate::model::{AccessCounts, CallPath, LineReport, Report, RowReport, SCHEMA, SampledEvent};
 
@@ -129,6 +130,9 @@ impl Serialize for ReportJson<'_> {
                 left_out(report, exact_only::QUIET),
             ),
         )?;
+        if report.run.sampled.is_none() {
+            map.serialize_entry("handed_over", &HandedJson(&report.handed))?;
+        }
         map.serialize_entry(
             "threads",
             &list(
@@ -138,6 +142,19 @@ impl Serialize for ReportJson<'_> {
             ),
         )?;
         map.serialize_entry("diagnostics", &report.diagnostics)?;
+        map.end()
+    }
+}
+
+struct HandedJson<'a>(&'a HandedOver);
+
+impl Serialize for HandedJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(HANDED_FIELDS, self.0, &[]).write(&mut map)?;
+        for (key, rows) in [("objects", &self.0.objects), ("takers", &self.0.takers)] {
+            map.serialize_entry(key, &list(HANDED_ROW_FIELDS, rows, &[]))?;
+        }
         map.end()
     }
 }

@@ -15,6 +15,7 @@ mod build;
 pub mod calls;
 pub mod fields;
 pub mod gate;
+mod handed;
 pub mod json;
 mod machine;
 mod model;
@@ -28,6 +29,7 @@ pub mod text;
 pub mod whatif;
 
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
+pub use handed::{HANDED_ROWS_MAX, HANDED_SHARE_MIN, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport,

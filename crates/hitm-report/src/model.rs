@@ -1,6 +1,7 @@
 //! The report: plain structs with public fields, filled by [`Report::build`](crate::Report::build)
 //! and shown through the tables in [`fields`](crate::fields).
 
+use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
 use hitm_coherence::sharing::Verdict;
@@ -25,6 +26,8 @@ pub struct Report {
     pub flagged: Vec<Flagged>,
     /// What is in neither of the two.
     pub quiet: Quiet,
+    /// What passes from CPU to CPU on the quiet lines; of recordings, not of samples.
+    pub handed: HandedOver,
     /// The threads, in order of appearance.
     pub threads: Vec<ThreadSummary>,
     /// Whether accesses say who called their functions.

@@ -16,6 +16,13 @@ pub trait Names {
     /// What to call a thread: its name if it has one, and its tid.
     fn thread(&self, thread: ThreadId) -> String;
 
+    /// Kind of the object that holds the byte at `addr`: objects of one type, and heap blocks of one
+    /// allocation site, are of one kind. `None` when nothing is known about it.
+    fn kind(&self, addr: u64) -> Option<String> {
+        let name = self.data(addr, 1)?;
+        Some(without_numbers(name.object.chars()))
+    }
+
     /// What makes known what an address of a recorded machine is.
     fn known_as(&self, _addr: u64) -> Option<KnownAs> {
         None
@@ -55,17 +62,22 @@ pub struct DataName {
 impl DataName {
     /// Object and member of all of a kind: `runqueues[3].lock` as `runqueues[].lock`.
     pub fn without_numbers(&self) -> String {
-        let mut text = String::with_capacity(self.object.len() + self.member.len());
-        let mut is_inside = false;
-        for c in self.object.chars().chain(self.member.chars()) {
-            is_inside &= c != ']';
-            if !is_inside {
-                text.push(c);
-            }
-            is_inside |= c == '[';
-        }
-        text
+        without_numbers(self.object.chars().chain(self.member.chars()))
     }
+}
+
+/// The text without what stands in brackets.
+pub(crate) fn without_numbers(text: impl Iterator<Item = char>) -> String {
+    let mut kept = String::new();
+    let mut is_inside = false;
+    for c in text {
+        is_inside &= c != ']';
+        if !is_inside {
+            kept.push(c);
+        }
+        is_inside |= c == '[';
+    }
+    kept
 }
 
 /// Where an instruction is.

@@ -4,6 +4,7 @@ use hitm::recording::{AddressNames, KnownAs, Recording};
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
 
+use crate::names::without_numbers;
 use crate::{
     CodeName, DataName, MachineSummary, Names, Report, ReportOptions, RunFacts, SampledEvent,
     SampledFacts, ThreadFacts, TypeReport,
@@ -18,6 +19,14 @@ impl Names for AddressNames<'_> {
             object_size: label.object_size,
             member: label.member,
             element: label.element,
+        })
+    }
+
+    fn kind(&self, addr: u64) -> Option<String> {
+        let of_many = AddressNames::kind(self, addr);
+        of_many.or_else(|| {
+            let object = AddressNames::data(self, addr, 1)?.object;
+            Some(without_numbers(object.chars()))
         })
     }
 

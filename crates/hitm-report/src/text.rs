@@ -3,6 +3,7 @@
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
 mod calls;
+mod handed;
 mod line;
 pub mod of_type;
 pub mod side_by_side;
@@ -88,6 +89,7 @@ pub fn render(report: &Report, options: &TextOptions) -> Printout {
         writer.line(line, is_sampled);
     }
     if !is_sampled {
+        writer.handed(&report.handed);
         writer.threads(report);
     }
     writer.diagnostics(report);

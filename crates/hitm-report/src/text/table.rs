@@ -32,6 +32,12 @@ impl Column {
             align,
         }
     }
+
+    /// The head of a column with a field.
+    pub(crate) fn of_field<T>(field: &Field<T>, align: Align) -> Column {
+        let per_cent = if field.unit == Unit::Share { "%" } else { "" };
+        Column::new(&format!("{}{per_cent}", field.title), align)
+    }
 }
 
 /// Rows of cells, each perhaps with notes on lines of their own below.
@@ -173,10 +179,8 @@ pub(crate) struct FieldTable<T: 'static> {
 impl<T> FieldTable<T> {
     pub(crate) fn new(fields: &'static [Field<T>], columns: &[(&str, Align)]) -> FieldTable<T> {
         let picked: Vec<_> = columns.iter().map(|(id, _)| by_id(fields, id)).collect();
-        let heads = picked.iter().zip(columns).map(|(field, (_, align))| {
-            let per_cent = if field.unit == Unit::Share { "%" } else { "" };
-            Column::new(&format!("{}{per_cent}", field.title), *align)
-        });
+        let heads = picked.iter().zip(columns);
+        let heads = heads.map(|(field, (_, align))| Column::of_field(field, *align));
         FieldTable {
             table: Table::new(heads.collect()),
             fields: picked,

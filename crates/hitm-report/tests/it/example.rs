@@ -8,7 +8,7 @@ use hitm_base::{
     Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Distance, Numbering, Outcome,
     ThreadId, Topology, TopologyShape,
 };
-use hitm_coherence::stats::{Collector, Statistics};
+use hitm_coherence::stats::{Collector, LineTally, Statistics};
 use hitm_report::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
 
 pub(crate) const PACKED: u64 = 0x4040c0;
@@ -69,7 +69,7 @@ pub(crate) fn machine() -> Machine {
 
 /// Feeds statistics with accesses of given outcome.
 #[derive(Default)]
-pub(crate) struct Run(Collector);
+pub(crate) struct Run(Collector, LineTally);
 
 impl Run {
     pub(crate) fn access(
@@ -96,6 +96,12 @@ impl Run {
             stall: Cycles(stall),
         };
         self.0.add(&access, &outcome);
+        self.1.add(&access, &outcome);
+    }
+
+    /// Sums over all lines, without rows.
+    pub(crate) fn tally(&self) -> LineTally {
+        self.1.clone()
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

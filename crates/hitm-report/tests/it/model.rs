@@ -1,6 +1,7 @@
 //! What the model says, and that it stays bounded.
 
 use hitm_coherence::sharing::Verdict;
+use hitm_coherence::stats::Handovers;
 use hitm_report::ReportOptions;
 use proptest::prelude::*;
 
@@ -54,6 +55,43 @@ fn time_lost_is_the_same_by_line_and_by_thread() {
         by_line + report.quiet.lost_cycles,
         report.totals.lost_cycles
     );
+}
+
+/// Whether their rows are kept or only sums: what is handed over is the same, and adds up.
+#[test]
+fn what_is_handed_over_needs_no_rows() {
+    let mut run = Run::default();
+    run.packed(500);
+    run.quiet();
+    run.slots(3, 5);
+    let mut statistics = run.statistics();
+    let with_rows = report(&statistics, 4, OPTIONS);
+    let handed = &with_rows.handed;
+    let names: Vec<&str> = handed.objects.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["slots (heap)", ""]);
+    assert_eq!(
+        handed.objects[1].name_count, 0,
+        "nothing names the quiet line"
+    );
+    assert_eq!(handed.takers[0].name, "count_in_slot");
+    assert_eq!(handed.line_count, with_rows.quiet.line_count);
+    assert_eq!(handed.all.lost.0, with_rows.quiet.lost_cycles);
+    for rows in [&handed.objects, &handed.takers] {
+        let mut sums = Handovers::default();
+        rows.iter().for_each(|row| sums.merge(&row.sums));
+        assert_eq!(sums, handed.all);
+    }
+    let mut rest = run.tally().sums();
+    statistics.lines.retain(|line, stats| {
+        let is_flagged = with_rows.flagged.iter().any(|one| one.line == *line);
+        if is_flagged {
+            rest.take_out(*line, stats);
+        }
+        is_flagged
+    });
+    statistics.rest = rest;
+    let without_rows = report(&statistics, 4, OPTIONS);
+    assert_eq!(without_rows.handed, with_rows.handed);
 }
 
 #[test]

@@ -12,12 +12,12 @@ use std::ops::Range;
 use super::walk::{Walker, word};
 
 /// The type of a page's descriptor, and its size in every configuration that distributions use.
-pub(super) const PAGE_DESCRIPTOR: &str = "page";
+pub(crate) const PAGE_DESCRIPTOR: &str = "page";
 pub(super) const PAGE_DESCRIPTOR_BYTES: u64 = 64;
 
 /// Where the descriptors are on x86-64 with four page-table levels and without address randomisation
 /// (Documentation/arch/x86/x86_64/mm.rst).
-pub(super) const PAGE_DESCRIPTORS: Range<u64> = 0xffff_ea00_0000_0000..0xffff_eb00_0000_0000;
+pub(crate) const PAGE_DESCRIPTORS: Range<u64> = 0xffff_ea00_0000_0000..0xffff_eb00_0000_0000;
 
 /// Where all physical memory is mapped (same source).
 pub(crate) const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
 use hitm_coherence::stats::Statistics;
@@ -15,7 +16,7 @@ use super::build_ids::{CopyOf, copies, load};
 use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
-use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames};
+use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
 use crate::perf_data::ExtraNames;
 
 /// Where an instruction is in the source.
@@ -52,6 +53,8 @@ pub struct AddressNames<'a> {
     symbolizer: RefCell<Symbolizer<'static>>,
     /// What was found about heap blocks, by address: it takes a look at every line of the block.
     heap: RefCell<BTreeMap<u64, HeapName>>,
+    /// The places that allocated heap blocks, by their stacks.
+    sites: RefCell<BTreeMap<Arc<[CodeAddr]>, String>>,
     extra: &'a ExtraNames,
     is_sampled: bool,
     pub(super) kernel: Option<KernelNames>,
@@ -86,6 +89,7 @@ impl<'a> AddressNames<'a> {
             statistics: &recording.statistics,
             symbolizer,
             heap: RefCell::default(),
+            sites: RefCell::default(),
             kernel: kernel_names(recording),
             kernel_types: kernel_types(recording),
             kernel_regions: KernelRegions::new(&objects.regions),
@@ -308,6 +312,19 @@ impl<'a> AddressNames<'a> {
         };
         self.heap.borrow_mut().insert(start, name.clone());
         name
+    }
+
+    /// Kind of the object that holds the byte at `addr`, where its own name says more: heap blocks of one
+    /// allocation site, and descriptors of pages, are of one kind.
+    pub fn kind(&self, addr: u64) -> Option<String> {
+        if let Some(block) = self.objects.heap_at(addr) {
+            let mut sites = self.sites.borrow_mut();
+            let site = sites.entry(Arc::clone(&block.stack));
+            let site = site.or_insert_with(|| self.allocation_site(&block.stack));
+            return Some(format!("heap blocks from {site}"));
+        }
+        let is_page = self.kernel.is_some() && PAGE_DESCRIPTORS.contains(&addr);
+        is_page.then(|| PAGE_DESCRIPTOR.to_owned())
     }
 
     /// What a heap block is called: its size and the place that allocated it.

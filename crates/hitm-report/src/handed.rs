@@ -1,0 +1,159 @@
+//! Lines that change hands too rarely for a verdict: what passes from CPU to CPU, and who takes it.
+//!
+//! A buffer that a producer fills and a consumer reads costs each of its lines one transfer. No line of it
+//! is contended, but all together they may cost more than the lines that are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hitm_base::{CodeAddr, LINE_SIZE, LineAddr};
+use hitm_coherence::stats::{Handovers, Statistics};
+
+use crate::Names;
+use crate::model::{Totals, share};
+
+/// Objects, and functions, that are listed one by one.
+pub const HANDED_ROWS_MAX: usize = 10;
+
+/// Part of all threads' time, 0 to 1, from which on text shows the tables.
+pub const HANDED_SHARE_MIN: f64 = 0.01;
+
+/// Bytes between the places of a line that are asked for a name. Allocators align to so many.
+const NAME_STEP_BYTES: usize = 16;
+
+/// Lines that change hands, and are not contended.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HandedOver {
+    /// Lines.
+    pub line_count: u64,
+    /// All accesses that took one of them from another CPU.
+    pub all: Handovers,
+    /// `all.lost` as a part of all threads' time, 0 to 1.
+    pub run_share: f64,
+    /// The objects that they belong to, costliest first; at the end the others together.
+    pub objects: Vec<HandedRow>,
+    /// The functions that took them, costliest first; at the end the others together.
+    pub takers: Vec<HandedRow>,
+}
+
+/// One object of [`HandedOver`], or one function.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HandedRow {
+    /// Its name; empty for several together.
+    pub name: String,
+    /// Names that the row stands for; 0 for what has none.
+    pub name_count: u64,
+    /// Lines; none for a function.
+    pub line_count: Option<u64>,
+    /// Accesses that took a line from another CPU.
+    pub sums: Handovers,
+    /// `sums.lost` as a part of that of all rows, 0 to 1.
+    pub lost_share: f64,
+}
+
+impl HandedOver {
+    /// Sums up the lines of `statistics` that changed hands, except those in `flagged`.
+    pub fn build(
+        statistics: &Statistics,
+        flagged: &BTreeSet<LineAddr>,
+        names: &dyn Names,
+        totals: &Totals,
+    ) -> HandedOver {
+        let rest = &statistics.rest;
+        let quiet = statistics
+            .lines
+            .iter()
+            .filter(|(line, _)| !flagged.contains(line));
+        let mut handed = HandedOver {
+            line_count: rest.contended_line_count,
+            all: rest.handovers(),
+            ..HandedOver::default()
+        };
+        let mut objects: BTreeMap<String, (u64, Handovers)> = BTreeMap::new();
+        let mut takers: BTreeMap<CodeAddr, Handovers> = rest.takers.clone();
+        let mut add = |line: LineAddr, handovers: &Handovers| {
+            let sum = objects.entry(kind(names, line)).or_default();
+            sum.0 += 1;
+            sum.1.merge(handovers);
+        };
+        for (line, stats) in quiet {
+            let handovers = Handovers::of_line(stats);
+            if handovers.count == 0 {
+                continue;
+            }
+            handed.line_count += 1;
+            handed.all.merge(&handovers);
+            add(*line, &handovers);
+            for (key, row) in &stats.rows {
+                takers
+                    .entry(key.code)
+                    .or_default()
+                    .merge(&Handovers::of_row(row));
+            }
+        }
+        rest.handed
+            .iter()
+            .for_each(|(line, handovers)| add(*line, handovers));
+        takers.retain(|_, taken| taken.count > 0);
+        let mut functions: BTreeMap<String, (u64, Handovers)> = BTreeMap::new();
+        for (code, taken) in &takers {
+            let sum = functions.entry(names.code(*code).function).or_default();
+            sum.1.merge(taken);
+        }
+        handed.run_share = share(handed.all.lost.0, totals.thread_cycles);
+        handed.objects = rows(objects, &handed, true);
+        handed.takers = rows(functions, &handed, false);
+        handed
+    }
+}
+
+/// Kind of the object that a line belongs to; empty when no part of it has a name.
+fn kind(names: &dyn Names, line: LineAddr) -> String {
+    let places = (0..LINE_SIZE).step_by(NAME_STEP_BYTES);
+    let mut found = places.filter_map(|byte| names.kind(line.first_byte() + byte));
+    found.next().unwrap_or_default()
+}
+
+/// The costliest of `sums`, and the others together: their sums are those of all.
+fn rows(
+    mut sums: BTreeMap<String, (u64, Handovers)>,
+    all: &HandedOver,
+    has_lines: bool,
+) -> Vec<HandedRow> {
+    sums.remove("");
+    let mut rows: Vec<HandedRow> = sums
+        .into_iter()
+        .map(|(name, (line_count, sums))| HandedRow {
+            name,
+            name_count: 1,
+            line_count: has_lines.then_some(line_count),
+            sums,
+            lost_share: share(sums.lost.0, all.all.lost.0),
+        })
+        .collect();
+    // Stable: rows of equal cost stay in the order of their names.
+    rows.sort_by_key(|row| std::cmp::Reverse((row.sums.lost, row.sums.count)));
+    let others = rows.split_off(rows.len().min(HANDED_ROWS_MAX));
+    let listed = |of: fn(&HandedRow) -> u64| rows.iter().map(of).sum::<u64>();
+    let lost = hitm_base::Cycles(all.all.lost.0.saturating_sub(listed(|row| row.sums.lost.0)));
+    let left = HandedRow {
+        name: String::new(),
+        name_count: others.len() as u64,
+        line_count: has_lines.then(|| {
+            let lines = listed(|row| row.line_count.unwrap_or(0));
+            all.line_count.saturating_sub(lines)
+        }),
+        sums: Handovers {
+            count: all.all.count.saturating_sub(listed(|row| row.sums.count)),
+            hitm_count: all
+                .all
+                .hitm_count
+                .saturating_sub(listed(|row| row.sums.hitm_count)),
+            lost,
+        },
+        lost_share: share(lost.0, all.all.lost.0),
+    };
+    if left.sums.count > 0 {
+        rows.push(left);
+    }
+    rows
+}
