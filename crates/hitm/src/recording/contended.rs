@@ -18,14 +18,14 @@ mod tests;
 
 use std::path::Path;
 
-use hitm_base::Machine;
+use hitm_base::{LineAddr, Machine};
 use hitm_coherence::stats::Collector;
 use hitm_trace::Record;
 
 use super::statistics::{Found, Shard, joined, pass, shards};
 use super::{Recording, RecordingError, RecordingFile};
 pub(super) use rows::Nameless;
-use rows::{AllRows, ChosenRows, add_nameless};
+use rows::{AllRows, Chosen, ChosenRows, Keep, add_nameless};
 use tallied::Tallied;
 
 /// The most that is kept.
@@ -45,11 +45,17 @@ const LIMITS: Limits = Limits {
     rows_of_shard: 20_000,
 };
 
+/// Reports show lines that lost one cycle in a thousand.
+const OF_REPORT: Wanted<'static> = Wanted::CyclesPerLost(1 << 10);
+
+/// A line that a replay makes 64 times dearer may have to be shown.
+const OF_REPLAY: Wanted<'static> = Wanted::CyclesPerLost(1 << 16);
+
 /// The lines that have rows however many there are.
 #[derive(Debug, Clone, Copy)]
 enum Wanted<'a> {
-    /// Those that lost enough to be shown.
-    LinesThatMatter,
+    /// Those that lost one cycle in at most so many of all threads' cycles.
+    CyclesPerLost(u64),
     /// Those with a byte of an object of this type.
     Type(&'a str),
 }
@@ -61,7 +67,7 @@ impl Recording {
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        Recording::load_within(path, Wanted::LinesThatMatter, &LIMITS, progress)
+        Recording::load_within(path, OF_REPORT, &LIMITS, progress)
     }
 
     /// Reads a recording for a report of one type. Of very many rows those of lines without an object of
@@ -72,6 +78,41 @@ impl Recording {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
         Recording::load_within(path, Wanted::Type(type_name), &LIMITS, progress)
+    }
+
+    /// Reads a recording for a replay: like [`Recording::load_contended`], with more lines.
+    pub(crate) fn load_for_replay(
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Recording, RecordingError> {
+        Recording::load_within(path, OF_REPLAY, &LIMITS, progress)
+    }
+
+    /// Returns true if some lines have no rows.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.statistics.rest.line_count > 0
+    }
+
+    /// Adds the rows of `lines`, from the file that the recording was read from.
+    pub(crate) fn add_rows(
+        &mut self,
+        path: &Path,
+        lines: impl Iterator<Item = LineAddr>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), RecordingError> {
+        let has_rows = |line: &LineAddr| self.statistics.lines.contains_key(line);
+        let lines = lines.filter(|line| !has_rows(line));
+        let chosen: Chosen = lines.map(|line| (line, Keep::Rows)).collect();
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let (rows, found) = rows_of(path, (&chosen, LIMITS.rows_of_shard), self, progress)?;
+        let more = joined(rows, found.calls);
+        for (line, stats) in &more.lines {
+            self.statistics.rest.take_out(*line, stats);
+        }
+        self.statistics.merge_disjoint(more);
+        Ok(())
     }
 
     fn load_within(
@@ -119,10 +160,28 @@ fn load_lines_first(
         }
     };
     let chosen = tallied.chosen(&recording);
+    let limits = (&chosen, limits.rows_of_shard);
+    let (rows, found) = rows_of(path, limits, &mut recording, progress)?;
+    recording.statistics = joined(rows, found.calls);
+    let mut rest = tallied.sums;
+    for (line, stats) in &recording.statistics.lines {
+        rest.take_out(*line, stats);
+    }
+    recording.statistics.rest = rest;
+    Ok(recording)
+}
+
+/// The rows of chosen lines, at most so many in a shard. Counts in `recording` what has none.
+fn rows_of(
+    path: &Path,
+    (chosen, rows_max): (&Chosen, usize),
+    recording: &mut Recording,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Vec<Collector>, Found), RecordingError> {
     let mut shards = shards(|| ChosenRows {
-        chosen: &chosen,
+        chosen,
         rows: Collector::default(),
-        rows_max: limits.rows_of_shard,
+        rows_max,
         left_out: 0,
         nameless: Nameless::default(),
     });
@@ -136,13 +195,7 @@ fn load_lines_first(
         }
         rows.push(shard.rows);
     }
-    recording.statistics = joined(rows, found.calls);
-    let mut rest = tallied.sums;
-    for (line, stats) in &recording.statistics.lines {
-        rest.take_out(*line, stats);
-    }
-    recording.statistics.rest = rest;
-    Ok(recording)
+    Ok((rows, found))
 }
 
 /// One pass over a file that has just been opened.

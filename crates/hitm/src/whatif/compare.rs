@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use hitm_base::{Cycles, DataSource, LINE_SIZE, LineAddr};
+use hitm_base::{Access, AccessOp, Cycles, DataSource, LINE_SIZE, LineAddr, Outcome};
 use hitm_coherence::stats::{LineStats, RowKey, RowStats, SourceCounts, Statistics};
 use hitm_weave::ThreadTotals;
 
@@ -22,7 +22,7 @@ impl Sums {
         }
     }
 
-    pub(super) fn of_line(stats: &LineStats) -> Sums {
+    fn of_line(stats: &LineStats) -> Sums {
         // Stores that found the line modified elsewhere are no HITM, as in the report.
         let stores = Sums {
             accesses: stats.stores.total(),
@@ -38,9 +38,44 @@ impl Sums {
         sums
     }
 
+    /// Those of one access.
+    pub(super) fn of_access(access: &Access, outcome: &Outcome) -> Sums {
+        let is_load = access.op != AccessOp::Store;
+        let is = |source| u64::from(is_load && outcome.source == source);
+        let is_contended = outcome.source.is_contention();
+        Sums {
+            accesses: 1,
+            local_hitm: is(DataSource::LocalHitm),
+            remote_hitm: is(DataSource::RemoteHitm),
+            stall: outcome.stall,
+            lost: if is_contended {
+                outcome.stall
+            } else {
+                Cycles::ZERO
+            },
+        }
+    }
+
+    /// Those of all lines, with rows and without.
+    pub(super) fn of_lines(statistics: &Statistics) -> Sums {
+        let rest = &statistics.rest;
+        let mut sums = Sums {
+            accesses: rest.stores.total(),
+            stall: rest.stall,
+            lost: rest.contention_stall(),
+            ..Sums::default()
+        };
+        sums += &Sums::of_sources(&rest.loads);
+        sums += &Sums::of_sources(&rest.rmws);
+        for stats in statistics.lines.values() {
+            sums += &Sums::of_line(stats);
+        }
+        sums
+    }
+
     fn of_row(key: &RowKey, stats: &RowStats) -> Sums {
         let counts = Sums::of_sources(&stats.sources);
-        let is_store = key.op == hitm_base::AccessOp::Store;
+        let is_store = key.op == AccessOp::Store;
         let hitm = |count| if is_store { 0 } else { count };
         Sums {
             local_hitm: hitm(counts.local_hitm),

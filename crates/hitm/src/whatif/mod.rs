@@ -13,7 +13,7 @@ mod second_run;
 
 use std::path::{Path, PathBuf};
 
-use hitm_base::{Clock, Cycles, Machine, ThreadId};
+use hitm_base::{Clock, Cycles, Machine, ThreadId, grouped};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_weave::Placement;
 use hitm_weave::replay::ReplayError;
@@ -271,7 +271,12 @@ pub fn run(
     config: &WhatifConfig,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<WhatifReport, WhatifError> {
-    let recording = Recording::load(&config.input, &mut |read, all| progress(read, 2 * all))?;
+    let mut first = |read: u64, all: u64| progress(read, 2 * all);
+    let mut recording = Recording::load_for_replay(&config.input, &mut first)?;
+    if recording.is_cut() {
+        let moves = instances::find(&recording, &config.layouts, &config.instances)?;
+        recording.add_rows(&config.input, moves.lines_before(), &mut first)?;
+    }
     let mut half = |read: u64, all: u64| progress(all + read, 2 * all);
     run_loaded(&recording, config, &mut half)
 }
@@ -284,6 +289,12 @@ pub fn run_loaded(
 ) -> Result<WhatifReport, WhatifError> {
     let moves = instances::find(recording, &config.layouts, &config.instances)?;
     let mut notes = recording.diagnostics();
+    if recording.is_cut() {
+        notes.push(format!(
+            "{} lines lost so little that they are in the totals only",
+            grouped(recording.statistics.rest.line_count)
+        ));
+    }
     let (before, after) = if legacy::is_legacy(recording) {
         notes.push(legacy::NOTE.to_owned());
         let unchanged = WhatifConfig {

@@ -1,6 +1,8 @@
 //! The objects that are moved, and where each byte of them lies then.
 
-use hitm_base::LINE_SIZE;
+use std::ops::Range;
+
+use hitm_base::{AddrRange, LINE_SIZE, LineAddr};
 use hitm_weave::replay::{FRESH, Relocate};
 
 use super::member_map::MemberMap;
@@ -71,6 +73,20 @@ impl Moves {
 
     pub(super) fn objects(&self) -> &[MovedObject] {
         &self.objects
+    }
+
+    /// The addresses of the objects in the replay.
+    pub(super) fn fresh(&self) -> Range<u64> {
+        FRESH..self.end
+    }
+
+    /// The lines of the objects in the program.
+    pub(super) fn lines_before(&self) -> impl Iterator<Item = LineAddr> {
+        let objects = self.objects.iter();
+        let ranges =
+            objects.filter_map(|object| AddrRange::with_len(object.address, object.size_bytes));
+        let lines = ranges.map(|range| range.lines());
+        lines.flat_map(|(first, last)| (first.0..=last.0).map(LineAddr))
     }
 
     /// The object that had this byte in the program, and the byte's offset in its element.

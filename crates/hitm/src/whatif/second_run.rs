@@ -1,13 +1,15 @@
 //! One run of a recording: as it was recorded, or replayed.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 
-use hitm_base::{Access, CpuId, Cycles, Machine, Outcome, ThreadId};
+use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_trace::{ChunkDecoder, Record, ThreadStart, Visitor};
 use hitm_weave::replay::{Replay, ReplayCounts, ReplayError};
 use hitm_weave::{Placement, ThreadTotals};
+use rustc_hash::FxHashSet;
 
 use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError};
@@ -23,6 +25,43 @@ pub(super) struct SecondRun<'r> {
     pub(super) statistics: Cow<'r, Statistics>,
     pub(super) moves: Moves,
     counts: ReplayCounts,
+}
+
+/// Statistics of a replay: rows of all lines, or of those that have rows in the recording and of moved
+/// objects.
+struct Kept {
+    rows: Collector,
+    /// Lines with rows, if not all have some; those of moved objects have.
+    only: Option<FxHashSet<LineAddr>>,
+    moved: Range<u64>,
+    others: Sums,
+}
+
+impl Kept {
+    fn of(recording: &Recording, moves: &Moves) -> Kept {
+        let lines = recording.statistics.lines.keys().copied();
+        Kept {
+            rows: Collector::default(),
+            only: recording.is_cut().then(|| lines.collect()),
+            moved: moves.fresh(),
+            others: Sums::default(),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, access: &Access, outcome: &Outcome) {
+        if access.op == AccessOp::Fence {
+            return; // It touches no line.
+        }
+        let line = access.line();
+        let is_moved = self.moved.contains(&line.first_byte());
+        let has_rows = |only: &FxHashSet<LineAddr>| is_moved || only.contains(&line);
+        if self.only.as_ref().is_none_or(has_rows) {
+            self.rows.add(access, outcome);
+        } else {
+            self.others += &Sums::of_access(access, outcome);
+        }
+    }
 }
 
 /// Where the threads of a replay run.
@@ -50,7 +89,7 @@ impl Seats {
 pub(super) struct Feed {
     replay: Replay<Moves>,
     seats: Seats,
-    collector: Collector,
+    kept: Kept,
     record_count: u64,
     error: Option<(u64, ReplayError)>,
 }
@@ -77,7 +116,7 @@ impl Visitor for Feed {
         if self.error.is_some() {
             return;
         }
-        let collector = &mut self.collector;
+        let kept = &mut self.kept;
         let result = match record {
             Record::ThreadStart(start) => {
                 let cpu = self.seats.of_thread(&start);
@@ -88,7 +127,7 @@ impl Visitor for Feed {
             }
             Record::Work(work) => self.replay.work(work),
             Record::Turn(turn) => self.replay.turn(turn, &mut |access, outcome| {
-                collector.add(access, outcome);
+                kept.add(access, outcome);
             }),
             _ => Ok(()),
         };
@@ -117,7 +156,7 @@ impl<'r> SecondRun<'r> {
                 &recording.machine,
                 recording.header.placement.clone(),
                 &threads,
-                statistics,
+                Sums::of_lines(statistics),
             ),
             cpi_milli: recording.machine.core.cpi_milli.into(),
             threads,
@@ -221,9 +260,9 @@ fn feed(
         order = Some(cpus);
     }
     let feed = Feed {
+        kept: Kept::of(recording, &moves),
         replay: Replay::new(machine, moves),
         seats: Seats { order, cpu_count },
-        collector: Collector::default(),
         record_count: 0,
         error: None,
     };
@@ -255,16 +294,18 @@ fn finish(
     path: &Path,
 ) -> Result<SecondRun<'static>, WhatifError> {
     check(&mut feed, path)?;
-    let collector = &mut feed.collector;
+    let kept = &mut feed.kept;
     let result = feed
         .replay
-        .finish(&mut |access, outcome| collector.add(access, outcome));
+        .finish(&mut |access, outcome| kept.add(access, outcome));
     feed.note(result);
     check(&mut feed, path)?;
     let threads: Vec<_> = feed.replay.totals().collect();
-    let statistics = feed.collector.finish();
+    let statistics = feed.kept.rows.finish();
+    let mut totals = Sums::of_lines(&statistics);
+    totals += &feed.kept.others;
     Ok(SecondRun {
-        run: run(&setting.machine, setting.placement, &threads, &statistics),
+        run: run(&setting.machine, setting.placement, &threads, totals),
         cpi_milli: setting.machine.core.cpi_milli.into(),
         threads,
         statistics: Cow::Owned(statistics),
@@ -277,12 +318,8 @@ fn run(
     machine: &Machine,
     placement: String,
     threads: &[(ThreadId, ThreadTotals)],
-    statistics: &Statistics,
+    totals: Sums,
 ) -> Run {
-    let mut totals = Sums::default();
-    for stats in statistics.lines.values() {
-        totals += &Sums::of_line(stats);
-    }
     let clocks = threads.iter().map(|(_, totals)| totals.clock);
     Run {
         machine: machine.name.clone(),
@@ -291,5 +328,58 @@ fn run(
         placement,
         end: clocks.max().unwrap_or(Cycles::ZERO),
         totals,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::{CodeAddr, DataSource};
+    use hitm_weave::replay::FRESH;
+
+    use super::*;
+
+    /// Whichever lines have rows: sums are those of all lines.
+    #[test]
+    fn lines_without_rows_are_in_the_totals() {
+        let kept = |only: Option<FxHashSet<LineAddr>>| Kept {
+            rows: Collector::default(),
+            only,
+            moved: FRESH..FRESH + 64,
+            others: Sums::default(),
+        };
+        let one = [LineAddr::of(0x1000)].into_iter().collect();
+        let (mut all, mut some) = (kept(None), kept(Some(one)));
+        for number in 0..600 {
+            let ops = [
+                AccessOp::Load,
+                AccessOp::Store,
+                AccessOp::LockedRmw,
+                AccessOp::Fence,
+            ];
+            let source = DataSource::ALL[number % DataSource::ALL.len()];
+            let access = Access {
+                thread: ThreadId(0),
+                cpu: CpuId(0),
+                time: Cycles(0),
+                addr: [0x1000, 0x2000, FRESH, FRESH + 64][number % 4],
+                size: 8,
+                op: ops[number / 4 % 4],
+                code: CodeAddr(0x40_1000),
+            };
+            let outcome = Outcome {
+                source,
+                latency: Cycles(number as u64),
+                queued: Cycles(0),
+                stall: Cycles(number as u64),
+            };
+            all.add(&access, &outcome);
+            some.add(&access, &outcome);
+        }
+        let (all, listed) = (all.rows.finish(), some.rows.finish());
+        let lines: Vec<LineAddr> = listed.lines.keys().copied().collect();
+        assert_eq!(lines, [LineAddr::of(0x1000), LineAddr::of(FRESH)]);
+        let mut sums = Sums::of_lines(&listed);
+        sums += &some.others;
+        assert_eq!(sums, Sums::of_lines(&all));
     }
 }

@@ -11,10 +11,6 @@ use super::{Wanted, read_all};
 use crate::recording::statistics::{Shard, line_hash, shards};
 use crate::recording::{Recording, RecordingError, RecordingFile};
 
-/// A line has rows when it lost one cycle in so many of all threads' cycles. Reports show lines that lost
-/// one in a thousand.
-const CYCLES_PER_LOST_MAX: u64 = 1024;
-
 /// Lines that may matter: more only where a recording does not say how long its threads ran.
 const LINES_THAT_MATTER_MAX: usize = 1 << 14;
 
@@ -79,7 +75,7 @@ impl Tallied {
 
     fn choose(&mut self, recording: &Recording, tallies: &[PartTally], wanted: Wanted<'_>) {
         match wanted {
-            Wanted::LinesThatMatter => self.choose_costly(recording, tallies),
+            Wanted::CyclesPerLost(most) => self.choose_costly(recording, tallies, most),
             Wanted::Type(name) => {
                 let names = recording.names();
                 let has_type = |line: &LineAddr| {
@@ -93,12 +89,12 @@ impl Tallied {
         }
     }
 
-    fn choose_costly(&mut self, recording: &Recording, tallies: &[PartTally]) {
+    fn choose_costly(&mut self, recording: &Recording, tallies: &[PartTally], most: u64) {
         let thread_cycles = recording.thread_cycles().0;
         let handed = tallies.iter().flat_map(|part| part.tally.handed());
         let enough = handed.filter(|(_, handed)| {
             // A recording that was cut short may not know how long its threads ran.
-            handed.lost.0.saturating_mul(CYCLES_PER_LOST_MAX) >= thread_cycles
+            handed.lost.0.saturating_mul(most) >= thread_cycles
         });
         let mut enough: Vec<(LineAddr, u64)> =
             enough.map(|(line, handed)| (line, handed.lost.0)).collect();

@@ -117,13 +117,7 @@ fn lines_that_matter_have_their_rows_and_nothing_is_lost() {
             lines,
             rows_of_shard: 1000,
         };
-        let some = Recording::load_within(
-            file.path(),
-            Wanted::LinesThatMatter,
-            &limits,
-            &mut |_, _| {},
-        )
-        .unwrap();
+        let some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
         let kept: Vec<u64> = some.statistics.lines.keys().map(|line| line.0).collect();
         assert_eq!(kept, [0x8000 / 64, 0x9040 / 64], "{lines} lines at a time");
         for (line, stats) in &some.statistics.lines {
@@ -144,15 +138,31 @@ fn rows_for_which_there_is_no_room_are_counted() {
         rows_of_shard: 5,
     };
     let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
-    let some = Recording::load_within(
-        file.path(),
-        Wanted::LinesThatMatter,
-        &limits,
-        &mut |_, _| {},
-    )
-    .unwrap();
+    let some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
     assert!(some.accesses_without_row > 0);
     assert_eq!(sums(&some), sums(&all));
     let said = some.diagnostics().join("\n");
     assert!(said.contains("are in the totals only"), "{said}");
+}
+
+#[test]
+fn rows_that_are_added_leave_the_sums() {
+    let file = written();
+    let limits = Limits {
+        rows: 10,
+        lines: 100_000,
+        rows_of_shard: 1000,
+    };
+    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    let mut some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
+    assert!(some.is_cut());
+    let lines = [0x8000 / 64, 0x10_0000 / 64 + 2, 0x7000].map(LineAddr);
+    some.add_rows(file.path(), lines.into_iter(), &mut |_, _| {})
+        .unwrap();
+    assert_eq!(some.statistics.lines.len(), 3);
+    assert_eq!(
+        some.statistics.lines[&lines[1]],
+        all.statistics.lines[&lines[1]]
+    );
+    assert_eq!(sums(&some), sums(&all));
 }
