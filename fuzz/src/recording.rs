@@ -7,7 +7,7 @@ use hitm::recording::Recording;
 use hitm::whatif::{self, WhatifConfig};
 use hitm_base::{CpuId, Machine};
 use hitm_report::text::TextOptions;
-use hitm_report::{Report, ReportOptions, SideBySide, SideOptions, TypeReport, json, text};
+use hitm_report::{Report, ReportOptions, SideBySide, SideOptions, SideSums, TypeReport, json, text};
 use hitm_test::{Choices, recording};
 use hitm_trace::TraceReader;
 use hitm_weave::Placement;
@@ -83,12 +83,13 @@ pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
         }
         2 => {
             if let Some(recording) = read(bytes) {
-                let both = [(String::from("a"), recording)];
                 let options = SideOptions {
                     rows_max: 20,
                     functions: Vec::new(),
                 };
-                SideBySide::of_recordings(&both, &options);
+                let mut sums = SideSums::default();
+                sums.add(&recording, &options);
+                SideBySide::of_sums(vec![(String::from("a"), sums)], &options);
             }
         }
         _ => {

@@ -33,18 +33,15 @@ pub struct CallTable {
 }
 
 impl CallTable {
-    /// Of a recorded kernel; empty when the recording counts no calls.
-    pub fn of_recording(recording: &Recording) -> CallTable {
-        let names = recording.names();
-        let names: &dyn Names = &names;
-        let mut table = CallTable {
-            calls: calls(recording, names),
-            accesses: BTreeMap::new(),
-        };
+    /// Adds the rows of a recorded kernel, or of a part of its lines. The table stays empty when the
+    /// recording counts no calls.
+    pub fn add_recording(&mut self, recording: &Recording) {
+        let names: &dyn Names = &recording.names();
+        self.calls = calls(recording, names);
         for (line, stats) in &recording.statistics.lines {
             for (key, row) in &stats.rows {
                 let function = names.code(key.code).function;
-                if !table.calls.contains_key(&function) {
+                if !self.calls.contains_key(&function) {
                     continue;
                 }
                 let addr = line.first_byte() + u64::from(key.offset);
@@ -58,10 +55,9 @@ impl CallTable {
                     AccessOp::Store => [0, count, 0],
                     AccessOp::LockedRmw | AccessOp::Fence => [0, 0, count],
                 };
-                table.add(function, member, accesses);
+                self.add(function, member, accesses);
             }
         }
-        table
     }
 
     /// Of a simulated kernel. Counts are of the time after the warm-up, calls of the whole run: there

@@ -37,4 +37,4 @@ pub use model::{
 };
 pub use names::{CodeName, DataName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
-pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow};
+pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};

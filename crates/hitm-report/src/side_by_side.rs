@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use hitm::recording::Recording;
-use hitm_coherence::stats::Statistics;
 
 use crate::Names;
 
@@ -60,24 +59,16 @@ type Sums = BTreeMap<String, (u64, u64)>;
 
 /// The sums of one recording.
 #[derive(Debug, Default)]
-struct Recorded {
+pub struct SideSums {
     places: Sums,
     functions: Sums,
     uses: Sums,
 }
 
 impl SideBySide {
-    /// Puts recordings side by side.
-    pub fn of_recordings(recordings: &[(String, Recording)], options: &SideOptions) -> SideBySide {
-        let sums = recordings
-            .iter()
-            .map(|(_, recording)| Recorded::of(&recording.statistics, &recording.names(), options))
-            .collect();
-        let labels = recordings.iter().map(|(label, _)| label.clone()).collect();
-        SideBySide::of_sums(labels, sums, options.rows_max)
-    }
-
-    fn of_sums(labels: Vec<String>, sums: Vec<Recorded>, rows_max: usize) -> SideBySide {
+    /// Puts recordings side by side, each with what to call it.
+    pub fn of_sums(recordings: Vec<(String, SideSums)>, options: &SideOptions) -> SideBySide {
+        let (labels, sums): (Vec<String>, Vec<SideSums>) = recordings.into_iter().unzip();
         let totals = sums.iter().map(|recorded| {
             let add = |sum: (u64, u64), one: &(u64, u64)| (sum.0 + one.0, sum.1 + one.1);
             recorded.places.values().fold((0, 0), add)
@@ -88,22 +79,24 @@ impl SideBySide {
             stall_cycles,
             hitm_count,
         };
-        let table =
-            |of: fn(&Recorded) -> &Sums| rows(&sums.iter().map(of).collect::<Vec<_>>(), rows_max);
+        let table = |of: fn(&SideSums) -> &Sums| {
+            rows(&sums.iter().map(of).collect::<Vec<_>>(), options.rows_max)
+        };
         SideBySide {
             labels,
             all,
-            places: table(|recorded| &recorded.places),
-            functions: table(|recorded| &recorded.functions),
-            uses: table(|recorded| &recorded.uses),
+            places: table(|sums| &sums.places),
+            functions: table(|sums| &sums.functions),
+            uses: table(|sums| &sums.uses),
         }
     }
 }
 
-impl Recorded {
-    fn of(statistics: &Statistics, names: &dyn Names, options: &SideOptions) -> Recorded {
-        let mut recorded = Recorded::default();
-        for (line, stats) in &statistics.lines {
+impl SideSums {
+    /// Adds the rows of a recording, or of a part of its lines.
+    pub fn add(&mut self, recording: &Recording, options: &SideOptions) {
+        let names: &dyn Names = &recording.names();
+        for (line, stats) in &recording.statistics.lines {
             for (key, row) in &stats.rows {
                 let (stall, hitm) = (row.stall.0, row.sources.hitm());
                 if stall == 0 && hitm == 0 {
@@ -120,9 +113,9 @@ impl Recorded {
                 );
                 let both = format!("{function} {place}");
                 for (sums, name) in [
-                    (&mut recorded.places, place),
-                    (&mut recorded.functions, function),
-                    (&mut recorded.uses, both),
+                    (&mut self.places, place),
+                    (&mut self.functions, function),
+                    (&mut self.uses, both),
                 ] {
                     let sum = sums.entry(name).or_default();
                     sum.0 += stall;
@@ -130,7 +123,6 @@ impl Recorded {
                 }
             }
         }
-        recorded
     }
 }
 

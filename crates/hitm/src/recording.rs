@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hitm_base::{CodeAddr, Cycles, Machine, ThreadId};
+use hitm_base::{CodeAddr, Cycles, LINE_SIZE, Machine, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
@@ -180,6 +180,21 @@ impl Recording {
     pub fn nameless_hitms(&self) -> impl Iterator<Item = (CodeAddr, u64, u64)> {
         let nameless = self.nameless.iter();
         nameless.map(|(code, (hitm_count, addr))| (*code, *hitm_count, *addr))
+    }
+
+    /// Where lines were accessed: address and bytes. Of contended lines without rows each word.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u8)> {
+        const WORD_BYTES: u8 = 8;
+        let statistics = &self.statistics;
+        let listed = statistics.lines.iter().flat_map(|(line, stats)| {
+            let keys = stats.rows.keys();
+            keys.map(|key| (line.first_byte() + u64::from(key.offset), key.size))
+        });
+        let others = statistics.rest.handed.keys().flat_map(|line| {
+            let words = (0..LINE_SIZE).step_by(WORD_BYTES.into());
+            words.map(|word| (line.first_byte() + word, WORD_BYTES))
+        });
+        listed.chain(others)
     }
 
     /// A reader of the mapped files' symbols and types.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use hitm::recording::Recording;
-use hitm_report::{SideBySide, SideOptions, json, text};
+use hitm_report::{SideBySide, SideOptions, SideSums, json, text};
 
 use crate::commands::{Format, text_options};
 use crate::progress::Bar;
@@ -39,20 +39,16 @@ pub(super) fn run(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
     if args.recordings.len() < 2 {
         bail!("found one recording, expected at least two to show side by side");
     }
-    let mut recordings = Vec::new();
-    for path in &args.recordings {
-        let bar = Bar::start("reading");
-        let recording = Recording::load(path, &mut |done, all| bar.set(done, all))?;
-        bar.finish();
+    let recordings = args.recordings.iter().map(|path| {
         let name = path.file_name().unwrap_or(path.as_os_str());
-        recordings.push((name.to_string_lossy().into_owned(), recording));
-    }
-    show(&recordings, &args.view, terminal)
+        (name.to_string_lossy().into_owned(), path.clone())
+    });
+    show(recordings.collect(), &args.view, terminal)
 }
 
-/// Recordings, each with what to call it.
+/// Shows recordings, each with what to call it.
 pub(super) fn show(
-    recordings: &[(String, Recording)],
+    recordings: Vec<(String, PathBuf)>,
     view: &ViewArgs,
     terminal: &mut Terminal,
 ) -> Result<Exit> {
@@ -60,7 +56,19 @@ pub(super) fn show(
         rows_max: view.top,
         functions: view.function.clone(),
     };
-    let sides = SideBySide::of_recordings(recordings, &options);
+    let mut all = Vec::new();
+    for (label, path) in recordings {
+        let mut sums = SideSums::default();
+        let bar = Bar::start("reading");
+        Recording::load_in_parts(
+            &path,
+            &mut |done, all| bar.set(done, all),
+            &mut |recording| sums.add(recording, &options),
+        )?;
+        bar.finish();
+        all.push((label, sums));
+    }
+    let sides = SideBySide::of_sums(all, &options);
     match view.format {
         Format::Text => {
             let text = text::side_by_side::render(&sides, &text_options(terminal));

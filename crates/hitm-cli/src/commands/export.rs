@@ -50,9 +50,13 @@ pub(super) fn run(args: ExportArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn write_calls(input: &Path, output: &Path) -> Result<()> {
     let bar = Bar::start("reading");
-    let recording = Recording::load(input, &mut |read, all| bar.set(read, all))?;
+    let mut table = CallTable::default();
+    Recording::load_in_parts(
+        input,
+        &mut |read, all| bar.set(read, all),
+        &mut |recording| table.add_recording(recording),
+    )?;
     bar.finish();
-    let table = CallTable::of_recording(&recording);
     if table.calls.is_empty() {
         bail!(
             "{}: found no counts of calls, expected those of a recording of `hitm vm run`",

@@ -13,7 +13,9 @@ use hitm_layout::profile::Profile;
 
 use super::proof::Proving;
 use super::simulated::{self, Simulated};
-use super::{ProfileOptions, RecordedProfile, SessionError, profile_of_recording};
+use super::{
+    ProfileOptions, RecordedProfile, SessionError, lines_of_instances, profile_of_recording,
+};
 use crate::input_file::{self, NamedBy};
 use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::perf_data::{self, KernelSource, Weights};
@@ -203,7 +205,8 @@ fn of_addresses(
     }
     let machine = asked.clone().unwrap_or_else(|| recording.machine.clone());
     let sampled = weights.as_ref().map(|weights| (weights, &machine));
-    let (structure, subject, recorded) = recorded(inputs, structure, (&recording, sampled))?;
+    let (structure, subject, recorded) =
+        recorded(inputs, structure, (&mut recording, sampled), progress)?;
     let at = inputs.at.iter().map(|site| HeapInstances {
         type_name: Some(subject.name.clone()),
         site: site.clone(),
@@ -234,7 +237,7 @@ fn load(
         let (recording, weights) = perf_data::load_weighed(path, progress)?;
         return Ok((recording, Some(weights)));
     }
-    let recording = Recording::load(path, progress)?;
+    let recording = Recording::load_for_replay(path, progress)?;
     if recording.header.sampled.is_none() {
         return Ok((recording, None));
     }
@@ -300,7 +303,8 @@ fn subject_of(inputs: &Inputs, structure: &mut Structure) -> Result<Subject, Ses
 fn recorded(
     inputs: &Inputs,
     mut structure: Structure,
-    (recording, sampled): (&Recording, Option<(&Weights, &Machine)>),
+    (recording, sampled): (&mut Recording, Option<(&Weights, &Machine)>),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Structure, Subject, RecordedProfile), SessionError> {
     let subject = match &structure {
         Structure::Scalars => scalars(&inputs.type_name, recording)?,
@@ -317,6 +321,10 @@ fn recorded(
         sampled,
     };
     let size = subject.size_bytes;
+    if recording.is_cut() {
+        let lines = lines_of_instances(recording, size, &options);
+        recording.add_rows(&inputs.profile, lines.into_iter(), progress)?;
+    }
     if let Some((recorded, types)) = recording.names().kernel_size(&subject.name)
         && recorded != size
     {

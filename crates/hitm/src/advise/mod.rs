@@ -23,7 +23,9 @@ pub(crate) use instances::instance_at;
 pub use prices::EnginePrices;
 pub(crate) use profile::InstancePlace;
 pub use profile::RecordedProfileError;
-pub(crate) use profile::{ProfileOptions, RecordedProfile, profile_of_recording};
+pub(crate) use profile::{
+    ProfileOptions, RecordedProfile, lines_of_instances, profile_of_recording,
+};
 pub use proof::Proof;
 pub use replay::{Replayed, replay};
 pub use session::{Session, SessionError};

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{AccessOp, CpuId, Cycles, LINE_SIZE, Machine};
+use hitm_base::{AccessOp, AddrRange, CpuId, Cycles, LINE_SIZE, LineAddr, Machine};
 use hitm_coherence::stats::{RowKey as Place, RowStats};
 use hitm_layout::profile::{Counts, CpuSet, Profile, RowKey};
 use thiserror::Error;
@@ -68,6 +68,29 @@ pub(crate) struct RecordedProfile {
     pub(crate) profile: Profile,
     /// Address of each instance.
     pub(crate) bases: BTreeMap<u32, u64>,
+}
+
+/// Lines of instances whose rows are looked for: a structure has any size that a file says.
+const INSTANCE_LINES_MAX: usize = 1 << 20;
+
+/// The lines of all instances of a type of `type_size` bytes.
+pub(crate) fn lines_of_instances(
+    recording: &Recording,
+    type_size: u64,
+    options: &ProfileOptions<'_>,
+) -> BTreeSet<LineAddr> {
+    let names = recording.names();
+    let places = recording.places();
+    let bases = places.filter_map(|(addr, size)| {
+        let instance = names.instance_of(addr, size, (options, type_size));
+        instance?.base
+    });
+    let bases: BTreeSet<u64> = bases.collect();
+    let ranges = bases.into_iter();
+    let ranges = ranges.filter_map(|base| AddrRange::with_len(base, type_size));
+    let lines = ranges.map(AddrRange::lines);
+    let lines = lines.flat_map(|(first, last)| (first.0..=last.0).map(LineAddr));
+    lines.take(INSTANCE_LINES_MAX).collect()
 }
 
 /// The accesses to instances of a type of `type_size` bytes; `member_at` names the member that holds a

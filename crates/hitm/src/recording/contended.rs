@@ -11,6 +11,7 @@
 //!               lines that are wanted -> their rows; sums - rows = the rest
 //! ```
 
+mod parts;
 mod rows;
 mod tallied;
 #[cfg(test)]
@@ -86,6 +87,16 @@ impl Recording {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
         Recording::load_within(path, OF_REPLAY, &LIMITS, progress)
+    }
+
+    /// Reads a recording, and gives `each` all its rows: of very many those of some lines at a time, with
+    /// everything else that the recording says. A line is in one part.
+    pub fn load_in_parts(
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+        each: &mut dyn FnMut(&Recording),
+    ) -> Result<(), RecordingError> {
+        parts::load(path, parts::ROWS_AT_A_TIME, progress, each)
     }
 
     /// Returns true if some lines have no rows.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hitm_base::{CodeAddr, LINE_SIZE, ThreadId};
+use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_layout::{Symbolizer, TypeKind};
 use hitm_trace::{Mapping, Region, RegionKind};
@@ -227,14 +227,7 @@ impl<'a> AddressNames<'a> {
 
     /// Bytes of an element, when the variable of that name is an array of scalars.
     pub(crate) fn scalar_array(&self, name: &str) -> Option<u64> {
-        let addrs = self.statistics.lines.iter().flat_map(|(line, stats)| {
-            let start = line.0 * LINE_SIZE;
-            stats
-                .rows
-                .keys()
-                .map(move |row| start + u64::from(row.offset))
-        });
-        for addr in addrs {
+        for (addr, _) in self.recording.places() {
             let mut symbolizer = self.symbolizer.borrow_mut();
             let found = symbolizer.data(addr, 1);
             let Some(location) = found.location.filter(|at| at.object.name == name) else {

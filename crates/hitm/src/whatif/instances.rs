@@ -8,8 +8,6 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use hitm_base::LINE_SIZE;
-use hitm_coherence::stats::Statistics;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::{DataObject, StructLayout, Symbolizer, TypeId, TypeKind, TypeStore};
 
@@ -71,20 +69,6 @@ pub(super) fn find(
     finder.finish(recording)
 }
 
-/// Where lines were accessed: address and bytes. Of contended lines without rows each word.
-fn places(statistics: &Statistics) -> impl Iterator<Item = (u64, u64)> {
-    const WORD_BYTES: u64 = 8;
-    let listed = statistics.lines.iter().flat_map(|(line, stats)| {
-        let keys = stats.rows.keys();
-        keys.map(|key| (line.first_byte() + u64::from(key.offset), key.size.into()))
-    });
-    let others = statistics.rest.handed.keys().flat_map(|line| {
-        let words = (0..LINE_SIZE).step_by(WORD_BYTES as usize);
-        words.map(|word| (line.first_byte() + word, WORD_BYTES))
-    });
-    listed.chain(others)
-}
-
 struct Finder<'a> {
     layouts: &'a [LayoutFile],
     symbolizer: Symbolizer<'static>,
@@ -117,13 +101,13 @@ impl Finder<'_> {
     fn variables(&mut self, recording: &Recording) -> Result<(), WhatifError> {
         // First and last byte of the object that was looked at last.
         let mut seen = (1, 0);
-        for (addr, size) in places(&recording.statistics) {
+        for (addr, size) in recording.places() {
             let is_seen = (seen.0..=seen.1).contains(&addr);
             // A kernel's are found otherwise.
             if is_seen || addr >> 63 == 1 || recording.heap_block_at(addr).is_some() {
                 continue;
             }
-            let name = self.symbolizer.data(addr, size);
+            let name = self.symbolizer.data(addr, size.into());
             let (Some(path), Some(location)) = (name.path, name.location) else {
                 continue;
             };

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use hitm_base::{
     Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
 };
@@ -165,4 +167,37 @@ fn rows_that_are_added_leave_the_sums() {
         all.statistics.lines[&lines[1]]
     );
     assert_eq!(sums(&some), sums(&all));
+}
+
+/// However few rows there is room for at a time: each line comes once, with all its rows.
+#[test]
+fn parts_are_the_whole() {
+    let file = written();
+    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    for rows_max in [1_000_000, 120, 80] {
+        let mut parts = 0;
+        let mut lines = BTreeMap::new();
+        let mut each = |part: &Recording| {
+            parts += 1;
+            assert_eq!(part.threads, all.threads);
+            assert_eq!(part.accesses_without_row, 0);
+            for (line, stats) in &part.statistics.lines {
+                let before = lines.insert(*line, stats.clone());
+                assert!(before.is_none(), "{line:?} comes twice");
+            }
+        };
+        parts::load(file.path(), rows_max, &mut |_, _| {}, &mut each).unwrap();
+        assert_eq!(parts > 1, rows_max < 1000, "{parts} parts");
+        assert_eq!(lines, all.statistics.lines);
+    }
+}
+
+/// A line with more rows than there is room for cannot be split.
+#[test]
+fn rows_of_a_line_that_have_no_room_are_counted() {
+    let file = written();
+    let mut left_out = 0;
+    let mut each = |part: &Recording| left_out = part.accesses_without_row;
+    parts::load(file.path(), 2, &mut |_, _| {}, &mut each).unwrap();
+    assert!(left_out > 0);
 }
