@@ -41,9 +41,22 @@ pub(super) struct Blob {
     first_id: u32,
     /// The offset of the first byte of the strings.
     first_string: u32,
-    /// Records that were read since it was parsed.
+    reads: Reads,
+}
+
+/// How many records were read, for tests that count look-ups.
+#[derive(Debug, Default)]
+struct Reads {
     #[cfg(test)]
-    pub(super) reads: std::sync::atomic::AtomicU64,
+    count: std::sync::atomic::AtomicU64,
+}
+
+impl Reads {
+    fn add_one(&self) {
+        #[cfg(test)]
+        self.count
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
 }
 
 /// Bytes of a header that every version has.
@@ -135,8 +148,7 @@ impl Blob {
             base,
             first_id,
             first_string,
-            #[cfg(test)]
-            reads: Default::default(),
+            reads: Reads::default(),
         };
         blob.records = blob
             .list_records()
@@ -190,13 +202,17 @@ impl Blob {
         let Some(index) = id.checked_sub(self.first_id) else {
             return self.base.as_ref()?.record(id);
         };
-        #[cfg(test)]
-        self.reads
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.reads.add_one();
         let at = *self.records.get(index as usize)? as usize;
         let types = &self.bytes[self.types.clone()];
         let (record, _) = Record::parse(&types[at..], self.endian).ok()?;
         Some(record)
+    }
+
+    /// Records that were read since it was parsed.
+    #[cfg(test)]
+    pub(super) fn read_count(&self) -> u64 {
+        self.reads.count.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Where the record of an id is in its file.

@@ -381,8 +381,6 @@ fn pointer_size(blob: &Blob) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use hitm_test::btf::{Assembler, kind};
 
     use super::*;
@@ -399,11 +397,11 @@ mod tests {
         }
         let mut file = BtfFile::parse(blob.finish().into(), None, "made").unwrap();
         assert!(file.variable_type_by_name("v0").is_some());
-        let before = file.blob.reads.load(Ordering::Relaxed);
+        let before = file.blob.read_count();
         for number in 0..VARIABLES {
             assert!(file.variable_type_by_name(&format!("v{number}")).is_some());
         }
-        let reads = file.blob.reads.load(Ordering::Relaxed) - before;
+        let reads = file.blob.read_count() - before;
         assert!(reads <= 8 * u64::from(VARIABLES), "{reads} reads");
         // A type of the same name is no variable, nor is one that nobody declared.
         let of_variable = file.variable_type_by_name("v17");
