@@ -8,10 +8,11 @@ pub mod whatif;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::by::TotalsBy;
 use crate::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, Field, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS,
-    QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTALS_FIELDS,
-    UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
+    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FILTERED_FIELDS, Field, LINE_FIELDS, MACHINE_FIELDS,
+    OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS,
+    TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
 };
 use crate::machine::MachineSummary;
 use crate::model::{AccessCounts, CallPath, LineReport, Report, RowReport, SCHEMA, SampledEvent};
@@ -120,6 +121,15 @@ impl Serialize for ReportJson<'_> {
         if let Some(machine) = &report.of_machine {
             map.serialize_entry("of_machine", &MachineJson(machine))?;
         }
+        if let Some(filtered) = &report.filtered {
+            let left_out = left_out(report, exact_only::FILTERED);
+            map.serialize_entry("filtered", &Fields(FILTERED_FIELDS, filtered, left_out))?;
+        }
+        if !report.totals_by.is_empty() {
+            let totals = report.totals_by.iter();
+            let totals: Vec<_> = totals.map(|totals| TotalsByJson(report, totals)).collect();
+            map.serialize_entry("totals_by", &totals)?;
+        }
         map.serialize_entry("lines", &lines)?;
         map.serialize_entry(
             "quiet",
@@ -138,6 +148,19 @@ impl Serialize for ReportJson<'_> {
             ),
         )?;
         map.serialize_entry("diagnostics", &report.diagnostics)?;
+        map.end()
+    }
+}
+
+struct TotalsByJson<'a>(&'a Report, &'a TotalsBy);
+
+impl Serialize for TotalsByJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let TotalsByJson(report, totals) = self;
+        let left_out = left_out(report, exact_only::TOTAL_ROW);
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("by", totals.by.id())?;
+        map.serialize_entry("rows", &list(TOTAL_ROW_FIELDS, &totals.rows, left_out))?;
         map.end()
     }
 }

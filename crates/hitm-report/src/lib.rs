@@ -12,6 +12,7 @@
 
 mod advice;
 mod build;
+pub mod by;
 pub mod calls;
 pub mod fields;
 pub mod gate;
@@ -28,6 +29,7 @@ pub mod text;
 pub mod whatif;
 
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
+pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport,

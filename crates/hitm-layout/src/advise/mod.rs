@@ -49,7 +49,7 @@ pub const CANDIDATES_MAX: usize = 5;
 
 /// The most steps that a search takes.
 ///
-/// Chosen for an answer within 10 seconds: a step takes 5 to 12 ns on a server of 2020, as measured
+/// Chosen for an answer within 10 seconds: a step takes 5 to 12 ns on a virtual machine, as measured
 /// with the profiles of `docs/models/advisor.md`, so that all of them take 2 to 5 seconds. More steps
 /// make the answer for hundreds of members better by a few percent.
 pub const STEPS_MAX: u64 = 400_000_000;

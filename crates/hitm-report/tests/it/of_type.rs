@@ -1,6 +1,6 @@
 //! One type of a recording, and how well a recorded machine is known.
 
-use hitm_report::text::{TextOptions, of_type};
+use hitm_report::text::{PercentLimit, TextOptions, of_type};
 use hitm_report::{MachineSummary, TypeReport, json};
 
 use crate::example::{Run, Symbols};
@@ -32,6 +32,7 @@ fn objects_of_a_type_are_taken_together() {
     let options = TextOptions {
         width: 110,
         color: false,
+        percent_limit: PercentLimit::NONE,
     };
     let text = of_type::render(&report, &options);
     assert!(text.contains("3 of slot on toy-4s"), "{text}");
