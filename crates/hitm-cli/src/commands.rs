@@ -9,6 +9,7 @@ mod machine;
 mod record;
 mod report;
 mod reproduce;
+mod select;
 mod sim;
 mod vm;
 mod whatif;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hitm::perf_data::KernelSource;
-use hitm_report::text::TextOptions;
+use hitm_report::text::{PercentLimit, TextOptions};
 
 use crate::args::Command;
 use crate::{Exit, Terminal};
@@ -48,6 +49,7 @@ fn text_options(terminal: &Terminal) -> TextOptions {
     TextOptions {
         width: terminal.width(),
         color: terminal.color(),
+        percent_limit: PercentLimit::DEFAULT,
     }
 }
 

@@ -1,7 +1,8 @@
-//! Progress of long work, on standard error and on a terminal only.
+//! Progress of long work, on standard error: a bar on a terminal, a line now and then elsewhere.
 
-use std::io::{self, IsTerminal as _};
-use std::time::Duration;
+use std::cell::Cell;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
 
 use hitm::sim::Progress;
 use hitm_base::printable;
@@ -52,6 +53,54 @@ impl Bar {
 
     pub(crate) fn finish(self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// Work of a known number of steps that is often done at once: says nothing in its first second.
+pub(crate) struct Counter {
+    bar: ProgressBar,
+    what: &'static str,
+    started: Instant,
+    /// Lines written where no terminal shows a bar.
+    line_count: Cell<u32>,
+}
+
+impl Counter {
+    /// How long it says nothing.
+    const QUIET: Duration = Duration::from_secs(1);
+
+    /// Time between two lines of a log.
+    const LINE_PERIOD: Duration = Duration::from_secs(10);
+
+    pub(crate) fn start(what: &'static str) -> Counter {
+        let bar = visible(ProgressBar::new(0));
+        bar.set_style(style("{prefix}: {wide_bar} {percent} % ({eta})"));
+        bar.set_prefix(what);
+        Counter {
+            bar,
+            what,
+            started: Instant::now(),
+            line_count: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn set(&self, done: u64, all: u64) {
+        let elapsed = self.started.elapsed();
+        if elapsed < Counter::QUIET {
+            return;
+        }
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+        if self.bar.is_hidden() && elapsed >= Counter::LINE_PERIOD * (self.line_count.get() + 1) {
+            self.line_count.set(self.line_count.get() + 1);
+            let percent = done.saturating_mul(100) / all.max(1);
+            // A log that is gone stops no search.
+            let _ = writeln!(io::stderr(), "hitm: {}: {percent} %", self.what);
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Statistics, names and run facts -> [`Report`].
 
+mod by;
 mod calls;
 mod lines;
 mod objects;
@@ -11,10 +12,12 @@ use hitm_coherence::sharing::{Sharing, Verdict, judge, judge_samples};
 use hitm_coherence::stats::{LineStats, Statistics};
 
 use crate::Names;
+use crate::by::{By, Selection, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::model::{
     AccessCounts, Flagged, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
 };
+use by::{Left, Namer, line_order};
 use calls::CallPaths;
 use lines::LineBuilder;
 pub(crate) use objects::LineNames;
@@ -112,12 +115,28 @@ impl Report {
         facts: &RunFacts<'_>,
         options: &ReportOptions,
     ) -> Report {
+        Report::select(statistics, names, facts, (options, &Selection::default()))
+    }
+
+    /// Builds the report of a part of a run, with totals by name. Names of all rows are asked for when
+    /// there are filters or totals.
+    pub fn select(
+        statistics: &Statistics,
+        names: &dyn Names,
+        facts: &RunFacts<'_>,
+        (options, selection): (&ReportOptions, &Selection),
+    ) -> Report {
         let totals = totals(statistics, facts);
+        let named = Named::of(statistics, names, selection, &totals);
         let judge = match facts.sampled {
             Some(_) => judge_samples,
             None => judge,
         };
-        let (judged, mut quiet) = judge_all(statistics, &totals, judge);
+        let (mut judged, mut quiet) = judge_all(statistics, &totals, judge, selection.sort);
+        let flagged_line_count = judged.len() as u64;
+        if let Some(left) = &named.left {
+            judged.retain(|one| left.has(one.line));
+        }
         let flagged = flagged(&judged, &totals);
         let shown = judged.len().min(options.lines_max);
         quiet.left_out_line_count = (judged.len() - shown) as u64;
@@ -146,13 +165,47 @@ impl Report {
             handed,
             threads: threads(statistics, names, facts),
             of_machine: None,
+            totals_by: named.totals_by,
+            filtered: named.left.and_then(|left| left.filtered()),
+            sort: selection.sort,
+            totals_max: options.lines_max,
             has_call_chains: !statistics.calls.is_empty(),
             diagnostics: facts.diagnostics.clone(),
             totals: Totals {
-                flagged_line_count: flagged.len() as u64,
+                flagged_line_count,
                 ..totals
             },
             flagged,
+        }
+    }
+}
+
+/// What the names of all rows decide.
+#[derive(Default)]
+struct Named<'a> {
+    left: Option<Left<'a>>,
+    totals_by: Vec<TotalsBy>,
+}
+
+impl<'a> Named<'a> {
+    fn of(
+        statistics: &'a Statistics,
+        names: &dyn Names,
+        selection: &Selection,
+        totals: &Totals,
+    ) -> Named<'a> {
+        // Lines have a table of their own.
+        let wanted = selection.by.iter().filter(|by| **by != By::Line);
+        let wanted: Vec<By> = wanted.copied().collect();
+        if wanted.is_empty() && selection.filters.is_empty() {
+            return Named::default();
+        }
+        let namer = Namer::new(names, statistics);
+        let left = Left::of(statistics, &namer, &selection.filters, totals);
+        let of = |by: By| left.totals(statistics, &namer, (by, selection.sort), totals);
+        Named {
+            totals_by: wanted.into_iter().map(of).collect(),
+            left: Some(left),
         }
     }
 }
@@ -201,11 +254,12 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
     totals
 }
 
-/// The contended lines, costliest first, and how many lines are not worth a verdict.
+/// The contended lines, in the order of `sort`, and how many lines are not worth a verdict.
 fn judge_all<'a>(
     statistics: &'a Statistics,
     totals: &Totals,
     judge: fn(&LineStats) -> Sharing,
+    sort: SortKey,
 ) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
     let mut quiet = Quiet {
@@ -229,10 +283,7 @@ fn judge_all<'a>(
             quiet.lost_cycles += stats.contention_stall.0;
         }
     }
-    judged.sort_by_key(|one| {
-        let cost = (one.stats.contention_stall, one.stats.hitm());
-        (std::cmp::Reverse(cost), one.line)
-    });
+    judged.sort_by_key(|one| line_order(sort, one.line, one.stats));
     (judged, quiet)
 }
 

@@ -3,6 +3,7 @@
 //! Text, JSON and docs/formats/report.md use these tables, so a figure has one name, one unit and one
 //! meaning wherever it appears. A test checks that the document describes every field.
 
+mod by;
 mod handed;
 mod lines;
 mod of_type;
@@ -12,6 +13,7 @@ mod whatif;
 
 use hitm_base::{AccessOp, grouped};
 
+pub use by::{FILTERED_FIELDS, TOTAL_ROW_FIELDS};
 pub use handed::{HANDED_FIELDS, HANDED_ROW_FIELDS};
 pub use lines::{LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
@@ -136,12 +138,18 @@ impl<T> Field<T> {
     /// The same for a cell of a table, where room is scarce: shares without their sign, large
     /// numbers to four digits.
     pub(crate) fn cell(&self, item: &T) -> String {
-        match (self.unit, (self.value)(item)) {
+        let short = self.short(&(self.value)(item));
+        short.unwrap_or_else(|| self.text(item))
+    }
+
+    /// A figure as a cell has it; none when it is no figure that a cell shortens.
+    pub(crate) fn short(&self, value: &Value) -> Option<String> {
+        Some(match (self.unit, value) {
             (Unit::Share, Value::Number(share)) => format!("{:.1}", share * 100.0),
-            (Unit::Count | Unit::Cycles, Value::Whole(number)) => compact(number),
+            (Unit::Count | Unit::Cycles, Value::Whole(number)) => compact(*number),
             (Unit::Count | Unit::Cycles, Value::Number(number)) => compact(number.round() as u64),
-            _ => self.text(item),
-        }
+            _ => return None,
+        })
     }
 }
 
@@ -169,6 +177,10 @@ pub mod exact_only {
     pub const ROW: &[&str] = &["size_bytes", "lost_cycles"];
     /// Of lines that are counted only.
     pub const QUIET: &[&str] = &["lost_cycles", "left_out_lost_cycles"];
+    /// Of a row of totals.
+    pub const TOTAL_ROW: &[&str] = &["lost_cycles", "run_share"];
+    /// Of what filters leave.
+    pub const FILTERED: &[&str] = &["lost_cycles", "unfiltered_lost_cycles"];
     /// Of a thread.
     pub const THREAD: &[&str] = &["instruction_count", "cycles", "lost_cycles", "lost_share"];
 }
@@ -290,6 +302,8 @@ mod tests {
         check(CALL_PATH_FIELDS);
         check(CALL_FRAME_FIELDS);
         check(THREAD_FIELDS);
+        check(TOTAL_ROW_FIELDS);
+        check(FILTERED_FIELDS);
         check(MACHINE_FIELDS);
         check(UNNAMED_FIELDS);
         check(SIDE_FIELDS);

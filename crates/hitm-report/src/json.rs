@@ -8,10 +8,12 @@ pub mod whatif;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::by::TotalsBy;
 use crate::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS, LINE_FIELDS,
-    MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS,
-    THREAD_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
+    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS,
+    LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
+    SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value,
+    exact_only, sampled_only,
 };
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
@@ -121,6 +123,15 @@ impl Serialize for ReportJson<'_> {
         if let Some(machine) = &report.of_machine {
             map.serialize_entry("of_machine", &MachineJson(machine))?;
         }
+        if let Some(filtered) = &report.filtered {
+            let left_out = left_out(report, exact_only::FILTERED);
+            map.serialize_entry("filtered", &Fields(FILTERED_FIELDS, filtered, left_out))?;
+        }
+        if !report.totals_by.is_empty() {
+            let totals = report.totals_by.iter();
+            let totals: Vec<_> = totals.map(|totals| TotalsByJson(report, totals)).collect();
+            map.serialize_entry("totals_by", &totals)?;
+        }
         map.serialize_entry("lines", &lines)?;
         map.serialize_entry(
             "quiet",
@@ -155,6 +166,19 @@ impl Serialize for HandedJson<'_> {
         for (key, rows) in [("objects", &self.0.objects), ("takers", &self.0.takers)] {
             map.serialize_entry(key, &list(HANDED_ROW_FIELDS, rows, &[]))?;
         }
+        map.end()
+    }
+}
+
+struct TotalsByJson<'a>(&'a Report, &'a TotalsBy);
+
+impl Serialize for TotalsByJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let TotalsByJson(report, totals) = self;
+        let left_out = left_out(report, exact_only::TOTAL_ROW);
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("by", totals.by.id())?;
+        map.serialize_entry("rows", &list(TOTAL_ROW_FIELDS, &totals.rows, left_out))?;
         map.end()
     }
 }

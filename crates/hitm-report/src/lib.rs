@@ -12,6 +12,7 @@
 
 mod advice;
 mod build;
+pub mod by;
 pub mod calls;
 pub mod fields;
 pub mod gate;
@@ -29,6 +30,7 @@ pub mod text;
 pub mod whatif;
 
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
+pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HANDED_SHARE_MIN, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{

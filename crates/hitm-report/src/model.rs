@@ -1,6 +1,7 @@
 //! The report: plain structs with public fields, filled by [`Report::build`](crate::Report::build)
 //! and shown through the tables in [`fields`](crate::fields).
 
+use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
@@ -28,6 +29,15 @@ pub struct Report {
     pub quiet: Quiet,
     /// What passes from CPU to CPU on the quiet lines; of recordings, not of samples.
     pub handed: HandedOver,
+    /// Totals by name, as asked for.
+    pub totals_by: Vec<TotalsBy>,
+    /// What filters leave; none without filters. `lines` and `flagged` then have the lines with such
+    /// accesses.
+    pub filtered: Option<Filtered>,
+    /// The order of lines and totals.
+    pub sort: SortKey,
+    /// Rows of a table of totals that text shows.
+    pub totals_max: usize,
     /// The threads, in order of appearance.
     pub threads: Vec<ThreadSummary>,
     /// Whether accesses say who called their functions.

@@ -33,6 +33,17 @@ pub trait Names {
         None
     }
 
+    /// The type of the object that holds the byte at `addr`: of an array, its elements'.
+    fn type_of(&self, _addr: u64, _size: u8) -> Option<String> {
+        None
+    }
+
+    /// The program that runs the instruction at `code` in a thread; none where the address does not
+    /// tell.
+    fn process(&self, _thread: ThreadId, _code: CodeAddr) -> Option<String> {
+        None
+    }
+
     /// The member at an offset of a type; none when only its objects have names.
     fn member_of_type(&self, _type_name: &str, _offset: u64, _size: u8) -> Option<String> {
         None

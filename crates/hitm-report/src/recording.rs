@@ -7,7 +7,7 @@ use hitm_coherence::stats::LineStats;
 use crate::names::without_numbers;
 use crate::{
     CodeName, DataName, MachineSummary, Names, Report, ReportOptions, RunFacts, SampledEvent,
-    SampledFacts, ThreadFacts, TypeReport,
+    SampledFacts, Selection, ThreadFacts, TypeReport,
 };
 
 impl Names for AddressNames<'_> {
@@ -56,16 +56,47 @@ impl Names for AddressNames<'_> {
         Some((place.base, place.offset))
     }
 
+    fn type_of(&self, addr: u64, size: u8) -> Option<String> {
+        let name = AddressNames::type_of(self, addr, size)?;
+        Some(unqualified(&name).to_owned())
+    }
+
+    fn process(&self, _: ThreadId, code: CodeAddr) -> Option<String> {
+        AddressNames::process(self, code)
+    }
+
     fn member_of_type(&self, type_name: &str, offset: u64, size: u8) -> Option<String> {
         AddressNames::member_of_type(self, type_name, offset, size)
     }
 }
 
+/// A type's name without the qualifiers before it: objects of one type are one row.
+fn unqualified(mut name: &str) -> &str {
+    while let Some(rest) = ["const ", "volatile ", "struct "]
+        .iter()
+        .find_map(|word| name.strip_prefix(word))
+    {
+        name = rest;
+    }
+    name
+}
+
 impl Report {
     /// Builds the report of a recording.
     pub fn of_recording(recording: &Recording, options: &ReportOptions) -> Report {
+        Report::of_selection(recording, options, &Selection::default())
+    }
+
+    /// Builds the report of a part of a recording, with totals by name.
+    pub fn of_selection(
+        recording: &Recording,
+        options: &ReportOptions,
+        selection: &Selection,
+    ) -> Report {
         let names = recording.names();
-        let mut report = Report::build(&recording.statistics, &names, &facts(recording), options);
+        let statistics = &recording.statistics;
+        let facts = facts(recording);
+        let mut report = Report::select(statistics, &names, &facts, (options, selection));
         if names.is_machine() {
             let nameless = recording.nameless_hitms();
             report.of_machine = Some(MachineSummary {
@@ -133,5 +164,17 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         lost_access_count: totals.stored_accesses.saturating_sub(read),
         complete: recording.recovery.is_complete() && recording.end.is_some(),
         diagnostics: recording.diagnostics(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_one_whatever_qualifies_it() {
+        assert_eq!(unqualified("volatile uint64_t"), "uint64_t");
+        assert_eq!(unqualified("const volatile struct rq"), "rq");
+        assert_eq!(unqualified("constant"), "constant");
     }
 }

@@ -2,6 +2,7 @@
 //! lines, each line by offset, thread and code, and the threads' time. Lines are ordered by cycles
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
+pub(crate) mod by;
 mod calls;
 mod handed;
 mod line;
@@ -16,6 +17,7 @@ use hitm_base::{Printout, grouped, printable};
 
 use crate::fields::{LINE_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, by_id};
 use crate::model::{Report, SampledEvent, ThreadSummary};
+pub use by::PercentLimit;
 use style::{Painter, Style};
 use table::{Align, FieldTable, Table, shorten, wrap};
 
@@ -27,6 +29,8 @@ pub struct TextOptions {
     pub width: usize,
     /// Whether to use ANSI colours.
     pub color: bool,
+    /// The least share that a row of a table needs.
+    pub percent_limit: PercentLimit,
 }
 
 impl TextOptions {
@@ -83,9 +87,13 @@ pub fn render(report: &Report, options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
     writer.header(report);
     writer.totals(report);
+    for totals in &report.totals_by {
+        writer.totals_by(report, totals, options);
+    }
     writer.line_table(report);
     let is_sampled = report.run.sampled.is_some();
-    for line in &report.lines {
+    let (large, _) = options.percent_limit.split_lines(report);
+    for line in large {
         writer.line(line, is_sampled);
     }
     if !is_sampled {
@@ -100,6 +108,7 @@ pub fn render(report: &Report, options: &TextOptions) -> Printout {
 pub(crate) struct Writer {
     pub(crate) out: Printout,
     pub(crate) width: usize,
+    percent_limit: PercentLimit,
     painter: Painter,
 }
 
@@ -108,6 +117,7 @@ impl Writer {
         Writer {
             out: Printout::new(),
             width: options.width.max(TextOptions::WIDTH_MIN),
+            percent_limit: options.percent_limit,
             painter: Painter {
                 color: options.color,
             },
@@ -160,6 +170,7 @@ impl Writer {
             if report.has_call_chains {
                 self.paragraph(Style::Plain, "called by", calls::LEGEND);
             }
+            self.filtered(report);
             return;
         }
         let how = format!(
@@ -181,6 +192,7 @@ impl Writer {
             );
             self.paragraph(Style::Warning, "lost", &text);
         }
+        self.filtered(report);
     }
 
     fn sampled(&mut self, events: &[SampledEvent]) {
@@ -199,24 +211,19 @@ impl Writer {
     }
 
     fn line_table(&mut self, report: &Report) {
-        let (title, columns) = match report.run.sampled {
-            Some(_) => (
-                "Shared cache lines, by sampled latency of contended loads",
-                SAMPLED_LINE_COLUMNS,
-            ),
-            None => (
-                "Shared cache lines, by cycles lost to contention",
-                LINE_COLUMNS,
-            ),
+        let columns = match report.run.sampled {
+            Some(_) => SAMPLED_LINE_COLUMNS,
+            None => LINE_COLUMNS,
         };
-        self.title(title);
+        let order = by::order_text(report);
+        self.title(&format!("Shared cache lines, by {order}"));
         if report.lines.is_empty() {
             self.push(Style::Plain, "  No line is contended.");
         } else {
             let mut table = FieldTable::new(LINE_FIELDS, columns);
-            for line in &report.lines {
-                table.push(line);
-            }
+            let (large, small) = self.percent_limit.split_lines(report);
+            large.iter().for_each(|line| table.push(line));
+            by::push_lines(&mut table, &small, self.percent_limit);
             self.table(&table.table);
         }
         let quiet = &report.quiet;

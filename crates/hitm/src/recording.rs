@@ -27,8 +27,8 @@ use crate::perf_data::ExtraNames;
 pub(crate) use budget::Budget;
 pub(crate) use file::RecordingFile;
 pub use machine::{KnownAs, TypePlace};
-pub(crate) use names::symbolizer;
 pub use names::{AddressNames, CodeLabel, DataLabel};
+pub(crate) use names::{element_name, symbolizer};
 pub use objects::HeapBlock;
 pub(crate) use objects::Objects;
 

@@ -8,8 +8,10 @@ use hitm::perf_data;
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
 use hitm_report::gate::{Gate, failures};
-use hitm_report::{Report, ReportOptions, TypeReport, json, perf_c2c, text};
+use hitm_report::text::TextOptions;
+use hitm_report::{By, Report, ReportOptions, TypeReport, json, perf_c2c, text};
 
+use crate::commands::select::SelectArgs;
 use crate::commands::{Format, KernelArgs, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
@@ -31,18 +33,20 @@ pub(crate) struct ReportArgs {
     #[arg(short = 'g', long, value_name = "N", conflicts_with_all = ["type_name", "perf_c2c"])]
     call_graph: Option<usize>,
     /// End with exit code 1 when a line is falsely shared, or loses more than N cycles; may be
-    /// given several times
+    /// given several times. Looks at the lines that filters leave, small ones included
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
     /// Show one type instead, all its objects together: each line, member and instruction
-    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["top", "fail_on", "perf_c2c"])]
+    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["top", "fail_on", "perf_c2c", "SelectArgs"])]
     type_name: Option<String>,
     /// Show the tables of perf c2c report instead, with its rows and columns
-    #[arg(long, conflicts_with_all = ["top", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["top", "fail_on", "SelectArgs"])]
     perf_c2c: bool,
     /// What --perf-c2c sorts lines by; as in perf, peer on Arm and tot elsewhere
     #[arg(long, value_enum, requires = "perf_c2c")]
     display: Option<DisplayArg>,
+    #[command(flatten)]
+    select: SelectArgs,
     #[command(flatten)]
     kernel: KernelArgs,
 }
@@ -111,6 +115,35 @@ fn show_type(
     Ok(Exit::Done)
 }
 
+/// Fails when the recording has not what was asked for.
+fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
+    let needs_sums = args
+        .fail_on
+        .iter()
+        .any(|gate| matches!(gate, Gate::Cycles(_)));
+    if needs_sums && recording.header.sampled.is_some() {
+        bail!(
+            "--fail-on cycles=N needs a recording of every access, and {} has samples",
+            args.input.display()
+        );
+    }
+    if args.call_graph.is_some_and(|paths| paths > 0) && recording.statistics.calls.is_empty() {
+        bail!(
+            "--call-graph needs samples with call chains, and {} has none: perf c2c record -- -g \
+             PROGRAM records them",
+            args.input.display()
+        );
+    }
+    if args.select.selection().by.contains(&By::Caller) && recording.statistics.calls.is_empty() {
+        bail!(
+            "--by caller needs accesses with call chains, and {} has none: perf c2c record -- -g \
+             PROGRAM records them",
+            args.input.display()
+        );
+    }
+    Ok(())
+}
+
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if args.perf_c2c {
         return run_perf_c2c(&args, terminal);
@@ -137,23 +170,7 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if let Some(type_name) = &args.type_name {
         return show_type(&recording, type_name, &args, terminal);
     }
-    let needs_sums = args
-        .fail_on
-        .iter()
-        .any(|gate| matches!(gate, Gate::Cycles(_)));
-    if needs_sums && recording.header.sampled.is_some() {
-        bail!(
-            "--fail-on cycles=N needs a recording of every access, and {} has samples",
-            args.input.display()
-        );
-    }
-    if args.call_graph.is_some_and(|paths| paths > 0) && recording.statistics.calls.is_empty() {
-        bail!(
-            "--call-graph needs samples with call chains, and {} has none: perf c2c record -- -g \
-             PROGRAM records them",
-            args.input.display()
-        );
-    }
+    check_input(&args, &recording)?;
     let options = ReportOptions {
         lines_max: args.top,
         rows_max: ReportOptions::ROWS_MAX_DEFAULT,
@@ -161,11 +178,15 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
             .call_graph
             .unwrap_or(ReportOptions::CALL_PATHS_MAX_DEFAULT),
     };
-    let report = Report::of_recording(&recording, &options);
+    let selection = args.select.selection();
+    let report = Report::of_selection(&recording, &options, &selection);
     match args.format {
         Format::Text => {
-            let text = text::render(&report, &text_options(terminal));
-            terminal.out(&text)?;
+            let text_options = TextOptions {
+                percent_limit: args.select.percent_limit(),
+                ..text_options(terminal)
+            };
+            terminal.out(&text::render(&report, &text_options))?;
         }
         Format::Json => terminal.json(&json::render(&report))?,
     }

@@ -212,3 +212,68 @@ fn a_simulation_without_the_object_is_named() {
         "#]],
     );
 }
+
+/// A structure of `count` members of 8 bytes, as a layout file, and a table of who touches them: each
+/// is read by two cores and every third one written by another.
+fn large_structure(directory: &Path, count: usize) {
+    let mut layout = format!(
+        "schema = 1\nname = 'large'\ndescription = 'made'\nsource = 'made'\n\
+         [[struct]]\nname = 'large'\nsize_bytes = {}\nalign_bytes = 64\nmembers = [\n",
+        count * 8
+    );
+    let mut profile = String::from(
+        "# schema: 1\n# name: large\n# source: made\n# period_cycles: 10000000\n\
+         member,function,loads,stores,cpus\n",
+    );
+    for member in 0..count {
+        let offset = member * 8;
+        layout += &format!("{{ name = 'm{member}', offset_bytes = {offset}, size_bytes = 8 }},\n");
+        let (reader, other) = (member % 61, member * 7 % 61);
+        let loads = 1000 + member * 37 % 5000;
+        profile += &format!("m{member},f{},{loads},0,{reader}\n", member % 23);
+        profile += &format!("m{member},g{},{loads},0,{other}\n", member % 19);
+        if member % 3 == 0 {
+            profile += &format!("m{member},h,0,{},{}\n", loads / 10, member * 11 % 61);
+        }
+    }
+    std::fs::write(directory.join("large.toml"), layout + "]\n").expect("a file");
+    std::fs::write(directory.join("large.csv"), profile).expect("a file");
+}
+
+#[test]
+fn hundreds_of_members_get_the_best_that_a_limited_search_finds() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    large_structure(directory, 431);
+    let question = [
+        "large",
+        "-i",
+        "large.toml",
+        "-p",
+        "large.csv",
+        "-m",
+        "broadwell-4s",
+    ];
+    let answer = advice(directory, &question);
+    let search = &answer["search"];
+    let count = |value: &Value| value.as_u64().expect("a count");
+    assert_eq!(count(&search["members"]), 431);
+    assert!(count(&search["exact_members"]) < 431);
+    assert_eq!(search["is_exact"], false);
+    assert_eq!(search["is_limited"], true);
+    let (steps, limit) = (count(&search["steps"]), count(&search["steps_max"]));
+    assert!(steps < limit + limit / 100, "{steps} of {limit}");
+    let cycles = |weighed: &Value| count(&weighed["cycles"]);
+    let candidates = answer["candidates"].as_array().expect("candidates");
+    let best = cycles(&candidates.last().expect("a candidate")["weighed"]);
+    let now = cycles(&answer["original"]);
+    assert!(best < now / 2, "{best} of {now}");
+
+    let text = run(directory, &[&["layout", "advise"], &question[..]].concat());
+    assert!(text.contains("431 members are touched: the layouts are the best found in"));
+    assert!(text.contains("the best found, an estimated"), "{text}");
+    assert!(
+        !text.contains("none with as many hot lines is cheaper"),
+        "{text}"
+    );
+}

@@ -112,17 +112,9 @@ fn pinned_lines(atoms: &[Atom]) -> BTreeSet<u64> {
 fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
     let atoms = weigher.atoms;
     let mut segments = Vec::new();
-    for (bin, placed) in weigher.bins.iter().zip(&found.bins) {
+    for (index, (bin, placed)) in weigher.bins.iter().zip(&found.bins).enumerate() {
         let (inner, end) = pack(atoms, placed, bin.free.0).expect("what was weighed fits");
-        let mut holds = bin.resident.clone();
-        placed
-            .iter()
-            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
-        let cost = if holds.contains(&true) {
-            weigher.weigh(&holds)
-        } else {
-            0
-        };
+        let cost = weigher.cost(Some(index), placed);
         segments.push(match bin.origin {
             Origin::Pinned(line) => Segment {
                 atoms: inner,
@@ -146,13 +138,10 @@ fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
     }
     for line in &found.lines {
         let (inner, end) = pack(atoms, line, 0).expect("what was weighed fits");
-        let mut holds = vec![false; weigher.places.len()];
-        line.iter()
-            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
         segments.push(Segment {
             atoms: inner,
             end,
-            cost: weigher.weigh(&holds),
+            cost: weigher.cost(None, line),
             ..Segment::default()
         });
     }

@@ -1,10 +1,18 @@
 //! Lines as bins: what is fixed in them, and what a set of atoms costs in one.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::atoms::{Atom, LINE};
 use super::demand::Demand;
 use super::subject::Subject;
+use super::work::Work;
+
+/// Most prices of sets that are kept: about 100 bytes each.
+const KNOWN_MAX: usize = 1 << 19;
+
+/// Steps of looking up a price, as measured against those of computing one.
+const LOOKUP_STEPS: u64 = 16;
 
 /// Where the profile's spots are: atom and bytes from its start, by global spot.
 pub(super) type SpotPlaces = Vec<(usize, u64, u64)>;
@@ -12,8 +20,8 @@ pub(super) type SpotPlaces = Vec<(usize, u64, u64)>;
 /// The line-sized places that atoms can go to.
 #[derive(Debug, Clone)]
 pub(super) struct Bin {
-    /// What is there anyway.
-    pub(super) resident: Vec<bool>,
+    /// Spots that are there anyway, ascending.
+    pub(super) resident: Vec<usize>,
     /// Bytes from the line's start to the free ones, and how many.
     pub(super) free: (u64, u64),
     /// Where the line comes from.
@@ -33,6 +41,11 @@ pub(super) struct Weigher<'d> {
     pub(super) demand: &'d Demand,
     pub(super) atoms: &'d [Atom],
     pub(super) places: &'d SpotPlaces,
+    pub(super) work: &'d Work<'d>,
+    /// The spots of each atom, ascending.
+    spots_of: Vec<Vec<usize>>,
+    /// Prices of sets of atoms, by place and atoms.
+    known: RefCell<BTreeMap<Vec<usize>, u64>>,
     /// Atoms with spots that fit into one line and may go anywhere, the most used first.
     pub(super) hot: Vec<usize>,
     pub(super) bins: Vec<Bin>,
@@ -50,11 +63,19 @@ impl<'d> Weigher<'d> {
         demand: &'d Demand,
         atoms: &'d [Atom],
         places: &'d SpotPlaces,
+        work: &'d Work<'d>,
     ) -> Weigher<'d> {
+        let mut spots_of = vec![Vec::new(); atoms.len()];
+        for (spot, (owner, ..)) in places.iter().enumerate() {
+            spots_of[*owner].push(spot);
+        }
         let mut weigher = Weigher {
             demand,
             atoms,
             places,
+            work,
+            spots_of,
+            known: RefCell::default(),
             hot: Vec::new(),
             bins: Vec::new(),
             constant: 0,
@@ -85,15 +106,15 @@ impl<'d> Weigher<'d> {
         uses
     }
 
-    /// The spots of an atom that lie in the line that begins `line_start` bytes after the atom's
+    /// Adds the spots of an atom that lie in the line that begins `line_start` bytes after the atom's
     /// start (or before it: a negative number).
-    fn spots_in(&self, atom: usize, line_start: i64, holds: &mut [bool]) {
-        for (spot, (owner, at, size)) in self.places.iter().enumerate() {
-            let (from, to) = (*at as i64, (*at + *size) as i64);
-            if *owner == atom && from < line_start + LINE as i64 && to > line_start {
-                holds[spot] = true;
-            }
-        }
+    fn spots_in(&self, atom: usize, line_start: i64, spots: &mut Vec<usize>) {
+        let is_in = |spot: &&usize| {
+            let (_, at, size) = self.places[**spot];
+            let (from, to) = (at as i64, (at + size) as i64);
+            from < line_start + LINE as i64 && to > line_start
+        };
+        spots.extend(self.spots_of[atom].iter().filter(is_in));
     }
 
     fn add_pinned_lines(&mut self) {
@@ -109,14 +130,15 @@ impl<'d> Weigher<'d> {
         }
         for (line, mut taken) in lines {
             taken.sort_unstable();
-            let mut holds = vec![false; self.places.len()];
+            let mut resident = Vec::new();
             for (index, atom) in self.atoms.iter().enumerate() {
                 if let Some(start) = atom.pinned {
-                    self.spots_in(index, (line * LINE) as i64 - start as i64, &mut holds);
+                    self.spots_in(index, (line * LINE) as i64 - start as i64, &mut resident);
                 }
             }
+            resident.sort_unstable();
             self.bins.push(Bin {
-                resident: holds,
+                resident,
                 free: largest_gap(&taken),
                 origin: Origin::Pinned(line),
             });
@@ -129,16 +151,14 @@ impl<'d> Weigher<'d> {
                 continue;
             }
             for line in 0..atom.size.div_ceil(LINE) {
-                let mut holds = vec![false; self.places.len()];
-                self.spots_in(index, (line * LINE) as i64, &mut holds);
+                let mut resident = Vec::new();
+                self.spots_in(index, (line * LINE) as i64, &mut resident);
                 let used = (atom.size - line * LINE).min(LINE);
                 if used == LINE {
-                    if holds.contains(&true) {
-                        self.constant += self.weigh(&holds);
-                    }
+                    self.constant += self.weigh(resident);
                 } else {
                     self.bins.push(Bin {
-                        resident: holds,
+                        resident,
                         free: (used, LINE - used),
                         origin: Origin::Tail(index),
                     });
@@ -149,28 +169,55 @@ impl<'d> Weigher<'d> {
 
     /// What a line costs with these spots of every instance, in thousandths of a cycle. Instances do
     /// not share lines: their size is a multiple of a line's.
-    pub(super) fn weigh(&self, holds: &[bool]) -> u64 {
+    fn weigh(&self, mut spots: Vec<usize>) -> u64 {
+        let instance = |spot: &usize| self.demand.spots[*spot].instance;
+        spots.sort_unstable_by_key(|spot| (instance(spot), *spot));
         let mut sum = 0;
-        for instance in &self.demand.instances {
-            let own: Vec<bool> = self
-                .demand
-                .spots
-                .iter()
-                .zip(holds)
-                .map(|(spot, holds)| *holds && spot.instance == *instance)
-                .collect();
-            if own.contains(&true) {
-                sum += milli(self.demand.line_cost(&own).cycles());
-            }
+        for own in spots.chunk_by(|a, b| instance(a) == instance(b)) {
+            let (cost, steps) = self.demand.spots_cost(own);
+            self.work.spend(steps);
+            sum += milli(cost.cycles());
         }
         sum
     }
 
-    /// Adds the spots of a whole atom.
-    pub(super) fn add_atom(&self, atom: usize, holds: &mut [bool]) {
-        for (spot, (owner, ..)) in self.places.iter().enumerate() {
-            holds[spot] |= *owner == atom;
+    /// What a line costs that holds these atoms: a bin's, or one without residents.
+    pub(super) fn cost(&self, bin: Option<usize>, atoms: &[usize]) -> u64 {
+        self.work.spend(LOOKUP_STEPS + atoms.len() as u64);
+        let mut key = Vec::with_capacity(atoms.len() + 1);
+        key.extend(atoms);
+        key.sort_unstable();
+        key.push(bin.map_or(0, |bin| bin + 1));
+        if let Some(cost) = self.known.borrow().get(&key) {
+            return *cost;
         }
+        let cost = self.weigh(self.spots(bin, atoms));
+        let mut known = self.known.borrow_mut();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(key, cost);
+        cost
+    }
+
+    /// Steps of pricing a line with these atoms anew.
+    pub(super) fn steps_of(&self, bin: Option<usize>, atoms: &[usize]) -> u64 {
+        let before = self.work.spent();
+        self.weigh(self.spots(bin, atoms));
+        self.work.spent() - before
+    }
+
+    /// The spots of an atom, ascending.
+    pub(super) fn spots_of(&self, atom: usize) -> &[usize] {
+        &self.spots_of[atom]
+    }
+
+    fn spots(&self, bin: Option<usize>, atoms: &[usize]) -> Vec<usize> {
+        let mut spots = bin.map_or_else(Vec::new, |bin| self.bins[bin].resident.clone());
+        for atom in atoms {
+            spots.extend(&self.spots_of[*atom]);
+        }
+        spots
     }
 
     /// Whether the atoms fit into `free` bytes that begin `from` bytes into a line.
@@ -228,7 +275,13 @@ pub(super) fn spot_places(
         })?;
         Some((atom, within + (offset - start), size.max(1)))
     };
-    let each = demand.spots.iter();
-    each.map(|spot| place(&spot.path).ok_or_else(|| spot.path.clone()))
-        .collect()
+    // Instances have the same paths.
+    let mut known: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
+    for spot in &demand.spots {
+        if !known.contains_key(&*spot.path) {
+            let found = place(&spot.path).ok_or_else(|| spot.path.clone())?;
+            known.insert(&spot.path, found);
+        }
+    }
+    Ok(demand.spots.iter().map(|spot| known[&*spot.path]).collect())
 }

@@ -13,7 +13,7 @@ use super::prices::{Prices, Toll};
 use crate::profile::Profile;
 
 /// Bytes of the structure that the profile has counts for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spot {
     /// Path of the member.
     pub path: String,
@@ -57,9 +57,10 @@ pub(super) struct Tolls {
 pub struct Demand {
     pub(super) spots: Vec<Spot>,
     pub(super) classes: Vec<Class>,
+    /// For each spot, the class and the number of the event of each access to it.
+    pub(super) touches: Vec<Vec<(usize, usize)>>,
     /// `tolls[requester][holder]`.
     pub(super) tolls: Vec<Vec<Tolls>>,
-    pub(super) instances: Vec<u32>,
     pub(super) load_hide: f64,
     pub(super) store_entries: f64,
     pub(super) llc_latency: f64,
@@ -83,6 +84,7 @@ impl Demand {
         let topology = &prices.machine().topology;
         let cpu_count = topology.cpu_count();
         let mut spots: Vec<Spot> = Vec::new();
+        let mut known: BTreeMap<Spot, usize> = BTreeMap::new();
         let mut functions: BTreeMap<(String, String), usize> = BTreeMap::new();
         let mut cores: BTreeMap<u16, (CoreRates, u64)> = BTreeMap::new();
         let mut accesses = 0.0;
@@ -98,13 +100,10 @@ impl Demand {
                 path: key.member.clone(),
                 instance: key.instance,
             };
-            let spot = spots
-                .iter()
-                .position(|known| *known == spot)
-                .unwrap_or_else(|| {
-                    spots.push(spot);
-                    spots.len() - 1
-                });
+            let spot = *known.entry(spot).or_insert_with_key(|spot| {
+                spots.push(spot.clone());
+                spots.len() - 1
+            });
             let next = functions.len();
             let name = (key.function.clone(), key.comm.clone());
             let function = *functions.entry(name).or_insert(next);
@@ -125,7 +124,7 @@ impl Demand {
             }
         }
         let mut demand = Demand {
-            instances: instances_of(&spots),
+            touches: vec![Vec::new(); spots.len()],
             spots,
             classes: Vec::new(),
             tolls: Vec::new(),
@@ -188,6 +187,11 @@ impl Demand {
                 events,
             });
         }
+        for (index, class) in self.classes.iter().enumerate() {
+            for (number, event) in class.events.iter().enumerate() {
+                self.touches[event.spot].push((index, number));
+            }
+        }
         self.tolls = members
             .iter()
             .map(|a| members.iter().map(|b| tolls(a, b, prices)).collect())
@@ -207,11 +211,7 @@ fn tolls(takers: &[CpuId], holders: &[CpuId], prices: &dyn Prices) -> Tolls {
     let mean = |price: &dyn Fn(CpuId) -> Toll| {
         let count = others.len().max(1) as f64;
         let sums = others.iter().map(|cpu| price(*cpu));
-        let zero = Toll {
-            latency: 0.0,
-            occupancy: 0.0,
-        };
-        let sum = sums.fold(zero, |sum, toll| Toll {
+        let sum = sums.fold(Toll::ZERO, |sum, toll| Toll {
             latency: sum.latency + toll.latency,
             occupancy: sum.occupancy + toll.occupancy,
         });
@@ -225,11 +225,4 @@ fn tolls(takers: &[CpuId], holders: &[CpuId], prices: &dyn Prices) -> Tolls {
         shared: mean(&|cpu| prices.shared(taker, cpu)),
         invalidate: mean(&|cpu| prices.invalidate(taker, cpu)),
     }
-}
-
-fn instances_of(spots: &[Spot]) -> Vec<u32> {
-    let mut instances: Vec<u32> = spots.iter().map(|spot| spot.instance).collect();
-    instances.sort_unstable();
-    instances.dedup();
-    instances
 }

@@ -22,6 +22,27 @@ pub(super) struct Assignment {
     pub(super) lines: Vec<Vec<usize>>,
 }
 
+/// How many of the most used atoms, at most [`EXACT_ATOMS_MAX`], are partitioned exactly in `steps`.
+///
+/// A subset is taken to cost as much as the more used half of them in one line.
+pub(super) fn atoms_within(weigher: &Weigher<'_>, steps: u64) -> usize {
+    let most = weigher.hot.len().min(EXACT_ATOMS_MAX);
+    let places = (0..weigher.bins.len()).map(Some).chain([None]);
+    let half = &weigher.hot[..most.div_ceil(2)];
+    let of_a_set: u64 = places.map(|bin| weigher.steps_of(bin, half)).sum();
+    let of_partition = |count: usize| {
+        let prices = of_a_set.saturating_mul(1 << count);
+        prices.saturating_add(table_steps(weigher, count))
+    };
+    let fitting = (1..=most).rev().find(|count| of_partition(*count) <= steps);
+    fitting.unwrap_or(most.min(1))
+}
+
+/// Steps of the tables over subsets of `count` atoms.
+fn table_steps(weigher: &Weigher<'_>, count: usize) -> u64 {
+    3u64.pow(count as u32) * (weigher.bins.len() + count) as u64
+}
+
 type Set = u32;
 
 /// A table over sets: the least cost and the part that was taken last.
@@ -34,11 +55,12 @@ pub(super) fn partitions(weigher: &Weigher<'_>, hot: &[usize]) -> Vec<Option<Ass
         "more atoms than the tables hold"
     );
     let full: Set = (1 << hot.len()) - 1;
+    weigher.work.spend(table_steps(weigher, hot.len()));
     let mut in_bins: Vec<Table> = Vec::new();
     let mut before: Table = vec![None; full as usize + 1];
     before[0] = Some((weigher.constant, 0));
-    for bin in &weigher.bins {
-        let costs = costs_of(weigher, hot, &bin.resident, bin.free);
+    for (index, bin) in weigher.bins.iter().enumerate() {
+        let costs = costs_of(weigher, hot, Some(index), bin.free);
         let mut after: Table = vec![None; full as usize + 1];
         for set in 0..=full {
             for part in parts(set) {
@@ -53,8 +75,7 @@ pub(super) fn partitions(weigher: &Weigher<'_>, hot: &[usize]) -> Vec<Option<Ass
         in_bins.push(after.clone());
         before = after;
     }
-    let nobody = vec![false; weigher.places.len()];
-    let costs = costs_of(weigher, hot, &nobody, (0, super::atoms::LINE));
+    let costs = costs_of(weigher, hot, None, (0, super::atoms::LINE));
     let mut in_lines: Vec<Table> = vec![before];
     let mut found = Vec::new();
     for count in 0..=hot.len() {
@@ -103,7 +124,7 @@ fn parts(set: Set) -> impl Iterator<Item = Set> {
 fn costs_of(
     weigher: &Weigher<'_>,
     hot: &[usize],
-    resident: &[bool],
+    bin: Option<usize>,
     free: (u64, u64),
 ) -> Vec<Option<u64>> {
     let mut costs = Vec::with_capacity(1 << hot.len());
@@ -113,15 +134,7 @@ fn costs_of(
             costs.push(None);
             continue;
         }
-        let mut holds = resident.to_vec();
-        atoms
-            .iter()
-            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
-        costs.push(Some(if holds.contains(&true) {
-            weigher.weigh(&holds)
-        } else {
-            0
-        }));
+        costs.push(Some(weigher.cost(bin, &atoms)));
     }
     costs
 }

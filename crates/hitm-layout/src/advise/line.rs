@@ -87,9 +87,25 @@ struct Visit {
     hide: f64,
 }
 
+/// A class that touches the line.
+struct Party<'d> {
+    /// The number of the class.
+    index: usize,
+    class: &'d Class,
+    rates: Rates,
+}
+
+/// The other parties of a line, for one of them, in the orders in which it meets them.
+struct Order {
+    /// From the nearest holder of a copy to the farthest.
+    shared: Vec<usize>,
+    /// From the holder whose invalidation takes longest to the quickest.
+    invalidate: Vec<usize>,
+}
+
 /// The requests of one class.
 struct Visitor<'d> {
-    /// The number of the class.
+    /// The number of the party.
     index: usize,
     class: &'d Class,
     visits: Vec<Visit>,
@@ -138,36 +154,62 @@ impl Visitor<'_> {
 impl Demand {
     /// What a line costs that holds the spots for which `holds` is true.
     pub fn line_cost(&self, holds: &[bool]) -> LineCost {
-        let rates: Vec<Rates> = self
-            .classes
-            .iter()
-            .map(|class| rates_of(class, holds))
-            .collect();
+        let spots: Vec<usize> = (0..holds.len()).filter(|spot| holds[*spot]).collect();
+        self.spots_cost(&spots).0
+    }
+
+    /// Prices a line that holds `spots`, each once, and counts the steps that it takes.
+    pub(super) fn spots_cost(&self, spots: &[usize]) -> (LineCost, u64) {
+        let (parties, mut steps) = self.parties(spots);
         let mut cost = LineCost::default();
-        for (class, rates) in self.classes.iter().zip(&rates) {
-            let touches = rates.all().min(1.0 / FOOTPRINT_PERIOD);
-            cost.footprint += class.cores * class.work * touches * self.llc_latency;
+        for party in &parties {
+            let touches = party.rates.all().min(1.0 / FOOTPRINT_PERIOD);
+            cost.footprint += party.class.cores * party.class.work * touches * self.llc_latency;
         }
-        if let Some((visitors, queue)) = self.settle(&rates) {
+        if let Some((visitors, queue)) = self.settle(&parties) {
+            let mut visits = 0;
             for visitor in &visitors {
                 let fare = visitor.fare(queue);
                 let requests = visitor.class.cores * visitor.class.work * fare.per_work;
                 cost.transfers += requests;
                 cost.latency += requests * fare.latency;
                 cost.stall += requests * fare.stall;
+                visits += visitor.visits.len() as u64;
             }
+            let pairs = (parties.len() * parties.len()) as u64;
+            steps += u64::from(PACE_STEPS) * (pairs + u64::from(QUEUE_STEPS) * visits);
         }
-        cost
+        (cost, steps)
+    }
+
+    /// The classes that touch `spots`, and the steps that it takes to find them.
+    fn parties(&self, spots: &[usize]) -> (Vec<Party<'_>>, u64) {
+        let touches = spots.iter().flat_map(|spot| &self.touches[*spot]);
+        let mut touches: Vec<(usize, usize)> = touches.copied().collect();
+        // By class, and in a class by function: the order of its events.
+        touches.sort_unstable();
+        let parties = touches.chunk_by(|a, b| a.0 == b.0).map(|own| Party {
+            index: own[0].0,
+            class: &self.classes[own[0].0],
+            rates: rates_of(&self.classes[own[0].0], own),
+        });
+        (parties.collect(), 1 + touches.len() as u64)
     }
 
     /// The requests and how long each waits, when the cores that wait come by less often. None when
     /// nobody takes the line from anybody.
-    fn settle(&self, rates: &[Rates]) -> Option<(Vec<Visitor<'_>>, f64)> {
+    fn settle<'d>(&'d self, parties: &[Party<'d>]) -> Option<(Vec<Visitor<'d>>, f64)> {
+        if parties.iter().all(|party| party.rates.write() <= 0.0) {
+            return None;
+        }
+        let orders: Vec<Order> = (0..parties.len())
+            .map(|index| self.order(index, parties))
+            .collect();
         // How many cycles pass while a core of each class works for one.
-        let mut pace = vec![1.0; rates.len()];
+        let mut pace = vec![1.0; parties.len()];
         let mut settled = None;
         for _ in 0..PACE_STEPS {
-            let visitors = self.visitors(rates, &pace);
+            let visitors = self.visitors(parties, &pace, &orders);
             if visitors.is_empty() {
                 return None;
             }
@@ -182,24 +224,49 @@ impl Demand {
         settled
     }
 
+    /// The order in which party `index` meets the others; it depends on no rate.
+    fn order(&self, index: usize, parties: &[Party<'_>]) -> Order {
+        let tolls = &self.tolls[parties[index].index];
+        let of = |party: &usize| tolls[parties[*party].index];
+        let mut shared: Vec<usize> = (0..parties.len()).collect();
+        shared.sort_by(|a, b| of(a).shared.latency.total_cmp(&of(b).shared.latency));
+        let mut invalidate = shared.clone();
+        invalidate.sort_by(|a, b| {
+            let (a, b) = (of(a).invalidate.latency, of(b).invalidate.latency);
+            b.total_cmp(&a)
+        });
+        Order { shared, invalidate }
+    }
+
     /// The requests of each class; `pace` says how much longer its work takes than without waiting.
-    fn visitors(&self, work_rates: &[Rates], pace: &[f64]) -> Vec<Visitor<'_>> {
-        let slowed = |(rates, pace): (&Rates, &f64)| Rates {
-            load: rates.load / pace,
-            store: rates.store / pace,
-            rmw: rates.rmw / pace,
+    fn visitors<'d>(
+        &'d self,
+        parties: &[Party<'d>],
+        pace: &[f64],
+        orders: &[Order],
+    ) -> Vec<Visitor<'d>> {
+        let slowed = |(party, pace): (&Party<'d>, &f64)| Party {
+            index: party.index,
+            class: party.class,
+            rates: Rates {
+                load: party.rates.load / pace,
+                store: party.rates.store / pace,
+                rmw: party.rates.rmw / pace,
+            },
         };
-        let rates: Vec<Rates> = work_rates.iter().zip(pace).map(slowed).collect();
+        let parties: Vec<Party<'d>> = parties.iter().zip(pace).map(slowed).collect();
         let total = |pick: fn(&Rates) -> f64| -> f64 {
-            let each = self.classes.iter().zip(&rates);
-            each.map(|(class, rates)| class.cores * pick(rates)).sum()
+            let each = parties.iter();
+            each.map(|party| party.class.cores * pick(&party.rates))
+                .sum()
         };
         let (writes, loads) = (total(Rates::write), total(|rates| rates.load));
         let mut visitors = Vec::new();
         if writes <= 0.0 {
             return visitors;
         }
-        for (index, (class, own)) in self.classes.iter().zip(&rates).enumerate() {
+        for (index, party) in parties.iter().enumerate() {
+            let own = &party.rates;
             let others = Others {
                 writes: (writes - own.write()).max(0.0),
                 loads: (loads - own.load).max(0.0),
@@ -208,7 +275,8 @@ impl Demand {
             if own.all() <= 0.0 || alone {
                 continue;
             }
-            let mut visits = self.visits(index, own, &others, &rates);
+            let partners = self.partners((index, &orders[index]), &parties, writes);
+            let mut visits = self.visits(party, &others, &partners);
             // Back to rates per cycle of work.
             visits
                 .iter_mut()
@@ -217,7 +285,7 @@ impl Demand {
             if rate > 0.0 {
                 visitors.push(Visitor {
                     index,
-                    class,
+                    class: party.class,
                     visits,
                     rate,
                 });
@@ -227,8 +295,13 @@ impl Demand {
     }
 
     /// The requests of one core: an access needs a transfer when another core came between.
-    fn visits(&self, index: usize, own: &Rates, others: &Others, rates: &[Rates]) -> Vec<Visit> {
-        let (from_writer, nearest, farthest) = self.partners(index, rates);
+    fn visits(&self, party: &Party<'_>, others: &Others, partners: &Partners) -> Vec<Visit> {
+        let own = &party.rates;
+        let Partners {
+            writer: from_writer,
+            nearest,
+            farthest,
+        } = *partners;
         // The last event before an access was a foreign write rather than an access of its own.
         let stale = others.writes / (others.writes + own.all());
         // Of those: nobody read the line since, so that it is still dirty.
@@ -248,7 +321,7 @@ impl Demand {
         let load = mix(from_writer, nearest, dirty);
         let write = mix(from_writer, clean_write, dirty);
         let upgraded = (taken - stale).max(0.0);
-        let store_hide = self.store_entries / self.classes[index].stores.max(1e-9);
+        let store_hide = self.store_entries / party.class.stores.max(1e-9);
         let kinds = [
             (own.load * stale, load, self.load_hide),
             (own.store * stale, write, store_hide),
@@ -263,60 +336,54 @@ impl Demand {
     }
 
     /// The mean price of taking the line from its writers, of reading it from the nearest core that
-    /// has a copy, and of invalidating the farthest one.
-    fn partners(&self, index: usize, rates: &[Rates]) -> (Toll, Toll, Toll) {
-        let zero = Toll {
-            latency: 0.0,
-            occupancy: 0.0,
+    /// has a copy, and of invalidating the farthest one. `writes` is the sum of all parties' rates.
+    fn partners(
+        &self,
+        (index, order): (usize, &Order),
+        parties: &[Party<'_>],
+        writes: f64,
+    ) -> Partners {
+        let tolls = &self.tolls[parties[index].index];
+        let cores = |other: usize| {
+            let itself = f64::from(u8::from(other == index));
+            parties[other].class.cores - itself
         };
-        let mut from_writer = zero;
+        let is_holder = |other: &usize| cores(*other) > 0.0 && parties[*other].rates.all() > 0.0;
+        let mut writer = Toll::ZERO;
         let mut weight = 0.0;
-        let writes: f64 = self
-            .classes
-            .iter()
-            .zip(rates)
-            .map(|(class, rates)| class.cores * rates.write())
-            .sum();
-        // Prices of a copy and of its invalidation, and the chance that some core of the class has one.
-        let mut holders: Vec<(Toll, Toll, f64)> = Vec::new();
-        for (other, (class, rates)) in self.classes.iter().zip(rates).enumerate() {
-            let cores = class.cores - f64::from(u8::from(other == index));
-            if cores <= 0.0 || rates.all() <= 0.0 {
-                continue;
-            }
-            let tolls: Tolls = self.tolls[index][other];
-            let share = cores * rates.write();
-            from_writer.latency += share * tolls.dirty.latency;
-            from_writer.occupancy += share * tolls.dirty.occupancy;
+        for other in (0..parties.len()).filter(is_holder) {
+            let dirty = tolls[parties[other].index].dirty;
+            let share = cores(other) * parties[other].rates.write();
+            writer.latency += share * dirty.latency;
+            writer.occupancy += share * dirty.occupancy;
             weight += share;
-            // Some core of the class has a copy when one came by after the last foreign write: that
-            // write took the line from all of them at once.
-            let visits = cores * rates.all();
-            let chance = visits / (visits + (writes - share).max(0.0));
-            holders.push((tolls.shared, tolls.invalidate, chance));
         }
         if weight > 0.0 {
-            from_writer.latency /= weight;
-            from_writer.occupancy /= weight;
+            writer.latency /= weight;
+            writer.occupancy /= weight;
         }
-        holders.sort_by(|a, b| a.0.latency.total_cmp(&b.0.latency));
-        let nearest = expected(holders.iter().map(|(shared, _, chance)| (*shared, *chance)));
-        holders.sort_by(|a, b| b.1.latency.total_cmp(&a.1.latency));
-        let farthest = expected(
-            holders
-                .iter()
-                .map(|(_, invalidate, chance)| (*invalidate, *chance)),
-        );
-        (from_writer, nearest, farthest)
+        // Some core of the class has a copy when one came by after the last foreign write: that
+        // write took the line from all of them at once.
+        let chance = |other: usize| {
+            let (cores, rates) = (cores(other), &parties[other].rates);
+            let visits = cores * rates.all();
+            visits / (visits + (writes - cores * rates.write()).max(0.0))
+        };
+        let met = |order: &[usize], price: fn(&Tolls) -> Toll| {
+            let holders = order.iter().copied().filter(is_holder);
+            expected(holders.map(|other| (price(&tolls[parties[other].index]), chance(other))))
+        };
+        Partners {
+            writer,
+            nearest: met(&order.shared, |tolls| tolls.shared),
+            farthest: met(&order.invalidate, |tolls| tolls.invalidate),
+        }
     }
 }
 
 /// The mean of the first toll that is there, given that one is.
 fn expected(tolls: impl Iterator<Item = (Toll, f64)>) -> Toll {
-    let mut mean = Toll {
-        latency: 0.0,
-        occupancy: 0.0,
-    };
+    let mut mean = Toll::ZERO;
     let mut left = 1.0;
     for (toll, chance) in tolls {
         mean.latency += left * chance * toll.latency;
@@ -329,6 +396,13 @@ fn expected(tolls: impl Iterator<Item = (Toll, f64)>) -> Toll {
     mean
 }
 
+/// Prices of a party's transfers.
+struct Partners {
+    writer: Toll,
+    nearest: Toll,
+    farthest: Toll,
+}
+
 /// Rates of everybody else on the line.
 struct Others {
     writes: f64,
@@ -336,14 +410,12 @@ struct Others {
 }
 
 /// What a function does to several spots of a line counts once: it does it at about the same time.
-fn rates_of(class: &Class, holds: &[bool]) -> Rates {
+/// `touches` numbers the class's events on the line, in their order.
+fn rates_of(class: &Class, touches: &[(usize, usize)]) -> Rates {
     let mut sum = Rates::default();
     let mut current = Rates::default();
     let mut function = usize::MAX;
-    for event in &class.events {
-        if !holds[event.spot] {
-            continue;
-        }
+    for event in touches.iter().map(|(_, event)| &class.events[*event]) {
         if event.function != function {
             add(&mut sum, &current);
             current = Rates::default();

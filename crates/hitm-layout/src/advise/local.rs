@@ -3,7 +3,7 @@
 
 use super::atoms::LINE;
 use super::bins::Weigher;
-use super::exact::{Assignment, EXACT_ATOMS_MAX, partitions};
+use super::exact::{Assignment, partitions};
 
 /// What share of the optimum of some atoms the optimum of all is taken to be at least.
 ///
@@ -16,39 +16,67 @@ pub(super) const BOUND_MARGIN: f64 = 0.9;
 /// Starts from a shaken solution, and moves tried after each.
 const STARTS: usize = 8;
 
-/// Assignments for 0, 1, 2 ... lines of their own, each with an estimate of the least that is
-/// possible, in thousandths of a cycle.
+/// Up to so many lines each number is searched, beyond every eighth as many more.
+const EACH_COUNT_MAX: usize = 24;
+
+/// Assignments for growing numbers of lines of their own, each with an estimate of the least that is
+/// possible, in thousandths of a cycle. The `exact_count` most used atoms are partitioned exactly.
 ///
 /// The estimate is [`BOUND_MARGIN`] of the exact optimum of the most used atoms alone: without the others
 /// there is more room, and a line costs hardly ever more.
+///
+/// Each number of lines may take an equal part of the steps that are left until `until`.
 pub(super) fn partitions_of_many(
     weigher: &Weigher<'_>,
+    exact_count: usize,
     seed: u64,
-) -> Vec<Option<(Assignment, u64)>> {
-    let (first, rest) = weigher.hot.split_at(EXACT_ATOMS_MAX.min(weigher.hot.len()));
+    until: u64,
+) -> Vec<(Assignment, u64)> {
+    let (first, rest) = weigher.hot.split_at(exact_count);
     let mut found = Vec::new();
     let exact = partitions(weigher, first);
     let least = |count: usize| {
         let known = exact[..=count].iter().flatten();
         known.map(|known| known.cost).min()
     };
-    for count in 0..=weigher.hot.len() {
+    let counts = counts(weigher);
+    for (at, count) in counts.iter().copied().enumerate() {
+        if !found.is_empty() && weigher.work.is_over(until) {
+            break;
+        }
         let known = count.min(exact.len() - 1);
         let start = exact[..=known].iter().rev().flatten().next();
+        let until = weigher.work.part_until(until, counts.len() - at);
         let solution = start.zip(least(known)).and_then(|(start, least)| {
-            let mut state = State::new(weigher, start, count)?;
-            for atom in rest {
-                state.insert(*atom)?;
-            }
+            let mut state = State::new(weigher, (start, count), until)?;
+            state.insert_all(rest)?;
             state.search(seed);
             let found = state.assignment();
             // What was found may be cheaper than the optimum of some: the estimate is no proof.
             let bound = least.min(found.cost) as f64 * BOUND_MARGIN;
             Some((found, bound as u64))
         });
-        found.push(solution);
+        found.extend(solution);
     }
     found
+}
+
+/// The numbers of lines that are searched, from the fewest that have the bytes for all atoms.
+fn counts(weigher: &Weigher<'_>) -> Vec<usize> {
+    let bytes: u64 = weigher
+        .hot
+        .iter()
+        .map(|atom| weigher.atoms[*atom].size)
+        .sum();
+    let in_bins: u64 = weigher.bins.iter().map(|bin| bin.free.1).sum();
+    let mut count = bytes.saturating_sub(in_bins).div_ceil(LINE) as usize;
+    let mut counts = Vec::new();
+    while count < weigher.hot.len() {
+        counts.push(count);
+        count += if count < EACH_COUNT_MAX { 1 } else { count / 8 };
+    }
+    counts.push(weigher.hot.len());
+    counts
 }
 
 /// Sets of atoms in the bins and then in the lines, and what each costs.
@@ -56,10 +84,18 @@ struct State<'w, 'd> {
     weigher: &'w Weigher<'d>,
     sets: Vec<Vec<usize>>,
     costs: Vec<u64>,
+    /// The place of each atom that has one.
+    places: Vec<usize>,
+    /// Steps after which the search ends.
+    until: u64,
 }
 
 impl<'w, 'd> State<'w, 'd> {
-    fn new(weigher: &'w Weigher<'d>, start: &Assignment, count: usize) -> Option<State<'w, 'd>> {
+    fn new(
+        weigher: &'w Weigher<'d>,
+        (start, count): (&Assignment, usize),
+        until: u64,
+    ) -> Option<State<'w, 'd>> {
         let mut sets: Vec<Vec<usize>> = start.bins.iter().chain(&start.lines).cloned().collect();
         if start.lines.len() > count {
             return None;
@@ -69,9 +105,14 @@ impl<'w, 'd> State<'w, 'd> {
             weigher,
             costs: vec![0; sets.len()],
             sets,
+            places: vec![usize::MAX; weigher.atoms.len()],
+            until,
         };
         for place in 0..state.sets.len() {
             state.costs[place] = state.cost(place, &state.sets[place])?;
+            for atom in &state.sets[place] {
+                state.places[*atom] = place;
+            }
         }
         Some(state)
     }
@@ -80,25 +121,24 @@ impl<'w, 'd> State<'w, 'd> {
     fn cost(&self, place: usize, atoms: &[usize]) -> Option<u64> {
         let bin = self.weigher.bins.get(place);
         let free = bin.map_or((0, LINE), |bin| bin.free);
-        if !self.weigher.fits(atoms, free) {
-            return None;
-        }
-        let mut holds = bin.map_or_else(
-            || vec![false; self.weigher.places.len()],
-            |bin| bin.resident.clone(),
-        );
-        atoms
-            .iter()
-            .for_each(|atom| self.weigher.add_atom(*atom, &mut holds));
-        Some(if holds.contains(&true) {
-            self.weigher.weigh(&holds)
-        } else {
-            0
-        })
+        let fits = self.weigher.fits(atoms, free);
+        fits.then(|| self.weigher.cost(bin.map(|_| place), atoms))
     }
 
     fn total(&self) -> u64 {
         self.costs.iter().sum::<u64>() + self.weigher.constant
+    }
+
+    /// Puts each atom where it adds least. Those that are left at the limit follow in the order in
+    /// which they are now, because neighbours are often used together.
+    fn insert_all(&mut self, atoms: &[usize]) -> Option<()> {
+        for (at, atom) in atoms.iter().enumerate() {
+            if self.is_over() {
+                return self.insert_unweighed(&atoms[at..]);
+            }
+            self.insert(*atom)?;
+        }
+        Some(())
     }
 
     /// Puts an atom where it adds least.
@@ -109,10 +149,42 @@ impl<'w, 'd> State<'w, 'd> {
             let cost = self.cost(place, &atoms)?;
             Some((cost.saturating_sub(self.costs[place]), place, cost))
         };
-        let (_, place, cost) = (0..self.sets.len()).filter_map(with).min()?;
+        let (_, place, cost) = self.distinct_places().filter_map(with).min()?;
         self.sets[place].push(atom);
         self.costs[place] = cost;
+        self.places[atom] = place;
         Some(())
+    }
+
+    /// Puts atoms where room is, the emptiest places first.
+    fn insert_unweighed(&mut self, atoms: &[usize]) -> Option<()> {
+        let mut atoms = atoms.to_vec();
+        atoms.sort_by_key(|atom| self.weigher.atoms[*atom].old_offset);
+        let mut order: Vec<usize> = (0..self.sets.len()).collect();
+        order.sort_by_key(|place| (self.sets[*place].len(), *place));
+        for atom in atoms {
+            let place = order.iter().copied().find(|place| {
+                let mut set = self.sets[*place].clone();
+                set.push(atom);
+                let bin = self.weigher.bins.get(*place);
+                self.weigher
+                    .fits(&set, bin.map_or((0, LINE), |bin| bin.free))
+            })?;
+            self.sets[place].push(atom);
+            self.places[atom] = place;
+        }
+        for place in 0..self.sets.len() {
+            self.costs[place] = self.cost(place, &self.sets[place])?;
+        }
+        Some(())
+    }
+
+    /// The places without the empty lines behind the first: they cost the same.
+    fn distinct_places(&self) -> impl Iterator<Item = usize> + use<> {
+        let lines = self.weigher.bins.len()..self.sets.len();
+        let mut empty = lines.filter(|place| self.sets[*place].is_empty());
+        let skipped: Vec<usize> = empty.by_ref().skip(1).collect();
+        (0..self.sets.len()).filter(move |place| skipped.binary_search(place).is_err())
     }
 
     /// Descends, then shakes and descends again; keeps the best.
@@ -120,15 +192,19 @@ impl<'w, 'd> State<'w, 'd> {
         let mut noise = Noise(seed | 1);
         self.descend();
         for _ in 0..STARTS {
-            let kept = (self.sets.clone(), self.costs.clone(), self.total());
+            if self.is_over() {
+                break;
+            }
+            let kept = (self.sets.clone(), self.costs.clone(), self.places.clone());
+            let total = self.total();
             for _ in 0..3 {
                 let atom = self.weigher.hot[noise.below(self.weigher.hot.len())];
                 let place = noise.below(self.sets.len());
                 self.try_move(atom, place, true);
             }
             self.descend();
-            if self.total() >= kept.2 {
-                (self.sets, self.costs) = (kept.0, kept.1);
+            if self.total() >= total {
+                (self.sets, self.costs, self.places) = kept;
             }
         }
     }
@@ -137,25 +213,27 @@ impl<'w, 'd> State<'w, 'd> {
         let mut helped = true;
         while helped {
             helped = false;
-            for atom in self.weigher.hot.clone() {
-                for place in 0..self.sets.len() {
-                    helped |= self.try_move(atom, place, false);
+            for atom in &self.weigher.hot {
+                if self.is_over() {
+                    return;
                 }
-                for other in self.weigher.hot.clone() {
-                    helped |= self.try_swap(atom, other);
+                for place in self.distinct_places() {
+                    helped |= !self.is_over() && self.try_move(*atom, place, false);
+                }
+                for other in &self.weigher.hot {
+                    helped |= !self.is_over() && self.try_swap(*atom, *other);
                 }
             }
         }
     }
 
-    fn place_of(&self, atom: usize) -> usize {
-        let place = self.sets.iter().position(|set| set.contains(&atom));
-        place.expect("every hot atom has a place")
+    fn is_over(&self) -> bool {
+        self.weigher.work.is_over(self.until)
     }
 
     /// Moves an atom when that fits and helps, or when it fits and is forced.
     fn try_move(&mut self, atom: usize, to: usize, is_forced: bool) -> bool {
-        let from = self.place_of(atom);
+        let from = self.places[atom];
         if from == to {
             return false;
         }
@@ -170,7 +248,7 @@ impl<'w, 'd> State<'w, 'd> {
     }
 
     fn try_swap(&mut self, a: usize, b: usize) -> bool {
-        let (from, to) = (self.place_of(a), self.place_of(b));
+        let (from, to) = (self.places[a], self.places[b]);
         if from >= to {
             return false;
         }
@@ -199,7 +277,10 @@ impl<'w, 'd> State<'w, 'd> {
         };
         let helps = cost_from + cost_to < self.costs[from] + self.costs[to];
         if helps || is_forced {
-            (self.sets[from], self.sets[to]) = sets;
+            for (place, set) in [(from, sets.0), (to, sets.1)] {
+                set.iter().for_each(|atom| self.places[*atom] = place);
+                self.sets[place] = set;
+            }
             (self.costs[from], self.costs[to]) = (cost_from, cost_to);
         }
         helps

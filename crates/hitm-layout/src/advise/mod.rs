@@ -25,6 +25,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod weighed;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -40,10 +41,18 @@ pub use weighed::{LineReport, Weighed};
 
 use crate::layout_file::FileStruct;
 use bins::{Weigher, spot_places};
-use exact::{Assignment, EXACT_ATOMS_MAX};
+use exact::Assignment;
+use work::Work;
 
 /// The most candidates that are answered.
 pub const CANDIDATES_MAX: usize = 5;
+
+/// The most steps that a search takes.
+///
+/// Chosen for an answer within 10 seconds: a step takes 5 to 12 ns on a virtual machine, as measured
+/// with the profiles of `docs/models/advisor.md`, so that all of them take 2 to 5 seconds. More steps
+/// make the answer for hundreds of members better by a few percent.
+pub const STEPS_MAX: u64 = 400_000_000;
 
 /// A layout with more lines must save at least this share of the present layout's cost to be a
 /// candidate, and lines that differ by less are equally good for what nothing touches: less is within
@@ -63,6 +72,8 @@ pub struct Options {
     pub frozen_prefix: u64,
     /// For the search when there are many members.
     pub seed: u64,
+    /// The most steps that the search takes; [`STEPS_MAX`] when none.
+    pub steps_max: Option<u64>,
 }
 
 /// Why there is no advice.
@@ -155,8 +166,31 @@ pub struct Advice {
     pub original: Weighed,
     /// Better ones: from few lines to many, each cheaper than those before it; may be empty.
     pub candidates: Vec<Candidate>,
-    /// Members that the profile touches and that may move.
-    pub hot_count: usize,
+    /// How it was found.
+    pub search: Search,
+}
+
+/// How far a search went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Search {
+    /// Atoms that the profile touches and that may move.
+    pub atoms: usize,
+    /// The most used of them: those that were partitioned exactly. With all of them, every candidate
+    /// is the best with as many hot lines.
+    pub exact_atoms: usize,
+    /// Steps taken.
+    pub steps: u64,
+    /// The limit on them.
+    pub steps_max: u64,
+    /// Whether the limit ended it before it had tried all that it would have.
+    pub is_limited: bool,
+}
+
+impl Search {
+    /// Whether candidates are the best with as many hot lines, and not the best found.
+    pub fn is_exact(&self) -> bool {
+        self.atoms == self.exact_atoms
+    }
 }
 
 /// Where the profile's paths are in the structure as it is.
@@ -176,12 +210,14 @@ impl std::fmt::Debug for Located<'_> {
     }
 }
 
-/// Looks for better layouts of `subject`.
+/// Looks for better layouts of `subject`. `progress` gets the steps taken and the most that there can
+/// be.
 pub fn advise(
     subject: &Subject,
     demand: &Demand,
     located: Located<'_>,
     options: &Options,
+    progress: &dyn Fn(u64, u64),
 ) -> Result<Advice, AdviseError> {
     let no_member = |member: String| AdviseError::NoSuchMember {
         name: subject.name.clone(),
@@ -189,101 +225,164 @@ pub fn advise(
     };
     let atoms = atoms::atoms(subject, options)?;
     let places = spot_places(demand, subject, &atoms, located.locate).map_err(no_member)?;
-    let weigher = Weigher::new(demand, &atoms, &places);
+    let steps_max = options.steps_max.unwrap_or(STEPS_MAX);
+    let work = Work::new(steps_max, progress);
+    let weigher = Weigher::new(demand, &atoms, &places, &work);
+    let old = old_places(demand, located.locate).map_err(no_member)?;
     let original = demand
-        .weigh_layout(subject.size_bytes, located.bases, located.locate)
+        .weigh_layout(subject.size_bytes, located.bases, &|path| {
+            old.get(path).copied()
+        })
         .map_err(no_member)?;
     let worth = original.cost.cycles() * WORTH_A_LINE;
-    let mut all = Vec::new();
-    for (assignment, bound) in solutions(&weigher, options.seed) {
+    work.spend(original.steps);
+    // The answers are weighed in the end.
+    let answers = original.steps.saturating_mul(CANDIDATES_MAX as u64);
+    let steps = work.left() - answers.min(work.left() / 2);
+    let exact_atoms = exact::atoms_within(&weigher, steps / 2);
+    let mut drafts = Vec::new();
+    for (assignment, bound) in solutions(&weigher, exact_atoms, options.seed, steps) {
         let layout = arrange::arrange(&weigher, subject, &assignment, (worth * 1000.0) as u64);
-        let moved = |path: &str| relocate(subject, &layout, located.locate, path);
-        let weighed = demand
-            .weigh_layout(layout.size_bytes, &BTreeMap::new(), &moved)
-            .map_err(no_member)?;
-        all.push(Candidate {
-            moves: Vec::new(),
+        drafts.push(Draft {
+            cycles: assignment.cost as f64 / 1000.0,
             bound_cycles: bound as f64 / 1000.0,
             layout,
-            weighed,
         });
     }
-    let least = all
-        .iter()
-        .map(|candidate| candidate.weighed.lines)
-        .min()
-        .unwrap_or(0);
+    let drafts = front(
+        within(drafts, subject, options)?,
+        original.cost.cycles(),
+        worth,
+    );
+    let mut candidates = Vec::new();
+    let count = drafts.len();
+    for (at, draft) in drafts.into_iter().enumerate() {
+        let new = new_places(subject, &draft.layout, &old);
+        let weighed = demand.weigh_layout(draft.layout.size_bytes, &BTreeMap::new(), &|path| {
+            new.get(path).copied()
+        });
+        let weighed = weighed.map_err(no_member)?;
+        work.spend(weighed.steps);
+        let until = work.part_until(steps_max, count - at);
+        candidates.push(Candidate {
+            weighed,
+            moves: reason::moves(&weigher, subject, &draft.layout, until),
+            bound_cycles: draft.bound_cycles,
+            layout: draft.layout,
+        });
+    }
+    Ok(Advice {
+        original,
+        candidates,
+        search: Search {
+            atoms: weigher.hot.len(),
+            exact_atoms,
+            steps: work.spent(),
+            steps_max,
+            is_limited: work.is_cut(),
+        },
+    })
+}
+
+/// A layout that was found, with the cost that the search gives it.
+struct Draft {
+    layout: FileStruct,
+    cycles: f64,
+    bound_cycles: f64,
+}
+
+impl Draft {
+    fn lines(&self) -> u64 {
+        self.layout.size_bytes.div_ceil(atoms::LINE)
+    }
+}
+
+/// The drafts with as few lines as was asked for.
+fn within(
+    mut all: Vec<Draft>,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Vec<Draft>, AdviseError> {
+    let least = all.iter().map(Draft::lines).min().unwrap_or(0);
     if let Some(max) = options.max_lines {
-        all.retain(|candidate| candidate.weighed.lines <= max);
+        all.retain(|draft| draft.lines() <= max);
         if all.is_empty() {
             let name = subject.name.clone();
             return Err(AdviseError::TooFewLines { name, max, least });
         }
     }
-    let mut candidates = front(all, original.cost.cycles(), worth);
-    for candidate in &mut candidates {
-        candidate.moves = reason::moves(&weigher, subject, &candidate.layout);
-    }
-    Ok(Advice {
-        original,
-        candidates,
-        hot_count: weigher.hot.len(),
-    })
+    Ok(all)
 }
 
 /// Assignments for growing numbers of lines, each with what is possible at least, in thousandths of a
 /// cycle.
-fn solutions(weigher: &Weigher<'_>, seed: u64) -> Vec<(Assignment, u64)> {
-    if weigher.hot.len() <= EXACT_ATOMS_MAX {
+fn solutions(
+    weigher: &Weigher<'_>,
+    exact_atoms: usize,
+    seed: u64,
+    steps: u64,
+) -> Vec<(Assignment, u64)> {
+    if weigher.hot.len() == exact_atoms {
         let exact = exact::partitions(weigher, &weigher.hot)
             .into_iter()
             .flatten();
         return exact.map(|found| (found.clone(), found.cost)).collect();
     }
-    local::partitions_of_many(weigher, seed)
-        .into_iter()
-        .flatten()
-        .collect()
+    // A quarter is left for the reasons.
+    let until = weigher.work.spent() + steps / 4 * 3;
+    local::partitions_of_many(weigher, exact_atoms, seed, until)
 }
 
-/// Where `path` is after its member has moved.
-fn relocate(
-    subject: &Subject,
-    layout: &FileStruct,
+/// Offset and size of each path.
+type Places<'d> = BTreeMap<&'d str, (u64, u64)>;
+
+/// Where the paths of the profile are now. Fails with the first that is nowhere.
+fn old_places<'d>(
+    demand: &'d Demand,
     locate: &dyn Fn(&str) -> Option<(u64, u64)>,
-    path: &str,
-) -> Option<(u64, u64)> {
-    let (offset, size) = locate(path)?;
-    let member = &subject.members[subject.member_at(offset)?].file;
-    let moved = layout.get(&member.name)?;
-    Some((moved.offset_bytes + (offset - member.offset_bytes), size))
+) -> Result<Places<'d>, String> {
+    let mut places = Places::new();
+    for spot in demand.spots() {
+        if !places.contains_key(&*spot.path) {
+            let found = locate(&spot.path).ok_or_else(|| spot.path.clone())?;
+            places.insert(&spot.path, found);
+        }
+    }
+    Ok(places)
 }
 
-/// The candidates that no other one beats in both lines and cycles, and that beat the present layout
-/// in one of them; if there are too many, those with the largest steps.
-fn front(mut all: Vec<Candidate>, original_cycles: f64, worth: f64) -> Vec<Candidate> {
+/// Where they are after their members have moved.
+fn new_places<'d>(subject: &Subject, layout: &FileStruct, old: &Places<'d>) -> Places<'d> {
+    let moved = |(path, (offset, size)): (&&'d str, &(u64, u64))| {
+        let member = &subject.members[subject.member_at(*offset)?].file;
+        let new = layout.get(&member.name)?;
+        let at = new.offset_bytes + (offset - member.offset_bytes);
+        Some((*path, (at, *size)))
+    };
+    old.iter().filter_map(moved).collect()
+}
+
+/// The drafts that no other one beats in both lines and cycles, and that beat the present layout in
+/// one of them; if there are too many, those with the largest steps.
+fn front(mut all: Vec<Draft>, original_cycles: f64, worth: f64) -> Vec<Draft> {
     all.sort_by(|a, b| {
-        let cycles = a.weighed.cost.cycles().total_cmp(&b.weighed.cost.cycles());
-        a.weighed.lines.cmp(&b.weighed.lines).then(cycles)
+        let cycles = a.cycles.total_cmp(&b.cycles);
+        a.lines().cmp(&b.lines()).then(cycles)
     });
-    let mut kept: Vec<Candidate> = Vec::new();
-    for candidate in all {
-        let cycles = candidate.weighed.cost.cycles();
-        let beats_present = cycles < original_cycles - worth;
+    let mut kept: Vec<Draft> = Vec::new();
+    for draft in all {
+        let beats_present = draft.cycles < original_cycles - worth;
         let beats_last = kept
             .last()
-            .is_none_or(|last| cycles < last.weighed.cost.cycles() - worth);
+            .is_none_or(|last| draft.cycles < last.cycles - worth);
         if beats_present && beats_last {
-            kept.push(candidate);
+            kept.push(draft);
         }
     }
     while kept.len() > CANDIDATES_MAX {
         // The ends stay; of the rest goes the one that the step to its successor makes needless.
-        let cycles = |at: usize| kept[at].weighed.cost.cycles();
-        let inner = (1..kept.len() - 1).min_by(|a, b| {
-            let step = |at: usize| cycles(at - 1) - cycles(at);
-            step(*a).total_cmp(&step(*b))
-        });
+        let step = |at: &usize| kept[at - 1].cycles - kept[*at].cycles;
+        let inner = (1..kept.len() - 1).min_by(|a, b| step(a).total_cmp(&step(b)));
         match inner {
             Some(at) => drop(kept.remove(at)),
             None => break,

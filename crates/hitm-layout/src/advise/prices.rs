@@ -12,6 +12,13 @@ pub struct Toll {
     pub occupancy: f64,
 }
 
+impl Toll {
+    pub(super) const ZERO: Toll = Toll {
+        latency: 0.0,
+        occupancy: 0.0,
+    };
+}
+
 /// The prices of one machine.
 pub trait Prices {
     /// The machine.

@@ -22,87 +22,141 @@ pub struct Move {
 }
 
 /// The moves from the subject's layout to `layout`, the largest gain first; members that nothing
-/// touches come last, in one sentence.
-pub(super) fn moves(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct) -> Vec<Move> {
-    let touched = touched_atoms(weigher);
-    let mut moves: Vec<Move> = Vec::new();
-    let mut cold: Vec<String> = Vec::new();
-    for (index, atom) in weigher.atoms.iter().enumerate() {
-        let names = atom
-            .members
-            .iter()
-            .map(|(member, _)| subject.members[*member].file.name.clone());
-        let names: Vec<String> = names.collect();
-        let new = layout
-            .get(&names[0])
-            .map_or(atom.old_offset, |member| member.offset_bytes);
-        if !touched.contains(&index) {
-            if new != atom.old_offset {
-                cold.extend(names);
-            }
-            continue;
-        }
-        let lines = (atom.old_offset / LINE, new / LINE);
-        if let Some((saved_cycles, reason)) = reason(weigher, subject, layout, (index, new)) {
-            moves.push(Move {
-                members: names,
-                lines,
+/// touches come last, in one sentence. Members that are left when `until` steps are taken come
+/// without a reason of their own.
+pub(super) fn moves(
+    weigher: &Weigher<'_>,
+    subject: &Subject,
+    layout: &FileStruct,
+    until: u64,
+) -> Vec<Move> {
+    let touched = lodgers(weigher, subject, layout);
+    let mut moves: Vec<(usize, Move)> = Vec::new();
+    let mut unexplained: Vec<usize> = Vec::new();
+    for lodger in by_use(weigher, &touched) {
+        if weigher.work.is_over(until) {
+            unexplained.push(lodger.atom);
+        } else if let Some((saved_cycles, reason)) = reason(weigher, subject, &touched, lodger) {
+            let moved = Move {
+                members: names_of(weigher, subject, lodger.atom),
+                lines: (
+                    weigher.atoms[lodger.atom].old_offset / LINE,
+                    lodger.new / LINE,
+                ),
                 saved_cycles,
                 reason,
-            });
+            };
+            moves.push((lodger.atom, moved));
         }
     }
-    moves.sort_by(|a, b| b.saved_cycles.total_cmp(&a.saved_cycles));
-    if !cold.is_empty() {
-        moves.push(Move {
-            reason: String::from(
-                "nothing in the profile touches them: they fill what the others leave",
-            ),
-            members: cold,
-            lines: (0, 0),
-            saved_cycles: 0.0,
-        });
+    moves.sort_by(|(a, left), (b, right)| {
+        let gains = right.saved_cycles.total_cmp(&left.saved_cycles);
+        gains.then(a.cmp(b))
+    });
+    let mut moves: Vec<Move> = moves.into_iter().map(|(_, moved)| moved).collect();
+    unexplained.sort_unstable();
+    let is_cold = |index: &usize| {
+        let new = new_offset(weigher, subject, layout, *index);
+        new != weigher.atoms[*index].old_offset
+            && !touched.iter().any(|lodger| lodger.atom == *index)
+    };
+    let cold = (0..weigher.atoms.len()).filter(is_cold).collect();
+    for (atoms, reason) in [
+        (
+            unexplained,
+            "the limit of the search leaves their reasons out",
+        ),
+        (
+            cold,
+            "nothing in the profile touches them: they fill what the others leave",
+        ),
+    ] {
+        let names = atoms
+            .iter()
+            .flat_map(|atom| names_of(weigher, subject, *atom));
+        let members: Vec<String> = names.collect();
+        if !members.is_empty() {
+            moves.push(Move {
+                members,
+                lines: (0, 0),
+                saved_cycles: 0.0,
+                reason: String::from(reason),
+            });
+        }
     }
     moves
 }
 
-fn touched_atoms(weigher: &Weigher<'_>) -> Vec<usize> {
-    let mut touched: Vec<usize> = weigher.places.iter().map(|(atom, ..)| *atom).collect();
-    touched.sort_unstable();
-    touched.dedup();
-    touched
+/// A touched atom and the lines that it lies in.
+struct Lodger {
+    atom: usize,
+    new: u64,
+    old_lines: Vec<u64>,
+    new_lines: Vec<u64>,
+}
+
+/// The touched atoms, by number.
+fn lodgers(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct) -> Vec<Lodger> {
+    let touched = (0..weigher.atoms.len()).filter(|atom| !weigher.spots_of(*atom).is_empty());
+    let lodger = |atom: usize| {
+        let new = new_offset(weigher, subject, layout, atom);
+        Lodger {
+            atom,
+            new,
+            old_lines: lines_of(weigher, atom, weigher.atoms[atom].old_offset),
+            new_lines: lines_of(weigher, atom, new),
+        }
+    };
+    touched.map(lodger).collect()
+}
+
+/// The lodgers that the search distributed, the most used first; then the others.
+fn by_use<'l>(weigher: &Weigher<'_>, touched: &'l [Lodger]) -> Vec<&'l Lodger> {
+    let mut rank = vec![usize::MAX; weigher.atoms.len()];
+    for (at, atom) in weigher.hot.iter().enumerate() {
+        rank[*atom] = at;
+    }
+    let mut order: Vec<&Lodger> = touched.iter().collect();
+    order.sort_by_key(|lodger| rank[lodger.atom]);
+    order
+}
+
+/// Where the atom begins in `layout`.
+fn new_offset(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct, atom: usize) -> u64 {
+    let found = layout.get(&name_of(weigher, subject, atom));
+    found.map_or(weigher.atoms[atom].old_offset, |member| member.offset_bytes)
+}
+
+fn names_of(weigher: &Weigher<'_>, subject: &Subject, atom: usize) -> Vec<String> {
+    let members = weigher.atoms[atom].members.iter();
+    members
+        .map(|(member, _)| subject.members[*member].file.name.clone())
+        .collect()
 }
 
 /// Why the atom is where it is now, when its company has changed.
 fn reason(
     weigher: &Weigher<'_>,
     subject: &Subject,
-    layout: &FileStruct,
-    (index, new): (usize, u64),
+    touched: &[Lodger],
+    lodger: &Lodger,
 ) -> Option<(f64, String)> {
-    let atom = &weigher.atoms[index];
-    let own_lines = lines_of(weigher, index, atom.old_offset);
-    let new_lines = lines_of(weigher, index, new);
+    let index = lodger.atom;
     let name = name_of(weigher, subject, index);
     let mut left: Option<(f64, usize)> = None;
     let mut joined: Option<(f64, usize)> = None;
-    for other in touched_atoms(weigher) {
-        if other == index {
+    for other in touched {
+        let were_together = meet(&lodger.old_lines, &other.old_lines);
+        let are_together = meet(&lodger.new_lines, &other.new_lines);
+        if other.atom == index || were_together == are_together {
             continue;
         }
-        let other_member = &subject.members[weigher.atoms[other].members[0].0].file;
-        let other_new = layout.get(&other_member.name)?.offset_bytes;
-        let were_together = meet(
-            &own_lines,
-            &lines_of(weigher, other, weigher.atoms[other].old_offset),
-        );
-        let are_together = meet(&new_lines, &lines_of(weigher, other, other_new));
-        let price = conflict(weigher, index, other);
-        if were_together && !are_together && left.is_none_or(|(known, _)| price > known) {
-            left = Some((price, other));
+        let price = conflict(weigher, index, other.atom);
+        if were_together && left.is_none_or(|(known, _)| price > known) {
+            left = Some((price, other.atom));
         }
-        if are_together && !were_together && joined.is_none_or(|(known, _)| price < known) {
-            joined = Some((price, other));
+        if are_together && joined.is_none_or(|(known, _)| price < known) {
+            joined = Some((price, other.atom));
         }
     }
     let about = |other: usize| habits(weigher, subject, other);
@@ -148,21 +202,17 @@ fn reason(
 
 /// What two atoms cost in one line beyond what they cost apart, in cycles.
 fn conflict(weigher: &Weigher<'_>, a: usize, b: usize) -> f64 {
-    let cost = |atoms: &[usize]| {
-        let mut holds = vec![false; weigher.places.len()];
-        atoms
-            .iter()
-            .for_each(|atom| weigher.add_atom(*atom, &mut holds));
-        weigher.weigh(&holds) as f64 / 1000.0
-    };
+    let cost = |atoms: &[usize]| weigher.cost(None, atoms) as f64 / 1000.0;
     cost(&[a, b]) - cost(&[a]) - cost(&[b])
 }
 
 /// The lines that the atom's spots are in when it begins at `start`.
 fn lines_of(weigher: &Weigher<'_>, index: usize, start: u64) -> Vec<u64> {
-    let spots = weigher.places.iter().filter(|(owner, ..)| *owner == index);
-    let lines =
-        spots.flat_map(|(_, at, size)| (start + at) / LINE..(start + at + size).div_ceil(LINE));
+    let spots = weigher.spots_of(index).iter();
+    let lines = spots.flat_map(|spot| {
+        let (_, at, size) = weigher.places[*spot];
+        (start + at) / LINE..(start + at + size).div_ceil(LINE)
+    });
     let mut lines: Vec<u64> = lines.collect();
     lines.sort_unstable();
     lines.dedup();

@@ -96,7 +96,7 @@ fn advice_for(
         locate: &locate,
         bases: &bases,
     };
-    advise(&subject, &demand, located, options)
+    advise(&subject, &demand, located, options, &|_, _| {})
 }
 
 fn shown(advice: &Advice) -> String {
@@ -279,7 +279,7 @@ fn an_opened_structure_is_laid_out_with_the_rest() {
             locate: &locate,
             bases: &BTreeMap::new(),
         };
-        advise(&subject, &demand, located, &Options::default()).unwrap()
+        advise(&subject, &demand, located, &Options::default(), &|_, _| {}).unwrap()
     };
     let layout = |advice: Advice| {
         let members = advice.candidates.last().unwrap().layout.members.clone();
@@ -372,7 +372,8 @@ fn with_five_members(rows: &[(usize, usize, u16, u64, u64, u64)], look: impl FnO
         place.map(|place| (place.offset_bytes, place.size_bytes))
     };
     let places = spot_places(&demand, &subject, &atoms, &locate).unwrap();
-    look(&Weigher::new(&demand, &atoms, &places));
+    let work = Work::new(u64::MAX, &|_, _| {});
+    look(&Weigher::new(&demand, &atoms, &places, &work));
 }
 
 /// The least cost of each number of lines, over every partition there is.
@@ -384,13 +385,7 @@ fn best_by_trying(weigher: &Weigher<'_>) -> BTreeMap<usize, u64> {
         if !lines.iter().all(|line| weigher.fits(line, (0, 64))) {
             continue;
         }
-        let cost_of = |line: &Vec<usize>| {
-            let mut holds = vec![false; weigher.places.len()];
-            line.iter()
-                .for_each(|atom| weigher.add_atom(*atom, &mut holds));
-            weigher.weigh(&holds)
-        };
-        let cost = lines.iter().map(cost_of).sum();
+        let cost = lines.iter().map(|line| weigher.cost(None, line)).sum();
         let slot = best.entry(lines.len()).or_insert(u64::MAX);
         *slot = (*slot).min(cost);
     }
@@ -509,7 +504,7 @@ fn root_domain_is_advised_to_what_took_months() {
             max_lines: Some(31),
             ..Options::default()
         };
-        let advice = advise(&subject, &demand, located, &options).unwrap();
+        let advice = advise(&subject, &demand, located, &options, &|_, _| {}).unwrap();
         let theirs = demand
             .weigh_layout(1984, &bases, &|path| place(&restructured, path))
             .unwrap();
@@ -547,4 +542,71 @@ fn root_domain_is_advised_to_what_took_months() {
         period 300000: now 131916, restructured 133342
           29 lines, 114382 cycles, gap 0
     "#]].assert_eq(&out);
+}
+
+/// A structure of `count` members that `cores` cores share in many ways, with a generator's seed.
+fn crowd(count: usize, cores: u16) -> (LayoutTable, Profile) {
+    let sizes: Vec<(String, u64)> = (0..count)
+        .map(|member| (format!("m{member}"), [8, 4, 8, 16][member % 4]))
+        .collect();
+    let sizes: Vec<(&str, u64)> = sizes.iter().map(|(name, size)| (&**name, *size)).collect();
+    let mut runner = TestRunner::deterministic();
+    let row = (
+        0..count,
+        0usize..20,
+        0..cores,
+        0u64..500,
+        0u64..200,
+        0u64..5,
+    );
+    let rows = proptest::collection::vec(row, count * 4);
+    let mut rows = rows.new_tree(&mut runner).unwrap().current();
+    rows.extend((0..count).map(|member| (member, 0, 0, 1, 0, 0)));
+    (table(&sizes), random_profile(&rows))
+}
+
+#[test]
+fn a_search_of_hundreds_of_members_ends_at_its_limit() {
+    let (table, profile) = crowd(300, 48);
+    let limited = |steps_max| {
+        let options = Options {
+            steps_max: Some(steps_max),
+            ..Options::default()
+        };
+        advice_for(&table, "s", &profile, &options).unwrap()
+    };
+    let mut costs = Vec::new();
+    for steps_max in [20_000_000, 40_000_000, 160_000_000] {
+        let advice = limited(steps_max);
+        let Search { steps, atoms, .. } = advice.search;
+        assert_eq!(atoms, 300);
+        assert!(advice.search.is_limited && !advice.search.is_exact());
+        // What is begun is ended: an atom's first place, and the prices of the lines in the answer.
+        assert!(steps < steps_max + 1_000_000, "{steps} of {steps_max}");
+        let best = advice.candidates.last().unwrap();
+        assert!(best.gap() > 0.0);
+        costs.push(best.weighed.cost.cycles() / advice.original.cost.cycles());
+    }
+    assert_eq!(limited(20_000_000), limited(20_000_000));
+    // More steps, better layouts.
+    assert!(costs[1] < costs[0] && costs[2] < costs[1], "{costs:?}");
+    assert!(costs[2] < 0.5, "{costs:?}");
+}
+
+#[test]
+fn a_search_of_a_few_members_has_no_use_for_the_limit() {
+    let (table, profile) = crowd(12, 48);
+    let advice = advice_for(&table, "s", &profile, &Options::default()).unwrap();
+    let Search { steps, .. } = advice.search;
+    assert!(advice.search.is_exact() && !advice.search.is_limited);
+    assert!(steps < STEPS_MAX / 4, "{steps}");
+    // With less than the exact search takes, the answer is the best found.
+    let options = Options {
+        steps_max: Some(steps / 4),
+        ..Options::default()
+    };
+    let less = advice_for(&table, "s", &profile, &options).unwrap();
+    assert!(!less.search.is_exact() && less.search.exact_atoms > 0);
+    let best = |advice: &Advice| advice.candidates.last().unwrap().weighed.cost.cycles();
+    assert!(best(&less) >= best(&advice) - 1.0);
 }

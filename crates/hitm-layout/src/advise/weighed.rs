@@ -28,6 +28,8 @@ pub struct Weighed {
     pub cost: LineCost,
     /// The lines that are touched, in order of address.
     pub per_line: Vec<LineReport>,
+    /// The steps of weighing it.
+    pub(super) steps: u64,
 }
 
 impl Demand {
@@ -51,10 +53,10 @@ impl Demand {
         }
         let mut total = LineCost::default();
         let mut per_line = Vec::new();
+        let mut steps = 0;
         for (line, spots) in by_line {
-            let mut holds = vec![false; self.spots.len()];
-            spots.iter().for_each(|spot| holds[*spot] = true);
-            let cost = self.line_cost(&holds);
+            let (cost, line_steps) = self.spots_cost(&spots);
+            steps += line_steps;
             total.add(&cost);
             let instance = spots
                 .iter()
@@ -79,6 +81,7 @@ impl Demand {
             lines: size_bytes.div_ceil(LINE),
             cost: total,
             per_line,
+            steps,
         })
     }
 }

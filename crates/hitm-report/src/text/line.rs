@@ -4,7 +4,7 @@ use hitm_base::{AccessOp, grouped};
 
 use super::style::Style;
 use super::table::{Align, FieldTable, shorten};
-use super::{NAME_WIDTH_MAX, Writer, calls};
+use super::{NAME_WIDTH_MAX, Writer, by, calls};
 use crate::fields::{LINE_FIELDS, ROW_FIELDS, by_id};
 use crate::model::{LineReport, RowReport};
 
@@ -96,12 +96,14 @@ impl Writer {
 
     fn rows(&mut self, line: &LineReport, is_sampled: bool) {
         let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
-        for row in &line.rows {
+        let (large, small) = self.percent_limit.split_rows(line);
+        for row in large {
             let cells = blank_what_cannot_be(row, table.cells(row));
             let mut notes = vec![row_note(row)];
             notes.extend(calls::notes(row, self.width));
             table.table.push_with_notes(cells, notes);
         }
+        by::push_rows(&mut table, &small, self.percent_limit);
         self.table(&table.table);
         if line.rows_left_out > 0 {
             let figure = |id| by_id(LINE_FIELDS, id).text(line);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use hitm_base::{Printout, printable};
 
 use super::style::{Painter, Style};
-use crate::fields::{Field, Unit, by_id};
+use crate::fields::{Field, Unit, Value, by_id};
 
 /// How a column's cells are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +193,22 @@ impl<T> FieldTable<T> {
 
     pub(crate) fn push(&mut self, item: &T) {
         self.table.push(self.cells(item));
+    }
+
+    /// Adds a row for several items: `name` in the column of that id, figures in theirs, and nothing
+    /// elsewhere.
+    pub(crate) fn push_folded(&mut self, name: (&str, String), figures: &[(&str, Value)]) {
+        let cell = |field: &&'static Field<T>| {
+            if field.id == name.0 {
+                return name.1.clone();
+            }
+            let figure = figures.iter().find(|(id, _)| *id == field.id);
+            figure
+                .and_then(|(_, value)| field.short(value))
+                .unwrap_or_default()
+        };
+        let cells = self.fields.iter().map(cell).collect();
+        self.table.push(cells);
     }
 }
 

@@ -9,7 +9,9 @@ use hitm_base::{
     ThreadId, Topology, TopologyShape,
 };
 use hitm_coherence::stats::{Collector, LineTally, Statistics};
-use hitm_report::{CodeName, DataName, Names, Report, ReportOptions, RunFacts, ThreadFacts};
+use hitm_report::{
+    CodeName, DataName, Names, Report, ReportOptions, RunFacts, Selection, ThreadFacts,
+};
 
 pub(crate) const PACKED: u64 = 0x4040c0;
 pub(crate) const LOCK: u64 = 0x404100;
@@ -258,6 +260,20 @@ impl Names for Symbols {
         })
     }
 
+    fn type_of(&self, addr: u64, _: u8) -> Option<String> {
+        match addr {
+            PACKED..0x4040d0 => Some("packed".to_owned()),
+            LOCK..0x404110 => Some("account".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn process(&self, thread: ThreadId, code: CodeAddr) -> Option<String> {
+        // As of samples: a kernel's code is any process's.
+        let is_kernel = code.0 >> 63 == 1;
+        (!is_kernel).then(|| format!("program-{}", thread.0 % 2))
+    }
+
     fn thread(&self, thread: ThreadId) -> String {
         format!("worker-{} ({})", thread.0, 1000 + thread.0)
     }
@@ -265,6 +281,16 @@ impl Names for Symbols {
 
 /// The report over `statistics` with `threads` threads of a million cycles each.
 pub(crate) fn report(statistics: &Statistics, threads: u32, options: ReportOptions) -> Report {
+    select(statistics, threads, options, &Selection::default())
+}
+
+/// The same of a part of the run, with totals.
+pub(crate) fn select(
+    statistics: &Statistics,
+    threads: u32,
+    options: ReportOptions,
+    selection: &Selection,
+) -> Report {
     let machine = machine();
     let threads = (0..threads).map(|thread| ThreadFacts {
         thread: ThreadId(thread),
@@ -285,17 +311,22 @@ pub(crate) fn report(statistics: &Statistics, threads: u32, options: ReportOptio
         complete: true,
         diagnostics: Vec::new(),
     };
-    Report::build(statistics, &Symbols, &facts, &options)
+    Report::select(statistics, &Symbols, &facts, (&options, selection))
 }
 
 /// Everything at once.
-pub(crate) fn example() -> Report {
+pub(crate) fn everything() -> Statistics {
     let mut run = Run::default();
     run.packed(500);
     run.lock(200);
     run.slots(3, 60);
     run.quiet();
-    report(&run.statistics(), 4, OPTIONS)
+    run.statistics()
+}
+
+/// The report of everything.
+pub(crate) fn example() -> Report {
+    report(&everything(), 4, OPTIONS)
 }
 
 pub(crate) const OPTIONS: ReportOptions = ReportOptions {

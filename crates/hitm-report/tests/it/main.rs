@@ -1,5 +1,6 @@
 //! The report from statistics to text and JSON.
 
+mod by;
 mod document;
 mod example;
 mod gates;

@@ -2,7 +2,7 @@
 
 use hitm_base::CodeAddr;
 use hitm_coherence::stats::Handovers;
-use hitm_report::text::{TextOptions, of_type};
+use hitm_report::text::{PercentLimit, TextOptions, of_type};
 use hitm_report::{MachineSummary, Names, TypeReport, json};
 
 use crate::example::{Run, Symbols};
@@ -34,6 +34,7 @@ fn objects_of_a_type_are_taken_together() {
     let options = TextOptions {
         width: 110,
         color: false,
+        percent_limit: PercentLimit::NONE,
     };
     let text = of_type::render(&report, &options);
     assert!(text.contains("3 of slot on toy-4s"), "{text}");

@@ -1,7 +1,7 @@
 //! Text and JSON of the example. `UPDATE_EXPECT=1 cargo test -p hitm-report` rewrites the goldens.
 
 use expect_test::expect_file;
-use hitm_report::text::TextOptions;
+use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{json, text};
 
 use crate::example::{OPTIONS, Run, example, report};
@@ -9,6 +9,7 @@ use crate::example::{OPTIONS, Run, example, report};
 const PLAIN: TextOptions = TextOptions {
     width: TextOptions::WIDTH_DEFAULT,
     color: false,
+    percent_limit: PercentLimit::NONE,
 };
 
 #[test]
@@ -37,10 +38,7 @@ fn text_of_a_run_without_contention() {
 #[test]
 fn text_keeps_to_its_width() {
     for width in [80, 100, 120, 140, 200] {
-        let options = TextOptions {
-            width,
-            color: false,
-        };
+        let options = TextOptions { width, ..PLAIN };
         let text = text::render(&example(), &options);
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         let allowed = width.max(TextOptions::WIDTH_MIN);

@@ -46,11 +46,13 @@ pub struct Question<'q> {
     pub bases: &'q BTreeMap<u32, u64>,
 }
 
-/// Looks for better layouts; `locate` finds a path of the profile in the structure as it is.
+/// Looks for better layouts; `locate` finds a path of the profile in the structure as it is. `progress`
+/// gets the steps of the search and the most that there can be.
 pub fn ask(
     question: &Question<'_>,
     locate: &dyn Fn(&str) -> Option<(u64, u64)>,
     options: &Options,
+    progress: &dyn Fn(u64, u64),
 ) -> Result<Advice, AdviseError> {
     let demand = Demand::new(
         question.profile,
@@ -60,5 +62,5 @@ pub fn ask(
         locate,
         bases: question.bases,
     };
-    advise(question.subject, &demand, located, options)
+    advise(question.subject, &demand, located, options, progress)
 }

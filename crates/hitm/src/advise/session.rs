@@ -186,8 +186,12 @@ impl Session {
         Ok(Demand::new(&self.read.profile, &prices)?)
     }
 
-    /// Looks for better layouts.
-    pub fn advise(&mut self, options: &Options) -> Result<Advice, SessionError> {
+    /// Looks for better layouts. `progress` gets the steps of the search and the most that there can be.
+    pub fn advise(
+        &mut self,
+        options: &Options,
+        progress: &dyn Fn(u64, u64),
+    ) -> Result<Advice, SessionError> {
         let question = Question {
             subject: &self.read.subject,
             profile: &self.read.profile,
@@ -195,7 +199,7 @@ impl Session {
             bases: &self.read.bases,
         };
         let locate = locator(&mut self.read.structure, &self.read.subject);
-        Ok(ask(&question, &locate, options)?)
+        Ok(ask(&question, &locate, options, progress)?)
     }
 
     /// Weighs the structure as it is, then as each of the layout files (names of shipped ones or

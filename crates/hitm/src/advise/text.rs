@@ -1,7 +1,7 @@
 //! Advice and comparisons as text and JSON.
 
 use hitm_base::{Cycles, Printout, grouped};
-use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Weighed};
+use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Search, Weighed};
 use serde_json::{Value, json};
 
 use super::Proof;
@@ -53,6 +53,7 @@ pub fn advice_text(
         number(demand.work_cycles()),
     ));
     heading.notes_text(&mut out);
+    search_text(&mut out, &advice.search);
     lines_text(&mut out, &advice.original);
     if advice.candidates.is_empty() {
         out.blank();
@@ -67,7 +68,7 @@ pub fn advice_text(
             candidate.weighed.lines,
             number(cycles),
             percent(1.0 - cycles / advice.original.cost.cycles()),
-            bound_text(candidate),
+            bound_text(candidate, &advice.search),
         ));
         if let Some(Some(proof)) = proofs.get(index) {
             out.line(&format!("   {}", proof_text(proof)));
@@ -102,13 +103,35 @@ fn proof_text(proof: &Result<Proof, String>) -> String {
     )
 }
 
-fn bound_text(candidate: &Candidate) -> String {
+/// Says of a search that cannot prove its answer how far it went.
+fn search_text(out: &mut Printout, search: &Search) {
+    if search.is_exact() {
+        return;
+    }
+    let ended = match search.is_limited {
+        true => ", where the search ends",
+        false => "",
+    };
+    out.line(&format!(
+        "note: {} members are touched: the layouts are the best found in {} steps{ended}, not proven the best; \
+         only the {} most used were tried in every combination",
+        search.atoms,
+        grouped(search.steps),
+        search.exact_atoms,
+    ));
+}
+
+fn bound_text(candidate: &Candidate, search: &Search) -> String {
     let gap = candidate.gap();
+    let found = match search.is_exact() {
+        true => "",
+        false => "the best found, ",
+    };
     if gap == 0.0 {
         "none with as many hot lines is cheaper".into()
     } else {
         format!(
-            "an estimated {} above the best possible at most",
+            "{found}an estimated {} above the best possible at most",
             percent(gap)
         )
     }
@@ -204,6 +227,14 @@ pub fn advice_json(
         "notes": heading.notes,
         "work_cycles": whole(demand.work_cycles()),
         "accesses": whole(demand.access_count()),
+        "search": {
+            "members": advice.search.atoms,
+            "exact_members": advice.search.exact_atoms,
+            "steps": advice.search.steps,
+            "steps_max": advice.search.steps_max,
+            "is_exact": advice.search.is_exact(),
+            "is_limited": advice.search.is_limited,
+        },
         "original": weighed_json(&advice.original),
         "candidates": candidates.collect::<Vec<_>>(),
     })

@@ -12,7 +12,7 @@ use super::slabs::{PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS};
 use super::store::KernelFiles;
 use super::symbols::KernelSymbols;
 use crate::advise::instance_at;
-use crate::recording::{CodeLabel, DataLabel};
+use crate::recording::{CodeLabel, DataLabel, element_name};
 use crate::whatif::member_map::MemberMap;
 
 /// Where objects are priced whose members are moved: nothing else is here, in a kernel without KASAN
@@ -127,6 +127,15 @@ impl KernelNames {
             member,
             element: None,
         })
+    }
+
+    /// The type of the variable at `offset` in each CPU's area.
+    pub(crate) fn per_cpu_type(&self, offset: u64) -> Option<String> {
+        let address = self.per_cpu.as_ref()?.start.checked_add(offset)?;
+        let (name, _) = self.symbols.at(address)?;
+        let type_id = self.variable_type(name)?;
+        let btf = self.btf.as_ref()?.borrow();
+        Some(element_name(btf.types(), type_id))
     }
 
     /// The member at an offset of an object of this type.

@@ -157,6 +157,23 @@ impl AddressNames<'_> {
         Some(TypePlace { base, offset })
     }
 
+    /// The type of the object that holds the byte at `addr`; of an array, that of its elements. None
+    /// for heap blocks, which have no type.
+    pub fn type_of(&self, addr: u64, size: u8) -> Option<String> {
+        let Some(region) = self.kernel_regions.at(addr) else {
+            return self.file_type(addr, size);
+        };
+        let offset = addr - region.range.start();
+        match &region.kind {
+            RegionKind::Object { type_name, .. } | RegionKind::Slab { type_name, .. } => {
+                (!type_name.is_empty()).then(|| type_name.clone())
+            }
+            RegionKind::PerCpu { .. } => self.kernel.as_ref()?.per_cpu_type(offset),
+            RegionKind::UserMemory { address } => self.file_type(address + offset, size),
+            _ => None,
+        }
+    }
+
     /// The member at an offset of a kernel's type; none when it has no such type.
     pub fn member_of_type(&self, type_name: &str, offset: u64, size: u8) -> Option<String> {
         let kernel = self.kernel.as_ref()?;

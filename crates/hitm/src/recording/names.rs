@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
-use hitm_layout::{Symbolizer, TypeKind};
+use hitm_layout::{Symbolizer, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Mapping, Region, RegionKind};
 
 use super::Recording;
@@ -43,6 +43,15 @@ pub struct DataLabel {
     pub member: String,
     /// When it is an array: address and size of the element.
     pub element: Option<(u64, u64)>,
+}
+
+/// A type's name without the word that says what it is made of; an array's is that of its elements.
+pub(crate) fn element_name(store: &TypeStore, mut of: TypeId) -> String {
+    while let TypeKind::Array { element, .. } = store.get(store.resolve(of)).kind {
+        of = element;
+    }
+    let name = &*store.get(of).name;
+    name.strip_prefix("struct ").unwrap_or(name).to_owned()
 }
 
 /// Names for the addresses of one recording. Files are read when a name in them is first asked for.
@@ -253,6 +262,30 @@ impl<'a> AddressNames<'a> {
         let store = symbolizer.file(&name.path?)?.types();
         let inner = instance_at(store, of, wanted, location.offset)?;
         Some(location.object.start + inner)
+    }
+
+    /// The program that runs the instruction at `code`; none for a kernel's code and for a whole
+    /// machine.
+    pub fn process(&self, code: CodeAddr) -> Option<String> {
+        let header = &self.recording.header;
+        if let Some(sampled) = &header.sampled {
+            let number = (code.0 >> 48) as usize;
+            return Some(sampled.processes.get(number)?.name.clone());
+        }
+        if self.is_machine() {
+            return None;
+        }
+        let program = header.args.first()?;
+        Some(program.rsplit('/').next()?.to_owned())
+    }
+
+    /// The type of the variable at an address.
+    pub(super) fn file_type(&self, addr: u64, size: u8) -> Option<String> {
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let name = symbolizer.data(addr, size.into());
+        let of = name.location?.object.type_id?;
+        let store = symbolizer.file(&name.path?)?.types();
+        Some(element_name(store, of))
     }
 
     /// A thread's name: what the program calls it and its tid.

@@ -12,7 +12,7 @@ use hitm_layout::advise::{Advice, Candidate, Options};
 use hitm_layout::emit::Style;
 
 use crate::commands::{Format, KernelArgs};
-use crate::progress::Bar;
+use crate::progress::{Bar, Counter};
 use crate::{Exit, Terminal};
 
 /// What both commands ask about.
@@ -183,8 +183,11 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
             .collect(),
         frozen_prefix: args.frozen_prefix,
         seed: args.seed,
+        steps_max: None,
     };
-    let advice = session.advise(&options)?;
+    let counter = Counter::start("searching");
+    let advice = session.advise(&options, &|done, all| counter.set(done, all))?;
+    counter.finish();
     let picked: Option<&Candidate> = match args.pick {
         None => advice.candidates.last(),
         Some(number) => {

@@ -89,7 +89,7 @@ fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
             Some((place.offset_bytes, place.size_bytes))
         };
         let locate = |path: &str| in_table(&base, path);
-        let advice = ask(&question, &locate, &Options::default()).unwrap();
+        let advice = ask(&question, &locate, &Options::default(), &|_, _| {}).unwrap();
         let best = advice.candidates.last().unwrap();
         let ours = LayoutFile {
             name: "ours".into(),

@@ -1,0 +1,383 @@
+//! Totals by name, and filters: each row of the statistics gets the names that are asked for.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
+use hitm_coherence::stats::{CallStats, LineStats, RowKey, RowStats, Statistics};
+
+use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
+use crate::model::{AccessCounts, Totals, share};
+use crate::names::{CodeName, Names};
+
+/// Stands for the lines that are counted as a whole.
+const REST: &str = "(lines that changed hands too rarely)";
+
+/// An address and the bytes accessed there.
+type DataPlace = (u64, u8);
+
+/// Names rows. Each address is asked for once.
+pub(super) struct Namer<'a> {
+    names: &'a dyn Names,
+    calls: &'a CallStats,
+    codes: RefCell<BTreeMap<CodeAddr, Rc<CodeName>>>,
+    objects: RefCell<BTreeMap<DataPlace, Option<Rc<ObjectName>>>>,
+    /// The program of each thread, from the rows whose code tells.
+    processes: BTreeMap<ThreadId, String>,
+}
+
+/// An object, and the same with the accessed member.
+struct ObjectName {
+    object: String,
+    with_member: String,
+}
+
+impl<'a> Namer<'a> {
+    pub(super) fn new(names: &'a dyn Names, statistics: &'a Statistics) -> Namer<'a> {
+        let mut processes = BTreeMap::new();
+        for key in statistics
+            .lines
+            .values()
+            .flat_map(|stats| stats.rows.keys())
+        {
+            if !processes.contains_key(&key.thread)
+                && let Some(process) = names.process(key.thread, key.code)
+            {
+                processes.insert(key.thread, process);
+            }
+        }
+        Namer {
+            names,
+            calls: &statistics.calls,
+            codes: RefCell::default(),
+            objects: RefCell::default(),
+            processes,
+        }
+    }
+
+    fn code(&self, code: CodeAddr) -> Rc<CodeName> {
+        let mut codes = self.codes.borrow_mut();
+        let known = codes.entry(code);
+        known
+            .or_insert_with(|| Rc::new(self.names.code(code)))
+            .clone()
+    }
+
+    fn object(&self, line: LineAddr, key: &RowKey) -> Option<Rc<ObjectName>> {
+        let place = (line.first_byte() + u64::from(key.offset), key.size);
+        let mut objects = self.objects.borrow_mut();
+        let name = || {
+            let name = self.names.data(place.0, place.1)?;
+            Some(Rc::new(ObjectName {
+                with_member: name.object.clone() + &name.member,
+                object: name.object,
+            }))
+        };
+        objects.entry(place).or_insert_with(name).clone()
+    }
+
+    /// The program that ran the instruction: kernel code is its thread's.
+    fn process(&self, key: &RowKey) -> Option<String> {
+        let own = self.names.process(key.thread, key.code);
+        own.or_else(|| self.processes.get(&key.thread).cloned())
+    }
+
+    /// The name of a row; none when it is not known.
+    fn name(&self, by: By, line: LineAddr, key: &RowKey) -> Option<String> {
+        let name = match by {
+            By::Line => format!("{:#x}", self.names.shown(line.first_byte())),
+            By::Object => self.object(line, key)?.object.clone(),
+            By::Type => {
+                let addr = line.first_byte() + u64::from(key.offset);
+                self.names.type_of(addr, key.size)?
+            }
+            By::Function | By::Caller => self.code(key.code).function.clone(),
+            By::Source => self.code(key.code).source(),
+            By::Process => self.process(key)?,
+        };
+        (!name.is_empty()).then(|| of_file(name, by))
+    }
+
+    /// The function that called a row's function, by a chain of return addresses; none at its end.
+    fn caller(&self, chain: &[CodeAddr], function: &str) -> Option<String> {
+        // A return address: the call is the instruction before.
+        let calls = chain.iter();
+        let mut functions = calls.map(|code| self.code(CodeAddr(code.0.saturating_sub(1))));
+        let first = functions.next()?;
+        let caller = match first.function == function {
+            // Samples are taken a moment late: the first call is none.
+            true => functions.next()?,
+            false => first,
+        };
+        (!caller.function.is_empty()).then(|| of_file(caller.function.clone(), By::Function))
+    }
+
+    /// Whether the filters leave a row.
+    fn leaves(&self, filters: &Filters, line: LineAddr, key: &RowKey) -> bool {
+        let one = |patterns: &[Pattern], names: &dyn Fn() -> Vec<String>| {
+            patterns.is_empty() || {
+                let names = names();
+                let matches = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
+                patterns.iter().any(matches)
+            }
+        };
+        let object = || match self.object(line, key) {
+            Some(name) => vec![name.object.clone(), name.with_member.clone()],
+            None => Vec::new(),
+        };
+        let file = || {
+            let name = self.code(key.code);
+            vec![name.file.clone(), name.source(), name.source_short()]
+        };
+        one(&filters.thread, &|| vec![self.names.thread(key.thread)])
+            && one(&filters.process, &|| {
+                self.process(key).into_iter().collect()
+            })
+            && one(&filters.function, &|| {
+                vec![self.code(key.code).function.clone()]
+            })
+            && one(&filters.file, &file)
+            && one(&filters.object, &object)
+    }
+}
+
+/// Takes all places of a file without names together: `libz.so.1+0x1a2b` stands for one instruction.
+fn of_file(name: String, by: By) -> String {
+    let is_offset = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match name.rsplit_once("+0x") {
+        Some((file, offset)) if is_offset(offset) && !file.is_empty() => {
+            format!("{file} {}", by.unnamed())
+        }
+        _ => name,
+    }
+}
+
+/// The statistics' rows that filters leave, by line.
+pub(super) struct Left<'a> {
+    lines: Vec<(LineAddr, Vec<(&'a RowKey, &'a RowStats)>)>,
+    filtered: Option<Filtered>,
+}
+
+impl<'a> Left<'a> {
+    pub(super) fn of(
+        statistics: &'a Statistics,
+        namer: &Namer<'_>,
+        filters: &Filters,
+        totals: &Totals,
+    ) -> Left<'a> {
+        let rows_of = |(line, stats): (&LineAddr, &'a LineStats)| {
+            let rows = stats.rows.iter();
+            let left =
+                rows.filter(|(key, _)| filters.is_empty() || namer.leaves(filters, *line, key));
+            (*line, left.collect::<Vec<_>>())
+        };
+        let lines: Vec<_> = statistics.lines.iter().map(rows_of).collect();
+        let mut left = Left {
+            lines,
+            filtered: None,
+        };
+        left.lines.retain(|(_, rows)| !rows.is_empty());
+        if !filters.is_empty() {
+            let mut sum = Sum::default();
+            left.rows()
+                .for_each(|(line, _, row)| sum.add_row(line, row, AccessOp::Store));
+            left.filtered = Some(Filtered {
+                filters: filters.texts(),
+                access_count: sum.access_count,
+                line_count: sum.line_count,
+                lost_cycles: sum.lost_cycles,
+                lost_share: share(sum.lost_cycles, totals.lost_cycles),
+                unfiltered_lost_cycles: statistics.rest.contention_stall().0,
+            });
+        }
+        left
+    }
+
+    /// What the filters leave; none without filters.
+    pub(super) fn filtered(&self) -> Option<Filtered> {
+        self.filtered.clone()
+    }
+
+    /// Whether a line has an access that is left.
+    pub(super) fn has(&self, line: LineAddr) -> bool {
+        self.filtered.is_none()
+            || self
+                .lines
+                .binary_search_by_key(&line, |(line, _)| *line)
+                .is_ok()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (LineAddr, &'a RowKey, &'a RowStats)> {
+        let lines = self.lines.iter();
+        lines.flat_map(|(line, rows)| rows.iter().map(|(key, row)| (*line, *key, *row)))
+    }
+
+    /// The totals by one kind of name.
+    pub(super) fn totals(
+        &self,
+        statistics: &Statistics,
+        namer: &Namer<'_>,
+        (by, sort): (By, SortKey),
+        totals: &Totals,
+    ) -> TotalsBy {
+        let mut sums: BTreeMap<Option<String>, Sum> = BTreeMap::new();
+        for (line, key, row) in self.rows() {
+            match by {
+                By::Caller => add_callers(namer, &mut sums, line, (key, row)),
+                _ => sums
+                    .entry(namer.name(by, line, key))
+                    .or_default()
+                    .add_row(line, row, key.op),
+            }
+        }
+        let mut rows: Vec<TotalRow> = sums
+            .into_iter()
+            .map(|(name, sum)| {
+                let kind = match name {
+                    Some(_) => TotalKind::Named,
+                    None => TotalKind::Unnamed,
+                };
+                let name = name.unwrap_or_else(|| by.unnamed().to_owned());
+                sum.row((name, kind), by, totals)
+            })
+            .collect();
+        sort_rows(&mut rows, sort);
+        if self.filtered.is_none() && statistics.rest.line_count > 0 {
+            let rest = Sum::of_rest(statistics);
+            rows.push(rest.row((REST.to_owned(), TotalKind::Rest), by, totals));
+        }
+        TotalsBy { by, rows }
+    }
+}
+
+/// Adds the accesses of a row to the callers of its function; those without a chain have none.
+fn add_callers(
+    namer: &Namer<'_>,
+    sums: &mut BTreeMap<Option<String>, Sum>,
+    line: LineAddr,
+    (key, row): (&RowKey, &RowStats),
+) {
+    let function = namer.code(key.code);
+    let (mut accesses, mut lost) = (row.sources.total(), row.contention_stall.0);
+    for (chain, counts) in namer.calls.of_row(line, *key) {
+        let caller = namer.caller(chain, &function.function);
+        let counted = (counts.access_count, counts.contention_stall.0);
+        sums.entry(caller).or_default().add(line, counted);
+        accesses = accesses.saturating_sub(counted.0);
+        lost = lost.saturating_sub(counted.1);
+    }
+    if accesses > 0 || lost > 0 {
+        sums.entry(None).or_default().add(line, (accesses, lost));
+    }
+}
+
+/// The sums of one name. Lines come in order, each once or several times in a row.
+#[derive(Debug, Default)]
+struct Sum {
+    lost_cycles: u64,
+    access_count: u64,
+    remote_hitm: u64,
+    local_hitm: u64,
+    line_count: u64,
+    last_line: Option<LineAddr>,
+}
+
+impl Sum {
+    fn of_rest(statistics: &Statistics) -> Sum {
+        let rest = &statistics.rest;
+        let counts = AccessCounts::of_rest(rest);
+        Sum {
+            lost_cycles: rest.contention_stall().0,
+            access_count: counts.total(),
+            remote_hitm: counts.loads_from(DataSource::RemoteHitm),
+            local_hitm: counts.loads_from(DataSource::LocalHitm),
+            line_count: rest.line_count,
+            last_line: None,
+        }
+    }
+
+    fn add(&mut self, line: LineAddr, (accesses, lost): (u64, u64)) {
+        self.access_count += accesses;
+        self.lost_cycles = self.lost_cycles.saturating_add(lost);
+        if self.last_line != Some(line) {
+            self.last_line = Some(line);
+            self.line_count += 1;
+        }
+    }
+
+    fn add_row(&mut self, line: LineAddr, row: &RowStats, op: AccessOp) {
+        self.add(line, (row.sources.total(), row.contention_stall.0));
+        // Loads and locked operations, as everywhere.
+        if op != AccessOp::Store {
+            self.remote_hitm += row.sources.get(DataSource::RemoteHitm);
+            self.local_hitm += row.sources.get(DataSource::LocalHitm);
+        }
+    }
+
+    fn row(self, (name, kind): (String, TotalKind), by: By, totals: &Totals) -> TotalRow {
+        // Chains count accesses and cycles only.
+        let hitm = |count| (by != By::Caller).then_some(count);
+        TotalRow {
+            name,
+            kind,
+            lost_cycles: self.lost_cycles,
+            lost_share: share(self.lost_cycles, totals.lost_cycles),
+            run_share: share(self.lost_cycles, totals.thread_cycles),
+            remote_hitm: hitm(self.remote_hitm),
+            local_hitm: hitm(self.local_hitm),
+            access_count: self.access_count,
+            line_count: Some(self.line_count),
+        }
+    }
+}
+
+/// Stable: equal rows stay in the order of their names.
+fn sort_rows(rows: &mut [TotalRow], sort: SortKey) {
+    rows.sort_by_key(|row| {
+        let hitm = (row.remote_hitm.unwrap_or(0), row.local_hitm.unwrap_or(0));
+        let figure = match sort {
+            SortKey::Lost => row.lost_cycles,
+            SortKey::Hitm => hitm.0 + hitm.1,
+            SortKey::RemoteHitm => hitm.0,
+            SortKey::LocalHitm => hitm.1,
+            SortKey::Accesses => row.access_count,
+            SortKey::Name => return (Reverse((0, 0)), row.name.clone()),
+        };
+        (Reverse((figure, row.lost_cycles)), row.name.clone())
+    });
+}
+
+/// The order of lines.
+pub(super) fn line_order(sort: SortKey, line: LineAddr, stats: &LineStats) -> impl Ord + use<> {
+    let counts = AccessCounts::of(stats);
+    let (remote, local) = (
+        counts.loads_from(DataSource::RemoteHitm),
+        counts.loads_from(DataSource::LocalHitm),
+    );
+    let lost = stats.contention_stall.0;
+    let figures = match sort {
+        SortKey::Lost => (lost, stats.hitm()),
+        SortKey::Hitm => (remote + local, lost),
+        SortKey::RemoteHitm => (remote, lost),
+        SortKey::LocalHitm => (local, lost),
+        SortKey::Accesses => (stats.access_count(), lost),
+        SortKey::Name => (0, 0),
+    };
+    (Reverse(figures), line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_a_file_without_names_are_one() {
+        let of = |name: &str| of_file(name.to_owned(), By::Function);
+        assert_eq!(of("libz.so.1+0x1a2b"), "libz.so.1 (no function known)");
+        assert_eq!(of("operator+"), "operator+");
+        assert_eq!(of("a+0xyz"), "a+0xyz");
+        assert_eq!(of("+0x10"), "+0x10");
+    }
+}

@@ -1,0 +1,322 @@
+//! Totals by the names that people ask for, and the part of a run that they ask about.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// The kind of name that a table has a row for each of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// Cache lines: [`Report::lines`](crate::Report::lines), the table that a report always has.
+    Line,
+    /// Variables, heap blocks of one allocation site, stacks.
+    Object,
+    /// Types of objects.
+    Type,
+    /// Functions of the instructions, inlined ones included.
+    Function,
+    /// Functions that called those.
+    Caller,
+    /// Source files and lines of the instructions.
+    Source,
+    /// Programs.
+    Process,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 7] = [
+        By::Line,
+        By::Object,
+        By::Type,
+        By::Function,
+        By::Caller,
+        By::Source,
+        By::Process,
+    ];
+
+    /// The word for it: `object`.
+    pub const fn id(self) -> &'static str {
+        match self {
+            By::Line => "line",
+            By::Object => "object",
+            By::Type => "type",
+            By::Function => "function",
+            By::Caller => "caller",
+            By::Source => "source",
+            By::Process => "process",
+        }
+    }
+
+    /// Stands for all accesses whose name is not known.
+    pub(crate) const fn unnamed(self) -> &'static str {
+        match self {
+            By::Line | By::Object | By::Process => "(no name)",
+            By::Type => "(no type known)",
+            By::Function => "(no function known)",
+            By::Caller => "(no caller known)",
+            By::Source => "(no source line known)",
+        }
+    }
+}
+
+/// The figure that orders lines and totals, the largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SortKey {
+    /// Cycles lost to contention.
+    #[default]
+    Lost,
+    /// Local and remote HITM.
+    Hitm,
+    /// Remote HITM.
+    RemoteHitm,
+    /// Local HITM.
+    LocalHitm,
+    /// Accesses.
+    Accesses,
+    /// The name, or a line's address: the smallest first.
+    Name,
+}
+
+impl SortKey {
+    /// The key in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            SortKey::Lost => "cycles lost to contention",
+            SortKey::Hitm => "HITM",
+            SortKey::RemoteHitm => "remote HITM",
+            SortKey::LocalHitm => "local HITM",
+            SortKey::Accesses => "accesses",
+            SortKey::Name => "name",
+        }
+    }
+}
+
+/// Names: all those that have a text in them, or, when the text has `*` or `?`, those that it matches
+/// as a whole. `*` stands for any characters, `?` for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(String);
+
+/// An empty pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("an empty name matches everything: expected a part of a name, or a pattern with * and ?")]
+pub struct EmptyPattern;
+
+impl FromStr for Pattern {
+    type Err = EmptyPattern;
+
+    fn from_str(text: &str) -> Result<Pattern, EmptyPattern> {
+        match text {
+            "" => Err(EmptyPattern),
+            text => Ok(Pattern(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Pattern {
+    /// Whether `name` is among the names.
+    pub fn matches(&self, name: &str) -> bool {
+        match self.0.contains(['*', '?']) {
+            true => glob(self.0.as_bytes(), name),
+            false => name.contains(&self.0),
+        }
+    }
+}
+
+/// Matches all of `name`. Goes back to the last `*` only: what an earlier one could match, the last
+/// can as well.
+fn glob(pattern: &[u8], name: &str) -> bool {
+    let name = name.as_bytes();
+    let (mut at, mut pos) = (0, 0);
+    let mut last_star: Option<(usize, usize)> = None;
+    while pos < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                last_star = Some((at, pos));
+                at += 1;
+            }
+            Some(b'?') => {
+                at += 1;
+                pos += char_len(name[pos]);
+            }
+            Some(byte) if *byte == name[pos] => {
+                at += 1;
+                pos += 1;
+            }
+            _ => match last_star {
+                Some((star, from)) => {
+                    let from = from + char_len(name[from]);
+                    last_star = Some((star, from));
+                    (at, pos) = (star + 1, from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// Bytes of the character that begins with `first`, in UTF-8.
+fn char_len(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. => 2,
+        _ => 1,
+    }
+}
+
+/// The accesses that a report is about: those that match one pattern of each list that has any.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filters {
+    /// Objects, with or without their members.
+    pub object: Vec<Pattern>,
+    /// Functions.
+    pub function: Vec<Pattern>,
+    /// Threads.
+    pub thread: Vec<Pattern>,
+    /// Programs.
+    pub process: Vec<Pattern>,
+    /// Source files, with or without lines.
+    pub file: Vec<Pattern>,
+}
+
+impl Filters {
+    /// Whether there is nothing to match.
+    pub fn is_empty(&self) -> bool {
+        self.lists().iter().all(|(_, patterns)| patterns.is_empty())
+    }
+
+    /// The filters in words: `function *lock* or spin`.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let lists = self.lists().into_iter();
+        let used = lists.filter(|(_, patterns)| !patterns.is_empty());
+        used.map(|(what, patterns)| {
+            let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
+            format!("{what} {}", patterns.join(" or "))
+        })
+        .collect()
+    }
+
+    fn lists(&self) -> [(&'static str, &[Pattern]); 5] {
+        [
+            ("object", &self.object),
+            ("function", &self.function),
+            ("thread", &self.thread),
+            ("process", &self.process),
+            ("file", &self.file),
+        ]
+    }
+}
+
+/// What a report adds up, in which order, and what it leaves out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Tables of totals, in this order.
+    pub by: Vec<By>,
+    /// The order of lines and totals.
+    pub sort: SortKey,
+    /// The accesses that count.
+    pub filters: Filters,
+}
+
+/// One table of totals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TotalsBy {
+    /// The kind of name.
+    pub by: By,
+    /// A row for each name. Without filters their sums are those of [`Totals`](crate::Totals).
+    pub rows: Vec<TotalRow>,
+}
+
+/// What a row of totals stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TotalKind {
+    /// One name.
+    Named,
+    /// All accesses whose name is not known.
+    Unnamed,
+    /// Lines that are counted as a whole, because they changed hands too rarely to matter.
+    Rest,
+}
+
+impl TotalKind {
+    /// The word for it.
+    pub const fn id(self) -> &'static str {
+        match self {
+            TotalKind::Named => "named",
+            TotalKind::Unnamed => "unnamed",
+            TotalKind::Rest => "rest",
+        }
+    }
+}
+
+/// The sums of one name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TotalRow {
+    /// The name, or what the row stands for.
+    pub name: String,
+    /// Whether it is a name.
+    pub kind: TotalKind,
+    /// Cycles that threads lost to other CPUs' use of the lines.
+    pub lost_cycles: u64,
+    /// `lost_cycles` as a part of those of all lines, 0 to 1.
+    pub lost_share: f64,
+    /// `lost_cycles` as a part of all threads' time, 0 to 1.
+    pub run_share: f64,
+    /// Remote HITM of loads and locked operations; none by caller.
+    pub remote_hitm: Option<u64>,
+    /// Local HITM of loads and locked operations; none by caller.
+    pub local_hitm: Option<u64>,
+    /// Accesses.
+    pub access_count: u64,
+    /// Lines with these accesses; none for several names together, which may share lines.
+    pub line_count: Option<u64>,
+}
+
+/// What filters leave of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filtered {
+    /// The filters in words.
+    pub filters: Vec<String>,
+    /// Accesses that match.
+    pub access_count: u64,
+    /// Lines with such accesses.
+    pub line_count: u64,
+    /// Cycles lost by them.
+    pub lost_cycles: u64,
+    /// `lost_cycles` as a part of those of all lines, 0 to 1.
+    pub lost_share: f64,
+    /// Cycles lost on lines that are counted as a whole, so that no filter tells their accesses apart.
+    pub unfiltered_lost_cycles: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_part_or_matches_the_whole() {
+        let matches = |pattern: &str, name: &str| pattern.parse::<Pattern>().unwrap().matches(name);
+        assert!(matches("lock", "spin_lock_irq"));
+        assert!(matches("[3].x", "slots[3].x"));
+        assert!(!matches("Lock", "spin_lock_irq"));
+        assert!(matches("spin*", "spin_lock_irq"));
+        assert!(!matches("lock*", "spin_lock_irq"));
+        assert!(matches("*lock*", "spin_lock_irq"));
+        assert!(matches("s*l*k_?rq", "spin_lock_irq"));
+        assert!(!matches("s*l*k_?q", "spin_lock_irq"));
+        assert!(matches("gr?ße*", "größer"));
+        assert!(matches("*", ""));
+        assert!(!matches("?", ""));
+        assert!(matches("a*a*b", "aaaaaaaab"));
+        assert!("".parse::<Pattern>().is_err());
+    }
+}

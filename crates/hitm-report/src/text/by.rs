@@ -1,0 +1,234 @@
+//! Totals by name, what filters leave, and rows that are too small to be shown one by one.
+
+use hitm_base::grouped;
+
+use super::style::Style;
+use super::table::{Align, FieldTable};
+use super::{TextOptions, Writer};
+use crate::by::{By, SortKey, TotalKind, TotalRow, TotalsBy};
+use crate::fields::{FILTERED_FIELDS, TOTAL_ROW_FIELDS, Value, by_id};
+use crate::model::{LineReport, Report, RowReport};
+
+/// Columns of a table of totals.
+const TOTAL_COLUMNS: &[(&str, Align)] = &[
+    ("lost_cycles", Align::Right),
+    ("lost_share", Align::Right),
+    ("run_share", Align::Right),
+    ("remote_hitm_count", Align::Right),
+    ("local_hitm_count", Align::Right),
+    ("access_count", Align::Right),
+    ("line_count", Align::Right),
+    ("name", Align::Name),
+];
+/// The same for samples, which know no time of threads.
+const SAMPLED_TOTAL_COLUMNS: &[(&str, Align)] = &[
+    ("lost_share", Align::Right),
+    ("remote_hitm_count", Align::Right),
+    ("local_hitm_count", Align::Right),
+    ("access_count", Align::Right),
+    ("line_count", Align::Right),
+    ("name", Align::Name),
+];
+
+/// The least share that a row of text needs to be shown: thousandths of a per cent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PercentLimit(pub u32);
+
+impl PercentLimit {
+    /// Half a per cent.
+    pub const DEFAULT: PercentLimit = PercentLimit(500);
+
+    /// Shows every row.
+    pub const NONE: PercentLimit = PercentLimit(0);
+
+    /// Whether a share is large enough.
+    pub(crate) fn holds(self, share: f64) -> bool {
+        share * 100_000.0 >= f64::from(self.0)
+    }
+
+    pub(crate) fn text(self) -> String {
+        format!("{}%", f64::from(self.0) / 1000.0)
+    }
+}
+
+impl Writer {
+    pub(super) fn filtered(&mut self, report: &Report) {
+        let Some(filtered) = &report.filtered else {
+            return;
+        };
+        let figure = |id| by_id(FILTERED_FIELDS, id).text(filtered);
+        let what = filtered.filters.join(" and ");
+        let lines = match filtered.line_count {
+            1 => "1 line".to_owned(),
+            _ => format!("{} lines", figure("line_count")),
+        };
+        let mut text = format!("{what}: {} accesses to {lines}", figure("access_count"));
+        if report.run.sampled.is_none() {
+            text += &format!(
+                " with {} of the lost cycles, {}",
+                figure("lost_cycles"),
+                figure("lost_share")
+            );
+        }
+        text += "; lines with such accesses are shown whole";
+        if filtered.unfiltered_lost_cycles > 0 {
+            text += &format!(
+                ". Not looked at: {} cycles lost on lines that changed hands too rarely",
+                figure("unfiltered_lost_cycles")
+            );
+        }
+        self.paragraph(Style::Bold, "filter", &text);
+    }
+
+    pub(super) fn totals_by(&mut self, report: &Report, totals: &TotalsBy, options: &TextOptions) {
+        let is_sampled = report.run.sampled.is_some();
+        let what = order_text(report);
+        let title = match totals.by {
+            By::Source => "source line",
+            by => by.id(),
+        };
+        self.title(&format!("By {title}, sorted by {what}"));
+        let columns = match is_sampled {
+            true => SAMPLED_TOTAL_COLUMNS,
+            false => TOTAL_COLUMNS,
+        };
+        let mut table = FieldTable::new(TOTAL_ROW_FIELDS, columns);
+        let (shown, folded) = split(totals, report.totals_max, options.percent_limit);
+        shown.iter().for_each(|row| table.push(row));
+        if let Some(row) = fold(&folded, options.percent_limit) {
+            table.push(&row);
+        }
+        let rest = totals.rows.iter().filter(|row| row.kind == TotalKind::Rest);
+        rest.for_each(|row| table.push(row));
+        if totals.rows.is_empty() {
+            self.push(Style::Plain, "  No access is left.");
+        } else {
+            self.table(&table.table);
+        }
+    }
+}
+
+/// The rows to show one by one, at most `rows_max`, and the others. The rest of the lines is neither.
+fn split(
+    totals: &TotalsBy,
+    rows_max: usize,
+    limit: PercentLimit,
+) -> (Vec<&TotalRow>, Vec<&TotalRow>) {
+    let rows = totals.rows.iter();
+    let rows = rows.filter(|row| row.kind != TotalKind::Rest);
+    let (mut shown, mut folded): (Vec<_>, Vec<_>) =
+        rows.partition(|row| limit.holds(row.lost_share));
+    if shown.len() > rows_max {
+        folded.extend(shown.split_off(rows_max));
+    }
+    // One row takes no less room than what would stand for it.
+    if folded.len() == 1 {
+        shown.append(&mut folded);
+    }
+    (shown, folded)
+}
+
+/// One row for several; none for none.
+fn fold(rows: &[&TotalRow], limit: PercentLimit) -> Option<TotalRow> {
+    let (first, others) = rows.split_first()?;
+    let mut sum = (*first).clone();
+    for row in others {
+        sum.lost_cycles = sum.lost_cycles.saturating_add(row.lost_cycles);
+        sum.lost_share += row.lost_share;
+        sum.run_share += row.run_share;
+        sum.remote_hitm = sum.remote_hitm.zip(row.remote_hitm).map(|(a, b)| a + b);
+        sum.local_hitm = sum.local_hitm.zip(row.local_hitm).map(|(a, b)| a + b);
+        sum.access_count += row.access_count;
+        sum.line_count = None;
+    }
+    let are_all_below = rows.iter().all(|row| !limit.holds(row.lost_share));
+    sum.name = match are_all_below {
+        true => below(rows.len(), limit),
+        false => format!("({} more)", grouped(rows.len() as u64)),
+    };
+    Some(sum)
+}
+
+/// Stands for rows that are folded into one.
+fn below(count: usize, limit: PercentLimit) -> String {
+    format!("({} more below {})", grouped(count as u64), limit.text())
+}
+
+/// The order of a report's tables in words.
+pub(super) fn order_text(report: &Report) -> &'static str {
+    match (&report.run.sampled, report.sort) {
+        (Some(_), SortKey::Lost) => "sampled latency of contended loads",
+        (_, sort) => sort.text(),
+    }
+}
+
+impl PercentLimit {
+    /// The lines to show one by one, and the others. Where nothing is lost, nothing is small.
+    pub(super) fn split_lines(self, report: &Report) -> (Vec<&LineReport>, Vec<&LineReport>) {
+        let lines = report.lines.iter();
+        lines.partition(|line| report.totals.lost_cycles == 0 || self.holds(line.lost_share))
+    }
+
+    /// The rows of a line to show one by one, and the others. A row that is small in cycles may be the
+    /// one whose stores take the line from everybody: it must be small in every column.
+    pub(super) fn split_rows(self, line: &LineReport) -> (Vec<&RowReport>, Vec<&RowReport>) {
+        line.rows.iter().partition(|row| {
+            let shares = [
+                row.lost_share,
+                row.remote_hitm_share,
+                row.local_hitm_share,
+                row.store_hit_share,
+                row.store_miss_share,
+            ];
+            shares.into_iter().any(|share| self.holds(share))
+        })
+    }
+}
+
+/// Adds one row for several lines.
+pub(super) fn push_lines(
+    table: &mut FieldTable<LineReport>,
+    lines: &[&LineReport],
+    limit: PercentLimit,
+) {
+    if lines.is_empty() {
+        return;
+    }
+    let whole = |of: fn(&LineReport) -> u64| Value::Whole(lines.iter().map(|line| of(line)).sum());
+    let share = |of: fn(&LineReport) -> f64| Value::Number(lines.iter().map(|line| of(line)).sum());
+    table.push_folded(
+        ("name", below(lines.len(), limit)),
+        &[
+            ("lost_cycles", whole(|line| line.lost_cycles)),
+            ("lost_share", share(|line| line.lost_share)),
+            ("run_share", share(|line| line.run_share)),
+            ("remote_hitm_count", whole(LineReport::remote_hitm)),
+            ("local_hitm_count", whole(LineReport::local_hitm)),
+            ("access_count", whole(|line| line.counts.total())),
+        ],
+    );
+}
+
+/// Adds one row for several rows of a line.
+pub(super) fn push_rows(
+    table: &mut FieldTable<RowReport>,
+    rows: &[&RowReport],
+    limit: PercentLimit,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    let share = |of: fn(&RowReport) -> f64| Value::Number(rows.iter().map(|row| of(row)).sum());
+    let accesses = rows.iter().map(|row| row.access_count).sum();
+    table.push_folded(
+        ("member", below(rows.len(), limit)),
+        &[
+            ("remote_hitm_share", share(|row| row.remote_hitm_share)),
+            ("local_hitm_share", share(|row| row.local_hitm_share)),
+            ("store_hit_share", share(|row| row.store_hit_share)),
+            ("store_miss_share", share(|row| row.store_miss_share)),
+            ("lost_share", share(|row| row.lost_share)),
+            ("access_count", Value::Whole(accesses)),
+        ],
+    );
+}
