@@ -134,6 +134,13 @@ impl Report {
         };
         let (mut judged, mut quiet) = judge_all(statistics, &totals, judge, selection.sort);
         let flagged_line_count = judged.len() as u64;
+        let handed = match facts.sampled {
+            Some(_) => HandedOver::default(),
+            None => {
+                let contended = judged.iter().map(|one| one.line).collect();
+                HandedOver::build(statistics, &contended, names, &totals)
+            }
+        };
         if let Some(left) = &named.left {
             judged.retain(|one| left.has(one.line));
         }
@@ -149,13 +156,6 @@ impl Report {
             calls: CallPaths::new(names, &statistics.calls, options.call_paths_max),
         };
         let lines = judged[..shown].iter().zip(1..);
-        let handed = match facts.sampled {
-            Some(_) => HandedOver::default(),
-            None => {
-                let contended = judged.iter().map(|one| one.line).collect();
-                HandedOver::build(statistics, &contended, names, &totals)
-            }
-        };
         Report {
             run: header(facts),
             lines: lines

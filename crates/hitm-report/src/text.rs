@@ -97,7 +97,10 @@ pub fn render(report: &Report, options: &TextOptions) -> Printout {
         writer.line(line, is_sampled);
     }
     if !is_sampled {
-        writer.handed(&report.handed);
+        // Filters are about lines and their rows.
+        if report.filtered.is_none() {
+            writer.handed(&report.handed);
+        }
         writer.threads(report);
     }
     writer.diagnostics(report);
