@@ -11,7 +11,7 @@ mod whatif;
 
 use hitm_base::{AccessOp, grouped};
 
-pub use lines::{LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
+pub use lines::{FIGHT_FIELDS, LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
 };
@@ -162,7 +162,10 @@ pub mod exact_only {
         "run_share",
         "stall_cycles",
         "rows_left_out_lost_cycles",
+        "false_sharing_cycles",
     ];
+    /// Of a fight.
+    pub const FIGHT: &[&str] = &["lost_cycles"];
     /// Of a row.
     pub const ROW: &[&str] = &["size_bytes", "lost_cycles"];
     /// Of lines that are counted only.

@@ -30,9 +30,9 @@ pub mod whatif;
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
-    AccessCounts, CallFrame, CallPath, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport,
-    RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
+    AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, Quiet, Report,
+    RowReport, RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
 };
-pub use names::{CodeName, DataName, Names};
+pub use names::{CodeName, DataName, LockKind, LockName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow};

@@ -46,10 +46,10 @@ pub struct DataLabel {
 
 /// Names for the addresses of one recording. Files are read when a name in them is first asked for.
 pub struct AddressNames<'a> {
-    objects: &'a Objects,
+    pub(super) objects: &'a Objects,
     recording: &'a Recording,
     statistics: &'a Statistics,
-    symbolizer: RefCell<Symbolizer<'static>>,
+    pub(super) symbolizer: RefCell<Symbolizer<'static>>,
     /// What was found about heap blocks, by address: it takes a look at every line of the block.
     heap: RefCell<BTreeMap<u64, HeapName>>,
     extra: &'a ExtraNames,
