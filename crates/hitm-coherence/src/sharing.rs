@@ -187,7 +187,7 @@ pub struct Sharing {
     /// Bytes that contending threads write.
     pub written: u64,
     /// Bytes that contending threads read at least [`READS_PER_WRITE_MIN`] times as often as they write
-    /// them.
+    /// them, and that are part of no lock.
     pub read_mostly: u64,
     /// The word of the costliest lock, 0 when the line holds no contended lock.
     pub lock_word: u64,
@@ -304,7 +304,9 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
         return sharing;
     }
     let locks = locks::find(&threads, known.lock_objects);
-    let read_mostly = uses::read_mostly(&threads);
+    // A lock that is polled, and a mutex's kind, are no data that one would keep with other data.
+    let of_locks = locks.iter().fold(0, |all, lock| all | lock.scope);
+    let read_mostly = uses::read_mostly(&threads) & !of_locks;
     let fights = Matrix::of(&threads, &locks, read_mostly).fights();
     sharing.written = threads.values().fold(0, |mask, t| mask | t.written());
     sharing.read_mostly = read_mostly;

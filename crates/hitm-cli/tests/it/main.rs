@@ -20,6 +20,7 @@ mod recording;
 mod recording_hostile;
 mod sim;
 mod sim_calls;
+mod verdicts;
 mod vm;
 mod whatif;
 

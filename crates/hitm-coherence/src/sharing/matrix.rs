@@ -23,6 +23,7 @@ struct Group {
     places: BTreeMap<Place, PlaceUse>,
     /// By instruction: the bytes it touches and its accesses.
     codes: BTreeMap<CodeAddr, (u64, u64)>,
+    touched: u64,
     written: u64,
 }
 
@@ -30,6 +31,7 @@ impl Group {
     fn add(&mut self, thread: &ThreadUse) {
         self.thread_count += 1;
         self.contended += thread.contended;
+        self.touched |= thread.touched();
         self.written |= thread.written();
         for (place, used) in &thread.places {
             self.places.entry(*place).or_default().merge(used);
@@ -156,7 +158,7 @@ struct Row {
 /// What a place's accesses that lost the line to a group lost it for.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reason {
-    /// The lock that the place is part of and that the group takes.
+    /// The lock that the place is part of, when the group uses it too and one of the two writes.
     lock: Option<usize>,
     /// How probable it is, in thousandths, that they met on the place.
     chance: u64,
@@ -278,7 +280,11 @@ impl<'a> Matrix<'a> {
 
     fn reason(&self, place: Place, other: &Group) -> Reason {
         let lock = self.lock_of(place.mask);
-        let lock = lock.filter(|&lock| other.written & self.locks[lock].word != 0);
+        let lock = lock.filter(|&lock| {
+            let scope = self.locks[lock].scope;
+            let is_written = place.writes() || other.written & scope != 0;
+            is_written && other.touched & scope != 0
+        });
         if lock.is_some() {
             return Reason {
                 lock,

@@ -248,7 +248,7 @@ fn places_of(fight: &Fight, judged: &Judged<'_>, names: &LineNames) -> Vec<Strin
     places
 }
 
-/// The verdict, and the kinds of the fights when they are several.
+/// The verdict in words, and the fights that need another remedy.
 fn verdict_text(sharing: &Sharing) -> String {
     let of_kind = |kind| match kind {
         FightKind::FalseSharing => "false sharing",
@@ -257,25 +257,27 @@ fn verdict_text(sharing: &Sharing) -> String {
         FightKind::Lock if sharing.guarded != 0 => "lock with its data",
         FightKind::Lock => "lock",
     };
-    let mut kinds = sharing.main_kinds();
-    let is_main = |kind: &FightKind| kind.verdict() == sharing.verdict;
+    let kinds = sharing.main_kinds();
     let texts = |kinds: &[FightKind]| {
-        kinds
-            .iter()
-            .map(|kind| of_kind(*kind))
-            .collect::<Vec<_>>()
-            .join(", ")
+        let texts: Vec<&str> = kinds.iter().map(|kind| of_kind(*kind)).collect();
+        texts.join(", ")
     };
-    match kinds.iter().position(is_main) {
-        _ if sharing.verdict == Verdict::NoContention => "no contention".to_owned(),
-        None => format!("mixed: {}", texts(&kinds)),
-        Some(main) => {
-            let main = kinds.remove(main);
-            match kinds.is_empty() {
-                true => of_kind(main).to_owned(),
-                false => format!("{}, also {}", of_kind(main), texts(&kinds)),
-            }
-        }
+    let is_main = |kind: &&FightKind| kind.verdict() == sharing.verdict;
+    let Some(main) = kinds.iter().find(is_main) else {
+        return match sharing.verdict {
+            Verdict::NoContention => "no contention".to_owned(),
+            _ => format!("mixed: {}", texts(&kinds)),
+        };
+    };
+    // What the same remedy ends is not worth a word here.
+    let is_curable = main.is_curable_by_layout();
+    let others = kinds.iter().copied();
+    let others: Vec<FightKind> = others
+        .filter(|kind| kind != main && kind.is_curable_by_layout() != is_curable)
+        .collect();
+    match others.is_empty() {
+        true => of_kind(*main).to_owned(),
+        false => format!("{}, also {}", of_kind(*main), texts(&others)),
     }
 }
 

@@ -109,35 +109,50 @@ fn mask_of(line: LineAddr, addr: u64, size_bytes: u64) -> u64 {
     byte_mask(start as u8, (end - start) as u8)
 }
 
-/// The functions of instructions, each asked for once.
+/// The work of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    /// On a kind of lock object of this size.
+    On(LockKind, u64),
+    /// On some lock: code that kinds of locks share.
+    OnSomeLock,
+    /// On something else.
+    Other,
+}
+
+/// The work of instructions, each asked for once.
 #[derive(Debug, Default)]
-struct Functions(BTreeMap<CodeAddr, Option<(LockKind, u64)>>);
+struct Functions(BTreeMap<CodeAddr, Work>);
 
 impl Functions {
-    /// The kind of object and its size, when all of the instructions are those of one kind of lock.
+    /// The kind of object and its size, when all of the instructions work on one kind of lock.
     fn work_on(
         &mut self,
         names: &dyn Names,
         codes: &BTreeSet<CodeAddr>,
     ) -> Option<(LockKind, u64)> {
-        let kinds: BTreeSet<Option<(LockKind, u64)>> = codes
+        let mut works: BTreeSet<Work> = codes
             .iter()
-            .map(|code| *self.0.entry(*code).or_insert_with(|| of_code(names, *code)))
+            .map(|code| *self.0.entry(*code).or_insert_with(|| work_of(names, *code)))
             .collect();
-        match kinds.into_iter().collect::<Vec<_>>().as_slice() {
-            [Some(one)] => Some(*one),
+        works.remove(&Work::OnSomeLock);
+        match works.into_iter().collect::<Vec<_>>().as_slice() {
+            [Work::On(kind, size_bytes)] => Some((*kind, *size_bytes)),
             _ => None,
         }
     }
 }
 
-fn of_code(names: &dyn Names, code: CodeAddr) -> Option<(LockKind, u64)> {
+fn work_of(names: &dyn Names, code: CodeAddr) -> Work {
     let code = names.code(code);
     let file = code.file.rsplit('/').next().unwrap_or_default();
     let mut known = LOCK_FUNCTIONS.iter();
-    let found =
-        known.find(|(part, _, _)| code.function.contains(part) || file.starts_with(part))?;
-    Some((found.1, found.2))
+    let found = known.find(|(part, _, _)| code.function.contains(part) || file.starts_with(part));
+    match found {
+        Some((_, kind, size_bytes)) => Work::On(*kind, *size_bytes),
+        None if code.function.starts_with("__lll_lock_") => Work::OnSomeLock,
+        None => Work::Other,
+    }
 }
 
 #[cfg(test)]
