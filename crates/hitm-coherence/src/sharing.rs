@@ -13,9 +13,9 @@
 //! 2. Threads with less than 1/[`THREAD_SHARE_DIVISOR`] of the mean thread's contended accesses are
 //!    dropped, then of each thread the places with less than 1/[`PLACE_SHARE_DIVISOR`] of its accesses
 //!    and of its contended accesses. Fewer than two threads left: *no contention*.
-//! 3. Locks are found ([`locks`]): the parts of one lock object count as one place.
+//! 3. Locks are found (`locks`): the parts of one lock object count as one place.
 //! 4. Each place's contended accesses and lost cycles are divided among the threads that can have taken
-//!    the line, by their contended accesses, and go to a fight ([`matrix`]):
+//!    the line, by their contended accesses, and go to a fight (`matrix`):
 //!
 //! | the two threads | fight |
 //! |---|---|
