@@ -1,9 +1,10 @@
-//! What kind of fight a line sees: false sharing, true sharing, a lock, or none.
+//! What kinds of fight a line sees: false sharing, true sharing, a lock, or none.
 //!
 //! [`judge`] looks at one line's rows (who touched which bytes, how often, and how often the line had
-//! to come from another CPU) and answers with a [`Sharing`]. It weighs by *contended accesses*, those
-//! whose data or whose right to write came from another CPU, never by mere presence: an initialiser
-//! that wrote the whole line once does not turn false sharing into true sharing.
+//! to come from another CPU) and answers with a [`Sharing`]: the line's fights, each with its contended
+//! accesses and lost cycles, and a verdict made of them. It weighs by *contended accesses*, those whose
+//! data or whose right to write came from another CPU, never by mere presence: an initialiser that wrote
+//! the whole line once does not turn false sharing into true sharing.
 //!
 //! # How it decides
 //!
@@ -12,30 +13,23 @@
 //! 2. Threads with less than 1/[`THREAD_SHARE_DIVISOR`] of the mean thread's contended accesses are
 //!    dropped, then of each thread the places with less than 1/[`PLACE_SHARE_DIVISOR`] of its accesses
 //!    and of its contended accesses. Fewer than two threads left: *no contention*.
-//! 3. Every pair of threads, at least one of which writes, is a possible hand-over of the line. Its
-//!    weight is the product of their contended accesses: how often the two follow each other when the
-//!    order is random. The part of it that falls on bytes that the other one does not use (or that
-//!    neither writes) is *disjoint*: it would vanish if the bytes lay on different lines.
-//! 4. Two lockers of a lock in the line hand it over for the lock's sake: nothing of that is disjoint.
+//! 3. Locks are found (`locks`): the parts of one lock object count as one place.
+//! 4. Each place's contended accesses and lost cycles are divided among the threads that can have taken
+//!    the line, by their contended accesses, and go to a fight (`matrix`):
 //!
-//! | disjoint share of the hand-overs | further condition | verdict |
-//! |---|---|---|
-//! | at most [`DISJOINT_SMALL_PERMILLE`] | the line holds a contended lock | lock |
-//! | at most [`DISJOINT_SMALL_PERMILLE`] | no lock | true sharing |
-//! | above | fewer than 1/[`WRITERS_APART_DIVISOR`] of the disjoint pairs are two writers | read-mostly with a hot writer |
-//! | at least [`DISJOINT_LARGE_PERMILLE`] | otherwise | false sharing |
-//! | in between | otherwise | mixed |
+//! | the two threads | fight |
+//! |---|---|
+//! | meet on the place, which is part of a lock that both take | lock |
+//! | meet on the place | true sharing |
+//! | meet on the line only, one side at read-mostly bytes | read-mostly with a hot writer |
+//! | meet on the line only | false sharing |
 //!
-//! A lock is a place that two or more threads hit with locked operations, that takes part in at least
-//! 1/[`LOCK_SHARE_DIVISOR`] of the line's contended accesses or of its lockers' accesses (which of the
-//! accesses of a critical section finds the line gone is a matter of timing), with one of these signs: its
-//! lockers also store to it plainly (the release of a spin lock); they store plainly to common bytes
-//! beside it (the data it guards, or a mutex's own owner field); or they read it at least
-//! [`SPIN_LOADS_PER_LOCKED`] times as often as they lock it, with two or more locked instructions
-//! (acquire and release).
+//! 5. The verdict follows from the fights' shares of the lost cycles: up to [`DISJOINT_SMALL_PERMILLE`]
+//!    through the line only, the costlier of lock and true sharing; from [`DISJOINT_LARGE_PERMILLE`] on,
+//!    the costlier of the other two; in between, *mixed*.
 //!
-//! Of samples ([`judge_samples`]) stores that do not say where the line was count as contended from step
-//! 2 on: without them a thread that only writes would be nobody.
+//! Of samples ([`Known::are_samples`]) stores that do not say where the line was count as contended from
+//! step 2 on: without them a thread that only writes would be nobody.
 //!
 //! # Not modelled, and why
 //!
@@ -47,11 +41,14 @@
 //!   shared byte and then its own one has all its contended accesses on the shared byte. The verdict
 //!   says what a change of the first byte would save, which is the right order to work in.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod locks;
+mod matrix;
+#[cfg(test)]
+mod tests;
+mod uses;
 
-use hitm_base::{AccessOp, CodeAddr, ThreadId};
-
-use crate::stats::{LineStats, RowStats, byte_mask};
+use crate::stats::LineStats;
+use matrix::Matrix;
 
 /// Contended accesses that a line needs before it is worth a verdict. Handing a buffer to another
 /// thread, creating and joining a thread, or a barrier cost a line fewer. Lower values flag start-up
@@ -67,17 +64,19 @@ pub const THREAD_SHARE_DIVISOR: u64 = 20;
 /// A place counts when it has at least this fraction (one in ...) of its thread's accesses, or of its
 /// contended ones. Separates the loop from the set-up that precedes it in the same thread.
 pub const PLACE_SHARE_DIVISOR: u64 = 100;
-/// Up to this share, in thousandths, disjoint hand-overs do not matter: moving bytes apart would save
-/// a fifth at best.
+/// Up to this share of the lost cycles, in thousandths, what threads lose through the line only does
+/// not matter: moving bytes apart would save a fifth at best.
 pub const DISJOINT_SMALL_PERMILLE: u64 = 200;
-/// From this share on, in thousandths, disjoint hand-overs are the whole story.
+/// From this share on, in thousandths, it is the whole story.
 pub const DISJOINT_LARGE_PERMILLE: u64 = 800;
-/// False sharing needs at least this fraction (one in ...) of its pairs to be two threads that both
-/// write; with fewer, readers of one place suffer from the writers of another.
-pub const WRITERS_APART_DIVISOR: u64 = 5;
-/// A lock word takes part in at least this fraction (one in ...) of a line's contended accesses.
-/// A mutex is often entered by reading its kind first, so it is well below one half.
-pub const LOCK_SHARE_DIVISOR: u64 = 4;
+/// A fight with less than this fraction (one in ...) of its line's lost cycles is not worth a word, and
+/// no gate counts it. A visit to a line counts where it begins, which is off by up to a twentieth for
+/// two threads that poll each other's index (docs/models/sharing.md). Assumed; 5 to 20 change no verdict
+/// of the table there.
+pub const FIGHT_SHARE_DIVISOR: u64 = 10;
+/// Bytes are read-mostly when threads read them at least this many times as often as they write them.
+/// Assumed; 4 to 32 change no verdict of the table in docs/models/sharing.md.
+pub const READS_PER_WRITE_MIN: u64 = 10;
 /// Loads for each locked operation that look like spinning. A compare-and-swap loop has one.
 pub const SPIN_LOADS_PER_LOCKED: u64 = 2;
 
@@ -130,45 +129,161 @@ impl Verdict {
     }
 }
 
-/// The verdict on one line, and the bytes that it rests on (bit i is byte i of the line).
+/// What two threads fight over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FightKind {
+    /// A lock that both take: its word, its other parts and the data that it guards.
+    Lock,
+    /// Bytes that both use and at least one of them writes.
+    TrueSharing,
+    /// Nothing but the line: each uses bytes of its own.
+    FalseSharing,
+    /// Nothing but the line: one reads what is hardly ever written, the other writes beside it.
+    ReadMostlyWithHotWriter,
+}
+
+impl FightKind {
+    /// The verdict on a line that has no other fight.
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            FightKind::Lock => Verdict::Lock,
+            FightKind::TrueSharing => Verdict::TrueSharing,
+            FightKind::FalseSharing => Verdict::FalseSharing,
+            FightKind::ReadMostlyWithHotWriter => Verdict::ReadMostlyWithHotWriter,
+        }
+    }
+
+    /// Whether the fight would end if the bytes lay on different lines.
+    pub const fn is_curable_by_layout(self) -> bool {
+        self.verdict().is_curable_by_layout()
+    }
+}
+
+/// One fight in a line. Bit i of a mask is byte i of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fight {
+    /// Its kind.
+    pub kind: FightKind,
+    /// The bytes at which threads found the line gone.
+    pub bytes: u64,
+    /// Accesses that found it gone.
+    pub contended_count: u64,
+    /// Cycles that threads lost by it.
+    pub lost_cycles: u64,
+}
+
+/// The verdict on one line, its fights, and the bytes that it rests on (bit i is byte i of the line).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sharing {
     /// The verdict.
     pub verdict: Verdict,
     /// Accesses whose data, or whose right to write, came from another CPU.
     pub contended_count: u64,
-    /// Thousandths of the hand-overs between threads that have no byte in common.
+    /// Thousandths of the contended accesses that lost the line to a thread with no byte in common.
     pub disjoint_permille: u64,
+    /// The fights, the costliest first: at most one of false sharing and of read-mostly bytes, one for
+    /// each lock and for each truly shared place.
+    pub fights: Vec<Fight>,
     /// Bytes that contending threads write.
     pub written: u64,
-    /// Bytes that contending threads read and none of them writes.
+    /// Bytes that contending threads read at least [`READS_PER_WRITE_MIN`] times as often as they write
+    /// them, and that are part of no lock.
     pub read_mostly: u64,
-    /// The lock word, 0 when the line holds no contended lock.
+    /// The word of the costliest lock, 0 when the line holds no contended lock.
     pub lock_word: u64,
-    /// Bytes beside the lock word that its lockers share: the data that it guards.
+    /// Bytes beside it that its lockers share: the data that it guards.
     pub guarded: u64,
+}
+
+impl Sharing {
+    /// Cycles lost in fights that would end if the bytes lay on different lines.
+    pub fn layout_cycles(&self) -> u64 {
+        self.sum_of(FightKind::is_curable_by_layout).1
+    }
+
+    /// Whether fights that would end if the bytes lay on different lines are at least one part in
+    /// [`FIGHT_SHARE_DIVISOR`] of all.
+    pub fn has_layout_fight(&self) -> bool {
+        let curable = self.measure(self.sum_of(FightKind::is_curable_by_layout));
+        curable > 0
+            && curable.saturating_mul(FIGHT_SHARE_DIVISOR) >= self.measure(self.sum_of(|_| true))
+    }
+
+    /// The kinds of fights that are worth a word, those with at least one part in
+    /// [`FIGHT_SHARE_DIVISOR`] of all; the costliest first.
+    pub fn main_kinds(&self) -> Vec<FightKind> {
+        let whole = self.measure(self.sum_of(|_| true));
+        let cost_of = |kind| self.measure(self.sum_of(|other| other == kind));
+        let mut kinds: Vec<FightKind> = self.fights.iter().map(|fight| fight.kind).collect();
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(cost_of(*kind)), *kind));
+        kinds.dedup();
+        kinds.retain(|kind| cost_of(*kind).saturating_mul(FIGHT_SHARE_DIVISOR) >= whole);
+        kinds
+    }
+
+    /// Contended accesses and lost cycles of the fights of some kinds.
+    fn sum_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> (u64, u64) {
+        let fights = self.fights.iter().filter(|fight| is_wanted(fight.kind));
+        fights.fold((0, 0), |(contended, lost), fight| {
+            let lost: u64 = lost;
+            (
+                contended + fight.contended_count,
+                lost.saturating_add(fight.lost_cycles),
+            )
+        })
+    }
+
+    /// Lost cycles, or contended accesses where the line lost none.
+    fn measure(&self, (contended, lost): (u64, u64)) -> u64 {
+        let has_cycles = self.fights.iter().any(|fight| fight.lost_cycles > 0);
+        if has_cycles { lost } else { contended }
+    }
+
+    fn permille_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> u64 {
+        let part = u128::from(self.measure(self.sum_of(is_wanted)));
+        let whole = u128::from(self.measure(self.sum_of(|_| true)));
+        (part * 1000).checked_div(whole).unwrap_or(0) as u64
+    }
+
+    fn verdict_of_fights(&self) -> Verdict {
+        let of = |kind| self.permille_of(|other| other == kind);
+        let costlier = |a: FightKind, b| if of(a) >= of(b) { a } else { b };
+        let layout = self.permille_of(FightKind::is_curable_by_layout);
+        if self.fights.is_empty() {
+            Verdict::NoContention
+        } else if layout <= DISJOINT_SMALL_PERMILLE {
+            costlier(FightKind::Lock, FightKind::TrueSharing).verdict()
+        } else if layout >= DISJOINT_LARGE_PERMILLE {
+            let kind = costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter);
+            kind.verdict()
+        } else {
+            Verdict::Mixed
+        }
+    }
+}
+
+/// What is known about a line beside its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Known<'a> {
+    /// Whether the rows are samples. Samples of stores seldom say that the line was elsewhere (Intel's
+    /// say whether the L1 had it, and count a store when it has left): where none of a place does, each
+    /// counts as one that took the line.
+    pub are_samples: bool,
+    /// The bytes of each object that is known to be a lock or a condition variable. No two overlap.
+    pub lock_objects: &'a [u64],
 }
 
 /// Judges one line. Cost: a pass over its rows, and the square of the number of different ways in
 /// which threads use it (not of the number of threads).
-pub fn judge(line: &LineStats) -> Sharing {
-    judge_threads(threads_of(line), false)
-}
-
-/// Judges a line of which samples are known. Samples of stores seldom say that the line was elsewhere
-/// (Intel's say whether the L1 had it, and count a store when it has left): where none of a place does,
-/// each counts as one that took the line.
-pub fn judge_samples(line: &LineStats) -> Sharing {
-    judge_threads(threads_of(line), true)
-}
-
-fn judge_threads(mut threads: BTreeMap<ThreadId, ThreadUse>, are_samples: bool) -> Sharing {
+pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
+    let mut threads = uses::threads_of(line);
     let contended_count = threads.values().map(|t| t.contended).sum();
     let access_count: u64 = threads.values().map(|t| t.accesses).sum();
     let mut sharing = Sharing {
         verdict: Verdict::NoContention,
         contended_count,
         disjoint_permille: 0,
+        fights: Vec::new(),
         written: 0,
         read_mostly: 0,
         lock_word: 0,
@@ -179,340 +294,32 @@ fn judge_threads(mut threads: BTreeMap<ThreadId, ThreadUse>, are_samples: bool) 
     {
         return sharing;
     }
-    if are_samples {
+    if known.are_samples {
         threads
             .values_mut()
-            .for_each(ThreadUse::count_silent_stores);
+            .for_each(uses::ThreadUse::count_silent_stores);
     }
-    keep_what_counts(&mut threads);
+    uses::keep_what_counts(&mut threads);
     if threads.len() < 2 {
         return sharing;
     }
-    let lock = find_lock(&threads);
-    let handovers = Handovers::count(&threads, lock.word);
+    let locks = locks::find(&threads, known.lock_objects);
+    // A lock that is polled, and a mutex's kind, are no data that one would keep with other data.
+    let of_locks = locks.iter().fold(0, |all, lock| all | lock.scope);
+    let read_mostly = uses::read_mostly(&threads) & !of_locks;
+    let fights = Matrix::of(&threads, &locks, read_mostly).fights();
     sharing.written = threads.values().fold(0, |mask, t| mask | t.written());
-    sharing.read_mostly = threads.values().fold(0, |mask, t| mask | t.read()) & !sharing.written;
-    sharing.lock_word = lock.word;
-    sharing.guarded = lock.guarded;
-    sharing.disjoint_permille = handovers.disjoint_permille();
-    sharing.verdict = handovers.verdict(lock.word != 0);
+    sharing.read_mostly = read_mostly;
+    let of_lock = fights.iter().find(|fight| fight.kind == FightKind::Lock);
+    let lock = of_lock.and_then(|fight| locks.iter().find(|lock| lock.scope & fight.bytes != 0));
+    sharing.lock_word = lock.map_or(0, |lock| lock.word);
+    sharing.guarded = lock.map_or(0, |lock| lock.guarded);
+    sharing.fights = fights;
+    let (disjoint, _) = sharing.sum_of(FightKind::is_curable_by_layout);
+    let (all, _) = sharing.sum_of(|_| true);
+    sharing.disjoint_permille = (u128::from(disjoint) * 1000)
+        .checked_div(u128::from(all))
+        .unwrap_or(0) as u64;
+    sharing.verdict = sharing.verdict_of_fights();
     sharing
 }
-
-/// A place in the line, used in one way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    mask: u64,
-    op: AccessOp,
-}
-
-impl Place {
-    fn reads(self) -> bool {
-        self.op != AccessOp::Store
-    }
-
-    fn writes(self) -> bool {
-        self.op.is_write()
-    }
-}
-
-#[derive(Debug, Default, Clone)]
-struct PlaceUse {
-    accesses: u64,
-    contended: u64,
-    codes: BTreeSet<CodeAddr>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct ThreadUse {
-    accesses: u64,
-    contended: u64,
-    places: BTreeMap<Place, PlaceUse>,
-}
-
-impl ThreadUse {
-    fn add(&mut self, place: Place, code: CodeAddr, row: &RowStats) {
-        let accesses = row.sources.total();
-        let contended = row.sources.contended();
-        self.accesses += accesses;
-        self.contended += contended;
-        let used = self.places.entry(place).or_default();
-        used.accesses += accesses;
-        used.contended += contended;
-        used.codes.insert(code);
-    }
-
-    fn count_silent_stores(&mut self) {
-        let stores = self.places.iter_mut();
-        let stores = stores.filter(|(place, _)| place.op == AccessOp::Store);
-        for (_, silent) in stores.filter(|(_, used)| used.contended == 0) {
-            silent.contended = silent.accesses;
-            self.contended += silent.accesses;
-        }
-    }
-
-    fn mask_of(&self, wanted: impl Fn(Place) -> bool) -> u64 {
-        let places = self.places.keys().filter(|place| wanted(**place));
-        places.fold(0, |mask, place| mask | place.mask)
-    }
-
-    fn read(&self) -> u64 {
-        self.mask_of(Place::reads)
-    }
-
-    fn written(&self) -> u64 {
-        self.mask_of(Place::writes)
-    }
-
-    fn locked(&self) -> u64 {
-        self.mask_of(|place| place.op == AccessOp::LockedRmw)
-    }
-
-    fn stored_plainly(&self) -> u64 {
-        self.mask_of(|place| place.op == AccessOp::Store)
-    }
-}
-
-fn threads_of(line: &LineStats) -> BTreeMap<ThreadId, ThreadUse> {
-    let mut threads: BTreeMap<ThreadId, ThreadUse> = BTreeMap::new();
-    for (key, row) in &line.rows {
-        let place = Place {
-            mask: byte_mask(key.offset, key.size),
-            op: key.op,
-        };
-        let thread = threads.entry(key.thread).or_default();
-        thread.add(place, key.code, row);
-    }
-    threads
-}
-
-/// Step 2 of the decision: drops bystanders, and what a thread did only in passing.
-fn keep_what_counts(threads: &mut BTreeMap<ThreadId, ThreadUse>) {
-    threads.retain(|_, thread| thread.contended > 0);
-    let total: u64 = threads.values().map(|t| t.contended).sum();
-    let count = threads.len() as u64;
-    threads.retain(|_, thread| {
-        thread
-            .contended
-            .saturating_mul(THREAD_SHARE_DIVISOR * count)
-            >= total
-    });
-    for thread in threads.values_mut() {
-        let (accesses, contended) = (thread.accesses, thread.contended);
-        thread.places.retain(|_, place| {
-            place.accesses.saturating_mul(PLACE_SHARE_DIVISOR) >= accesses
-                || place.contended.saturating_mul(PLACE_SHARE_DIVISOR) >= contended
-        });
-        thread.contended = thread.places.values().map(|p| p.contended).sum();
-    }
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct LockFound {
-    word: u64,
-    guarded: u64,
-}
-
-/// The bytes that at least two of the masks contain.
-fn in_two(masks: impl Iterator<Item = u64>) -> u64 {
-    let (_, twice) = masks.fold((0, 0), |(once, twice), mask| {
-        (once | mask, twice | (once & mask))
-    });
-    twice
-}
-
-fn find_lock(threads: &BTreeMap<ThreadId, ThreadUse>) -> LockFound {
-    let word = in_two(threads.values().map(ThreadUse::locked));
-    if word == 0 {
-        return LockFound::default();
-    }
-    let lockers: Vec<&ThreadUse> = threads
-        .values()
-        .filter(|thread| thread.locked() & word != 0)
-        .collect();
-    let total: u64 = threads.values().map(|t| t.contended).sum();
-    let on_word = |op: Option<AccessOp>| {
-        let places = lockers.iter().flat_map(|thread| &thread.places);
-        places
-            .filter(move |(place, _)| place.mask & word != 0 && op.is_none_or(|op| place.op == op))
-    };
-    let contended_on_word: u64 = on_word(None).map(|(_, used)| used.contended).sum();
-    let on_word_at_all: u64 = on_word(None).map(|(_, used)| used.accesses).sum();
-    let all: u64 = lockers.iter().map(|thread| thread.accesses).sum();
-    let is_small = |part: u64, whole| part.saturating_mul(LOCK_SHARE_DIVISOR) < whole;
-    if is_small(contended_on_word, total) && is_small(on_word_at_all, all) {
-        return LockFound::default();
-    }
-    let stored = in_two(lockers.iter().map(|thread| thread.stored_plainly()));
-    let loads: u64 = on_word(Some(AccessOp::Load))
-        .map(|(_, used)| used.accesses)
-        .sum();
-    let locked: u64 = on_word(Some(AccessOp::LockedRmw))
-        .map(|(_, used)| used.accesses)
-        .sum();
-    let codes: BTreeSet<CodeAddr> = on_word(Some(AccessOp::LockedRmw))
-        .flat_map(|(_, used)| used.codes.iter().copied())
-        .collect();
-    let spins = codes.len() >= 2 && loads >= locked.saturating_mul(SPIN_LOADS_PER_LOCKED);
-    // `stored` covers both signs: a release on the word, and guarded data beside it.
-    if stored == 0 && !spins {
-        return LockFound::default();
-    }
-    let written = lockers
-        .iter()
-        .fold(0, |mask, thread| mask | thread.written());
-    let touched_by_two = in_two(
-        lockers
-            .iter()
-            .map(|thread| thread.read() | thread.written()),
-    );
-    LockFound {
-        word,
-        guarded: touched_by_two & written & !word,
-    }
-}
-
-/// Threads that use the same places in the same ways, taken together.
-#[derive(Debug, Default)]
-struct Group {
-    thread_count: u64,
-    contended: u64,
-    /// Sum of the squares of the threads' contended accesses.
-    squares: u128,
-    places: BTreeMap<Place, u64>,
-    read: u64,
-    written: u64,
-}
-
-impl Group {
-    fn add(&mut self, thread: &ThreadUse) {
-        self.thread_count += 1;
-        self.contended += thread.contended;
-        self.squares += u128::from(thread.contended) * u128::from(thread.contended);
-        self.read |= thread.read();
-        self.written |= thread.written();
-        for (place, used) in &thread.places {
-            *self.places.entry(*place).or_default() += used.contended;
-        }
-    }
-
-    /// Whether a use of `place` by this group concerns `other`.
-    fn meets(place: Place, other: &Group) -> bool {
-        let concerned = if place.writes() {
-            other.read | other.written
-        } else {
-            other.written
-        };
-        place.mask & concerned != 0
-    }
-
-    /// Contended accesses to places that do not concern `other`.
-    fn disjoint_from(&self, other: &Group) -> u64 {
-        let apart = self
-            .places
-            .iter()
-            .filter(|(place, _)| !Group::meets(**place, other));
-        apart.map(|(_, contended)| contended).sum()
-    }
-
-    fn writes_apart_from(&self, other: &Group) -> bool {
-        let mut places = self.places.keys();
-        places.any(|place| place.writes() && !Group::meets(*place, other))
-    }
-}
-
-/// Hand-overs of the line between threads, in arbitrary units of weight.
-#[derive(Debug, Default)]
-struct Handovers {
-    total: u128,
-    disjoint: u128,
-    /// Pairs with a good part of disjoint hand-overs in which both sides write bytes of their own.
-    pairs_both_write: u64,
-    /// The other pairs with a good part of disjoint hand-overs.
-    pairs_one_reads: u64,
-}
-
-impl Handovers {
-    fn count(threads: &BTreeMap<ThreadId, ThreadUse>, lock_word: u64) -> Handovers {
-        let mut groups: BTreeMap<Vec<Place>, Group> = BTreeMap::new();
-        for thread in threads.values() {
-            let profile = thread.places.keys().copied().collect();
-            groups.entry(profile).or_default().add(thread);
-        }
-        let groups: Vec<Group> = groups.into_values().collect();
-        let is_locker = |group: &Group| {
-            let mut places = group.places.keys();
-            places.any(|place| place.op == AccessOp::LockedRmw && place.mask & lock_word != 0)
-        };
-        let mut handovers = Handovers::default();
-        for (index, a) in groups.iter().enumerate() {
-            for b in &groups[index..] {
-                handovers.add(a, b, is_locker(a) && is_locker(b));
-            }
-        }
-        handovers
-    }
-
-    fn add(&mut self, a: &Group, b: &Group, both_lock: bool) {
-        let same = std::ptr::eq(a, b);
-        let (pairs, weight) = if same {
-            let square = u128::from(a.contended) * u128::from(a.contended);
-            (
-                a.thread_count * (a.thread_count - 1) / 2,
-                (square - a.squares) / 2,
-            )
-        } else {
-            let weight = u128::from(a.contended) * u128::from(b.contended);
-            (a.thread_count * b.thread_count, weight)
-        };
-        let contended = u128::from(a.contended) + u128::from(b.contended);
-        if pairs == 0 || contended == 0 || (a.written | b.written) == 0 {
-            return;
-        }
-        let disjoint = if both_lock {
-            0
-        } else {
-            u128::from(a.disjoint_from(b)) + u128::from(b.disjoint_from(a))
-        };
-        // Thousandths, so that the division loses nothing that matters; the sums stay far below
-        // 2^128 for any count below 2^40.
-        let per_access = weight * 1000 / contended;
-        self.total += per_access * contended;
-        self.disjoint += per_access * disjoint;
-        if disjoint * 1000 > contended * u128::from(DISJOINT_SMALL_PERMILLE) {
-            if a.writes_apart_from(b) && b.writes_apart_from(a) {
-                self.pairs_both_write += pairs;
-            } else {
-                self.pairs_one_reads += pairs;
-            }
-        }
-    }
-
-    fn disjoint_permille(&self) -> u64 {
-        let share = (self.disjoint * 1000).checked_div(self.total);
-        share.unwrap_or(0) as u64
-    }
-
-    fn verdict(&self, has_lock: bool) -> Verdict {
-        let disjoint = self.disjoint_permille();
-        let pairs = self.pairs_both_write + self.pairs_one_reads;
-        if self.total == 0 {
-            Verdict::NoContention
-        } else if disjoint <= DISJOINT_SMALL_PERMILLE {
-            if has_lock {
-                Verdict::Lock
-            } else {
-                Verdict::TrueSharing
-            }
-        } else if self.pairs_both_write * WRITERS_APART_DIVISOR < pairs {
-            Verdict::ReadMostlyWithHotWriter
-        } else if disjoint >= DISJOINT_LARGE_PERMILLE {
-            Verdict::FalseSharing
-        } else {
-            Verdict::Mixed
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -3,12 +3,13 @@
 mod by;
 mod calls;
 mod lines;
+mod locks;
 mod objects;
 
 use std::collections::BTreeMap;
 
 use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
-use hitm_coherence::sharing::{Sharing, Verdict, judge, judge_samples};
+use hitm_coherence::sharing::{Known, Sharing, Verdict, judge};
 use hitm_coherence::stats::{LineStats, Statistics};
 
 use crate::Names;
@@ -20,6 +21,7 @@ use crate::model::{
 use by::{Left, Namer, line_order};
 use calls::CallPaths;
 use lines::LineBuilder;
+pub(crate) use locks::LineLock;
 pub(crate) use objects::LineNames;
 
 /// What is known about a run besides its accesses.
@@ -104,6 +106,31 @@ struct Judged<'a> {
     line: LineAddr,
     stats: &'a LineStats,
     sharing: Sharing,
+    /// Its lock objects, as far as they are known.
+    locks: Vec<LineLock>,
+}
+
+impl<'a> Judged<'a> {
+    /// Judges a line once more, with its lock objects. A line without locked operations has none.
+    fn with_locks(self, names: &dyn Names, are_samples: bool) -> Judged<'a> {
+        if self.stats.rmws.total() == 0 {
+            return self;
+        }
+        let locks = locks::lock_objects(names, self.line, self.stats);
+        if locks.is_empty() {
+            return self;
+        }
+        let masks: Vec<u64> = locks.iter().map(|lock| lock.mask).collect();
+        let known = Known {
+            are_samples,
+            lock_objects: &masks,
+        };
+        Judged {
+            sharing: judge(self.stats, &known),
+            locks,
+            ..self
+        }
+    }
 }
 
 impl Report {
@@ -128,11 +155,8 @@ impl Report {
     ) -> Report {
         let totals = totals(statistics, facts);
         let named = Named::of(statistics, names, selection, &totals);
-        let judge = match facts.sampled {
-            Some(_) => judge_samples,
-            None => judge,
-        };
-        let (mut judged, mut quiet) = judge_all(statistics, &totals, judge, selection.sort);
+        let are_samples = facts.sampled.is_some();
+        let (judged, mut quiet) = judge_all(statistics, &totals, are_samples, selection.sort);
         let flagged_line_count = judged.len() as u64;
         let handed = match facts.sampled {
             Some(_) => HandedOver::default(),
@@ -141,9 +165,14 @@ impl Report {
                 HandedOver::build(statistics, &contended, names, &totals)
             }
         };
-        if let Some(left) = &named.left {
-            judged.retain(|one| left.has(one.line));
-        }
+        let is_left = |one: &Judged<'_>| {
+            let left = named.left.as_ref();
+            left.is_none_or(|left| left.has(one.line))
+        };
+        let judged = judged.into_iter().filter(is_left);
+        let judged: Vec<Judged<'_>> = judged
+            .map(|line| line.with_locks(names, are_samples))
+            .collect();
         let flagged = flagged(&judged, &totals);
         let shown = judged.len().min(options.lines_max);
         quiet.left_out_line_count = (judged.len() - shown) as u64;
@@ -153,6 +182,7 @@ impl Report {
             topology: &facts.machine.topology,
             totals: &totals,
             rows_max: options.rows_max,
+            are_samples,
             calls: CallPaths::new(names, &statistics.calls, options.call_paths_max),
         };
         let lines = judged[..shown].iter().zip(1..);
@@ -258,7 +288,7 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
 fn judge_all<'a>(
     statistics: &'a Statistics,
     totals: &Totals,
-    judge: fn(&LineStats) -> Sharing,
+    are_samples: bool,
     sort: SortKey,
 ) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
@@ -267,8 +297,12 @@ fn judge_all<'a>(
         lost_cycles: statistics.rest.contention_stall().0,
         ..Quiet::default()
     };
+    let known = Known {
+        are_samples,
+        lock_objects: &[],
+    };
     for (&line, stats) in &statistics.lines {
-        let sharing = judge(stats);
+        let sharing = judge(stats, &known);
         let run_share = share(stats.contention_stall.0, totals.thread_cycles);
         // A recording that was cut short may not know how long its threads ran.
         let matters = run_share >= RUN_SHARE_MIN || totals.thread_cycles == 0;
@@ -277,6 +311,7 @@ fn judge_all<'a>(
                 line,
                 stats,
                 sharing,
+                locks: Vec::new(),
             });
         } else if sharing.contended_count > 0 {
             quiet.line_count += 1;
@@ -293,6 +328,9 @@ fn flagged(judged: &[Judged<'_>], totals: &Totals) -> Vec<Flagged> {
         verdict: one.sharing.verdict,
         lost_cycles: one.stats.contention_stall.0,
         run_share: share(one.stats.contention_stall.0, totals.thread_cycles),
+        false_sharing_cycles: one.sharing.layout_cycles(),
+        false_sharing_run_share: share(one.sharing.layout_cycles(), totals.thread_cycles),
+        has_false_sharing: one.sharing.has_layout_fight(),
     });
     lines.collect()
 }

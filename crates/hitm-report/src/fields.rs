@@ -15,7 +15,7 @@ use hitm_base::{AccessOp, grouped};
 
 pub use by::{FILTERED_FIELDS, TOTAL_ROW_FIELDS};
 pub use handed::{HANDED_FIELDS, HANDED_ROW_FIELDS};
-pub use lines::{LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
+pub use lines::{FIGHT_FIELDS, LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
 };
@@ -172,7 +172,10 @@ pub mod exact_only {
         "run_share",
         "stall_cycles",
         "rows_left_out_lost_cycles",
+        "false_sharing_cycles",
     ];
+    /// Of a fight.
+    pub const FIGHT: &[&str] = &["lost_cycles"];
     /// Of a row.
     pub const ROW: &[&str] = &["size_bytes", "lost_cycles"];
     /// Of lines that are counted only.

@@ -7,13 +7,14 @@ use hitm_base::LineAddr;
 use hitm_coherence::sharing::Verdict;
 use thiserror::Error;
 
-use crate::{Flagged, Report};
+use crate::{Flagged, RUN_SHARE_MIN, Report};
 
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// A line loses at least [`RUN_SHARE_MIN`](crate::RUN_SHARE_MIN) of the run although its threads
-    /// use different bytes: false sharing, mixed, or read-mostly with a hot writer.
+    /// A line loses at least [`RUN_SHARE_MIN`] of the run, and at least a tenth of what it loses at all,
+    /// between threads that use different bytes: by false sharing, or as read-mostly bytes beside a hot
+    /// writer. Its main verdict may be another.
     FalseSharing,
     /// A line loses more than this many cycles to contention of any kind.
     Cycles(u64),
@@ -77,7 +78,7 @@ pub struct GateFailure {
     pub name: Option<String>,
     /// Its verdict.
     pub verdict: Verdict,
-    /// Cycles lost on it.
+    /// Cycles lost on it: those that the gate is about.
     pub lost_cycles: u64,
     /// The same as a part of all threads' time, 0 to 1.
     pub run_share: f64,
@@ -91,8 +92,12 @@ impl fmt::Display for GateFailure {
         }
         write!(
             f,
-            " lost {} cycles to contention, {:.1}% of the run: {}",
+            " lost {} cycles to {}, {:.1}% of the run: {}",
             self.lost_cycles,
+            match self.gate {
+                Gate::FalseSharing => "false sharing",
+                Gate::Cycles(_) => "contention",
+            },
             self.run_share * 100.0,
             self.verdict.id()
         )
@@ -105,21 +110,37 @@ pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
     let mut failures = Vec::new();
     for gate in gates {
         let lines = report.flagged.iter().filter(|line| breaks(line, *gate));
-        failures.extend(lines.map(|line| GateFailure {
-            gate: *gate,
-            line: line.line,
-            name: name_of(report, line.line),
-            verdict: line.verdict,
-            lost_cycles: line.lost_cycles,
-            run_share: line.run_share,
+        failures.extend(lines.map(|line| {
+            let (lost_cycles, run_share) = cost_of(line, *gate);
+            GateFailure {
+                gate: *gate,
+                line: line.line,
+                name: name_of(report, line.line),
+                verdict: line.verdict,
+                lost_cycles,
+                run_share,
+            }
         }));
     }
     failures
 }
 
+/// Cycles of the kind that a gate is about, and the same as a part of all threads' time.
+fn cost_of(line: &Flagged, gate: Gate) -> (u64, f64) {
+    match gate {
+        Gate::FalseSharing => (line.false_sharing_cycles, line.false_sharing_run_share),
+        Gate::Cycles(_) => (line.lost_cycles, line.run_share),
+    }
+}
+
 fn breaks(line: &Flagged, gate: Gate) -> bool {
     match gate {
-        Gate::FalseSharing => line.verdict.is_curable_by_layout(),
+        // Samples and a recording that was cut short do not say how long the threads ran.
+        Gate::FalseSharing => {
+            let is_run_known = line.run_share > 0.0;
+            line.has_false_sharing
+                && (!is_run_known || line.false_sharing_run_share >= RUN_SHARE_MIN)
+        }
         Gate::Cycles(cycles_max) => line.lost_cycles > cycles_max,
     }
 }

@@ -10,10 +10,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::by::TotalsBy;
 use crate::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS,
-    LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
-    SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value,
-    exact_only, sampled_only,
+    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
+    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
+    RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS,
+    Unit, Value, exact_only, sampled_only,
 };
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
@@ -233,6 +233,12 @@ impl Serialize for LineJson<'_> {
         let mut map = serializer.serialize_map(None)?;
         Fields(LINE_FIELDS, line, left_out(report, exact_only::LINE)).write(&mut map)?;
         map.serialize_entry("counts", &CountsJson(&line.counts))?;
+        let fights = list(
+            FIGHT_FIELDS,
+            &line.fights,
+            left_out(report, exact_only::FIGHT),
+        );
+        map.serialize_entry("fights", &fights)?;
         map.serialize_entry("objects", &list(OBJECT_FIELDS, &line.objects, &[]))?;
         let rows = line.rows.iter().map(|row| RowJson(report, row));
         map.serialize_entry("rows", &rows.collect::<Vec<_>>())?;

@@ -34,9 +34,9 @@ pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HANDED_SHARE_MIN, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
-    AccessCounts, CallFrame, CallPath, Flagged, LineReport, ObjectUse, Quiet, Report, RowReport,
-    RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
+    AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, Quiet, Report,
+    RowReport, RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
 };
-pub use names::{CodeName, DataName, Names};
+pub use names::{CodeName, DataName, LockKind, LockName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};

@@ -5,7 +5,7 @@ use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
-use hitm_coherence::sharing::Verdict;
+use hitm_coherence::sharing::{FightKind, Verdict};
 use hitm_coherence::stats::{LineStats, RestOfLines, SourceCounts};
 
 /// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
@@ -201,6 +201,10 @@ pub struct LineReport {
     pub verdict_text: String,
     /// What to do about it: one sentence.
     pub advice: String,
+    /// The line's fights, the costliest first.
+    pub fights: Vec<FightReport>,
+    /// Cycles lost in fights that end when the bytes lie on different lines.
+    pub false_sharing_cycles: u64,
     /// Part of the hand-overs between threads that have no byte in common, 0 to 1.
     pub disjoint_share: f64,
     /// Accesses by operation and source.
@@ -259,6 +263,47 @@ impl LineReport {
     }
 }
 
+/// What threads fight over in a line, and what it costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FightReport {
+    /// Its kind.
+    pub kind: FightKind,
+    /// The places where threads found the line gone, by offset; none when they have no name.
+    pub places: Vec<String>,
+    /// Accesses that found it gone.
+    pub contended_count: u64,
+    /// Cycles that threads lost by it.
+    pub lost_cycles: u64,
+    /// `lost_cycles` as a part of the line's, 0 to 1.
+    pub lost_share: f64,
+    /// Whether its kind is large enough to be worth a word.
+    pub is_main: bool,
+}
+
+impl FightReport {
+    /// Fights of one kind taken together, the costliest kind first.
+    pub fn by_kind(fights: &[&FightReport]) -> Vec<FightReport> {
+        let mut kinds: Vec<FightReport> = Vec::new();
+        for fight in fights {
+            let Some(same) = kinds.iter_mut().find(|known| known.kind == fight.kind) else {
+                kinds.push((*fight).clone());
+                continue;
+            };
+            same.contended_count += fight.contended_count;
+            same.lost_cycles = same.lost_cycles.saturating_add(fight.lost_cycles);
+            same.lost_share += fight.lost_share;
+            for place in &fight.places {
+                if !same.places.contains(place) {
+                    same.places.push(place.clone());
+                }
+            }
+        }
+        // Stable: kinds of equal cost stay in the order of their costliest fights.
+        kinds.sort_by_key(|kind| std::cmp::Reverse((kind.lost_cycles, kind.contended_count)));
+        kinds
+    }
+}
+
 /// An object of which some bytes in a line are accessed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectUse {
@@ -275,6 +320,9 @@ pub struct ObjectUse {
     pub straddles: bool,
     /// Whether `members` are elements of an array, or members of them.
     pub is_array: bool,
+    /// Bytes of the accessed element, where only the way threads use the object says that it is an
+    /// array.
+    pub element_size_bytes: Option<u64>,
 }
 
 /// One instruction's accesses to one place in a line, by one thread or by several.
@@ -379,6 +427,12 @@ pub struct Flagged {
     pub lost_cycles: u64,
     /// `lost_cycles` as a part of all threads' time, 0 to 1.
     pub run_share: f64,
+    /// Cycles lost in fights that end when the bytes lie on different lines.
+    pub false_sharing_cycles: u64,
+    /// `false_sharing_cycles` as a part of all threads' time, 0 to 1.
+    pub false_sharing_run_share: f64,
+    /// Whether such fights are large enough to be worth a word.
+    pub has_false_sharing: bool,
 }
 
 /// Lines that are counted only.

@@ -49,10 +49,42 @@ pub trait Names {
         None
     }
 
+    /// The lock or condition variable that an access of `size` bytes at `addr` touches, by its type.
+    fn lock(&self, _addr: u64, _size: u8) -> Option<LockName> {
+        None
+    }
+
+    /// Whether the type of the object at `addr` is known, so that [`Names::lock`] would know a lock.
+    fn has_type(&self, _addr: u64, _size: u8) -> bool {
+        false
+    }
+
     /// An address as its process sees it, where several processes are told apart by theirs.
     fn shown(&self, addr: u64) -> u64 {
         addr
     }
+}
+
+/// A kind of object that threads wait for each other by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LockKind {
+    /// A mutex, a read-write lock, a semaphore, a barrier.
+    Lock,
+    /// A condition variable.
+    ConditionVariable,
+}
+
+/// A lock or a condition variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockName {
+    /// Its name.
+    pub name: String,
+    /// Address of its first byte.
+    pub addr: u64,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Its kind.
+    pub kind: LockKind,
 }
 
 /// A variable or a heap block, and the part of it that is accessed.

@@ -6,8 +6,8 @@ use hitm_coherence::stats::LineStats;
 
 use crate::names::without_numbers;
 use crate::{
-    CodeName, DataName, MachineSummary, Names, Report, ReportOptions, RunFacts, SampledEvent,
-    SampledFacts, Selection, ThreadFacts, TypeReport,
+    CodeName, DataName, LockKind, LockName, MachineSummary, Names, Report, ReportOptions, RunFacts,
+    SampledEvent, SampledFacts, Selection, ThreadFacts, TypeReport,
 };
 
 impl Names for AddressNames<'_> {
@@ -41,6 +41,23 @@ impl Names for AddressNames<'_> {
 
     fn thread(&self, thread: ThreadId) -> String {
         AddressNames::thread(self, thread)
+    }
+
+    fn lock(&self, addr: u64, size: u8) -> Option<LockName> {
+        let lock = AddressNames::lock(self, addr, size)?;
+        Some(LockName {
+            name: lock.name,
+            addr: lock.addr,
+            size_bytes: lock.size_bytes,
+            kind: match lock.is_condition_variable {
+                true => LockKind::ConditionVariable,
+                false => LockKind::Lock,
+            },
+        })
+    }
+
+    fn has_type(&self, addr: u64, size: u8) -> bool {
+        AddressNames::has_type(self, addr, size)
     }
 
     fn shown(&self, addr: u64) -> u64 {

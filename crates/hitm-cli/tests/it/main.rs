@@ -21,6 +21,7 @@ mod recording_hostile;
 mod sim;
 mod sim_calls;
 mod totals;
+mod verdicts;
 mod vm;
 mod whatif;
 

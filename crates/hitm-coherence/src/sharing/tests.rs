@@ -1,8 +1,12 @@
 //! Small programs on a toy directory: one line, who owns it, who has a copy. The toy says which
 //! accesses were contended; real prices do not matter to a verdict.
 
-use hitm_base::{Access, CpuId, Cycles, DataSource, Outcome};
+use std::collections::BTreeSet;
+
+use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
 use proptest::prelude::*;
+
+mod fights;
 
 use super::*;
 use crate::stats::{Collector, Statistics};
@@ -93,6 +97,7 @@ fn judge_steps(steps: impl IntoIterator<Item = Step>) -> Sharing {
             .values()
             .next()
             .expect("one line was touched"),
+        &Known::default(),
     )
 }
 
@@ -271,7 +276,9 @@ fn threads_that_read_a_flag_and_then_bump_one_atomic_counter() {
     let steps: Vec<Step> = (0..4)
         .flat_map(|t| [(t, 0, Load, 0x10), (t, 8, LockedRmw, 0x14)])
         .collect();
-    check(rounds(100, &steps), Verdict::ReadMostlyWithHotWriter);
+    // Moving the flag away saves half: what is left is the counter.
+    let sharing = check(rounds(100, &steps), Verdict::Mixed);
+    assert_eq!(sharing.disjoint_permille, 500);
 }
 
 #[test]
@@ -362,7 +369,6 @@ proptest! {
     fn the_masks_agree_with_the_verdict(steps in any_program()) {
         let sharing = judge_steps(steps);
         prop_assert!(sharing.disjoint_permille <= 1000);
-        prop_assert_eq!(sharing.written & sharing.read_mostly, 0);
         prop_assert_eq!(sharing.lock_word & sharing.guarded, 0);
         match sharing.verdict {
             Verdict::NoContention => {}
@@ -389,7 +395,11 @@ fn check_samples(steps: impl IntoIterator<Item = Step>, verdict: Verdict) {
         .values()
         .next()
         .expect("a line was touched");
-    assert_eq!(judge_samples(line).verdict, verdict);
+    let known = Known {
+        are_samples: true,
+        ..Known::default()
+    };
+    assert_eq!(judge(line, &known).verdict, verdict);
 }
 
 #[test]

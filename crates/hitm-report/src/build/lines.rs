@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId, Topology};
-use hitm_coherence::sharing::{Sharing, Verdict};
+use hitm_coherence::sharing::{Fight, FightKind, Sharing, Verdict};
 use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowKey, RowStats};
 
 use super::Judged;
 use super::calls::CallPaths;
 use super::objects::{LineNames, MemberUse};
 use crate::Names;
-use crate::advice::advise;
-use crate::model::{AccessCounts, LineReport, RowReport, Totals, share, store_hits};
+use crate::advice::Advisor;
+use crate::model::{AccessCounts, FightReport, LineReport, RowReport, Totals, share, store_hits};
 
 /// What all lines of a report have in common.
 pub(super) struct LineBuilder<'a> {
@@ -19,6 +19,7 @@ pub(super) struct LineBuilder<'a> {
     pub(super) topology: &'a Topology,
     pub(super) totals: &'a Totals,
     pub(super) rows_max: usize,
+    pub(super) are_samples: bool,
     pub(super) calls: CallPaths<'a>,
 }
 
@@ -95,8 +96,16 @@ impl LineBuilder<'_> {
             line,
             address: self.names.shown(line.first_byte()),
             verdict: sharing.verdict,
-            verdict_text: verdict_text(sharing).to_owned(),
-            advice: advise(sharing, &names),
+            verdict_text: verdict_text(sharing),
+            advice: Advisor {
+                sharing,
+                names: &names,
+                locks: &judged.locks,
+                are_samples: self.are_samples,
+            }
+            .advise(),
+            fights: fights(judged, &names),
+            false_sharing_cycles: sharing.layout_cycles(),
             disjoint_share: sharing.disjoint_permille as f64 / 1000.0,
             counts,
             lost_cycles: stats.contention_stall.0,
@@ -211,15 +220,64 @@ impl LineBuilder<'_> {
     }
 }
 
-fn verdict_text(sharing: &Sharing) -> &'static str {
-    match sharing.verdict {
-        Verdict::NoContention => "no contention",
-        Verdict::FalseSharing => "false sharing",
-        Verdict::TrueSharing => "true sharing",
-        Verdict::Mixed => "mixed: false and true sharing",
-        Verdict::ReadMostlyWithHotWriter => "read-mostly with a hot writer",
-        Verdict::Lock if sharing.guarded != 0 => "lock with its data",
-        Verdict::Lock => "lock",
+fn fights(judged: &Judged<'_>, names: &LineNames) -> Vec<FightReport> {
+    let main = judged.sharing.main_kinds();
+    let fights = judged.sharing.fights.iter().map(|fight| FightReport {
+        kind: fight.kind,
+        places: places_of(fight, judged, names),
+        contended_count: fight.contended_count,
+        lost_cycles: fight.lost_cycles,
+        lost_share: share(fight.lost_cycles, judged.stats.contention_stall.0),
+        is_main: main.contains(&fight.kind),
+    });
+    fights.collect()
+}
+
+/// The names of what a fight is over: the lock objects, then what else is in its bytes.
+fn places_of(fight: &Fight, judged: &Judged<'_>, names: &LineNames) -> Vec<String> {
+    let (mut places, mut rest) = (Vec::new(), fight.bytes);
+    if fight.kind == FightKind::Lock {
+        let locks = judged.locks.iter();
+        for lock in locks.filter(|lock| lock.mask & fight.bytes != 0) {
+            places.push(lock.name.clone());
+            rest &= !lock.mask;
+        }
+    }
+    let others = names.members_in(rest);
+    places.extend(others.into_iter().map(str::to_owned));
+    places
+}
+
+/// The verdict in words, and the fights that need another remedy.
+fn verdict_text(sharing: &Sharing) -> String {
+    let of_kind = |kind| match kind {
+        FightKind::FalseSharing => "false sharing",
+        FightKind::TrueSharing => "true sharing",
+        FightKind::ReadMostlyWithHotWriter => "read-mostly with a hot writer",
+        FightKind::Lock if sharing.guarded != 0 => "lock with its data",
+        FightKind::Lock => "lock",
+    };
+    let kinds = sharing.main_kinds();
+    let texts = |kinds: &[FightKind]| {
+        let texts: Vec<&str> = kinds.iter().map(|kind| of_kind(*kind)).collect();
+        texts.join(", ")
+    };
+    let is_main = |kind: &&FightKind| kind.verdict() == sharing.verdict;
+    let Some(main) = kinds.iter().find(is_main) else {
+        return match sharing.verdict {
+            Verdict::NoContention => "no contention".to_owned(),
+            _ => format!("mixed: {}", texts(&kinds)),
+        };
+    };
+    // What the same remedy ends is not worth a word here.
+    let is_curable = main.is_curable_by_layout();
+    let others = kinds.iter().copied();
+    let others: Vec<FightKind> = others
+        .filter(|kind| kind != main && kind.is_curable_by_layout() != is_curable)
+        .collect();
+    match others.is_empty() {
+        true => of_kind(*main).to_owned(),
+        false => format!("{}, also {}", of_kind(*main), texts(&others)),
     }
 }
 

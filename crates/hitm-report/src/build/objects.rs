@@ -46,6 +46,7 @@ impl LineNames {
                 members: Vec::new(),
                 straddles: false,
                 is_array: false,
+                element_size_bytes: None,
             });
             self.objects.len() - 1
         });
@@ -53,6 +54,7 @@ impl LineNames {
         let (addr, size_bytes) = name.element.unwrap_or((name.object_addr, name.object_size));
         object.straddles |= straddles(addr, size_bytes);
         object.is_array |= name.element.is_some();
+        object.element_size_bytes = name.element.map(|(_, size)| size);
         if !name.member.is_empty() && !object.members.contains(&name.member) {
             object.members.push(name.member.clone());
         }

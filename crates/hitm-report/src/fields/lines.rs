@@ -4,7 +4,7 @@ use hitm_base::DataSource;
 use hitm_coherence::stats::SourceCounts;
 
 use super::{Field, Unit, Value, wholes};
-use crate::model::{LineReport, ObjectUse};
+use crate::model::{FightReport, LineReport, ObjectUse};
 
 /// Accesses by where the data came from, nearest first.
 pub const SOURCE_FIELDS: &[Field<SourceCounts>] = &[
@@ -142,8 +142,15 @@ pub const LINE_FIELDS: &[Field<LineReport>] = &[
         id: "advice",
         title: "advice",
         unit: Unit::None,
-        description: "What to do about it, in one sentence or two",
+        description: "What to do about it, in one sentence",
         value: |line| Value::Text(line.advice.clone()),
+    },
+    Field {
+        id: "false_sharing_cycles",
+        title: "false sharing",
+        unit: Unit::Cycles,
+        description: "Cycles lost in fights that end when the bytes lie on different lines, the read-mostly ones included",
+        value: |line| Value::Whole(line.false_sharing_cycles),
     },
     Field {
         id: "disjoint_share",
@@ -305,6 +312,45 @@ pub const LINE_FIELDS: &[Field<LineReport>] = &[
         unit: Unit::Cycles,
         description: "Cycles lost in the rows that are not shown",
         value: |line| Value::Whole(line.rows_left_out_lost_cycles),
+    },
+];
+
+/// A fight in a contended line.
+pub const FIGHT_FIELDS: &[Field<FightReport>] = &[
+    Field {
+        id: "kind",
+        title: "fight",
+        unit: Unit::None,
+        description: "What it is over: lock, true-sharing, false-sharing or read-mostly-with-hot-writer",
+        value: |fight| Value::Text(fight.kind.verdict().id().to_owned()),
+    },
+    Field {
+        id: "places",
+        title: "on",
+        unit: Unit::None,
+        description: "Members at which threads found the line gone, by offset; a lock object is one of them",
+        value: |fight| Value::Texts(fight.places.clone()),
+    },
+    Field {
+        id: "contended_count",
+        title: "contended",
+        unit: Unit::Count,
+        description: "Accesses that found the line gone",
+        value: |fight| Value::Whole(fight.contended_count),
+    },
+    Field {
+        id: "lost_cycles",
+        title: "lost cycles",
+        unit: Unit::Cycles,
+        description: "Cycles that threads lost by this fight",
+        value: |fight| Value::Whole(fight.lost_cycles),
+    },
+    Field {
+        id: "lost_share",
+        title: "lost",
+        unit: Unit::Share,
+        description: "Its part of the line's lost cycles",
+        value: |fight| Value::Number(fight.lost_share),
     },
 ];
 

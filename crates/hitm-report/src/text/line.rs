@@ -5,8 +5,8 @@ use hitm_base::{AccessOp, grouped};
 use super::style::Style;
 use super::table::{Align, FieldTable, shorten};
 use super::{NAME_WIDTH_MAX, Writer, by, calls};
-use crate::fields::{LINE_FIELDS, ROW_FIELDS, by_id};
-use crate::model::{LineReport, RowReport};
+use crate::fields::{FIGHT_FIELDS, LINE_FIELDS, ROW_FIELDS, by_id};
+use crate::model::{FightReport, LineReport, RowReport};
 
 /// Columns of a line's table; thread and code stand below each row.
 const ROW_COLUMNS: &[(&str, Align)] = &[
@@ -45,6 +45,7 @@ impl Writer {
             by_id(LINE_FIELDS, "advice").title,
             &line.advice,
         );
+        self.fights(line, is_sampled);
         self.objects(line);
         let pairs = |ids: &[&'static str]| {
             let texts: Vec<String> = ids
@@ -71,6 +72,32 @@ impl Writer {
         let who = pairs(&["thread_count", "cpu_count", "nodes", "disjoint_share"]);
         self.paragraph(Style::Plain, "shared by", &who);
         self.rows(line, is_sampled);
+    }
+
+    /// The fights by kind, when more than one kind is worth a word.
+    fn fights(&mut self, line: &LineReport, is_sampled: bool) {
+        let main: Vec<&FightReport> = line.fights.iter().filter(|fight| fight.is_main).collect();
+        let kinds = FightReport::by_kind(&main);
+        if kinds.len() < 2 {
+            return;
+        }
+        for fight in kinds {
+            let figure = |id| by_id(FIGHT_FIELDS, id).text(&fight);
+            let cost = match is_sampled {
+                true => figure("lost_share"),
+                false => format!(
+                    "{} cycles ({})",
+                    figure("lost_cycles"),
+                    figure("lost_share")
+                ),
+            };
+            let places = match fight.places.as_slice() {
+                [] => String::new(),
+                places => format!(" on {}", listed(places)),
+            };
+            let text = format!("{} {cost}{places}", figure("kind"));
+            self.paragraph(Style::Plain, by_id(FIGHT_FIELDS, "kind").title, &text);
+        }
     }
 
     fn objects(&mut self, line: &LineReport) {
@@ -117,6 +144,17 @@ impl Writer {
             };
             self.push(Style::Plain, &text);
         }
+    }
+}
+
+/// Places of a fight that are named; the others are counted.
+const PLACES_MAX: usize = 8;
+
+fn listed(places: &[String]) -> String {
+    let (named, rest) = places.split_at(places.len().min(PLACES_MAX));
+    match rest.len() {
+        0 => named.join(", "),
+        count => format!("{} and {count} more", named.join(", ")),
     }
 }
 

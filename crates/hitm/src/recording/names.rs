@@ -56,10 +56,10 @@ pub(crate) fn element_name(store: &TypeStore, mut of: TypeId) -> String {
 
 /// Names for the addresses of one recording. Files are read when a name in them is first asked for.
 pub struct AddressNames<'a> {
-    objects: &'a Objects,
+    pub(super) objects: &'a Objects,
     recording: &'a Recording,
     statistics: &'a Statistics,
-    symbolizer: RefCell<Symbolizer<'static>>,
+    pub(super) symbolizer: RefCell<Symbolizer<'static>>,
     /// What was found about heap blocks, by address: it takes a look at every line of the block.
     heap: RefCell<BTreeMap<u64, HeapName>>,
     /// The places that allocated heap blocks, by their stacks.

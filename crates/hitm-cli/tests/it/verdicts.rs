@@ -1,0 +1,101 @@
+//! Programs with a known kind of contention are recorded for real: their verdicts, fights, advice, and
+//! what `--fail-on false-sharing` says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::programs;
+
+const FOLDER: &str = "crates/hitm-cli/tests/fixtures/verdicts";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    program: Vec<Program>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Program {
+    name: String,
+    source: String,
+    #[serde(default)]
+    defines: Vec<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    object: String,
+    verdict: String,
+    fights: BTreeSet<String>,
+    fails: bool,
+    advice: Vec<String>,
+}
+
+impl Program {
+    /// What the report says that it should not, if anything.
+    fn check(&self, directory: &Path) -> Result<(), String> {
+        let source = programs::root().join(FOLDER).join(&self.source);
+        let program = programs::build(directory, &self.name, &source, &self.defines);
+        let recording = programs::record(directory, &program, &self.args);
+        let report = programs::report(&recording);
+        let lines = report["lines"].as_array().expect("lines are a list");
+        let line = lines.iter().find(|line| line["name"] == *self.object);
+        let line = line.ok_or_else(|| format!("no line of {}: {lines:#?}", self.object))?;
+        let fails = fails_gate(directory, &recording);
+        let advice = line["advice"].as_str().expect("advice is text");
+        let is_right = line["verdict"] == *self.verdict
+            && has_fights(line, &self.fights)
+            && fails == self.fails
+            && self.advice.iter().all(|part| advice.contains(part));
+        match is_right {
+            true => Ok(()),
+            false => Err(format!("gate fails: {fails}, {line:#}")),
+        }
+    }
+}
+
+/// Whether each expected kind of fight is at least a twentieth of the line's loss, and no other kind is a
+/// fifth: shares of a program with a sleeping lock differ from run to run.
+fn has_fights(line: &Value, expected: &BTreeSet<String>) -> bool {
+    let fights = line["fights"].as_array().expect("fights are a list");
+    let mut lost: BTreeMap<&str, u64> = BTreeMap::new();
+    for fight in fights {
+        let kind = fight["kind"].as_str().expect("a kind is text");
+        *lost.entry(kind).or_default() += fight["lost_cycles"].as_u64().expect("a number");
+    }
+    let whole: u64 = lost.values().sum();
+    let has_all = expected.iter().all(|kind| {
+        lost.get(kind.as_str())
+            .is_some_and(|lost| lost * 20 >= whole)
+    });
+    let mut others = lost.iter().filter(|(kind, _)| !expected.contains(**kind));
+    has_all && others.all(|(_, lost)| lost * 5 < whole)
+}
+
+fn fails_gate(directory: &Path, recording: &Path) -> bool {
+    let recording = recording.to_str().expect("a temporary path is UTF-8");
+    let args = ["report", "-i", recording, "--fail-on", "false-sharing"];
+    match programs::run(directory, &args).status.code() {
+        Some(0) => false,
+        Some(1) => true,
+        other => panic!("hitm report ends with {other:?}"),
+    }
+}
+
+#[test]
+fn programs_get_the_verdicts_of_the_table() {
+    let text = std::fs::read_to_string(programs::root().join(FOLDER).join("expected.toml"));
+    let table: Table = toml::from_str(&text.expect("the table is there")).expect("it is a table");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let wrong: Vec<String> = table
+        .program
+        .iter()
+        .filter_map(|program| {
+            let error = program.check(directory.path()).err()?;
+            Some(format!("{}: {error}", program.name))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
