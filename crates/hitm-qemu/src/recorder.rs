@@ -113,7 +113,8 @@ impl Recorder {
         } = config;
         let command = header.args.first().map_or("", String::as_str);
         let program = command.rsplit('/').next().unwrap_or_default().to_string();
-        let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
+        let first_touch: &FirstTouch =
+            Box::leak(Box::new(FirstTouch::with_hand_over(header.window)));
         let heap: &Heap = Box::leak(Box::default());
         let weave = Weave::new(machine, Capacity::Finite);
         let output = Output::new(producer, first_touch);
@@ -268,11 +269,11 @@ impl Recorder {
                     return;
                 };
                 let object = self.heap.allocated(range, (stack, depth), at);
-                // Memory that was shared before it was freed and is handed out again.
+                // Memory whose accesses were recorded before it was freed and is handed out again.
                 let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
                 if lines
                     .take(SHARED_CHECK_LINES)
-                    .any(|addr| self.first_touch.is_shared(addr))
+                    .any(|addr| self.first_touch.is_recorded(addr))
                 {
                     self.barrier.record(&Record::HeapObject(object));
                 }

@@ -4,21 +4,20 @@
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr};
+use hitm_base::{AccessOp, CodeAddr, Cycles, LINE_SIZE, LineAddr};
 use hitm_weave::{Position, Slot, ThreadEvent};
 
-use crate::first_touch::{FirstTouch, Tag, Touch};
+use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
 use crate::wakes::Wake;
 
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// A line that this thread made shared: until now it was somebody's alone.
+/// A line that this thread took from another, which alone had used it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Adoption {
     pub(crate) line: LineAddr,
-    pub(crate) owner: Tag,
-    pub(crate) written: bool,
+    pub(crate) former: Former,
 }
 
 /// One instruction that touches memory, made when its block is translated.
@@ -101,7 +100,9 @@ impl VcpuTable {
 pub(crate) struct Vcpu {
     first_touch: &'static FirstTouch,
     pub(crate) slot: Slot,
-    pub(crate) tag: Tag,
+    tag: Tag,
+    /// The thread as the filter sees it, since it was let go last.
+    toucher: Toucher,
     /// Instructions run, the current block's included.
     pub(crate) insns: u64,
     /// Instructions run before the current block.
@@ -126,11 +127,13 @@ pub(crate) struct InSyscall {
 }
 
 impl Vcpu {
-    pub(crate) fn new(slot: Slot, tag: Tag, first_touch: &'static FirstTouch) -> Vcpu {
+    /// A thread that starts at the time `now`.
+    pub(crate) fn new(slot: Slot, tag: Tag, now: Cycles, first_touch: &'static FirstTouch) -> Vcpu {
         Vcpu {
             first_touch,
             slot,
             tag,
+            toucher: first_touch.toucher(tag, now),
             insns: 0,
             block_start: 0,
             limit: 0,
@@ -141,6 +144,12 @@ impl Vcpu {
             adoptions: Vec::new(),
             syscall: None,
         }
+    }
+
+    /// Lets the thread run `budget` more instructions, at the time `now`.
+    pub(crate) fn release(&mut self, budget: u64, now: Cycles) {
+        self.limit = self.insns + budget;
+        self.toucher = self.first_touch.toucher(self.tag, now);
     }
 
     /// A block of `insn_count` instructions starts; whether its budget allows that.
@@ -163,14 +172,14 @@ impl Vcpu {
         self.accesses += 1;
         self.stores += u64::from(op == AccessOp::Store);
         const SIZE_MAX: u64 = 16;
-        let touch = self.first_touch.touch(addr, self.tag, op.is_write());
+        let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
         if touch == Touch::Private && addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX {
             return;
         }
         self.access_slowly(insn, (addr, op, touch), size());
     }
 
-    /// An access to a shared line, or one that may straddle two lines.
+    /// An access that is recorded, or one that may straddle two lines.
     #[inline(never)]
     fn access_slowly(
         &mut self,
@@ -182,20 +191,17 @@ impl Vcpu {
         for (addr, size) in hitm_coherence::core::split_by_line(addr, size) {
             let touch = touch
                 .take()
-                .unwrap_or_else(|| self.first_touch.touch(addr, self.tag, op.is_write()));
+                .unwrap_or_else(|| self.first_touch.touch(addr, self.toucher, op.is_write()));
             match touch {
                 Touch::Private => continue,
                 Touch::OutOfRange => {
                     self.out_of_range += 1;
                     continue;
                 }
-                Touch::Shared => {}
-                Touch::BecameShared { owner, written } => {
-                    self.adoptions.push(Adoption {
-                        line: LineAddr::of(addr),
-                        owner,
-                        written,
-                    });
+                Touch::Recorded => {}
+                Touch::TakenFrom(former) => {
+                    let line = LineAddr::of(addr);
+                    self.adoptions.push(Adoption { line, former });
                 }
             }
             self.push_event(insn, addr, size, op);

@@ -5,6 +5,7 @@ mod advice_profiles;
 mod contended;
 mod ends;
 mod examples;
+mod handed_over;
 mod hostile_names;
 mod hostile_program;
 mod kills;

@@ -11,6 +11,7 @@ use hitm_weave::{Placement, ThreadTotals};
 
 use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError};
+use crate::kernel::KERNEL_PATH;
 use crate::recording::{Recording, RecordingFile};
 
 /// What came of a run.
@@ -220,8 +221,14 @@ fn feed(
         setting.placement = placement.to_string();
         order = Some(cpus);
     }
+    let mut replay = Replay::new(machine, moves);
+    // The recorder of a whole machine hands no lines over.
+    let mut mappings = recording.mappings().iter();
+    if mappings.all(|mapping| mapping.path != KERNEL_PATH) {
+        replay = replay.with_hand_over(recording.header.window);
+    }
     let feed = Feed {
-        replay: Replay::new(machine, moves),
+        replay,
         seats: Seats { order, cpu_count },
         collector: Collector::default(),
         record_count: 0,
