@@ -412,6 +412,7 @@ impl Barrier {
 impl Inner {
     /// Takes over what the thread did since it was here last.
     fn take_in(&mut self, vcpu: &mut Vcpu, heap: &Heap) {
+        vcpu.keep_aside();
         if self.finished {
             vcpu.events.clear();
             return;

@@ -16,7 +16,7 @@ use crate::config::{self, Config};
 use crate::decode::{self, Ordering};
 use crate::first_touch::FirstTouch;
 use crate::guest::{Numbers, Syscall};
-use crate::heap::{Heap, HeapNote};
+use crate::heap::{Heap, HeapNote, Observer};
 use crate::output::Output;
 use crate::vcpu::{InSyscall, MemInsn, Vcpu, VcpuTable};
 use crate::{guest_memory, mappings, system};
@@ -39,6 +39,7 @@ struct Recorder {
     classify: fn(&[u8]) -> Ordering,
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
+    observer: Observer,
     barrier: Barrier,
     pid: u32,
     /// The recorded program's name, which threads have until they are given one.
@@ -128,6 +129,7 @@ impl Recorder {
             },
             first_touch,
             heap,
+            observer: Observer::default(),
             barrier: Barrier::new(
                 weave,
                 output,
@@ -170,6 +172,13 @@ impl Recorder {
     }
 
     fn instrument(&self, tb: *mut Tb) {
+        let mut addrs = self.api.insns(tb).map(|insn| self.api.insn_vaddr(insn));
+        if addrs
+            .next()
+            .is_some_and(|addr| self.observer.contains(addr))
+        {
+            return; // Neither its accesses nor its time are the program's.
+        }
         let mut insn_count = 0;
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
@@ -254,11 +263,12 @@ impl Recorder {
         if fd >= 0
             && let Some(mapping) = mappings::at(addr)
         {
+            self.observer.mapped(&mapping);
             self.barrier.record(&Record::Mapping(mapping));
         }
     }
 
-    fn heap_note(&self, vcpu: &Vcpu, args: &[u64; 6]) {
+    fn heap_note(&self, vcpu: &mut Vcpu, args: &[u64; 6]) {
         let [operation, addr, size, stack, depth, _] = *args;
         match HeapNote::from_number(operation) {
             Some(HeapNote::Allocated) => {
@@ -279,6 +289,8 @@ impl Recorder {
                 }
             }
             Some(HeapNote::Freed) => self.heap.freed(addr),
+            Some(HeapNote::UnwindingBegins) => vcpu.set_aside(),
+            Some(HeapNote::UnwindingEnds) => vcpu.take_up(),
             None => {}
         }
     }

@@ -117,6 +117,18 @@ pub(crate) struct Vcpu {
     pub(crate) adoptions: Vec<Adoption>,
     /// The system call that the thread is in, for its return.
     pub(crate) syscall: Option<InSyscall>,
+    /// Where the program was when something that is no part of it began.
+    aside: Option<Aside>,
+}
+
+/// Where a thread was in its program.
+#[derive(Debug, Clone, Copy)]
+struct Aside {
+    insns: u64,
+    limit: u64,
+    accesses: u64,
+    stores: u64,
+    event_count: usize,
 }
 
 /// A system call under way.
@@ -143,6 +155,7 @@ impl Vcpu {
             events: Vec::with_capacity(1024),
             adoptions: Vec::new(),
             syscall: None,
+            aside: None,
         }
     }
 
@@ -150,6 +163,37 @@ impl Vcpu {
     pub(crate) fn release(&mut self, budget: u64, now: Cycles) {
         self.limit = self.insns + budget;
         self.toucher = self.first_touch.toucher(self.tag, now);
+    }
+
+    /// The thread stops being part of the program for a while: it runs without a budget, and what it
+    /// does is forgotten by [`Vcpu::take_up`].
+    pub(crate) fn set_aside(&mut self) {
+        self.aside = Some(Aside {
+            insns: self.insns,
+            limit: std::mem::replace(&mut self.limit, u64::MAX),
+            accesses: self.accesses,
+            stores: self.stores,
+            event_count: self.events.len(),
+        });
+    }
+
+    /// The thread goes on where it was set aside.
+    pub(crate) fn take_up(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            self.insns = aside.insns;
+            self.limit = aside.limit;
+            self.accesses = aside.accesses;
+            self.stores = aside.stores;
+            self.events.truncate(aside.event_count);
+        }
+    }
+
+    /// What the thread did since it was set aside, if it was, counts after all: it goes to the
+    /// barrier.
+    pub(crate) fn keep_aside(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            self.limit = aside.limit;
+        }
     }
 
     /// A block of `insn_count` instructions starts; whether its budget allows that.
