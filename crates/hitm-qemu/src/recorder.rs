@@ -18,7 +18,7 @@ use crate::first_touch::FirstTouch;
 use crate::guest::{Numbers, Syscall};
 use crate::heap::{Heap, HeapNote, Observer};
 use crate::output::Output;
-use crate::vcpu::{InSyscall, MemInsn, Vcpu, VcpuTable};
+use crate::vcpu::{InSyscall, MemInsn, Vcpu, VcpuTable, op_of};
 use crate::{guest_memory, mappings, system};
 
 /// The most guest threads that may live at one time.
@@ -195,17 +195,17 @@ impl Recorder {
         if self.is_new.swap(false, MemoryOrdering::Relaxed) {
             guest_memory::learn_base(code.0, self.api.insn_haddr(insn));
         }
-        // Kept for ever: translated code holds the pointer for as long as QEMU keeps the code.
-        let data: *const MemInsn = Box::leak(Box::new(MemInsn {
+        let data = MemInsn {
             code,
             index,
             locked,
-        }));
+        }
+        .into_argument();
         if ordering == Ordering::Fence {
-            self.api.on_insn_exec(insn, fence_runs, data.cast());
+            self.api.on_insn_exec(insn, fence_runs, data);
             return;
         }
-        self.api.on_mem(insn, memory_accessed, data.cast());
+        self.api.on_mem(insn, memory_accessed, data);
     }
 
     fn begin_syscall(&self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
@@ -330,11 +330,11 @@ unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
 
 unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: *mut c_void) {
     let Some(recorder) = recording() else { return };
-    // SAFETY: the pointer is the one that `instrument_insn` registered, which lives for ever.
-    let insn = unsafe { &*insn.cast::<MemInsn>() };
-    let Some(op) = insn.op(recorder.api.is_store(info)) else {
+    let Some(op) = op_of(insn, recorder.api.is_store(info)) else {
         return;
     };
+    // SAFETY: the argument is the one that `instrument_insn` registered.
+    let insn = unsafe { MemInsn::of_argument(insn) };
     let size = || recorder.api.access_size(info);
     recorder.vcpu(index).access(insn, addr, op, size);
 }
@@ -342,7 +342,7 @@ unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: 
 unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
     let Some(recorder) = recording() else { return };
     // SAFETY: as in `memory_accessed`.
-    let insn = unsafe { &*insn.cast::<MemInsn>() };
+    let insn = unsafe { MemInsn::of_argument(insn) };
     recorder.vcpu(index).fence(insn);
 }
 

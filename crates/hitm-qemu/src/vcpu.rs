@@ -1,7 +1,7 @@
 //! What one guest thread carries: its instruction count, its budget, and what it has done since the
 //! last barrier. Touched only by the thread itself.
 
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use hitm_base::{AccessOp, CodeAddr, Cycles, LINE_SIZE, LineAddr};
@@ -30,16 +30,38 @@ pub(crate) struct MemInsn {
 }
 
 impl MemInsn {
-    /// What one of the instruction's accesses is; none for the read of a locked operation, which
-    /// comes before its write.
+    /// The instruction as a callback's argument: its address, and whether it is locked in the lowest
+    /// bit.
+    pub(crate) fn into_argument(self) -> *const c_void {
+        let locked = usize::from(self.locked);
+        const { assert!(align_of::<MemInsn>() > 1, "the lowest bit is free") };
+        // Kept for ever: translated code holds the pointer for as long as QEMU keeps the code.
+        let insn: *const MemInsn = Box::leak(Box::new(self));
+        insn.cast::<c_void>().wrapping_byte_add(locked)
+    }
+
+    /// The instruction of a callback's argument.
+    ///
+    /// # Safety
+    /// The argument is one that [`MemInsn::into_argument`] made.
     #[inline(always)]
-    pub(crate) fn op(&self, is_store: bool) -> Option<AccessOp> {
-        match (is_store, self.locked) {
-            (false, false) => Some(AccessOp::Load),
-            (true, false) => Some(AccessOp::Store),
-            (true, true) => Some(AccessOp::LockedRmw),
-            (false, true) => None,
-        }
+    pub(crate) unsafe fn of_argument(argument: *const c_void) -> &'static MemInsn {
+        let insn = argument.map_addr(|addr| addr & !1).cast::<MemInsn>();
+        // SAFETY: the caller's promise; such an instruction lives for ever.
+        unsafe { &*insn }
+    }
+}
+
+/// What an access of the instruction behind a callback's argument is; none for the read of a locked
+/// operation, which comes before its write. The instruction itself is not looked at: it is seldom in
+/// the host's cache, and a private access needs no more of it.
+#[inline(always)]
+pub(crate) fn op_of(argument: *const c_void, is_store: bool) -> Option<AccessOp> {
+    match (is_store, argument.addr() & 1 == 1) {
+        (false, false) => Some(AccessOp::Load),
+        (true, false) => Some(AccessOp::Store),
+        (true, true) => Some(AccessOp::LockedRmw),
+        (false, true) => None,
     }
 }
 
