@@ -10,7 +10,12 @@
 //! thread from then on, whose first access and first write are recorded. They are what the line
 //! costs: all further accesses of the new owner hit its own caches.
 //!
-//! A cell holds 0 (never touched), [`SHARED`], or these bits:
+//! A line that its owner has only read, as far as is known, becomes read-shared instead of shared when a
+//! second thread reads it: the first read of each thread is recorded, as those after it hit its
+//! own caches, until somebody writes. That makes the line shared.
+//!
+//! A cell holds 0 (never touched), [`SHARED`], [`READ_SHARED`] with the epoch in which it became so, or
+//! these bits:
 //!
 //! | bits | content |
 //! |---|---|
@@ -32,6 +37,8 @@ const TAG: u32 = 0x7fff;
 const SHARED: u32 = TAG;
 const WRITTEN: u32 = 1 << 15;
 const KNOWN: u32 = 1 << 16;
+/// In the bits below the epoch.
+const READ_SHARED: u32 = TAG | KNOWN;
 const EPOCH_SHIFT: u32 = 17;
 const EPOCHS: u32 = 1 << 15;
 
@@ -87,6 +94,9 @@ pub(crate) enum Touch {
     Private,
     /// The line is shared, or this is the new owner's first write: record the access.
     Recorded,
+    /// Since the epoch with this number, threads have only read the line: record the first read of
+    /// each.
+    ReadShared(u32),
     /// This access makes the line shared, or takes it over; until now it was the other thread's.
     TakenFrom(Former),
     /// The address is outside the guest's user space.
@@ -138,7 +148,7 @@ impl FirstTouch {
         if seen == SHARED {
             return Touch::Recorded;
         }
-        touch_slowly(cell, me, is_write)
+        touch_slowly(cell, (me, is_write), self.epoch.is_some())
     }
 
     /// Whether accesses to the line of `addr` have been recorded.
@@ -173,13 +183,16 @@ impl FirstTouch {
 
 /// The accesses that change the cell.
 #[inline(never)]
-fn touch_slowly(cell: &AtomicU32, me: Toucher, is_write: bool) -> Touch {
+fn touch_slowly(cell: &AtomicU32, (me, is_write): (Toucher, bool), may_go: bool) -> Touch {
     let mut seen = cell.load(Ordering::Relaxed);
     loop {
         if seen == SHARED {
             return Touch::Recorded;
         }
-        let (next, touch) = next_cell(seen, me, is_write);
+        if seen & (TAG | KNOWN) == READ_SHARED && !is_write {
+            return Touch::ReadShared(seen >> EPOCH_SHIFT);
+        }
+        let (next, touch) = next_cell(seen, (me, is_write), may_go);
         match cell.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return touch,
             Err(now) => seen = now,
@@ -187,8 +200,9 @@ fn touch_slowly(cell: &AtomicU32, me: Toucher, is_write: bool) -> Touch {
     }
 }
 
-/// The cell of a line that is not shared after `me` has touched it.
-fn next_cell(seen: u32, me: Toucher, is_write: bool) -> (u32, Touch) {
+/// The cell of a line that is not shared after `me` has touched it, and what that was. `may_go`: lines
+/// may be handed over and read-shared.
+fn next_cell(seen: u32, (me, is_write): (Toucher, bool), may_go: bool) -> (u32, Touch) {
     let written = if is_write { WRITTEN } else { 0 };
     if seen == 0 {
         return (me.0 | written, Touch::Private);
@@ -201,8 +215,13 @@ fn next_cell(seen: u32, me: Toucher, is_write: bool) -> (u32, Touch) {
         };
         return (me.0 | seen & (KNOWN | WRITTEN) | written, touch);
     }
+    if seen & TAG == TAG {
+        return (SHARED, Touch::Recorded); // The first write to a read-shared line.
+    }
+    let is_only_read = seen & WRITTEN == 0 && !is_write;
     let next = match me.epochs_since(seen) >= HAND_OVER_EPOCHS {
         true => me.0 | KNOWN | written,
+        false if may_go && is_only_read => READ_SHARED | me.0 & !(TAG | WRITTEN | KNOWN),
         false => SHARED,
     };
     let former = Former {
@@ -307,6 +326,27 @@ mod tests {
         assert_eq!(table.touch(ADDR, at(2, 10), false), Touch::Private);
         assert_eq!(table.touch(ADDR, at(0, 11), false), Touch::Recorded);
         assert_eq!(table.touch(ADDR, at(0, 99), false), Touch::Recorded);
+    }
+
+    #[test]
+    fn a_line_that_is_only_read_is_read_shared_until_a_write() {
+        let table = FirstTouch::with_hand_over(EPOCH);
+        let at = |thread: u32, epoch: u64| {
+            table.toucher(Tag::of_thread(thread), Cycles(epoch * EPOCH.0))
+        };
+        assert_eq!(table.touch(ADDR, at(0, 3), false), Touch::Private);
+        assert_eq!(table.touch(ADDR, at(1, 4), false), taken_from(0, false));
+        assert!(table.is_recorded(ADDR));
+        assert_eq!(table.touch(ADDR, at(0, 5), false), Touch::ReadShared(4));
+        assert_eq!(table.touch(ADDR, at(2, 99), false), Touch::ReadShared(4));
+        assert_eq!(table.touch(ADDR, at(2, 99), true), Touch::Recorded);
+        assert_eq!(table.touch(ADDR, at(0, 99), false), Touch::Recorded);
+        // Not where everything that two threads touch is recorded.
+        let table = FirstTouch::new();
+        let [a, b] = [0, 1].map(|thread| table.toucher(Tag::of_thread(thread), Cycles(7)));
+        assert_eq!(table.touch(ADDR, a, false), Touch::Private);
+        assert_eq!(table.touch(ADDR, b, false), taken_from(0, false));
+        assert_eq!(table.touch(ADDR, a, false), Touch::Recorded);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::{AddrRange, CodeAddr, ThreadId};
+use hitm_base::{AccessOp, AddrRange, CodeAddr, ThreadId};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{EndReason, Record};
 use hitm_weave::Weave;
@@ -14,7 +14,7 @@ use crate::api::{Api, Insn, PluginId, QemuInfo, Tb};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{self, Config};
 use crate::decode::{self, Ordering};
-use crate::first_touch::FirstTouch;
+use crate::first_touch::{FirstTouch, Touch};
 use crate::guest::{Numbers, Syscall};
 use crate::heap::{Heap, HeapNote, Observer};
 use crate::output::Output;
@@ -208,6 +208,22 @@ impl Recorder {
         self.api.on_mem(insn, memory_accessed, data);
     }
 
+    /// An access that may have to be recorded: out of the way of all the others.
+    ///
+    /// # Safety
+    /// The argument is a callback's.
+    #[inline(never)]
+    unsafe fn access_slowly(
+        &self,
+        vcpu: &mut Vcpu,
+        (info, addr, op, touch): (u32, u64, AccessOp, Touch),
+        argument: *const c_void,
+    ) {
+        // SAFETY: the caller's promise.
+        let insn = unsafe { MemInsn::of_argument(argument) };
+        vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
+    }
+
     fn begin_syscall(&self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
         let kind = self.numbers.classify(number, args[1]);
         vcpu.syscall = Some(InSyscall { kind, args });
@@ -333,10 +349,14 @@ unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: 
     let Some(op) = op_of(insn, recorder.api.is_store(info)) else {
         return;
     };
-    // SAFETY: the argument is the one that `instrument_insn` registered.
-    let insn = unsafe { MemInsn::of_argument(insn) };
-    let size = || recorder.api.access_size(info);
-    recorder.vcpu(index).access(insn, addr, op, size);
+    // A thread's blocks begin before they touch memory.
+    let Some(vcpu) = recorder.vcpus.get(index) else {
+        return;
+    };
+    if let Some(touch) = vcpu.touch(addr, op) {
+        // SAFETY: the argument is the one that `instrument_insn` registered.
+        unsafe { recorder.access_slowly(vcpu, (info, addr, op, touch), insn) };
+    }
 }
 
 unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {

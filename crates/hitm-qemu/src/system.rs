@@ -249,7 +249,9 @@ impl System {
         let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
         let vcpu = self.vcpu(index);
         let event_count = vcpu.events.len();
-        vcpu.access(insn, addr, op, || self.api.access_size(info));
+        if let Some(touch) = vcpu.touch(addr, op) {
+            vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
+        }
         // Only what would be recorded is worth the question.
         if may_be_device
             && vcpu.events.len() > event_count
@@ -268,7 +270,7 @@ impl System {
         };
         let vcpu = self.vcpu(index);
         relocation.pieces(addr, self.api.access_size(info), |to, size| {
-            vcpu.access(insn, to, op, || size);
+            vcpu.access(insn, to, op, size);
         });
     }
 

@@ -13,6 +13,9 @@ use crate::wakes::Wake;
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
 const EVENTS_MAX: usize = 1 << 16;
 
+/// Read-shared lines that a thread remembers to have read; a power of two.
+const READ_LINES: usize = 4096;
+
 /// A line that this thread took from another, which alone had used it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Adoption {
@@ -91,7 +94,7 @@ impl VcpuTable {
     pub(crate) fn get_or_make(&self, index: c_uint, make: impl FnOnce() -> Vcpu) -> &mut Vcpu {
         match self.get(index) {
             Some(vcpu) => vcpu,
-            None => self.put(index, make()),
+            None => self.put(index, make),
         }
     }
 
@@ -110,8 +113,9 @@ impl VcpuTable {
     }
 
     #[cold]
-    fn put(&self, index: c_uint, vcpu: Vcpu) -> &mut Vcpu {
-        let vcpu = Box::leak(Box::new(vcpu));
+    #[inline(never)]
+    fn put(&self, index: c_uint, make: impl FnOnce() -> Vcpu) -> &mut Vcpu {
+        let vcpu = Box::leak(Box::new(make()));
         self.states[index as usize].store(vcpu, Ordering::Relaxed);
         vcpu
     }
@@ -139,6 +143,9 @@ pub(crate) struct Vcpu {
     pub(crate) adoptions: Vec<Adoption>,
     /// The system call that the thread is in, for its return.
     pub(crate) syscall: Option<InSyscall>,
+    /// Lines that it has read since they are read-shared, each in the place that its address says,
+    /// with the epoch since when: [`Vcpu::has_read`].
+    read: Box<[u64]>,
     /// Where the program was when something that is no part of it began.
     aside: Option<Aside>,
 }
@@ -177,6 +184,7 @@ impl Vcpu {
             events: Vec::with_capacity(1024),
             adoptions: Vec::new(),
             syscall: None,
+            read: vec![0; READ_LINES].into(),
             aside: None,
         }
     }
@@ -226,28 +234,34 @@ impl Vcpu {
         self.block_start < self.limit && self.events.len() < EVENTS_MAX
     }
 
-    /// An access of at most `size_max` bytes; `size` tells its real size where that matters.
+    /// Counts an access; none comes back when that is all that is to be done about it.
     #[inline(always)]
-    pub(crate) fn access(
-        &mut self,
-        insn: &MemInsn,
-        addr: u64,
-        op: AccessOp,
-        size: impl FnOnce() -> u64,
-    ) {
+    pub(crate) fn touch(&mut self, addr: u64, op: AccessOp) -> Option<Touch> {
+        const SIZE_MAX: u64 = 16;
         self.accesses += 1;
         self.stores += u64::from(op == AccessOp::Store);
-        const SIZE_MAX: u64 = 16;
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
-        if touch == Touch::Private && addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX {
-            return;
-        }
-        self.access_slowly(insn, (addr, op, touch), size());
+        let is_in_line = addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX;
+        (touch != Touch::Private || !is_in_line).then_some(touch)
     }
 
-    /// An access that is recorded, or one that may straddle two lines.
-    #[inline(never)]
-    fn access_slowly(
+    /// An access of `size` bytes.
+    pub(crate) fn access(&mut self, insn: &MemInsn, addr: u64, op: AccessOp, size: u64) {
+        if let Some(touch) = self.touch(addr, op) {
+            self.access_slowly(insn, (addr, op, touch), size);
+        }
+    }
+
+    /// Whether the thread has read the line before, since that epoch; from now on it has.
+    fn has_read(&mut self, line: LineAddr, since: u32) -> bool {
+        // Never 0, and no two lines of a place are alike in it.
+        let read = (line.0 + 1) << 16 | u64::from(since);
+        let place = &mut self.read[line.0 as usize % READ_LINES];
+        std::mem::replace(place, read) == read
+    }
+
+    /// An access that may be recorded, or that may straddle two lines.
+    pub(crate) fn access_slowly(
         &mut self,
         insn: &MemInsn,
         (addr, op, touch): (u64, AccessOp, Touch),
@@ -265,6 +279,11 @@ impl Vcpu {
                     continue;
                 }
                 Touch::Recorded => {}
+                Touch::ReadShared(since) => {
+                    if self.has_read(LineAddr::of(addr), since) {
+                        continue;
+                    }
+                }
                 Touch::TakenFrom(former) => {
                     let line = LineAddr::of(addr);
                     self.adoptions.push(Adoption { line, former });
