@@ -5,6 +5,9 @@
 //! until a second thread touches it. If its owner has left it alone for [`HAND_OVER_EPOCHS`], that
 //! thread takes it over, with its first access and its first write recorded; else the line is
 //! shared, until one thread has used it for [`REPRIVATISE_RUN`] accesses in a row.
+//!
+//! Not modelled, and why: lines that are only read, of which the recorder keeps each thread's first
+//! read. The others hit its own caches, which costs nothing here either.
 
 use hitm_base::{LineAddr, ThreadId};
 

@@ -6,6 +6,7 @@ mod contended;
 mod ends;
 mod examples;
 mod handed_over;
+mod heap_sites;
 mod hostile_names;
 mod hostile_program;
 mod kills;
