@@ -208,18 +208,28 @@ impl Recorder {
         self.api.on_mem(insn, memory_accessed, data);
     }
 
-    /// An access that may have to be recorded: out of the way of all the others.
-    ///
-    /// # Safety
-    /// The argument is a callback's.
-    #[inline(never)]
-    unsafe fn access_slowly(
+    /// An access: where, and by which callback's argument.
+    #[inline(always)]
+    fn accessed(
         &self,
         vcpu: &mut Vcpu,
-        (info, addr, op, touch): (u32, u64, AccessOp, Touch),
-        argument: *const c_void,
+        (info, addr, argument): (u32, u64, *const c_void),
+        op: AccessOp,
     ) {
-        // SAFETY: the caller's promise.
+        if let Some(touch) = vcpu.touch(addr, op) {
+            self.access_slowly(vcpu, (info, addr, argument), (op, touch));
+        }
+    }
+
+    /// An access that may have to be recorded: out of the way of all the others.
+    #[inline(never)]
+    fn access_slowly(
+        &self,
+        vcpu: &mut Vcpu,
+        (info, addr, argument): (u32, u64, *const c_void),
+        (op, touch): (AccessOp, Touch),
+    ) {
+        // SAFETY: callbacks get the argument that `instrument_insn` registered.
         let insn = unsafe { MemInsn::of_argument(argument) };
         vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
     }
@@ -346,16 +356,17 @@ unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
 
 unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: *mut c_void) {
     let Some(recorder) = recording() else { return };
-    let Some(op) = op_of(insn, recorder.api.is_store(info)) else {
-        return;
-    };
     // A thread's blocks begin before they touch memory.
     let Some(vcpu) = recorder.vcpus.get(index) else {
         return;
     };
-    if let Some(touch) = vcpu.touch(addr, op) {
-        // SAFETY: the argument is the one that `instrument_insn` registered.
-        unsafe { recorder.access_slowly(vcpu, (info, addr, op, touch), insn) };
+    let accessed = (info, addr, insn.cast_const());
+    // Each way has code of its own, in which the operation is a constant.
+    match op_of(insn, recorder.api.is_store(info)) {
+        Some(AccessOp::Load) => recorder.accessed(vcpu, accessed, AccessOp::Load),
+        Some(AccessOp::Store) => recorder.accessed(vcpu, accessed, AccessOp::Store),
+        Some(op) => recorder.accessed(vcpu, accessed, op),
+        None => {}
     }
 }
 
