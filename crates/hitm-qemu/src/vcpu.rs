@@ -332,3 +332,74 @@ impl Vcpu {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDR: u64 = 0x7fff_1234_5640;
+    const INSN: MemInsn = MemInsn {
+        code: CodeAddr(0x1000),
+        index: 0,
+        locked: false,
+    };
+
+    fn threads() -> [Vcpu; 2] {
+        let epoch = Cycles(10_000);
+        let first_touch = Box::leak(Box::new(FirstTouch::with_hand_over(epoch)));
+        let first_touch: &'static FirstTouch = first_touch;
+        [0, 1].map(|number| {
+            let tag = Tag::of_thread(number as u32);
+            Vcpu::new(Slot(number), tag, Cycles::ZERO, first_touch)
+        })
+    }
+
+    #[test]
+    fn each_reader_of_a_read_shared_line_is_recorded_once() {
+        let mut threads = threads();
+        let mut counts = |op: AccessOp, by: usize| {
+            threads[by].access(&INSN, ADDR, op, 8);
+            [0, 1].map(|index| threads[index].events.len())
+        };
+        assert_eq!(counts(AccessOp::Load, 0), [0, 0], "private");
+        assert_eq!(counts(AccessOp::Load, 1), [0, 1], "read-shared");
+        assert_eq!(counts(AccessOp::Load, 0), [1, 1]);
+        // The read that shared the line was no read of a read-shared one yet.
+        assert_eq!(counts(AccessOp::Load, 1), [1, 2]);
+        for _ in 0..9 {
+            assert_eq!(counts(AccessOp::Load, 0), [1, 2]);
+            assert_eq!(counts(AccessOp::Load, 1), [1, 2]);
+        }
+        assert_eq!(counts(AccessOp::Store, 1), [1, 3], "shared");
+        assert_eq!(counts(AccessOp::Load, 0), [2, 3]);
+        assert_eq!(counts(AccessOp::Load, 0), [3, 3]);
+    }
+
+    #[test]
+    fn what_a_thread_did_aside_is_forgotten_unless_it_goes_to_the_barrier() {
+        let [mut thread, _] = threads();
+        thread.release(100, Cycles::ZERO);
+        let work = |thread: &mut Vcpu| {
+            assert!(thread.start_block(90));
+            thread.access(&INSN, ADDR, AccessOp::Store, 8);
+            thread.push_event(&INSN, ADDR, 8, AccessOp::Store);
+            (
+                thread.insns,
+                thread.stores,
+                thread.accesses,
+                thread.events.len(),
+            )
+        };
+        assert_eq!(work(&mut thread), (90, 1, 1, 1));
+        thread.set_aside();
+        work(&mut thread);
+        assert_eq!(work(&mut thread), (270, 3, 3, 3), "without a budget");
+        thread.take_up();
+        assert_eq!(work(&mut thread), (180, 2, 2, 2));
+        thread.set_aside();
+        thread.keep_aside();
+        thread.take_up();
+        assert!(!thread.start_block(1), "the budget is used up");
+        assert_eq!((thread.stores, thread.events.len()), (2, 2));
+    }
+}
