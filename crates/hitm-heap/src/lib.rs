@@ -13,6 +13,7 @@
 mod next;
 mod note;
 mod stack;
+mod steps;
 
 use std::ffi::{c_int, c_void};
 

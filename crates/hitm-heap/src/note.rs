@@ -9,6 +9,8 @@ use crate::stack;
 const HEAP_NOTE: usize = 0x4849_544d;
 const ALLOCATED: usize = 1;
 const FREED: usize = 2;
+const UNWINDING_BEGINS: usize = 3;
+const UNWINDING_ENDS: usize = 4;
 
 /// Tells of a block that was handed out; returns it.
 pub(crate) fn allocated(block: *mut c_void, size: usize, site: Site) -> *mut c_void {
@@ -44,6 +46,16 @@ pub(crate) fn freed(block: *mut c_void) {
     if !block.is_null() {
         send([FREED, block as usize, 0, 0, 0]);
     }
+}
+
+/// What this thread does from here on is no part of the program.
+pub(crate) fn unwinding_begins() {
+    send([UNWINDING_BEGINS, 0, 0, 0, 0]);
+}
+
+/// The thread goes on with its program.
+pub(crate) fn unwinding_ends() {
+    send([UNWINDING_ENDS, 0, 0, 0, 0]);
 }
 
 /// Makes the system call itself: the C library's wrapper would set `errno`.

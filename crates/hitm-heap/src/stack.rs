@@ -1,18 +1,21 @@
 //! Call stacks of allocations.
 //!
-//! Unwinding is slow, so each thread remembers the stacks that it has unwound, by the caller's
-//! return address and the stack pointer. A remembered stack is used again only when every return
-//! address is still where the unwinder found it.
+//! Unwinding is slow, so the observer unwinds once a call site: where a call returns to decides how
+//! far below the next return address lies ([`crate::steps`]). A stack whose return addresses are all
+//! known is walked word by word; only an unknown one is unwound, and makes its call sites known.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use crate::Site;
+use crate::note;
+use crate::steps::{Step, Steps};
 
 /// Return addresses kept of a stack.
 const DEPTH_MAX: usize = 16;
-/// Stacks that a thread remembers; a power of two.
-const REMEMBERED: usize = 64;
+
+/// The call sites that have been unwound.
+static STEPS: Steps = Steps::new();
 
 #[derive(Clone, Copy)]
 struct Stack {
@@ -22,68 +25,112 @@ struct Stack {
     frames: [usize; DEPTH_MAX],
     /// Where on the stack each of them lies.
     slots: [usize; DEPTH_MAX],
+    /// The unwinder found no frame beyond the last one.
+    is_whole: bool,
 }
 
-const EMPTY: Stack = Stack {
-    site: (0, 0),
-    depth: 0,
-    frames: [0; DEPTH_MAX],
-    slots: [0; DEPTH_MAX],
-};
+impl Stack {
+    fn at(site: Site) -> Stack {
+        Stack {
+            site,
+            depth: 0,
+            frames: [0; DEPTH_MAX],
+            slots: [0; DEPTH_MAX],
+            is_whole: false,
+        }
+    }
+
+    fn push(&mut self, frame: usize, slot: usize) {
+        (self.frames[self.depth], self.slots[self.depth]) = (frame, slot);
+        self.depth += 1;
+    }
+}
 
 thread_local! {
-    static STACKS: UnsafeCell<[Stack; REMEMBERED]> = const { UnsafeCell::new([EMPTY; REMEMBERED]) };
     /// Set while this thread unwinds: the unwinder may allocate.
     static IS_UNWINDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls `use_stack` with the return addresses above `site`, innermost first.
 pub(crate) fn with_stack(site: Site, use_stack: impl FnOnce(&[usize])) {
-    let is_nested = IS_UNWINDING
-        .try_with(|unwinding| unwinding.replace(true))
-        .unwrap_or(true);
-    if is_nested {
-        use_stack(&[site.0]);
-        return;
+    if let Some(stack) = walk(site) {
+        return use_stack(&stack.frames[..stack.depth]);
     }
-    let used = STACKS.try_with(|stacks| {
-        // SAFETY: the flag above keeps a nested call on this thread out.
-        let stacks = unsafe { &mut *stacks.get() };
-        let stack = &mut stacks[(site.0 ^ site.1 >> 4) % REMEMBERED];
-        if stack.site != site || !stack.is_still_there() {
-            *stack = unwind(site);
+    match alone(|| unwind(site)) {
+        Some(stack) => {
+            learn(&stack);
+            use_stack(&stack.frames[..stack.depth]);
         }
-        use_stack(&stack.frames[..stack.depth]);
-    });
-    debug_assert!(used.is_ok(), "the flag's storage outlived the stacks'");
-    let _ = IS_UNWINDING.try_with(|unwinding| unwinding.set(false));
+        None => use_stack(&[site.0]),
+    }
 }
 
 /// Calls `use_stack` with the return addresses above this library, unwound afresh: for calls that are
 /// rare.
 pub(crate) fn with_unwound_stack(use_stack: impl FnOnce(&[usize])) {
+    let stack = alone(|| {
+        let mut stack = Stack::at((0, 0));
+        // SAFETY: the callback gets back the pointer that is passed here, while the call lasts.
+        unsafe { _Unwind_Backtrace(visit_any_frame, (&raw mut stack).cast()) };
+        let frames = &stack.frames[..stack.depth];
+        let own = library_of(own_code as *const () as usize);
+        let outside = frames.iter().position(|frame| library_of(*frame) != own);
+        (stack, outside.unwrap_or(0))
+    });
+    match stack {
+        Some((stack, outside)) => use_stack(&stack.frames[outside..stack.depth]),
+        None => use_stack(&[]),
+    }
+}
+
+/// Runs the unwinder, out of the recording; none inside of an unwinding on the same thread.
+fn alone<T>(unwind: impl FnOnce() -> T) -> Option<T> {
     let is_nested = IS_UNWINDING
         .try_with(|unwinding| unwinding.replace(true))
         .unwrap_or(true);
     if is_nested {
-        use_stack(&[]);
-        return;
+        return None;
     }
-    let mut stack = EMPTY;
-    // SAFETY: the callback gets back the pointer that is passed here, while the call lasts.
-    unsafe { _Unwind_Backtrace(visit_any_frame, (&raw mut stack).cast()) };
-    let frames = &stack.frames[..stack.depth];
-    let own = library_of(with_stack_marker as *const () as usize);
-    let outside = frames
-        .iter()
-        .position(|frame| library_of(*frame) != own)
-        .unwrap_or(0);
-    use_stack(&frames[outside..]);
+    note::unwinding_begins();
+    let result = unwind();
+    note::unwinding_ends();
     let _ = IS_UNWINDING.try_with(|unwinding| unwinding.set(false));
+    Some(result)
+}
+
+/// The stack above `site`, by what is known of its call sites.
+fn walk(site: Site) -> Option<Stack> {
+    let mut stack = Stack::at(site);
+    let (mut frame, mut slot) = site;
+    loop {
+        let step = STEPS.of(frame)?;
+        stack.push(frame, slot);
+        if stack.depth == DEPTH_MAX {
+            return Some(stack);
+        }
+        let Step::Up(bytes) = step else {
+            return Some(stack);
+        };
+        slot += bytes;
+        // SAFETY: the call that returns to `frame` is under way, as it has a known return address where
+        // its callee was called from; so its own return address is on this stack, that far up.
+        frame = unsafe { *(slot as *const usize) };
+    }
+}
+
+/// Makes the call sites of an unwound stack known.
+fn learn(stack: &Stack) {
+    for index in 1..stack.depth {
+        let bytes = stack.slots[index].wrapping_sub(stack.slots[index - 1]);
+        STEPS.learn(stack.frames[index - 1], Step::Up(bytes));
+    }
+    if stack.is_whole && stack.depth > 0 {
+        STEPS.learn(stack.frames[stack.depth - 1], Step::Last);
+    }
 }
 
 /// An address in this library.
-fn with_stack_marker() {}
+fn own_code() {}
 
 /// Where the library that holds the code at `address` is loaded; 0 for none.
 fn library_of(address: usize) -> usize {
@@ -92,28 +139,6 @@ fn library_of(address: usize) -> usize {
         let mut info: libc::Dl_info = std::mem::zeroed();
         libc::dladdr(address as *const c_void, &mut info);
         info.dli_fbase as usize
-    }
-}
-
-/// Called for each frame from this library outwards: keeps all.
-unsafe extern "C" fn visit_any_frame(context: *mut UnwindContext, argument: *mut c_void) -> c_int {
-    // SAFETY: the argument is the stack that was passed with this callback; the context is the
-    // unwinder's.
-    let (stack, ip) = unsafe { (&mut *argument.cast::<Stack>(), _Unwind_GetIP(context)) };
-    if stack.depth == DEPTH_MAX || ip == 0 {
-        return STOP;
-    }
-    stack.frames[stack.depth] = ip;
-    stack.depth += 1;
-    GO_ON
-}
-
-impl Stack {
-    fn is_still_there(&self) -> bool {
-        let mut frames = self.frames[..self.depth].iter().zip(&self.slots);
-        // SAFETY: the slots lie above the present stack pointer, which is where it was when they
-        // were found: the memory is part of this thread's stack.
-        frames.all(|(frame, slot)| unsafe { *(*slot as *const usize) } == *frame)
     }
 }
 
@@ -132,14 +157,27 @@ const GO_ON: c_int = 0;
 const STOP: c_int = 5;
 
 fn unwind(site: Site) -> Stack {
-    let mut stack = Stack { site, ..EMPTY };
+    let mut stack = Stack::at(site);
     // SAFETY: the callback gets back the pointer that is passed here, while the call lasts.
     unsafe { _Unwind_Backtrace(visit_frame, (&raw mut stack).cast()) };
     if stack.depth == 0 {
         // No unwind information: the caller is known all the same.
-        (stack.frames[0], stack.slots[0], stack.depth) = (site.0, site.1, 1);
+        stack.push(site.0, site.1);
     }
+    stack.is_whole = stack.depth < DEPTH_MAX;
     stack
+}
+
+/// Called for each frame from this library outwards: keeps all.
+unsafe extern "C" fn visit_any_frame(context: *mut UnwindContext, argument: *mut c_void) -> c_int {
+    // SAFETY: the argument is the stack that was passed with this callback; the context is the
+    // unwinder's.
+    let (stack, ip) = unsafe { (&mut *argument.cast::<Stack>(), _Unwind_GetIP(context)) };
+    if stack.depth == DEPTH_MAX || ip == 0 {
+        return STOP;
+    }
+    stack.push(ip, 0);
+    GO_ON
 }
 
 /// Called for each frame from this library outwards; keeps those from the caller of the allocator on.
@@ -159,9 +197,7 @@ unsafe extern "C" fn visit_frame(context: *mut UnwindContext, argument: *mut c_v
     // the return address lies in the word below.
     let slot = cfa.wrapping_sub(size_of::<usize>());
     if stack.depth > 0 || slot == stack.site.1 {
-        stack.frames[stack.depth] = ip;
-        stack.slots[stack.depth] = slot;
-        stack.depth += 1;
+        stack.push(ip, slot);
     }
     GO_ON
 }

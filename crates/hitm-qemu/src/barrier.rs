@@ -188,7 +188,8 @@ impl Barrier {
         if let Some(stack) = inner.stacks.remove(&tid) {
             inner.record_stack(thread, stack);
         }
-        Vcpu::new(slot, Tag::of_thread(thread.0), self.first_touch)
+        let now = inner.weave.now();
+        Vcpu::new(slot, Tag::of_thread(thread.0), now, self.first_touch)
     }
 
     /// The thread has a new name: its start, told again.
@@ -222,7 +223,7 @@ impl Barrier {
             }
             if let State::Released(budget) = inner.members[vcpu.slot.0].state {
                 inner.members[vcpu.slot.0].state = State::Running;
-                vcpu.limit = vcpu.insns + budget;
+                vcpu.release(budget, inner.weave.now());
                 return;
             }
             drop(inner);
@@ -233,7 +234,7 @@ impl Barrier {
                 inner.awaited_wakes = 0;
                 if !inner.everybody_is_here() {
                     inner.unpark(vcpu.slot);
-                    vcpu.limit = vcpu.insns + 1;
+                    vcpu.release(1, inner.weave.now());
                     return;
                 }
             }
@@ -270,7 +271,8 @@ impl Barrier {
         inner.record_return(vcpu.slot, woken_at);
         inner.members[vcpu.slot.0].state = State::Running;
         inner.present_count += 1;
-        vcpu.limit = vcpu.insns + inner.weave.budget(vcpu.slot, self.window);
+        let budget = inner.weave.budget(vcpu.slot, self.window);
+        vcpu.release(budget, inner.weave.now());
     }
 
     /// As [`Barrier::rejoin`], for a CPU that may not have left.
@@ -410,14 +412,15 @@ impl Barrier {
 impl Inner {
     /// Takes over what the thread did since it was here last.
     fn take_in(&mut self, vcpu: &mut Vcpu, heap: &Heap) {
+        vcpu.keep_aside();
         if self.finished {
             vcpu.events.clear();
             return;
         }
         let mut adoptions = Vec::with_capacity(vcpu.adoptions.len());
         for adoption in vcpu.adoptions.drain(..) {
-            let owner = adoption.owner.first_thread();
-            let is_written = adoption.written;
+            let owner = adoption.former.owner.first_thread();
+            let is_written = adoption.former.written;
             let line = adoption.line;
             self.weave.adopt(line, Slot(owner as usize), is_written);
             for object in heap.objects_on(line) {

@@ -1,22 +1,46 @@
-//! The filter at the source: which lines only one thread has touched.
+//! The filter at the source: which lines only one thread uses.
 //!
-//! One 16-bit cell per line of the guest's address space, in leaves that the host allocates page by
-//! page as lines are touched: 1/32 of the memory that the program uses. An access to a line that is
+//! One 32-bit cell per line of the guest's address space, in leaves that the host allocates page by
+//! page as lines are touched: 1/16 of the memory that the program uses. An access to a line that is
 //! the thread's own costs one look at its cell.
 //!
-//! A cell holds 0 (never touched), the tag of the only thread that has touched the line with a bit
-//! for "it has written", or [`SHARED`].
+//! A line belongs to the thread that touched it first. A second thread that comes while the owner
+//! may still use it makes it shared: every access to it is recorded. When the owner has left the
+//! line alone for [`HAND_OVER_EPOCHS`], the line is handed over instead: it belongs to the second
+//! thread from then on, whose first access and first write are recorded. They are what the line
+//! costs: all further accesses of the new owner hit its own caches.
+//!
+//! A line that its owner has only read, as far as is known, becomes read-shared instead of shared when a
+//! second thread reads it: the first read of each thread is recorded, as those after it hit its
+//! own caches, until somebody writes. That makes the line shared.
+//!
+//! A cell holds 0 (never touched), [`SHARED`], [`READ_SHARED`] with the epoch in which it became so, or
+//! these bits:
+//!
+//! | bits | content |
+//! |---|---|
+//! | 0-14 | the owner's tag |
+//! | 15 | the owner has written |
+//! | 16 | the weave knows the line, and who had it before |
+//! | 17-31 | the epoch of the owner's last touch |
 
-use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use hitm_base::LINE_SIZE;
+use hitm_base::{Cycles, LINE_SIZE};
+use hitm_weave::HAND_OVER_EPOCHS;
 
 /// Lines of a leaf: 4 GiB of guest memory.
 const LEAF_LINES: usize = 1 << 26;
 /// User space of x86-64 and aarch64 with four page-table levels ends below 2^47 or 2^48.
 const LEAVES: usize = 1 << 16;
-const SHARED: u16 = u16::MAX;
-const WRITTEN: u16 = 1 << 15;
+const TAG: u32 = 0x7fff;
+const SHARED: u32 = TAG;
+const WRITTEN: u32 = 1 << 15;
+const KNOWN: u32 = 1 << 16;
+/// In the bits below the epoch.
+const READ_SHARED: u32 = TAG | KNOWN;
+const EPOCH_SHIFT: u32 = 17;
+const EPOCHS: u32 = 1 << 15;
 
 /// A thread as a cell names it, 1 to [`Tag::MAX`]. After that many threads tags repeat; two threads
 /// with one tag look like one to the filter, which hides lines that only they share.
@@ -37,20 +61,44 @@ impl Tag {
     }
 }
 
+/// A thread in an epoch of virtual time: the cell of a line that it has just read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Toucher(u32);
+
+impl Toucher {
+    fn tag(self) -> u32 {
+        self.0 & TAG
+    }
+
+    /// Epochs since the last touch that a cell tells of; negative when that was in a later epoch.
+    /// Epochs repeat: a line that was left alone for half of them may look as if it was in use.
+    fn epochs_since(self, cell: u32) -> i32 {
+        let since = (self.0 >> EPOCH_SHIFT).wrapping_sub(cell >> EPOCH_SHIFT) % EPOCHS;
+        let is_later = since >= EPOCHS / 2;
+        since as i32 - if is_later { EPOCHS as i32 } else { 0 }
+    }
+}
+
+/// A line's owner until now, as far as the weave does not know about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Former {
+    pub(crate) owner: Tag,
+    /// Whether that thread has written to the line.
+    pub(crate) written: bool,
+}
+
 /// What the filter says of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// Nobody else has touched the line: count the access and forget it.
+    /// Nobody else uses the line: count the access and forget it.
     Private,
-    /// The line is shared: record the access.
-    Shared,
-    /// This access makes the line shared; until now it was the other thread's.
-    BecameShared {
-        /// The thread that had it.
-        owner: Tag,
-        /// Whether that thread has written to it.
-        written: bool,
-    },
+    /// The line is shared, or this is the new owner's first write: record the access.
+    Recorded,
+    /// Since the epoch with this number, threads have only read the line: record the first read of
+    /// each.
+    ReadShared(u32),
+    /// This access makes the line shared, or takes it over; until now it was the other thread's.
+    TakenFrom(Former),
     /// The address is outside the guest's user space.
     OutOfRange,
 }
@@ -58,47 +106,71 @@ pub(crate) enum Touch {
 /// The cells of all lines.
 #[derive(Debug)]
 pub(crate) struct FirstTouch {
-    leaves: Box<[AtomicPtr<AtomicU16>]>,
+    leaves: Box<[AtomicPtr<AtomicU32>]>,
+    /// None: lines are never handed over.
+    epoch: Option<Cycles>,
 }
 
 impl FirstTouch {
+    /// Cells of lines that are never handed over: what a second thread touches is shared.
     pub(crate) fn new() -> FirstTouch {
         FirstTouch {
             leaves: (0..LEAVES).map(|_| AtomicPtr::default()).collect(),
+            epoch: None,
         }
+    }
+
+    /// Cells of lines that are handed over, with epochs of this length.
+    pub(crate) fn with_hand_over(epoch: Cycles) -> FirstTouch {
+        FirstTouch {
+            epoch: Some(epoch.max(Cycles(1))),
+            ..FirstTouch::new()
+        }
+    }
+
+    /// The thread `tag` at the time `now`.
+    pub(crate) fn toucher(&self, tag: Tag, now: Cycles) -> Toucher {
+        let epoch = self.epoch.map_or(0, |epoch| now.0 / epoch.0) as u32 % EPOCHS;
+        Toucher(epoch << EPOCH_SHIFT | u32::from(tag.0))
     }
 
     /// Notes that `me` touches the line of `addr`.
     #[inline(always)]
-    pub(crate) fn touch(&self, addr: u64, me: Tag, is_write: bool) -> Touch {
+    pub(crate) fn touch(&self, addr: u64, me: Toucher, is_write: bool) -> Touch {
         let Some(cell) = self.cell(addr / LINE_SIZE) else {
             return Touch::OutOfRange;
         };
         let seen = cell.load(Ordering::Relaxed);
-        if seen == me.0 | WRITTEN || (seen == me.0 && !is_write) {
+        let difference = seen ^ me.0;
+        if difference & !KNOWN == WRITTEN || (difference & !KNOWN == 0 && !is_write) {
             return Touch::Private;
         }
         if seen == SHARED {
-            return Touch::Shared;
+            return Touch::Recorded;
         }
-        touch_slowly(cell, me, is_write)
+        touch_slowly(cell, (me, is_write), self.epoch.is_some())
     }
 
-    /// Whether the line of `addr` is shared.
-    pub(crate) fn is_shared(&self, addr: u64) -> bool {
+    /// Whether accesses to the line of `addr` have been recorded.
+    pub(crate) fn is_recorded(&self, addr: u64) -> bool {
+        self.cell(addr / LINE_SIZE).is_some_and(|cell| {
+            let cell = cell.load(Ordering::Relaxed);
+            cell == SHARED || cell & KNOWN != 0
+        })
+    }
+
+    /// Gives a shared line back to the one thread that still uses it, and may have written to it;
+    /// whether it was shared.
+    pub(crate) fn make_private(&self, addr: u64, owner: Toucher, is_written: bool) -> bool {
+        let written = if is_written { WRITTEN } else { 0 };
+        let private = owner.0 | KNOWN | written;
+        let order = Ordering::Relaxed;
         self.cell(addr / LINE_SIZE)
-            .is_some_and(|cell| cell.load(Ordering::Relaxed) == SHARED)
-    }
-
-    /// Gives a shared line back to the one thread that still uses it.
-    pub(crate) fn make_private(&self, addr: u64, owner: Tag) {
-        if let Some(cell) = self.cell(addr / LINE_SIZE) {
-            cell.store(owner.0 | WRITTEN, Ordering::Relaxed);
-        }
+            .is_some_and(|cell| cell.compare_exchange(SHARED, private, order, order).is_ok())
     }
 
     #[inline(always)]
-    fn cell(&self, line: u64) -> Option<&AtomicU16> {
+    fn cell(&self, line: u64) -> Option<&AtomicU32> {
         let leaf = self.leaves.get((line / LEAF_LINES as u64) as usize)?;
         let mut cells = leaf.load(Ordering::Acquire);
         if cells.is_null() {
@@ -110,34 +182,62 @@ impl FirstTouch {
 }
 
 /// The accesses that change the cell.
-#[cold]
-fn touch_slowly(cell: &AtomicU16, me: Tag, is_write: bool) -> Touch {
-    let mine = me.0 | if is_write { WRITTEN } else { 0 };
+#[inline(never)]
+fn touch_slowly(cell: &AtomicU32, (me, is_write): (Toucher, bool), may_go: bool) -> Touch {
     let mut seen = cell.load(Ordering::Relaxed);
     loop {
-        let next = match seen {
-            SHARED => return Touch::Shared,
-            0 => mine,
-            _ if seen & !WRITTEN == me.0 => seen | mine,
-            _ => SHARED,
-        };
+        if seen == SHARED {
+            return Touch::Recorded;
+        }
+        if seen & (TAG | KNOWN) == READ_SHARED && !is_write {
+            return Touch::ReadShared(seen >> EPOCH_SHIFT);
+        }
+        let (next, touch) = next_cell(seen, (me, is_write), may_go);
         match cell.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) if next == SHARED => {
-                let owner = Tag(seen & !WRITTEN);
-                return Touch::BecameShared {
-                    owner,
-                    written: seen & WRITTEN != 0,
-                };
-            }
-            Ok(_) => return Touch::Private,
+            Ok(_) => return touch,
             Err(now) => seen = now,
         }
     }
 }
 
+/// The cell of a line that is not shared after `me` has touched it, and what that was. `may_go`: lines
+/// may be handed over and read-shared.
+fn next_cell(seen: u32, (me, is_write): (Toucher, bool), may_go: bool) -> (u32, Touch) {
+    let written = if is_write { WRITTEN } else { 0 };
+    if seen == 0 {
+        return (me.0 | written, Touch::Private);
+    }
+    if seen & TAG == me.tag() {
+        let is_first_write = is_write && seen & (KNOWN | WRITTEN) == KNOWN;
+        let touch = match is_first_write {
+            true => Touch::Recorded,
+            false => Touch::Private,
+        };
+        return (me.0 | seen & (KNOWN | WRITTEN) | written, touch);
+    }
+    if seen & TAG == TAG {
+        return (SHARED, Touch::Recorded); // The first write to a read-shared line.
+    }
+    let is_only_read = seen & WRITTEN == 0 && !is_write;
+    let next = match me.epochs_since(seen) >= HAND_OVER_EPOCHS {
+        true => me.0 | KNOWN | written,
+        false if may_go && is_only_read => READ_SHARED | me.0 & !(TAG | WRITTEN | KNOWN),
+        false => SHARED,
+    };
+    let former = Former {
+        owner: Tag((seen & TAG) as u16),
+        written: seen & WRITTEN != 0,
+    };
+    // What the owner of a known line did to it was recorded.
+    match seen & KNOWN != 0 {
+        true => (next, Touch::Recorded),
+        false => (next, Touch::TakenFrom(former)),
+    }
+}
+
 #[cold]
-fn allocate_leaf(leaf: &AtomicPtr<AtomicU16>) -> *mut AtomicU16 {
-    let size = LEAF_LINES * size_of::<AtomicU16>();
+fn allocate_leaf(leaf: &AtomicPtr<AtomicU32>) -> *mut AtomicU32 {
+    let size = LEAF_LINES * size_of::<AtomicU32>();
     // SAFETY: a fresh anonymous mapping, zeroed by the kernel.
     let fresh = unsafe {
         libc::mmap(
@@ -153,7 +253,7 @@ fn allocate_leaf(leaf: &AtomicPtr<AtomicU16>) -> *mut AtomicU16 {
         fresh != libc::MAP_FAILED,
         "no address space for the first-touch table"
     );
-    let fresh = fresh.cast::<AtomicU16>();
+    let fresh = fresh.cast::<AtomicU32>();
     match leaf.compare_exchange(
         std::ptr::null_mut(),
         fresh,
@@ -173,32 +273,103 @@ fn allocate_leaf(leaf: &AtomicPtr<AtomicU16>) -> *mut AtomicU16 {
 mod tests {
     use super::*;
 
+    const ADDR: u64 = 0x7fff_1234_5678;
+    const EPOCH: Cycles = Cycles(10_000);
+
+    fn taken_from(thread: u32, written: bool) -> Touch {
+        let owner = Tag::of_thread(thread);
+        Touch::TakenFrom(Former { owner, written })
+    }
+
     #[test]
     fn a_line_is_private_until_a_second_thread_comes() {
         let table = FirstTouch::new();
-        let (a, b) = (Tag::of_thread(0), Tag::of_thread(1));
-        let addr = 0x7fff_1234_5678;
-        assert_eq!(table.touch(addr, a, false), Touch::Private);
-        assert_eq!(table.touch(addr, a, true), Touch::Private);
-        assert_eq!(table.touch(addr, a, false), Touch::Private);
-        assert_eq!(
-            table.touch(addr, b, false),
-            Touch::BecameShared {
-                owner: a,
-                written: true
-            }
-        );
-        assert_eq!(table.touch(addr, a, false), Touch::Shared);
-        assert!(table.is_shared(addr));
-        table.make_private(addr, b);
-        assert_eq!(table.touch(addr, b, true), Touch::Private);
-        assert_eq!(
-            table.touch(addr, a, true),
-            Touch::BecameShared {
-                owner: b,
-                written: true
-            }
-        );
+        let [a, b] = [0, 1].map(|thread| table.toucher(Tag::of_thread(thread), Cycles(7)));
+        assert_eq!(table.touch(ADDR, a, false), Touch::Private);
+        assert_eq!(table.touch(ADDR, a, true), Touch::Private);
+        assert_eq!(table.touch(ADDR, a, false), Touch::Private);
+        assert!(!table.is_recorded(ADDR));
+        assert_eq!(table.touch(ADDR, b, false), taken_from(0, true));
+        assert_eq!(table.touch(ADDR, a, false), Touch::Recorded);
+        assert!(table.is_recorded(ADDR));
+        assert!(table.make_private(ADDR, b, true));
+        assert!(!table.make_private(ADDR, b, true), "it is private already");
+        assert_eq!(table.touch(ADDR, b, true), Touch::Private);
+        assert!(table.is_recorded(ADDR));
+        // The weave knows what b did up to its last recorded access, and that b has written.
+        assert_eq!(table.touch(ADDR, a, true), Touch::Recorded);
+        assert_eq!(table.touch(ADDR, b, true), Touch::Recorded);
         assert_eq!(table.touch(u64::MAX, a, true), Touch::OutOfRange);
+    }
+
+    #[test]
+    fn a_line_left_alone_is_handed_over_with_its_first_access_and_first_write() {
+        let table = FirstTouch::with_hand_over(EPOCH);
+        let at = |thread: u32, epoch: u64| {
+            table.toucher(Tag::of_thread(thread), Cycles(epoch * EPOCH.0))
+        };
+        assert_eq!(table.touch(ADDR, at(0, 3), true), Touch::Private);
+        assert_eq!(table.touch(ADDR, at(0, 4), false), Touch::Private);
+        assert_eq!(table.touch(ADDR, at(1, 6), false), taken_from(0, true));
+        assert_eq!(table.touch(ADDR, at(1, 6), false), Touch::Private);
+        assert_eq!(
+            table.touch(ADDR, at(1, 7), true),
+            Touch::Recorded,
+            "the first write"
+        );
+        assert_eq!(table.touch(ADDR, at(1, 7), true), Touch::Private);
+        assert!(table.is_recorded(ADDR));
+        // On to the next one, which writes at once: nothing that the weave does not know.
+        assert_eq!(table.touch(ADDR, at(2, 9), true), Touch::Recorded);
+        assert_eq!(table.touch(ADDR, at(2, 9), true), Touch::Private);
+        // Too soon after the owner's last touch: shared from here on.
+        assert_eq!(table.touch(ADDR, at(2, 10), false), Touch::Private);
+        assert_eq!(table.touch(ADDR, at(0, 11), false), Touch::Recorded);
+        assert_eq!(table.touch(ADDR, at(0, 99), false), Touch::Recorded);
+    }
+
+    #[test]
+    fn a_line_that_is_only_read_is_read_shared_until_a_write() {
+        let table = FirstTouch::with_hand_over(EPOCH);
+        let at = |thread: u32, epoch: u64| {
+            table.toucher(Tag::of_thread(thread), Cycles(epoch * EPOCH.0))
+        };
+        assert_eq!(table.touch(ADDR, at(0, 3), false), Touch::Private);
+        assert_eq!(table.touch(ADDR, at(1, 4), false), taken_from(0, false));
+        assert!(table.is_recorded(ADDR));
+        assert_eq!(table.touch(ADDR, at(0, 5), false), Touch::ReadShared(4));
+        assert_eq!(table.touch(ADDR, at(2, 99), false), Touch::ReadShared(4));
+        assert_eq!(table.touch(ADDR, at(2, 99), true), Touch::Recorded);
+        assert_eq!(table.touch(ADDR, at(0, 99), false), Touch::Recorded);
+        // Not where everything that two threads touch is recorded.
+        let table = FirstTouch::new();
+        let [a, b] = [0, 1].map(|thread| table.toucher(Tag::of_thread(thread), Cycles(7)));
+        assert_eq!(table.touch(ADDR, a, false), Touch::Private);
+        assert_eq!(table.touch(ADDR, b, false), taken_from(0, false));
+        assert_eq!(table.touch(ADDR, a, false), Touch::Recorded);
+    }
+
+    #[test]
+    fn a_touch_in_a_later_epoch_is_a_recent_one() {
+        let table = FirstTouch::with_hand_over(EPOCH);
+        let at = |thread: u32, epoch: u64| {
+            table.toucher(Tag::of_thread(thread), Cycles(epoch * EPOCH.0))
+        };
+        let last = u64::from(EPOCHS) - 1;
+        // The second thread's clock is behind.
+        table.touch(ADDR, at(0, 20), true);
+        assert_eq!(table.touch(ADDR, at(1, 3), false), taken_from(0, true));
+        assert_eq!(table.touch(ADDR, at(1, 99), false), Touch::Recorded);
+        // Epochs start again from 0.
+        let next_line = ADDR + LINE_SIZE;
+        table.touch(next_line, at(0, last), true);
+        assert_eq!(
+            table.touch(next_line, at(1, last + 2), false),
+            taken_from(0, true)
+        );
+        assert_eq!(
+            table.touch(next_line, at(1, last + 2), false),
+            Touch::Private
+        );
     }
 }

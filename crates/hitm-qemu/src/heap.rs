@@ -6,14 +6,45 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::{AddrRange, CodeAddr, Cycles, LINE_SIZE, LineAddr, ThreadId};
-use hitm_trace::HeapObject;
+use hitm_trace::{HeapObject, Mapping};
 
 use crate::guest_memory;
 
 /// Return addresses that are kept of an allocation's stack.
 const STACK_DEPTH_MAX: u64 = 32;
+
+/// The end of the observer's path.
+const OBSERVER: &str = "/libhitm_heap.so";
+
+/// The addresses of the observer's own code and data, which are no part of the program.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+impl Observer {
+    /// A file was mapped into the program.
+    pub(crate) fn mapped(&self, mapping: &Mapping) {
+        if !mapping.path.ends_with(OBSERVER) {
+            return;
+        }
+        let range = mapping.range;
+        if self.end.fetch_max(range.end(), Ordering::Relaxed) == 0 {
+            self.start.store(range.start(), Ordering::Relaxed);
+        }
+        self.start.fetch_min(range.start(), Ordering::Relaxed);
+    }
+
+    /// Whether the address is the observer's.
+    pub(crate) fn contains(&self, addr: u64) -> bool {
+        let start = self.start.load(Ordering::Relaxed);
+        (start..self.end.load(Ordering::Relaxed)).contains(&addr)
+    }
+}
 
 /// What the observer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +53,10 @@ pub(crate) enum HeapNote {
     Allocated,
     /// A block was given back.
     Freed,
+    /// The observer unwinds the stack: what the thread does is no part of the program.
+    UnwindingBegins,
+    /// The thread goes on with its program.
+    UnwindingEnds,
 }
 
 impl HeapNote {
@@ -30,6 +65,8 @@ impl HeapNote {
         match number {
             1 => Some(HeapNote::Allocated),
             2 => Some(HeapNote::Freed),
+            3 => Some(HeapNote::UnwindingBegins),
+            4 => Some(HeapNote::UnwindingEnds),
             _ => None,
         }
     }
@@ -137,6 +174,25 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_observer_is_where_its_file_is_mapped() {
+        let mapping = |path: &str, start, end| Mapping {
+            range: AddrRange::new(start, end).unwrap(),
+            file_offset: 0,
+            path: path.into(),
+            build_id: Vec::new(),
+            executable: true,
+        };
+        let observer = Observer::default();
+        observer.mapped(&mapping("/usr/lib/libc.so.6", 0x1000, 0x9000));
+        assert!(!observer.contains(0x2000) && !observer.contains(0));
+        observer.mapped(&mapping("/opt/hitm/libhitm_heap.so", 0x20000, 0x24000));
+        observer.mapped(&mapping("/opt/hitm/libhitm_heap.so", 0x24000, 0x26000));
+        observer.mapped(&mapping("/opt/hitm/libhitm_heap.so", 0x22000, 0x23000));
+        let inside = [0x1ffff, 0x20000, 0x25fff, 0x26000].map(|addr| observer.contains(addr));
+        assert_eq!(inside, [false, true, true, false]);
+    }
 
     #[test]
     fn a_line_names_every_block_on_it() {

@@ -179,9 +179,12 @@ impl Output {
         run.length += 1;
         run.has_written |= access.op.is_write();
         if run.length == REPRIVATISE_RUN {
-            self.first_touch
-                .make_private(line.first_byte(), Tag::of_thread(access.thread.0));
-            self.reprivatised += 1;
+            let tag = Tag::of_thread(access.thread.0);
+            let owner = self.first_touch.toucher(tag, access.time);
+            let is_done = self
+                .first_touch
+                .make_private(line.first_byte(), owner, run.has_written);
+            self.reprivatised += u64::from(is_done);
             run.line = LineAddr(u64::MAX);
         }
     }

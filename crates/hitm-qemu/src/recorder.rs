@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering as MemoryOrdering};
 use std::time::Duration;
 
-use hitm_base::{AddrRange, CodeAddr, ThreadId};
+use hitm_base::{AccessOp, AddrRange, CodeAddr, ThreadId};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{EndReason, Record};
 use hitm_weave::Weave;
@@ -14,11 +14,11 @@ use crate::api::{Api, Insn, PluginId, QemuInfo, Tb};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{self, Config};
 use crate::decode::{self, Ordering};
-use crate::first_touch::FirstTouch;
+use crate::first_touch::{FirstTouch, Touch};
 use crate::guest::{Numbers, Syscall};
-use crate::heap::{Heap, HeapNote};
+use crate::heap::{Heap, HeapNote, Observer};
 use crate::output::Output;
-use crate::vcpu::{InSyscall, MemInsn, Vcpu, VcpuTable};
+use crate::vcpu::{InSyscall, MemInsn, Vcpu, VcpuTable, op_of};
 use crate::{guest_memory, mappings, system};
 
 /// The most guest threads that may live at one time.
@@ -39,6 +39,7 @@ struct Recorder {
     classify: fn(&[u8]) -> Ordering,
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
+    observer: Observer,
     barrier: Barrier,
     pid: u32,
     /// The recorded program's name, which threads have until they are given one.
@@ -113,7 +114,8 @@ impl Recorder {
         } = config;
         let command = header.args.first().map_or("", String::as_str);
         let program = command.rsplit('/').next().unwrap_or_default().to_string();
-        let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
+        let first_touch: &FirstTouch =
+            Box::leak(Box::new(FirstTouch::with_hand_over(header.window)));
         let heap: &Heap = Box::leak(Box::default());
         let weave = Weave::new(machine, Capacity::Finite);
         let output = Output::new(producer, first_touch);
@@ -127,6 +129,7 @@ impl Recorder {
             },
             first_touch,
             heap,
+            observer: Observer::default(),
             barrier: Barrier::new(
                 weave,
                 output,
@@ -169,6 +172,13 @@ impl Recorder {
     }
 
     fn instrument(&self, tb: *mut Tb) {
+        let mut addrs = self.api.insns(tb).map(|insn| self.api.insn_vaddr(insn));
+        if addrs
+            .next()
+            .is_some_and(|addr| self.observer.contains(addr))
+        {
+            return; // Neither its accesses nor its time are the program's.
+        }
         let mut insn_count = 0;
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
@@ -185,17 +195,43 @@ impl Recorder {
         if self.is_new.swap(false, MemoryOrdering::Relaxed) {
             guest_memory::learn_base(code.0, self.api.insn_haddr(insn));
         }
-        // Kept for ever: translated code holds the pointer for as long as QEMU keeps the code.
-        let data: *const MemInsn = Box::leak(Box::new(MemInsn {
+        let data = MemInsn {
             code,
             index,
             locked,
-        }));
+        }
+        .into_argument();
         if ordering == Ordering::Fence {
-            self.api.on_insn_exec(insn, fence_runs, data.cast());
+            self.api.on_insn_exec(insn, fence_runs, data);
             return;
         }
-        self.api.on_mem(insn, memory_accessed, data.cast());
+        self.api.on_mem(insn, memory_accessed, data);
+    }
+
+    /// An access: where, and by which callback's argument.
+    #[inline(always)]
+    fn accessed(
+        &self,
+        vcpu: &mut Vcpu,
+        (info, addr, argument): (u32, u64, *const c_void),
+        op: AccessOp,
+    ) {
+        if let Some(touch) = vcpu.touch(addr, op) {
+            self.access_slowly(vcpu, (info, addr, argument), (op, touch));
+        }
+    }
+
+    /// An access that may have to be recorded: out of the way of all the others.
+    #[inline(never)]
+    fn access_slowly(
+        &self,
+        vcpu: &mut Vcpu,
+        (info, addr, argument): (u32, u64, *const c_void),
+        (op, touch): (AccessOp, Touch),
+    ) {
+        // SAFETY: callbacks get the argument that `instrument_insn` registered.
+        let insn = unsafe { MemInsn::of_argument(argument) };
+        vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
     }
 
     fn begin_syscall(&self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
@@ -253,11 +289,12 @@ impl Recorder {
         if fd >= 0
             && let Some(mapping) = mappings::at(addr)
         {
+            self.observer.mapped(&mapping);
             self.barrier.record(&Record::Mapping(mapping));
         }
     }
 
-    fn heap_note(&self, vcpu: &Vcpu, args: &[u64; 6]) {
+    fn heap_note(&self, vcpu: &mut Vcpu, args: &[u64; 6]) {
         let [operation, addr, size, stack, depth, _] = *args;
         match HeapNote::from_number(operation) {
             Some(HeapNote::Allocated) => {
@@ -268,16 +305,18 @@ impl Recorder {
                     return;
                 };
                 let object = self.heap.allocated(range, (stack, depth), at);
-                // Memory that was shared before it was freed and is handed out again.
+                // Memory whose accesses were recorded before it was freed and is handed out again.
                 let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
                 if lines
                     .take(SHARED_CHECK_LINES)
-                    .any(|addr| self.first_touch.is_shared(addr))
+                    .any(|addr| self.first_touch.is_recorded(addr))
                 {
                     self.barrier.record(&Record::HeapObject(object));
                 }
             }
             Some(HeapNote::Freed) => self.heap.freed(addr),
+            Some(HeapNote::UnwindingBegins) => vcpu.set_aside(),
+            Some(HeapNote::UnwindingEnds) => vcpu.take_up(),
             None => {}
         }
     }
@@ -317,19 +356,24 @@ unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
 
 unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, addr: u64, insn: *mut c_void) {
     let Some(recorder) = recording() else { return };
-    // SAFETY: the pointer is the one that `instrument_insn` registered, which lives for ever.
-    let insn = unsafe { &*insn.cast::<MemInsn>() };
-    let Some(op) = insn.op(recorder.api.is_store(info)) else {
+    // A thread's blocks begin before they touch memory.
+    let Some(vcpu) = recorder.vcpus.get(index) else {
         return;
     };
-    let size = || recorder.api.access_size(info);
-    recorder.vcpu(index).access(insn, addr, op, size);
+    let accessed = (info, addr, insn.cast_const());
+    // Each way has code of its own, in which the operation is a constant.
+    match op_of(insn, recorder.api.is_store(info)) {
+        Some(AccessOp::Load) => recorder.accessed(vcpu, accessed, AccessOp::Load),
+        Some(AccessOp::Store) => recorder.accessed(vcpu, accessed, AccessOp::Store),
+        Some(op) => recorder.accessed(vcpu, accessed, op),
+        None => {}
+    }
 }
 
 unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
     let Some(recorder) = recording() else { return };
     // SAFETY: as in `memory_accessed`.
-    let insn = unsafe { &*insn.cast::<MemInsn>() };
+    let insn = unsafe { MemInsn::of_argument(insn) };
     recorder.vcpu(index).fence(insn);
 }
 

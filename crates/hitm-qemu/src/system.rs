@@ -41,7 +41,7 @@ use crate::decode::{self, Ordering};
 use crate::first_touch::FirstTouch;
 use crate::heap::Heap;
 use crate::output::Output;
-use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
+use crate::vcpu::{MemInsn, Vcpu, VcpuTable, op_of};
 
 /// How long a CPU stays parked before it runs a block. Longer than for programs: with many more
 /// CPUs than the host has, one that is merely waiting for its turn must not break the barrier.
@@ -201,18 +201,18 @@ impl System {
             let count: *const AtomicU64 = count;
             self.api.on_insn_exec(insn, function_begins, count.cast());
         }
-        // Kept for ever, as translated code is; see `recorder`.
-        let data: *const MemInsn = Box::leak(Box::new(MemInsn {
+        let data = MemInsn {
             code: CodeAddr(self.api.insn_vaddr(insn)),
             index,
             locked: ordering == Ordering::LockedRmw,
-        }));
+        }
+        .into_argument();
         if bytes[..len] == *MARK_STOP {
-            self.api.on_insn_exec(insn, stop_runs, data.cast());
+            self.api.on_insn_exec(insn, stop_runs, data);
         } else if ordering == Ordering::Fence {
-            self.api.on_insn_exec(insn, fence_runs, data.cast());
+            self.api.on_insn_exec(insn, fence_runs, data);
         } else {
-            self.api.on_mem(insn, memory_accessed, data.cast());
+            self.api.on_mem(insn, memory_accessed, data);
         }
     }
 
@@ -228,10 +228,7 @@ impl System {
         }
     }
 
-    fn access(&self, index: c_uint, info: u32, vaddr: u64, insn: &MemInsn) {
-        let Some(op) = insn.op(self.api.is_store(info)) else {
-            return;
-        };
+    fn access(&self, index: c_uint, (info, vaddr, op): (u32, u64, AccessOp), insn: &MemInsn) {
         let addr = vaddr & ADDRESS_MASK;
         let addr = if addr < KERNEL_HALF {
             self.user_accesses[index as usize].add_one();
@@ -252,7 +249,9 @@ impl System {
         let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
         let vcpu = self.vcpu(index);
         let event_count = vcpu.events.len();
-        vcpu.access(insn, addr, op, || self.api.access_size(info));
+        if let Some(touch) = vcpu.touch(addr, op) {
+            vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
+        }
         // Only what would be recorded is worth the question.
         if may_be_device
             && vcpu.events.len() > event_count
@@ -271,7 +270,7 @@ impl System {
         };
         let vcpu = self.vcpu(index);
         relocation.pieces(addr, self.api.access_size(info), |to, size| {
-            vcpu.access(insn, to, op, || size);
+            vcpu.access(insn, to, op, size);
         });
     }
 
@@ -389,8 +388,12 @@ unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
 
 unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, vaddr: u64, insn: *mut c_void) {
     let Some(system) = recording() else { return };
-    // SAFETY: the pointer is the one that `instrument_insn` registered, which lives for ever.
-    system.access(index, info, vaddr, unsafe { &*insn.cast::<MemInsn>() });
+    let Some(op) = op_of(insn, system.api.is_store(info)) else {
+        return;
+    };
+    // SAFETY: the argument is the one that `instrument_insn` registered.
+    let insn = unsafe { MemInsn::of_argument(insn) };
+    system.access(index, (info, vaddr, op), insn);
 }
 
 unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
@@ -398,7 +401,7 @@ unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
     // SAFETY: as in `memory_accessed`.
     system
         .vcpu(index)
-        .fence(unsafe { &*insn.cast::<MemInsn>() });
+        .fence(unsafe { MemInsn::of_argument(insn) });
 }
 
 unsafe extern "C" fn function_begins(_: c_uint, count: *mut c_void) {

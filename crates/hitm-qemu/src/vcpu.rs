@@ -1,24 +1,26 @@
 //! What one guest thread carries: its instruction count, its budget, and what it has done since the
 //! last barrier. Touched only by the thread itself.
 
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr};
+use hitm_base::{AccessOp, CodeAddr, Cycles, LINE_SIZE, LineAddr};
 use hitm_weave::{Position, Slot, ThreadEvent};
 
-use crate::first_touch::{FirstTouch, Tag, Touch};
+use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
 use crate::wakes::Wake;
 
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// A line that this thread made shared: until now it was somebody's alone.
+/// Read-shared lines that a thread remembers to have read; a power of two.
+const READ_LINES: usize = 4096;
+
+/// A line that this thread took from another, which alone had used it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Adoption {
     pub(crate) line: LineAddr,
-    pub(crate) owner: Tag,
-    pub(crate) written: bool,
+    pub(crate) former: Former,
 }
 
 /// One instruction that touches memory, made when its block is translated.
@@ -31,16 +33,38 @@ pub(crate) struct MemInsn {
 }
 
 impl MemInsn {
-    /// What one of the instruction's accesses is; none for the read of a locked operation, which
-    /// comes before its write.
+    /// The instruction as a callback's argument: its address, and whether it is locked in the lowest
+    /// bit.
+    pub(crate) fn into_argument(self) -> *const c_void {
+        let locked = usize::from(self.locked);
+        const { assert!(align_of::<MemInsn>() > 1, "the lowest bit is free") };
+        // Kept for ever: translated code holds the pointer for as long as QEMU keeps the code.
+        let insn: *const MemInsn = Box::leak(Box::new(self));
+        insn.cast::<c_void>().wrapping_byte_add(locked)
+    }
+
+    /// The instruction of a callback's argument.
+    ///
+    /// # Safety
+    /// The argument is one that [`MemInsn::into_argument`] made.
     #[inline(always)]
-    pub(crate) fn op(&self, is_store: bool) -> Option<AccessOp> {
-        match (is_store, self.locked) {
-            (false, false) => Some(AccessOp::Load),
-            (true, false) => Some(AccessOp::Store),
-            (true, true) => Some(AccessOp::LockedRmw),
-            (false, true) => None,
-        }
+    pub(crate) unsafe fn of_argument(argument: *const c_void) -> &'static MemInsn {
+        let insn = argument.map_addr(|addr| addr & !1).cast::<MemInsn>();
+        // SAFETY: the caller's promise; such an instruction lives for ever.
+        unsafe { &*insn }
+    }
+}
+
+/// What an access of the instruction behind a callback's argument is; none for the read of a locked
+/// operation, which comes before its write. The instruction itself is not looked at: it is seldom in
+/// the host's cache, and a private access needs no more of it.
+#[inline(always)]
+pub(crate) fn op_of(argument: *const c_void, is_store: bool) -> Option<AccessOp> {
+    match (is_store, argument.addr() & 1 == 1) {
+        (false, false) => Some(AccessOp::Load),
+        (true, false) => Some(AccessOp::Store),
+        (true, true) => Some(AccessOp::LockedRmw),
+        (false, true) => None,
     }
 }
 
@@ -70,7 +94,7 @@ impl VcpuTable {
     pub(crate) fn get_or_make(&self, index: c_uint, make: impl FnOnce() -> Vcpu) -> &mut Vcpu {
         match self.get(index) {
             Some(vcpu) => vcpu,
-            None => self.put(index, make()),
+            None => self.put(index, make),
         }
     }
 
@@ -89,8 +113,9 @@ impl VcpuTable {
     }
 
     #[cold]
-    fn put(&self, index: c_uint, vcpu: Vcpu) -> &mut Vcpu {
-        let vcpu = Box::leak(Box::new(vcpu));
+    #[inline(never)]
+    fn put(&self, index: c_uint, make: impl FnOnce() -> Vcpu) -> &mut Vcpu {
+        let vcpu = Box::leak(Box::new(make()));
         self.states[index as usize].store(vcpu, Ordering::Relaxed);
         vcpu
     }
@@ -101,7 +126,9 @@ impl VcpuTable {
 pub(crate) struct Vcpu {
     first_touch: &'static FirstTouch,
     pub(crate) slot: Slot,
-    pub(crate) tag: Tag,
+    tag: Tag,
+    /// The thread as the filter sees it, since it was let go last.
+    toucher: Toucher,
     /// Instructions run, the current block's included.
     pub(crate) insns: u64,
     /// Instructions run before the current block.
@@ -116,6 +143,21 @@ pub(crate) struct Vcpu {
     pub(crate) adoptions: Vec<Adoption>,
     /// The system call that the thread is in, for its return.
     pub(crate) syscall: Option<InSyscall>,
+    /// Lines that it has read since they are read-shared, each in the place that its address says,
+    /// with the epoch since when: [`Vcpu::has_read`].
+    read: Box<[u64]>,
+    /// Where the program was when something that is no part of it began.
+    aside: Option<Aside>,
+}
+
+/// Where a thread was in its program.
+#[derive(Debug, Clone, Copy)]
+struct Aside {
+    insns: u64,
+    limit: u64,
+    accesses: u64,
+    stores: u64,
+    event_count: usize,
 }
 
 /// A system call under way.
@@ -126,11 +168,13 @@ pub(crate) struct InSyscall {
 }
 
 impl Vcpu {
-    pub(crate) fn new(slot: Slot, tag: Tag, first_touch: &'static FirstTouch) -> Vcpu {
+    /// A thread that starts at the time `now`.
+    pub(crate) fn new(slot: Slot, tag: Tag, now: Cycles, first_touch: &'static FirstTouch) -> Vcpu {
         Vcpu {
             first_touch,
             slot,
             tag,
+            toucher: first_touch.toucher(tag, now),
             insns: 0,
             block_start: 0,
             limit: 0,
@@ -140,6 +184,45 @@ impl Vcpu {
             events: Vec::with_capacity(1024),
             adoptions: Vec::new(),
             syscall: None,
+            read: vec![0; READ_LINES].into(),
+            aside: None,
+        }
+    }
+
+    /// Lets the thread run `budget` more instructions, at the time `now`.
+    pub(crate) fn release(&mut self, budget: u64, now: Cycles) {
+        self.limit = self.insns + budget;
+        self.toucher = self.first_touch.toucher(self.tag, now);
+    }
+
+    /// The thread stops being part of the program for a while: it runs without a budget, and what it
+    /// does is forgotten by [`Vcpu::take_up`].
+    pub(crate) fn set_aside(&mut self) {
+        self.aside = Some(Aside {
+            insns: self.insns,
+            limit: std::mem::replace(&mut self.limit, u64::MAX),
+            accesses: self.accesses,
+            stores: self.stores,
+            event_count: self.events.len(),
+        });
+    }
+
+    /// The thread goes on where it was set aside.
+    pub(crate) fn take_up(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            self.insns = aside.insns;
+            self.limit = aside.limit;
+            self.accesses = aside.accesses;
+            self.stores = aside.stores;
+            self.events.truncate(aside.event_count);
+        }
+    }
+
+    /// What the thread did since it was set aside, if it was, counts after all: it goes to the
+    /// barrier.
+    pub(crate) fn keep_aside(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            self.limit = aside.limit;
         }
     }
 
@@ -151,28 +234,34 @@ impl Vcpu {
         self.block_start < self.limit && self.events.len() < EVENTS_MAX
     }
 
-    /// An access of at most `size_max` bytes; `size` tells its real size where that matters.
+    /// Counts an access; none comes back when that is all that is to be done about it.
     #[inline(always)]
-    pub(crate) fn access(
-        &mut self,
-        insn: &MemInsn,
-        addr: u64,
-        op: AccessOp,
-        size: impl FnOnce() -> u64,
-    ) {
+    pub(crate) fn touch(&mut self, addr: u64, op: AccessOp) -> Option<Touch> {
+        const SIZE_MAX: u64 = 16;
         self.accesses += 1;
         self.stores += u64::from(op == AccessOp::Store);
-        const SIZE_MAX: u64 = 16;
-        let touch = self.first_touch.touch(addr, self.tag, op.is_write());
-        if touch == Touch::Private && addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX {
-            return;
-        }
-        self.access_slowly(insn, (addr, op, touch), size());
+        let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
+        let is_in_line = addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX;
+        (touch != Touch::Private || !is_in_line).then_some(touch)
     }
 
-    /// An access to a shared line, or one that may straddle two lines.
-    #[inline(never)]
-    fn access_slowly(
+    /// An access of `size` bytes.
+    pub(crate) fn access(&mut self, insn: &MemInsn, addr: u64, op: AccessOp, size: u64) {
+        if let Some(touch) = self.touch(addr, op) {
+            self.access_slowly(insn, (addr, op, touch), size);
+        }
+    }
+
+    /// Whether the thread has read the line before, since that epoch; from now on it has.
+    fn has_read(&mut self, line: LineAddr, since: u32) -> bool {
+        // Never 0, and no two lines of a place are alike in it.
+        let read = (line.0 + 1) << 16 | u64::from(since);
+        let place = &mut self.read[line.0 as usize % READ_LINES];
+        std::mem::replace(place, read) == read
+    }
+
+    /// An access that may be recorded, or that may straddle two lines.
+    pub(crate) fn access_slowly(
         &mut self,
         insn: &MemInsn,
         (addr, op, touch): (u64, AccessOp, Touch),
@@ -182,20 +271,22 @@ impl Vcpu {
         for (addr, size) in hitm_coherence::core::split_by_line(addr, size) {
             let touch = touch
                 .take()
-                .unwrap_or_else(|| self.first_touch.touch(addr, self.tag, op.is_write()));
+                .unwrap_or_else(|| self.first_touch.touch(addr, self.toucher, op.is_write()));
             match touch {
                 Touch::Private => continue,
                 Touch::OutOfRange => {
                     self.out_of_range += 1;
                     continue;
                 }
-                Touch::Shared => {}
-                Touch::BecameShared { owner, written } => {
-                    self.adoptions.push(Adoption {
-                        line: LineAddr::of(addr),
-                        owner,
-                        written,
-                    });
+                Touch::Recorded => {}
+                Touch::ReadShared(since) => {
+                    if self.has_read(LineAddr::of(addr), since) {
+                        continue;
+                    }
+                }
+                Touch::TakenFrom(former) => {
+                    let line = LineAddr::of(addr);
+                    self.adoptions.push(Adoption { line, former });
                 }
             }
             self.push_event(insn, addr, size, op);
@@ -239,5 +330,76 @@ impl Vcpu {
         if !self.events.is_empty() {
             self.push_event(insn, 0, 0, AccessOp::Fence);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDR: u64 = 0x7fff_1234_5640;
+    const INSN: MemInsn = MemInsn {
+        code: CodeAddr(0x1000),
+        index: 0,
+        locked: false,
+    };
+
+    fn threads() -> [Vcpu; 2] {
+        let epoch = Cycles(10_000);
+        let first_touch = Box::leak(Box::new(FirstTouch::with_hand_over(epoch)));
+        let first_touch: &'static FirstTouch = first_touch;
+        [0, 1].map(|number| {
+            let tag = Tag::of_thread(number as u32);
+            Vcpu::new(Slot(number), tag, Cycles::ZERO, first_touch)
+        })
+    }
+
+    #[test]
+    fn each_reader_of_a_read_shared_line_is_recorded_once() {
+        let mut threads = threads();
+        let mut counts = |op: AccessOp, by: usize| {
+            threads[by].access(&INSN, ADDR, op, 8);
+            [0, 1].map(|index| threads[index].events.len())
+        };
+        assert_eq!(counts(AccessOp::Load, 0), [0, 0], "private");
+        assert_eq!(counts(AccessOp::Load, 1), [0, 1], "read-shared");
+        assert_eq!(counts(AccessOp::Load, 0), [1, 1]);
+        // The read that shared the line was no read of a read-shared one yet.
+        assert_eq!(counts(AccessOp::Load, 1), [1, 2]);
+        for _ in 0..9 {
+            assert_eq!(counts(AccessOp::Load, 0), [1, 2]);
+            assert_eq!(counts(AccessOp::Load, 1), [1, 2]);
+        }
+        assert_eq!(counts(AccessOp::Store, 1), [1, 3], "shared");
+        assert_eq!(counts(AccessOp::Load, 0), [2, 3]);
+        assert_eq!(counts(AccessOp::Load, 0), [3, 3]);
+    }
+
+    #[test]
+    fn what_a_thread_did_aside_is_forgotten_unless_it_goes_to_the_barrier() {
+        let [mut thread, _] = threads();
+        thread.release(100, Cycles::ZERO);
+        let work = |thread: &mut Vcpu| {
+            assert!(thread.start_block(90));
+            thread.access(&INSN, ADDR, AccessOp::Store, 8);
+            thread.push_event(&INSN, ADDR, 8, AccessOp::Store);
+            (
+                thread.insns,
+                thread.stores,
+                thread.accesses,
+                thread.events.len(),
+            )
+        };
+        assert_eq!(work(&mut thread), (90, 1, 1, 1));
+        thread.set_aside();
+        work(&mut thread);
+        assert_eq!(work(&mut thread), (270, 3, 3, 3), "without a budget");
+        thread.take_up();
+        assert_eq!(work(&mut thread), (180, 2, 2, 2));
+        thread.set_aside();
+        thread.keep_aside();
+        thread.take_up();
+        assert!(!thread.start_block(1), "the budget is used up");
+        assert_eq!((thread.stores, thread.events.len()), (2, 2));
     }
 }

@@ -135,7 +135,7 @@ fn read_rest(
 pub struct Work {
     /// The thread.
     pub thread: ThreadId,
-    /// Lines that it made shared: their first access by a second thread is among the steps.
+    /// Lines that it took from others: its first access to each is among the steps.
     pub adoptions: Vec<Adoption>,
     /// Its next accesses and fences.
     pub steps: Steps,
@@ -143,7 +143,7 @@ pub struct Work {
     pub ahead: Stretch,
 }
 
-/// A line that one thread alone had used until now.
+/// A line that one thread alone had used until now, unrecorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adoption {
     /// The line.

@@ -15,7 +15,7 @@ pub mod replay;
 mod thread;
 mod weave;
 
-pub use filter::REPRIVATISE_RUN;
+pub use filter::{HAND_OVER_EPOCHS, REPRIVATISE_RUN};
 pub use hitm_coherence::core::Position;
 pub use log::WorkLog;
 pub use placement::{Placement, PlacementError};

@@ -19,7 +19,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use thiserror::Error;
 
-use crate::filter::{Filter, Touch};
+use crate::filter::{Filter, Touch, Toucher};
 use crate::{Slot, ThreadEvent, ThreadTotals, Weave};
 
 /// Moved objects lie from here on, up to [`FRESH_END`]: programs are below, kernels above.
@@ -179,6 +179,8 @@ pub struct Replay<R> {
     weave: Weave,
     relocation: R,
     filter: Filter,
+    /// How long an epoch of the filter is; none where lines are not handed over.
+    epoch: Option<Cycles>,
     threads: IndexMap<ThreadId, ReplayThread, FxBuildHasher>,
     /// What cannot be told yet, because accesses of the first work in it have not arrived.
     calls: VecDeque<Call>,
@@ -199,6 +201,7 @@ impl<R: Relocate> Replay<R> {
             weave: Weave::new(machine, Capacity::Finite),
             relocation,
             filter,
+            epoch: None,
             threads: IndexMap::default(),
             calls: VecDeque::new(),
             waiting_bytes: 0,
@@ -207,6 +210,12 @@ impl<R: Relocate> Replay<R> {
             events: Vec::new(),
             pieces: Vec::new(),
         }
+    }
+
+    /// Hands lines of moved objects over, as the recorder does in windows of this length.
+    pub fn with_hand_over(mut self, window: Cycles) -> Replay<R> {
+        self.epoch = Some(window.max(Cycles(1)));
+        self
     }
 
     /// The next access of the file.
@@ -261,9 +270,9 @@ impl<R: Relocate> Replay<R> {
     /// The recording has ended: prices all that is left.
     pub fn finish(&mut self, sink: &mut impl FnMut(&Access, &Outcome)) -> Result<(), ReplayError> {
         self.run(true, sink)?;
-        let filter = &mut self.filter;
+        let (filter, epoch) = (&mut self.filter, self.epoch);
         self.weave.finish(&mut |access, outcome| {
-            filter.priced(access.line(), access.thread);
+            note_priced(filter, epoch, access);
             sink(access, outcome);
         });
         Ok(())
@@ -368,9 +377,9 @@ impl<R: Relocate> Replay<R> {
                 self.weave.pass(Cycles(span.0.min(COUNT_MAX)));
             }
             Turn::Priced => {
-                let filter = &mut self.filter;
+                let (filter, epoch) = (&mut self.filter, self.epoch);
                 self.weave.advance(&mut |access, outcome| {
-                    filter.priced(access.line(), access.thread);
+                    note_priced(filter, epoch, access);
                     sink(access, outcome);
                 });
             }
@@ -433,15 +442,16 @@ impl<R: Relocate> Replay<R> {
         let in_lines = pieces
             .iter()
             .flat_map(|(addr, size)| split_by_line(*addr, u64::from(*size)));
+        let toucher = self.toucher(thread);
         for (addr, size) in in_lines {
             let line = LineAddr::of(addr);
-            match self.filter.touch(line, thread, arrived.op.is_write()) {
+            match self.filter.touch(line, toucher, arrived.op.is_write()) {
                 Touch::Private => {
                     self.counts.private += 1;
                     continue;
                 }
-                Touch::Shared => {}
-                Touch::BecameShared(owner, is_written) => self.adopt_line(line, owner, is_written),
+                Touch::Recorded => {}
+                Touch::TakenFrom(owner, is_written) => self.adopt_line(line, owner, is_written),
             }
             self.events.push(ThreadEvent {
                 insn: at.insn,
@@ -470,7 +480,8 @@ impl<R: Relocate> Replay<R> {
             for (addr, size) in &pieces {
                 for (addr, _) in split_by_line(*addr, u64::from(*size)) {
                     let line = LineAddr::of(addr);
-                    self.filter.own(line, adoption.owner, adoption.is_written);
+                    let owner = self.toucher(adoption.owner);
+                    self.filter.own(line, owner, adoption.is_written);
                     is_left |= !self.filter.covers(line);
                 }
             }
@@ -482,12 +493,30 @@ impl<R: Relocate> Replay<R> {
         Ok(())
     }
 
+    /// A thread at the present time: when the owner of a line touched it last was not recorded.
+    fn toucher(&self, thread: ThreadId) -> Toucher {
+        let epoch = epoch_of(self.epoch, self.weave.now());
+        Toucher { thread, epoch }
+    }
+
     fn adopt_line(&mut self, line: LineAddr, owner: ThreadId, is_written: bool) {
         // After a recorder's tags ran out the owner may be a thread that never was.
         if let Some(owner) = self.threads.get(&owner) {
             self.weave.adopt(line, owner.slot, is_written);
         }
     }
+}
+
+fn epoch_of(epoch: Option<Cycles>, time: Cycles) -> u64 {
+    epoch.map_or(0, |epoch| time.0 / epoch.0)
+}
+
+fn note_priced(filter: &mut Filter, epoch: Option<Cycles>, access: &Access) {
+    let toucher = Toucher {
+        thread: access.thread,
+        epoch: epoch_of(epoch, access.time),
+    };
+    filter.priced(access.line(), toucher, access.op.is_write());
 }
 
 fn fence(at: Position) -> ThreadEvent {

@@ -5,6 +5,8 @@ mod advice_profiles;
 mod contended;
 mod ends;
 mod examples;
+mod handed_over;
+mod heap_sites;
 mod hostile_names;
 mod hostile_program;
 mod kills;

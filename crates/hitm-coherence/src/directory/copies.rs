@@ -32,10 +32,12 @@ impl Directory {
 
     pub(super) fn add_reader(&mut self, cpu: CpuId, line: LineId) {
         let Parts { core, llc, .. } = self.prices.parts(cpu);
-        let is_new = self.llcs(line) == 0;
+        // A core gets the line for itself where the last-level caches show no other user of it: from
+        // memory, and from its own LLC after it has been evicted.
+        let is_elsewhere = self.llcs(line) & !(1 << llc) != 0;
         let entry = &mut self.lines[line.index()];
         match entry.state {
-            State::Invalid if is_new => {
+            State::Invalid if !is_elsewhere => {
                 entry.owner = cpu;
                 entry.state = State::Exclusive;
                 entry.sharer_count = 1;

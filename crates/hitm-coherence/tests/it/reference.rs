@@ -246,7 +246,7 @@ impl Reference {
             line.copies = BTreeMap::from([(core, Copy::Modified)]);
             line.llcs = BTreeSet::from([llc]);
             line.last_owner = cpu;
-        } else if line.copies.is_empty() && line.llcs.is_empty() {
+        } else if line.copies.is_empty() && line.llcs.iter().all(|other| *other == llc) {
             line.copies.insert(core, Copy::Exclusive);
             line.last_owner = cpu;
         } else {

@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 
 use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError};
+use crate::kernel::KERNEL_PATH;
 use crate::recording::{Recording, RecordingFile};
 
 /// What came of a run.
@@ -259,9 +260,16 @@ fn feed(
         setting.placement = placement.to_string();
         order = Some(cpus);
     }
+    let kept = Kept::of(recording, &moves);
+    let mut replay = Replay::new(machine, moves);
+    // The recorder of a whole machine hands no lines over.
+    let mut mappings = recording.mappings().iter();
+    if mappings.all(|mapping| mapping.path != KERNEL_PATH) {
+        replay = replay.with_hand_over(recording.header.window);
+    }
     let feed = Feed {
-        kept: Kept::of(recording, &moves),
-        replay: Replay::new(machine, moves),
+        kept,
+        replay,
         seats: Seats { order, cpu_count },
         record_count: 0,
         error: None,
