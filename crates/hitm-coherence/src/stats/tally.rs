@@ -12,8 +12,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::{LineStats, RowStats, SourceCounts, saturating_sum};
 
-/// Lines of a [`RestOfLines`] that are kept one by one: 64 MiB of them.
-const HANDED_MAX: usize = 1 << 20;
+/// Lines of a [`RestOfLines`] that are kept one by one: 24 MiB of them.
+const HANDED_MAX: usize = 1 << 19;
 
 /// Instructions that are kept one by one: 2 MiB of them. Few programs have as many that ever find a line gone.
 const TAKERS_MAX: usize = 1 << 15;
@@ -89,7 +89,7 @@ pub struct RestOfLines {
     pub stall: Cycles,
     /// The part of `stall` that other CPUs' use of the lines caused, by thread.
     pub lost: BTreeMap<ThreadId, Cycles>,
-    /// The lines that came from another CPU. Of more than a million, the first ones that were counted.
+    /// The lines that came from another CPU. Of more than 524,288, the first ones that were counted.
     pub handed: BTreeMap<LineAddr, Handovers>,
     /// The instructions that took the lines from another CPU. Of more than 32,768, the first ones that were
     /// counted.
