@@ -35,68 +35,105 @@ impl Spinner {
     }
 }
 
-/// Work of a known number of bytes.
-pub(crate) struct Bar(ProgressBar);
-
-impl Bar {
-    pub(crate) fn start(what: &'static str) -> Bar {
-        let bar = visible(ProgressBar::new(0));
-        bar.set_style(style("{prefix}: {wide_bar} {bytes}/{total_bytes} ({eta})"));
-        bar.set_prefix(what);
-        Bar(bar)
-    }
-
-    pub(crate) fn set(&self, done: u64, all: u64) {
-        self.0.set_length(all);
-        self.0.set_position(done);
-    }
-
-    pub(crate) fn finish(self) {
-        self.0.finish_and_clear();
-    }
-}
-
-/// Work of a known number of steps that is often done at once: says nothing in its first second.
-pub(crate) struct Counter {
+/// Work of a known length that is often done at once: says nothing in its first second. Where no terminal
+/// shows a bar, it writes a line now and then.
+pub(crate) struct Bar {
     bar: ProgressBar,
     what: &'static str,
+    is_of_bytes: bool,
     started: Instant,
-    /// Lines written where no terminal shows a bar.
+    /// The pass under way: files that are large are read several times.
+    pass: Cell<Pass>,
     line_count: Cell<u32>,
 }
 
-impl Counter {
+#[derive(Clone, Copy)]
+struct Pass {
+    number: u32,
+    started: Instant,
+    done: u64,
+}
+
+impl Bar {
     /// How long it says nothing.
     const QUIET: Duration = Duration::from_secs(1);
 
     /// Time between two lines of a log.
     const LINE_PERIOD: Duration = Duration::from_secs(10);
 
-    pub(crate) fn start(what: &'static str) -> Counter {
+    /// Work that is counted in bytes.
+    pub(crate) fn start(what: &'static str) -> Bar {
+        let text = "{prefix}: {wide_bar} {percent} % of {total_bytes}, {bytes_per_sec} ({eta})";
+        Bar::with_style(what, text, true)
+    }
+
+    /// Work that is counted in steps, which tell nobody anything.
+    pub(crate) fn of_steps(what: &'static str) -> Bar {
+        Bar::with_style(what, "{prefix}: {wide_bar} {percent} % ({eta})", false)
+    }
+
+    fn with_style(what: &'static str, text: &str, is_of_bytes: bool) -> Bar {
         let bar = visible(ProgressBar::new(0));
-        bar.set_style(style("{prefix}: {wide_bar} {percent} % ({eta})"));
+        bar.set_style(style(text));
         bar.set_prefix(what);
-        Counter {
+        let started = Instant::now();
+        let pass = Pass {
+            number: 1,
+            started,
+            done: 0,
+        };
+        Bar {
             bar,
             what,
-            started: Instant::now(),
+            is_of_bytes,
+            started,
+            pass: Cell::new(pass),
             line_count: Cell::new(0),
         }
     }
 
     pub(crate) fn set(&self, done: u64, all: u64) {
+        let mut pass = self.pass.get();
+        if done < pass.done {
+            pass = Pass {
+                number: pass.number + 1,
+                started: Instant::now(),
+                done,
+            };
+            self.bar
+                .set_prefix(format!("{}, pass {}", self.what, pass.number));
+            self.bar.reset();
+        }
+        self.pass.set(Pass { done, ..pass });
         let elapsed = self.started.elapsed();
-        if elapsed < Counter::QUIET {
+        if elapsed < Bar::QUIET {
             return;
         }
         self.bar.set_length(all);
         self.bar.set_position(done);
-        if self.bar.is_hidden() && elapsed >= Counter::LINE_PERIOD * (self.line_count.get() + 1) {
+        if self.bar.is_hidden() && elapsed >= Bar::LINE_PERIOD * (self.line_count.get() + 1) {
             self.line_count.set(self.line_count.get() + 1);
-            let percent = done.saturating_mul(100) / all.max(1);
-            // A log that is gone stops no search.
-            let _ = writeln!(io::stderr(), "hitm: {}: {percent} %", self.what);
+            // A log that is gone stops no work.
+            let _ = writeln!(io::stderr(), "hitm: {}", self.line(all));
         }
+    }
+
+    /// A line of a log.
+    fn line(&self, all: u64) -> String {
+        let (what, pass) = (self.what, self.pass.get());
+        let which = match pass.number {
+            1 => String::new(),
+            number => format!(", pass {number}"),
+        };
+        let percent = pass.done.saturating_mul(100) / all.max(1);
+        let rate = match self.is_of_bytes {
+            true => {
+                let seconds = pass.started.elapsed().as_secs_f64().max(1e-3);
+                format!(", {:.1} MB/s", pass.done as f64 / 1e6 / seconds)
+            }
+            false => String::new(),
+        };
+        format!("{what}{which}: {percent} %{rate}")
     }
 
     pub(crate) fn finish(self) {
@@ -167,4 +204,23 @@ fn visible(bar: ProgressBar) -> ProgressBar {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is one of this file's")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_log_tells_pass_share_and_rate() {
+        let bar = Bar::start("reading");
+        bar.set(250, 1000);
+        assert!(bar.line(1000).starts_with("reading: 25 %, "));
+        assert!(bar.line(1000).ends_with(" MB/s"));
+        bar.set(1000, 1000);
+        bar.set(10, 1000);
+        assert!(bar.line(1000).starts_with("reading, pass 2: 1 %, "));
+        let steps = Bar::of_steps("searching");
+        steps.set(3, 4);
+        assert_eq!(steps.line(4), "searching: 75 %");
+    }
 }

@@ -12,7 +12,7 @@ use hitm_layout::advise::{Advice, Candidate, Options};
 use hitm_layout::emit::Style;
 
 use crate::commands::{Format, KernelArgs};
-use crate::progress::{Bar, Counter};
+use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
 /// What both commands ask about.
@@ -185,7 +185,7 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
         seed: args.seed,
         steps_max: None,
     };
-    let counter = Counter::start("searching");
+    let counter = Bar::of_steps("searching");
     let advice = session.advise(&options, &|done, all| counter.set(done, all))?;
     counter.finish();
     let picked: Option<&Candidate> = match args.pick {
