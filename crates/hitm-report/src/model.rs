@@ -242,6 +242,17 @@ pub struct LineReport {
 }
 
 impl LineReport {
+    /// The verdict without what else threads fight over.
+    pub fn verdict_brief(&self) -> String {
+        if self.verdict == Verdict::Mixed {
+            return "mixed".to_owned();
+        }
+        match self.verdict_text.split_once(", ") {
+            Some((main, _)) => format!("{main} +"),
+            None => self.verdict_text.clone(),
+        }
+    }
+
     /// The names of the objects, the first two written out; the address when none is known.
     pub fn name(&self) -> String {
         match self.objects.as_slice() {

@@ -132,6 +132,13 @@ pub const LINE_FIELDS: &[Field<LineReport>] = &[
         value: |line| Value::Text(line.verdict.id().to_owned()),
     },
     Field {
+        id: "verdict_brief",
+        title: "verdict",
+        unit: Unit::None,
+        description: "The verdict as tables show it; a plus where threads fight in other ways as well",
+        value: |line| Value::Text(line.verdict_brief()),
+    },
+    Field {
         id: "verdict_text",
         title: "verdict",
         unit: Unit::None,
