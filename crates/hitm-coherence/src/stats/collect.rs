@@ -63,9 +63,11 @@ impl Collector {
         }
     }
 
-    /// Rows so far, but for those of the last few accesses.
-    pub fn row_count(&self) -> usize {
-        self.rows.len()
+    /// Memory that the statistics will take, in rows: a line takes as much as sixteen. The last few
+    /// accesses are not in it.
+    pub fn size_in_rows(&self) -> usize {
+        const ROWS_OF_LINE: usize = 16;
+        self.rows.len() + ROWS_OF_LINE * self.ids.len()
     }
 
     /// The statistics of everything that was counted.

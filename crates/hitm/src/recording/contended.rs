@@ -29,7 +29,7 @@ pub(super) use rows::Nameless;
 use rows::{AllRows, Chosen, ChosenRows, Keep, add_nameless};
 use tallied::Tallied;
 
-/// The most that is kept.
+/// The most that is kept. A line counts as much as sixteen rows.
 struct Limits {
     /// Rows of one shard up to which all are kept.
     rows: usize,
@@ -39,7 +39,7 @@ struct Limits {
     rows_of_shard: usize,
 }
 
-/// A row takes some 300 bytes at the end, a line of a tally 50; there are 16 shards.
+/// A row takes some 250 bytes at the end, a line of a tally 50; there are 16 shards.
 const LIMITS: Limits = Limits {
     rows: 20_000,
     lines: 500_000,

@@ -9,7 +9,7 @@ use super::read_all;
 use crate::recording::statistics::{Shard, joined, line_hash, shards};
 use crate::recording::{Recording, RecordingError, RecordingFile};
 
-/// Rows of one shard that are kept at a time.
+/// Rows of one shard that are kept at a time; a line counts as much as sixteen.
 pub(super) const ROWS_AT_A_TIME: usize = 40_000;
 
 /// Parts of a recording, at most. More lines than that have no room only where single lines have very
@@ -51,7 +51,7 @@ struct PartRows {
 
 impl PartRows {
     fn is_full(&self) -> bool {
-        self.rows.row_count() > self.rows_max
+        self.rows.size_in_rows() > self.rows_max
     }
 }
 

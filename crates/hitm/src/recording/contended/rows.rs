@@ -16,7 +16,7 @@ pub(super) struct AllRows {
 
 impl AllRows {
     pub(super) fn is_full(&self) -> bool {
-        self.rows.row_count() > self.rows_max
+        self.rows.size_in_rows() > self.rows_max
     }
 }
 
@@ -73,7 +73,7 @@ impl Shard for ChosenRows<'_> {
         match self.chosen.get(&access.line()) {
             None => {}
             Some(Keep::Takers) => self.add_nameless(access, outcome.source),
-            Some(Keep::Rows) if self.rows.row_count() < self.rows_max => {
+            Some(Keep::Rows) if self.rows.size_in_rows() < self.rows_max => {
                 self.rows.add(access, outcome);
             }
             Some(Keep::Rows) => self.left_out += 1,
