@@ -176,9 +176,10 @@ impl Writer {
             self.filtered(report);
             return;
         }
+        // A placement may name every CPU.
         let how = format!(
             "threads placed {}, window {} cycles, seed {}",
-            run("placement"),
+            shorten(&run("placement"), self.width / 2),
             run("window_cycles"),
             run("seed")
         );
