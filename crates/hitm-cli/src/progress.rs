@@ -55,7 +55,7 @@ struct Pass {
 }
 
 impl Bar {
-    /// How long it says nothing.
+    /// Time in which it says nothing.
     const QUIET: Duration = Duration::from_secs(1);
 
     /// Time between two lines of a log.

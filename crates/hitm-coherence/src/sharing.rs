@@ -1,4 +1,4 @@
-//! What kinds of fight a line sees: false sharing, true sharing, a lock, or none.
+//! Kinds of fight that a line sees: false sharing, true sharing, a lock, or none.
 //!
 //! [`judge`] looks at one line's rows (who touched which bytes, how often, and how often the line had
 //! to come from another CPU) and answers with a [`Sharing`]: the line's fights, each with its contended
@@ -129,7 +129,7 @@ impl Verdict {
     }
 }
 
-/// What two threads fight over.
+/// Kind of thing that two threads fight over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FightKind {
     /// A lock that both take: its word, its other parts and the data that it guards.
@@ -153,7 +153,7 @@ impl FightKind {
         }
     }
 
-    /// Whether the fight would end if the bytes lay on different lines.
+    /// Returns true if the fight would end if the bytes lay on different lines.
     pub const fn is_curable_by_layout(self) -> bool {
         self.verdict().is_curable_by_layout()
     }
@@ -201,7 +201,7 @@ impl Sharing {
         self.sum_of(FightKind::is_curable_by_layout).1
     }
 
-    /// Whether fights that would end if the bytes lay on different lines are at least one part in
+    /// Returns true if fights that would end if the bytes lay on different lines are at least one part in
     /// [`FIGHT_SHARE_DIVISOR`] of all.
     pub fn has_layout_fight(&self) -> bool {
         let curable = self.measure(self.sum_of(FightKind::is_curable_by_layout));
@@ -262,10 +262,10 @@ impl Sharing {
     }
 }
 
-/// What is known about a line beside its rows.
+/// Facts about a line beside its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Known<'a> {
-    /// Whether the rows are samples. Samples of stores seldom say that the line was elsewhere (Intel's
+    /// True if the rows are samples. Samples of stores seldom say that the line was elsewhere (Intel's
     /// say whether the L1 had it, and count a store when it has left): where none of a place does, each
     /// counts as one that took the line.
     pub are_samples: bool,

@@ -48,7 +48,7 @@ pub(crate) fn freed(block: *mut c_void) {
     }
 }
 
-/// What this thread does from here on is no part of the program.
+/// Sets aside all that this thread does from here on: it is no part of the program.
 pub(crate) fn unwinding_begins() {
     send([UNWINDING_BEGINS, 0, 0, 0, 0]);
 }

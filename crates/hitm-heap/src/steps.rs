@@ -1,4 +1,4 @@
-//! How far it is from one return address on the stack to the next.
+//! Distances from one return address on the stack to the next.
 //!
 //! The frame of a function has one size at each of its calls, unless the function takes memory from
 //! the stack as it needs it (`alloca`, arrays of variable length, realigned frames). So the return
@@ -22,7 +22,7 @@ const LAST: usize = 1;
 /// Several distances were found.
 const VARIES: usize = 2;
 
-/// What lies above a return address.
+/// The stack above a return address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The next return address, so many bytes up.
@@ -31,7 +31,7 @@ pub(crate) enum Step {
     Last,
 }
 
-/// What is known of call sites.
+/// Known call sites.
 pub(crate) struct Steps {
     /// Return addresses; 0 where there is room.
     sites: [AtomicUsize; SITES],
@@ -46,7 +46,7 @@ impl Steps {
         }
     }
 
-    /// What lies above `site`, if that is known and always the same.
+    /// The stack above `site`, if it is known and always the same.
     pub(crate) fn of(&self, site: usize) -> Option<Step> {
         let index = places(site).find(|index| {
             let found = self.sites[*index].load(Ordering::Acquire);
@@ -76,7 +76,7 @@ impl Steps {
         }
     }
 
-    /// Whether the place is the site's, now or already.
+    /// Returns true if the place is the site's, now or already.
     fn claim(&self, index: usize, site: usize) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         let claimed = self.sites[index].compare_exchange(0, site, success, failure);
@@ -84,7 +84,7 @@ impl Steps {
     }
 }
 
-/// Where a site may stand, in the order in which places are tried.
+/// Places at which a site may stand, in the order in which they are tried.
 fn places(site: usize) -> impl Iterator<Item = usize> {
     // Fibonacci hashing: return addresses differ in their lowest bits most.
     let first = site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SITES.trailing_zeros());

@@ -83,7 +83,7 @@ impl Toucher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) owner: Tag,
-    /// Whether that thread has written to the line.
+    /// True if that thread has written to the line.
     pub(crate) written: bool,
 }
 
@@ -151,7 +151,7 @@ impl FirstTouch {
         touch_slowly(cell, (me, is_write), self.epoch.is_some())
     }
 
-    /// Whether accesses to the line of `addr` have been recorded.
+    /// Returns true if accesses to the line of `addr` have been recorded.
     pub(crate) fn is_recorded(&self, addr: u64) -> bool {
         self.cell(addr / LINE_SIZE).is_some_and(|cell| {
             let cell = cell.load(Ordering::Relaxed);

@@ -39,7 +39,7 @@ impl Observer {
         self.start.fetch_min(range.start(), Ordering::Relaxed);
     }
 
-    /// Whether the address is the observer's.
+    /// Returns true if the address is the observer's.
     pub(crate) fn contains(&self, addr: u64) -> bool {
         let start = self.start.load(Ordering::Relaxed);
         (start..self.end.load(Ordering::Relaxed)).contains(&addr)

@@ -55,7 +55,7 @@ impl MemInsn {
     }
 }
 
-/// What an access of the instruction behind a callback's argument is; none for the read of a locked
+/// Kind of access of the instruction behind a callback's argument; none for the read of a locked
 /// operation, which comes before its write. The instruction itself is not looked at: it is seldom in
 /// the host's cache, and a private access needs no more of it.
 #[inline(always)]
@@ -146,11 +146,11 @@ pub(crate) struct Vcpu {
     /// Lines that it has read since they are read-shared, each in the place that its address says,
     /// with the epoch since when: [`Vcpu::has_read`].
     read: Box<[u64]>,
-    /// Where the program was when something that is no part of it began.
+    /// State of the program when something that is no part of it began.
     aside: Option<Aside>,
 }
 
-/// Where a thread was in its program.
+/// A thread's place in its program.
 #[derive(Debug, Clone, Copy)]
 struct Aside {
     insns: u64,
@@ -252,7 +252,7 @@ impl Vcpu {
         }
     }
 
-    /// Whether the thread has read the line before, since that epoch; from now on it has.
+    /// Returns true if the thread has read the line before, since that epoch; from now on it has.
     fn has_read(&mut self, line: LineAddr, since: u32) -> bool {
         // Never 0, and no two lines of a place are alike in it.
         let read = (line.0 + 1) << 16 | u64::from(since);

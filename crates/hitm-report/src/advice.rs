@@ -208,7 +208,7 @@ impl Advisor<'_> {
     }
 }
 
-/// Whether an object is an array for certain: a variable's members say so, a heap block's stride when
+/// Returns true if an object is an array for certain: a variable's members say so, a heap block's stride when
 /// no single number has that size.
 fn is_array(object: &ObjectUse) -> bool {
     let is_indexed = object.members.iter().all(|member| member.starts_with('['));

@@ -210,7 +210,7 @@ impl Report {
     }
 }
 
-/// What the names of all rows decide.
+/// Decisions that need the names of all rows.
 #[derive(Default)]
 struct Named<'a> {
     left: Option<Left<'a>>,

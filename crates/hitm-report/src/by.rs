@@ -121,7 +121,7 @@ impl fmt::Display for Pattern {
 }
 
 impl Pattern {
-    /// Whether `name` is among the names.
+    /// Returns true if `name` is among the names.
     pub fn matches(&self, name: &str) -> bool {
         match self.0.contains(['*', '?']) {
             true => glob(self.0.as_bytes(), name),
@@ -189,7 +189,7 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Whether there is nothing to match.
+    /// Returns true if there is nothing to match.
     pub fn is_empty(&self) -> bool {
         self.lists().iter().all(|(_, patterns)| patterns.is_empty())
     }
@@ -216,7 +216,7 @@ impl Filters {
     }
 }
 
-/// What a report adds up, in which order, and what it leaves out.
+/// Totals of a report, their order, and the filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// Tables of totals, in this order.
@@ -236,7 +236,7 @@ pub struct TotalsBy {
     pub rows: Vec<TotalRow>,
 }
 
-/// What a row of totals stands for.
+/// Things that a row of totals stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TotalKind {
     /// One name.
@@ -263,7 +263,7 @@ impl TotalKind {
 pub struct TotalRow {
     /// The name, or what the row stands for.
     pub name: String,
-    /// Whether it is a name.
+    /// True if it is a name.
     pub kind: TotalKind,
     /// Cycles that threads lost to other CPUs' use of the lines.
     pub lost_cycles: u64,
@@ -281,7 +281,7 @@ pub struct TotalRow {
     pub line_count: Option<u64>,
 }
 
-/// What filters leave of a run.
+/// The part of a run that filters leave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filtered {
     /// The filters in words.

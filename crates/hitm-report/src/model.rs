@@ -27,11 +27,11 @@ pub struct Report {
     pub flagged: Vec<Flagged>,
     /// What is in neither of the two.
     pub quiet: Quiet,
-    /// What passes from CPU to CPU on the quiet lines; of recordings, not of samples.
+    /// Hand-overs of the quiet lines; of recordings, not of samples.
     pub handed: HandedOver,
     /// Totals by name, as asked for.
     pub totals_by: Vec<TotalsBy>,
-    /// What filters leave; none without filters. `lines` and `flagged` then have the lines with such
+    /// The part that filters leave; none without filters. `lines` and `flagged` then have the lines with such
     /// accesses.
     pub filtered: Option<Filtered>,
     /// The order of lines and totals.
@@ -274,7 +274,7 @@ impl LineReport {
     }
 }
 
-/// What threads fight over in a line, and what it costs.
+/// A fight of threads in a line, and its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FightReport {
     /// Its kind.
@@ -287,7 +287,7 @@ pub struct FightReport {
     pub lost_cycles: u64,
     /// `lost_cycles` as a part of the line's, 0 to 1.
     pub lost_share: f64,
-    /// Whether its kind is large enough to be worth a word.
+    /// True if its kind is large enough to be worth a word.
     pub is_main: bool,
 }
 
@@ -442,7 +442,7 @@ pub struct Flagged {
     pub false_sharing_cycles: u64,
     /// `false_sharing_cycles` as a part of all threads' time, 0 to 1.
     pub false_sharing_run_share: f64,
-    /// Whether such fights are large enough to be worth a word.
+    /// True if such fights are large enough to be worth a word.
     pub has_false_sharing: bool,
 }
 

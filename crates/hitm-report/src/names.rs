@@ -54,7 +54,7 @@ pub trait Names {
         None
     }
 
-    /// Whether the type of the object at `addr` is known, so that [`Names::lock`] would know a lock.
+    /// Returns true if the type of the object at `addr` is known, so that [`Names::lock`] would know a lock.
     fn has_type(&self, _addr: u64, _size: u8) -> bool {
         false
     }

@@ -30,7 +30,7 @@ pub(crate) enum Touch {
     TakenFrom(ThreadId, bool),
 }
 
-/// Who touches a line, in which epoch of virtual time.
+/// Thread that touches a line, and the epoch of virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Toucher {
     pub(crate) thread: ThreadId,
@@ -54,7 +54,7 @@ struct Owned {
     is_written: bool,
     /// The weave has the line, and the owner's first write to it.
     is_known: bool,
-    /// When the owner touched it last.
+    /// Epoch of the owner's last touch.
     epoch: u64,
 }
 

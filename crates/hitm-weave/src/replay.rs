@@ -179,7 +179,7 @@ pub struct Replay<R> {
     weave: Weave,
     relocation: R,
     filter: Filter,
-    /// How long an epoch of the filter is; none where lines are not handed over.
+    /// Length of an epoch of the filter; none where lines are not handed over.
     epoch: Option<Cycles>,
     threads: IndexMap<ThreadId, ReplayThread, FxBuildHasher>,
     /// What cannot be told yet, because accesses of the first work in it have not arrived.

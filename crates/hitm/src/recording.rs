@@ -184,7 +184,7 @@ impl Recording {
         nameless.map(|(code, (hitm_count, addr))| (*code, *hitm_count, *addr))
     }
 
-    /// Where lines were accessed: address and bytes. Of contended lines without rows each word.
+    /// Places that were accessed: address and bytes. Of contended lines without rows each word.
     pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u8)> {
         const WORD_BYTES: u8 = 8;
         let statistics = &self.statistics;

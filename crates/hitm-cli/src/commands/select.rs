@@ -59,7 +59,7 @@ enum ByArg {
     Process,
 }
 
-/// What orders lines and totals, the largest first.
+/// Key that orders lines and totals, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SortArg {
     /// Cycles lost to contention

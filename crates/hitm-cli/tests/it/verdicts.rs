@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// Whether each expected kind of fight is at least a twentieth of the line's loss, and no other kind is a
+/// Returns true if each expected kind of fight is at least a twentieth of the line's loss, and no other is a
 /// fifth: shares of a program with a sleeping lock differ from run to run.
 fn has_fights(line: &Value, expected: &BTreeSet<String>) -> bool {
     let fights = line["fights"].as_array().expect("fights are a list");

@@ -62,7 +62,7 @@ impl Group {
         })
     }
 
-    /// How probable it is, in thousandths, that a thread of this group that held the line touched a
+    /// Probability, in thousandths, that a thread of this group that held the line touched a
     /// place for which `meets` holds.
     ///
     /// It is taken for certain, but for an instruction that touches several places, as one that counts
@@ -155,12 +155,12 @@ struct Row {
     cost: Cost,
 }
 
-/// What a place's accesses that lost the line to a group lost it for.
+/// Reasons for which a place's accesses lost the line to a group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reason {
     /// The lock that the place is part of, when the group uses it too and one of the two writes.
     lock: Option<usize>,
-    /// How probable it is, in thousandths, that they met on the place.
+    /// Probability, in thousandths, that they met on the place.
     chance: u64,
     /// When they met on the line only, in parts of the second number: with read-mostly bytes on one
     /// side.

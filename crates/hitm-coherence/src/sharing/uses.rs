@@ -1,4 +1,4 @@
-//! Who uses which bytes of a line, and how: the rows of the reader/writer matrix.
+//! Uses of a line's bytes by threads: the rows of the reader/writer matrix.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl PlaceUse {
     }
 }
 
-/// What one thread does to the line.
+/// One thread's use of the line.
 #[derive(Debug, Default, Clone)]
 pub(super) struct ThreadUse {
     pub(super) accesses: u64,

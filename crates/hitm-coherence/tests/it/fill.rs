@@ -22,7 +22,7 @@ fn directory() -> Directory {
     Directory::new(machine, Capacity::Finite)
 }
 
-/// Where `cpu` gets the line from.
+/// Source from which `cpu` gets the line.
 fn ask(directory: &mut Directory, cpu: CpuId, addr: u64, exclusive: bool) -> DataSource {
     let line: LineId = directory.line(LineAddr(addr), cpu);
     if let Some((source, _)) = directory.hit(cpu, line, exclusive) {

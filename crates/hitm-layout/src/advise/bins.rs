@@ -181,7 +181,7 @@ impl<'d> Weigher<'d> {
         sum
     }
 
-    /// What a line costs that holds these atoms: a bin's, or one without residents.
+    /// Price of a line that holds these atoms: a bin's, or one without residents.
     pub(super) fn cost(&self, bin: Option<usize>, atoms: &[usize]) -> u64 {
         self.work.spend(LOOKUP_STEPS + atoms.len() as u64);
         let mut key = Vec::with_capacity(atoms.len() + 1);

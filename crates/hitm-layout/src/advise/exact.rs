@@ -22,7 +22,7 @@ pub(super) struct Assignment {
     pub(super) lines: Vec<Vec<usize>>,
 }
 
-/// How many of the most used atoms, at most [`EXACT_ATOMS_MAX`], are partitioned exactly in `steps`.
+/// Number of the most used atoms, at most [`EXACT_ATOMS_MAX`], are partitioned exactly in `steps`.
 ///
 /// A subset is taken to cost as much as the more used half of them in one line.
 pub(super) fn atoms_within(weigher: &Weigher<'_>, steps: u64) -> usize {

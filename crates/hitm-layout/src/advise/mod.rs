@@ -166,11 +166,11 @@ pub struct Advice {
     pub original: Weighed,
     /// Better ones: from few lines to many, each cheaper than those before it; may be empty.
     pub candidates: Vec<Candidate>,
-    /// How it was found.
+    /// Search that found it.
     pub search: Search,
 }
 
-/// How far a search went.
+/// Extent of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Search {
     /// Atoms that the profile touches and that may move.
@@ -182,12 +182,12 @@ pub struct Search {
     pub steps: u64,
     /// The limit on them.
     pub steps_max: u64,
-    /// Whether the limit ended it before it had tried all that it would have.
+    /// True if the limit ended it before it had tried all that it would have.
     pub is_limited: bool,
 }
 
 impl Search {
-    /// Whether candidates are the best with as many hot lines, and not the best found.
+    /// Returns true if candidates are the best with as many hot lines, and not the best found.
     pub fn is_exact(&self) -> bool {
         self.atoms == self.exact_atoms
     }
@@ -336,7 +336,7 @@ fn solutions(
 /// Offset and size of each path.
 type Places<'d> = BTreeMap<&'d str, (u64, u64)>;
 
-/// Where the paths of the profile are now. Fails with the first that is nowhere.
+/// Places of the profile's paths now. Fails with the first that is nowhere.
 fn old_places<'d>(
     demand: &'d Demand,
     locate: &dyn Fn(&str) -> Option<(u64, u64)>,
@@ -351,7 +351,7 @@ fn old_places<'d>(
     Ok(places)
 }
 
-/// Where they are after their members have moved.
+/// Their places after their members have moved.
 fn new_places<'d>(subject: &Subject, layout: &FileStruct, old: &Places<'d>) -> Places<'d> {
     let moved = |(path, (offset, size)): (&&'d str, &(u64, u64))| {
         let member = &subject.members[subject.member_at(*offset)?].file;

@@ -121,7 +121,7 @@ fn by_use<'l>(weigher: &Weigher<'_>, touched: &'l [Lodger]) -> Vec<&'l Lodger> {
     order
 }
 
-/// Where the atom begins in `layout`.
+/// First byte of the atom in `layout`.
 fn new_offset(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct, atom: usize) -> u64 {
     let found = layout.get(&name_of(weigher, subject, atom));
     found.map_or(weigher.atoms[atom].old_offset, |member| member.offset_bytes)

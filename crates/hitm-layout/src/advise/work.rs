@@ -55,13 +55,13 @@ impl<'p> Work<'p> {
         self.limit.saturating_sub(self.spent())
     }
 
-    /// How many steps have been taken when one of `parts` equal parts of those up to `until` is used
+    /// Steps that have been taken when one of `parts` equal parts of those up to `until` is used
     /// up.
     pub(super) fn part_until(&self, until: u64, parts: usize) -> u64 {
         self.spent() + until.saturating_sub(self.spent()) / parts.max(1) as u64
     }
 
-    /// Whether `until` steps are taken. A search that asks has more to do: a yes is remembered.
+    /// Returns true if `until` steps are taken. A search that asks has more to do: a yes is remembered.
     pub(super) fn is_over(&self, until: u64) -> bool {
         let is_over = self.spent() >= until;
         if is_over {
@@ -70,7 +70,7 @@ impl<'p> Work<'p> {
         is_over
     }
 
-    /// Whether anything was left out for the limit.
+    /// Returns true if anything was left out for the limit.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut.get()
     }

@@ -44,7 +44,7 @@ pub(super) struct Blob {
     reads: Reads,
 }
 
-/// How many records were read, for tests that count look-ups.
+/// Count of records that were read, for tests that count look-ups.
 #[derive(Debug, Default)]
 struct Reads {
     #[cfg(test)]

@@ -114,7 +114,7 @@ impl<'a> Namer<'a> {
         (!caller.function.is_empty()).then(|| of_file(caller.function.clone(), By::Function))
     }
 
-    /// Whether the filters leave a row.
+    /// Returns true if the filters leave a row.
     fn leaves(&self, filters: &Filters, line: LineAddr, key: &RowKey) -> bool {
         let one = |patterns: &[Pattern], names: &dyn Fn() -> Vec<String>| {
             patterns.is_empty() || {
@@ -195,12 +195,12 @@ impl<'a> Left<'a> {
         left
     }
 
-    /// What the filters leave; none without filters.
+    /// Rows that the filters leave; none without filters.
     pub(super) fn filtered(&self) -> Option<Filtered> {
         self.filtered.clone()
     }
 
-    /// Whether a line has an access that is left.
+    /// Returns true if a line has an access that is left.
     pub(super) fn has(&self, line: LineAddr) -> bool {
         self.filtered.is_none()
             || self

@@ -70,7 +70,7 @@ pub const TOTAL_ROW_FIELDS: &[Field<TotalRow>] = &[
     },
 ];
 
-/// What filters leave.
+/// The part that filters leave.
 pub const FILTERED_FIELDS: &[Field<Filtered>] = &[
     Field {
         id: "filters",

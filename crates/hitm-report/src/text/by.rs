@@ -41,7 +41,7 @@ impl PercentLimit {
     /// Shows every row.
     pub const NONE: PercentLimit = PercentLimit(0);
 
-    /// Whether a share is large enough.
+    /// Returns true if a share is large enough.
     pub(crate) fn holds(self, share: f64) -> bool {
         share * 100_000.0 >= f64::from(self.0)
     }

@@ -17,7 +17,7 @@ fn by(kinds: &[By]) -> Selection {
     }
 }
 
-/// What the recorder of a long run keeps: rows of the lines that matter, sums of the others.
+/// Keeps what a report of a long run needs: rows of the lines that matter, sums of the others.
 fn with_rest(mut statistics: Statistics) -> Statistics {
     let mut rest = RestOfLines {
         line_count: 7,

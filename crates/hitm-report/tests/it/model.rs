@@ -57,7 +57,7 @@ fn time_lost_is_the_same_by_line_and_by_thread() {
     );
 }
 
-/// Whether their rows are kept or only sums: what is handed over is the same, and adds up.
+/// With rows or only sums: what is handed over is the same, and adds up.
 #[test]
 fn what_is_handed_over_needs_no_rows() {
     let mut run = Run::default();

@@ -13,7 +13,7 @@ pub struct LockLabel {
     pub addr: u64,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// Whether threads wait on it for something to come true.
+    /// True if threads wait on it for something to come true.
     pub is_condition_variable: bool,
 }
 
@@ -59,7 +59,7 @@ impl AddressNames<'_> {
         })
     }
 
-    /// Whether the object at `addr` has a known type.
+    /// Returns true if the object at `addr` has a known type.
     pub fn has_type(&self, addr: u64, size: u8) -> bool {
         let is_typed = || {
             let name = self.symbolizer.borrow_mut().data(addr, size.into());
@@ -69,7 +69,7 @@ impl AddressNames<'_> {
         !self.is_without_type(addr) && is_typed().is_some()
     }
 
-    /// Whether what is at `addr` is no variable of a program.
+    /// Returns true if what is at `addr` is no variable of a program.
     fn is_without_type(&self, addr: u64) -> bool {
         self.objects.heap_at(addr).is_some() || self.kernel_regions.at(addr).is_some()
     }
@@ -124,7 +124,7 @@ fn member_at(layout: &StructLayout, offset: u64) -> Option<&hitm_layout::Member>
     layout.members.iter().find(holds)
 }
 
-/// Whether a type, or one that it stands for, is a lock (`false`) or a condition variable (`true`).
+/// Returns true if a type, or one that it stands for, is a lock (`false`) or a condition variable (`true`).
 fn lock_type(store: &TypeStore, mut id: TypeId) -> Option<bool> {
     loop {
         let one = store.get(id);

@@ -1,4 +1,4 @@
-//! What is fought over in a line: each pattern with the fights that it must get, to the access.
+//! Patterns with the fights that each must get, to the access.
 
 use super::*;
 

@@ -50,7 +50,7 @@ pub(super) fn add_nameless(sums: &mut Nameless, code: CodeAddr, (hitm_count, add
     *sum = (sum.0 + hitm_count, sum.1.min(addr));
 }
 
-/// What is kept of the chosen lines.
+/// Rows and counts of the chosen lines.
 pub(super) struct ChosenRows<'c> {
     pub(super) chosen: &'c Chosen,
     pub(super) rows: Collector,
