@@ -12,7 +12,7 @@ use hitm_base::{
 };
 use hitm_trace::{
     BLOCK_LEN_MAX, BlockEncoder, BlockMeta, Counter, Header, HeapObject, Mapping, Record, Region,
-    RegionKind, ThreadStart, TraceWriter,
+    RegionKind, Sampled, ThreadStart, TraceWriter,
 };
 
 use crate::limited::{Ended, run};
@@ -27,7 +27,11 @@ fn header() -> Header {
 
 /// A recording whose blocks are these bytes, each with its number of records.
 fn file(blocks: impl IntoIterator<Item = (u32, Vec<u8>)>) -> Vec<u8> {
-    let mut writer = TraceWriter::new(Vec::new(), &header()).expect("memory takes it");
+    file_with(&header(), blocks)
+}
+
+fn file_with(header: &Header, blocks: impl IntoIterator<Item = (u32, Vec<u8>)>) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), header).expect("memory takes it");
     for (record_count, bytes) in blocks {
         let meta = BlockMeta {
             record_count,
@@ -82,17 +86,18 @@ fn check_refused(file: &[u8], place: &str) {
 /// A file of at most 12 MiB that holds 64 MiB of records, and they ten times as much when they are
 /// decoded, is read in 300 MiB.
 fn check_bounded(name: &str, record: &dyn Fn(u64) -> Record) {
-    check_blocks_bounded(name, (16, &READERS), record);
+    check_blocks_bounded(name, (16, &READERS), &header(), record);
 }
 
 fn check_blocks_bounded(
     name: &str,
     (block_count, verbs): (u64, &[&[&str]]),
+    header: &Header,
     record: &dyn Fn(u64) -> Record,
 ) {
     const RECORDS_A_BLOCK_MIN: u64 = 1 << 20;
     let blocks = (0..block_count).map(|number| full_block(number * RECORDS_A_BLOCK_MIN, record));
-    let file = file(blocks);
+    let file = file_with(header, blocks);
     assert!(file.len() < 12 << 20, "{name}: {} bytes", file.len());
     with_each(verbs, &file, |verb, ended| {
         // Some verbs have nothing to say about such a recording.
@@ -243,9 +248,21 @@ fn rows_of_a_report_take_little_memory() {
             stall: Cycles(100),
         },
     };
-    let report = (4, &READERS[..1]);
-    check_blocks_bounded("many lines", report, &|number| access(number, number));
-    check_blocks_bounded("one line", report, &|number| access(number, 0));
+    let readers = [VERBS[0], VERBS[3]];
+    let sampled = Header {
+        sampled: Some(Sampled::default()),
+        ..header()
+    };
+    for (what, header, verbs) in [
+        ("accesses", header(), &readers[..]),
+        ("samples", sampled, &readers[..1]),
+    ] {
+        let check = |name: &str, record: &dyn Fn(u64) -> Record| {
+            check_blocks_bounded(&format!("{what}: {name}"), (4, verbs), &header, record);
+        };
+        check("many lines", &|number| access(number, number));
+        check("one line", &|number| access(number, 0));
+    }
 }
 
 fn fifo(path: &Path) {

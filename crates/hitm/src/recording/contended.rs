@@ -63,7 +63,7 @@ enum Wanted<'a> {
 
 impl Recording {
     /// Reads a recording for its report. Of very many rows those of lines that lost next to nothing are
-    /// only summed up ([`hitm_coherence::stats::Statistics::rest`]); those of samples are all kept.
+    /// only summed up ([`hitm_coherence::stats::Statistics::rest`]).
     pub fn load_contended(
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
@@ -134,9 +134,6 @@ impl Recording {
     ) -> Result<Recording, RecordingError> {
         let mut file = RecordingFile::open(path)?;
         let machine = file.machine()?;
-        if file.header().sampled.is_some() {
-            return Recording::load(path, progress);
-        }
         let mut recording = Recording::of_header(file.header().clone(), machine.clone());
         let mut all_rows = shards(|| AllRows {
             rows: Collector::default(),

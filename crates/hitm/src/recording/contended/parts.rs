@@ -10,7 +10,7 @@ use crate::recording::statistics::{Shard, joined, line_hash, shards};
 use crate::recording::{Recording, RecordingError, RecordingFile};
 
 /// Rows of one shard that are kept at a time; a line counts as much as sixteen.
-pub(super) const ROWS_AT_A_TIME: usize = 40_000;
+pub(super) const ROWS_AT_A_TIME: usize = 80_000;
 
 /// Parts of a recording, at most. More lines than that have no room only where single lines have very
 /// many rows.
