@@ -35,9 +35,10 @@ const COUNT_MAX: u64 = 1 << 44;
 /// The most threads of a recording that is run again; each takes some 500 bytes.
 const THREADS_MAX: usize = 1 << 16;
 
-/// The most memory for records that wait for others. What a recorder writes waits for a window of each
-/// thread: some MiB with thousands of threads.
-const WAITING_BYTES_MAX: usize = 64 << 20;
+/// The most memory for records that wait for others. They wait for the price of a sleeping thread's last
+/// access, which may come seconds later: redis with threads that sleep from its start to its end needs some
+/// 100 MiB for 2.6 million records.
+const WAITING_BYTES_MAX: usize = 176 << 20;
 
 /// Where the bytes of the program lie in the replay.
 pub trait Relocate {
