@@ -53,7 +53,7 @@ pub fn report(bytes: &[u8]) {
 /// Loads a recording from a file, as `hitm report` does, with the machine that it names.
 pub fn load(bytes: &[u8]) {
     let file = MemoryFile::new(bytes);
-    if let Ok(loaded) = Recording::load(file.path(), &mut |_, _| {}) {
+    if let Ok(loaded) = Recording::load_contended(file.path(), &mut |_, _| {}) {
         assert_eq!(
             loaded.machine.topology.cpu_count(),
             MACHINE.topology.cpu_count()

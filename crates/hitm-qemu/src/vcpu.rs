@@ -218,8 +218,7 @@ impl Vcpu {
         }
     }
 
-    /// What the thread did since it was set aside, if it was, counts after all: it goes to the
-    /// barrier.
+    /// Counts after all what the thread did since it was set aside, if it was: it goes to the barrier.
     pub(crate) fn keep_aside(&mut self) {
         if let Some(aside) = self.aside.take() {
             self.limit = aside.limit;

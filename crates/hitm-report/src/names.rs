@@ -19,8 +19,7 @@ pub trait Names {
     /// Kind of the object that holds the byte at `addr`: objects of one type, and heap blocks of one
     /// allocation site, are of one kind. `None` when nothing is known about it.
     fn kind(&self, addr: u64) -> Option<String> {
-        let name = self.data(addr, 1)?;
-        Some(without_numbers(name.object.chars()))
+        self.data(addr, 1).map(|name| name.kind())
     }
 
     /// What makes known what an address of a recorded machine is.
@@ -103,6 +102,11 @@ pub struct DataName {
 }
 
 impl DataName {
+    /// Objects of all of a kind: `runqueues[3]` as `runqueues[]`.
+    pub fn kind(&self) -> String {
+        without_numbers(self.object.chars())
+    }
+
     /// Object and member of all of a kind: `runqueues[3].lock` as `runqueues[].lock`.
     pub fn without_numbers(&self) -> String {
         without_numbers(self.object.chars().chain(self.member.chars()))
@@ -110,7 +114,7 @@ impl DataName {
 }
 
 /// The text without what stands in brackets.
-pub(crate) fn without_numbers(text: impl Iterator<Item = char>) -> String {
+fn without_numbers(text: impl Iterator<Item = char>) -> String {
     let mut kept = String::new();
     let mut is_inside = false;
     for c in text {

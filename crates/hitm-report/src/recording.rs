@@ -4,7 +4,6 @@ use hitm::recording::{AddressNames, KnownAs, Recording};
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
 
-use crate::names::without_numbers;
 use crate::{
     CodeName, DataName, LockKind, LockName, MachineSummary, Names, Report, ReportOptions, RunFacts,
     SampledEvent, SampledFacts, Selection, ThreadFacts, TypeReport,
@@ -24,10 +23,7 @@ impl Names for AddressNames<'_> {
 
     fn kind(&self, addr: u64) -> Option<String> {
         let of_many = AddressNames::kind(self, addr);
-        of_many.or_else(|| {
-            let object = AddressNames::data(self, addr, 1)?.object;
-            Some(without_numbers(object.chars()))
-        })
+        of_many.or_else(|| Names::data(self, addr, 1).map(|name| name.kind()))
     }
 
     fn code(&self, code: CodeAddr) -> CodeName {

@@ -13,7 +13,7 @@ mod statistics;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hitm_base::{CodeAddr, Cycles, LINE_SIZE, Machine, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
@@ -107,18 +107,6 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads a recording. `progress` is told how many bytes of how many have been read.
-    pub fn load(
-        path: &Path,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Recording, RecordingError> {
-        let mut file = RecordingFile::open(path)?;
-        let machine = file.machine()?;
-        let all = file.len();
-        let read = Recording::read(&mut file.reader, machine, &mut |read| progress(read, all));
-        read.map_err(|error| file.failed(error))
-    }
-
     /// Reads all that `reader` has left of a recording. `machine` is the one that its header has as
     /// text, or one to take in its place. `progress` is told how many bytes have been read.
     pub fn read<R: Read>(

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use hitm_report::text::PercentLimit;
 use hitm_report::{By, Filters, Pattern, Selection, SortKey};
 
-/// Which part of a recording, by what, in which order.
+/// The part of a recording to show, its totals and their order.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
     /// Put totals by these names on top: how much each object, function, ... lost; several with

@@ -34,7 +34,7 @@ struct Program {
 }
 
 impl Program {
-    /// What the report says that it should not, if anything.
+    /// Fails with the first thing that the report should not say.
     fn check(&self, directory: &Path) -> Result<(), String> {
         let source = programs::root().join(FOLDER).join(&self.source);
         let program = programs::build(directory, &self.name, &source, &self.defines);

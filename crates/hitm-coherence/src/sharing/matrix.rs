@@ -162,8 +162,8 @@ struct Reason {
     lock: Option<usize>,
     /// Probability, in thousandths, that they met on the place.
     chance: u64,
-    /// When they met on the line only, in parts of the second number: with read-mostly bytes on one
-    /// side.
+    /// The part with read-mostly bytes on one side, where they met on the line only; the second number is
+    /// the whole.
     read_mostly: (u128, u128),
 }
 

@@ -57,10 +57,9 @@ impl Handovers {
     }
 
     fn add(&mut self, source: DataSource, stall: Cycles) {
-        let is_hitm = matches!(source, DataSource::LocalHitm | DataSource::RemoteHitm);
         self.merge(&Handovers {
             count: 1,
-            hitm_count: is_hitm.into(),
+            hitm_count: source.is_hitm().into(),
             lost: stall,
         });
     }
@@ -144,8 +143,7 @@ impl RestOfLines {
 
     /// Takes out a line whose rows are kept: all that `stats` has was counted here as well.
     pub fn take_out(&mut self, line: LineAddr, stats: &LineStats) {
-        let sources = [&stats.loads, &stats.stores, &stats.rmws];
-        let is_contended = sources.iter().any(|counts| counts.contended() > 0);
+        let is_contended = Handovers::of_line(stats).count > 0;
         self.line_count -= 1;
         self.contended_line_count -= u64::from(is_contended);
         self.loads.take_out(&stats.loads);

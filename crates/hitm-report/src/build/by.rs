@@ -1,12 +1,12 @@
 //! Totals by name, and filters: each row of the statistics gets the names that are asked for.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
-use hitm_coherence::stats::{CallStats, LineStats, RowKey, RowStats, Statistics};
+use hitm_coherence::stats::{LineStats, RowKey, RowStats, Statistics};
 
 use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
 use crate::model::{AccessCounts, Totals, share};
@@ -21,11 +21,11 @@ type DataPlace = (u64, u8);
 /// Names rows. Each address is asked for once.
 pub(super) struct Namer<'a> {
     names: &'a dyn Names,
-    calls: &'a CallStats,
+    statistics: &'a Statistics,
     codes: RefCell<BTreeMap<CodeAddr, Rc<CodeName>>>,
     objects: RefCell<BTreeMap<DataPlace, Option<Rc<ObjectName>>>>,
-    /// The program of each thread, from the rows whose code tells.
-    processes: BTreeMap<ThreadId, String>,
+    /// Found when the first program is asked for.
+    processes: OnceCell<BTreeMap<ThreadId, String>>,
 }
 
 /// An object, and the same with the accessed member.
@@ -36,25 +36,29 @@ struct ObjectName {
 
 impl<'a> Namer<'a> {
     pub(super) fn new(names: &'a dyn Names, statistics: &'a Statistics) -> Namer<'a> {
-        let mut processes = BTreeMap::new();
-        for key in statistics
-            .lines
-            .values()
-            .flat_map(|stats| stats.rows.keys())
-        {
-            if !processes.contains_key(&key.thread)
-                && let Some(process) = names.process(key.thread, key.code)
-            {
-                processes.insert(key.thread, process);
-            }
-        }
         Namer {
             names,
-            calls: &statistics.calls,
+            statistics,
             codes: RefCell::default(),
             objects: RefCell::default(),
-            processes,
+            processes: OnceCell::new(),
         }
+    }
+
+    /// The program of each thread, from the rows whose code tells.
+    fn processes(&self) -> &BTreeMap<ThreadId, String> {
+        self.processes.get_or_init(|| {
+            let mut processes = BTreeMap::new();
+            let lines = self.statistics.lines.values();
+            for key in lines.flat_map(|stats| stats.rows.keys()) {
+                if !processes.contains_key(&key.thread)
+                    && let Some(process) = self.names.process(key.thread, key.code)
+                {
+                    processes.insert(key.thread, process);
+                }
+            }
+            processes
+        })
     }
 
     fn code(&self, code: CodeAddr) -> Rc<CodeName> {
@@ -81,7 +85,7 @@ impl<'a> Namer<'a> {
     /// The program that ran the instruction: kernel code is its thread's.
     fn process(&self, key: &RowKey) -> Option<String> {
         let own = self.names.process(key.thread, key.code);
-        own.or_else(|| self.processes.get(&key.thread).cloned())
+        own.or_else(|| self.processes().get(&key.thread).cloned())
     }
 
     /// The name of a row; none when it is not known.
@@ -261,7 +265,7 @@ fn add_callers(
 ) {
     let function = namer.code(key.code);
     let (mut accesses, mut lost) = (row.sources.total(), row.contention_stall.0);
-    for (chain, counts) in namer.calls.of_row(line, *key) {
+    for (chain, counts) in namer.statistics.calls.of_row(line, *key) {
         let caller = namer.caller(chain, &function.function);
         let counted = (counts.access_count, counts.contention_stall.0);
         sums.entry(caller).or_default().add(line, counted);

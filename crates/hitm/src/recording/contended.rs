@@ -11,6 +11,7 @@
 //!               lines that are wanted -> their rows; sums - rows = the rest
 //! ```
 
+mod part;
 mod parts;
 mod rows;
 mod tallied;
@@ -25,8 +26,9 @@ use hitm_trace::Record;
 
 use super::statistics::{Found, Shard, joined, pass, shards};
 use super::{Recording, RecordingError, RecordingFile};
+use part::Part;
 pub(super) use rows::Nameless;
-use rows::{AllRows, Chosen, ChosenRows, Keep, add_nameless};
+use rows::{Chosen, ChosenRows, Keep, PartRows, add_nameless};
 use tallied::Tallied;
 
 /// The most that is kept. A line counts as much as sixteen rows.
@@ -135,11 +137,8 @@ impl Recording {
         let mut file = RecordingFile::open(path)?;
         let machine = file.machine()?;
         let mut recording = Recording::of_header(file.header().clone(), machine.clone());
-        let mut all_rows = shards(|| AllRows {
-            rows: Collector::default(),
-            rows_max: limits.rows,
-        });
-        let are_many = |shards: &[AllRows]| shards.iter().any(AllRows::is_full);
+        let mut all_rows = shards(|| PartRows::new(Part::WHOLE, limits.rows));
+        let are_many = |shards: &[PartRows]| shards.iter().any(PartRows::is_full);
         let mut take = |record| recording.take(record);
         let found = read_all(&mut file, &mut all_rows, are_many, &mut take, progress)?;
         if found.is_stopped {
@@ -167,7 +166,7 @@ fn load_lines_first(
             None => parts *= 4,
         }
     };
-    let chosen = tallied.chosen(&recording);
+    let chosen = tallied.chosen(&recording, wanted);
     let limits = (&chosen, limits.rows_of_shard);
     let (rows, found) = rows_of(path, limits, &mut recording, progress)?;
     recording.statistics = joined(rows, found.calls);

@@ -1,4 +1,4 @@
-//! Which objects of a program are locks, by their types.
+//! Lock objects of a program, by their types.
 
 use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 

@@ -1,4 +1,4 @@
-//! Rows of all lines, or of chosen ones.
+//! Rows of all lines, of a part of them, or of chosen ones.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,44 @@ use hitm_base::{Access, CodeAddr, DataSource, LineAddr, Outcome};
 use hitm_coherence::stats::Collector;
 use rustc_hash::FxHashMap;
 
+use super::part::Part;
 use crate::recording::statistics::Shard;
 
-/// Rows of all lines, until there are too many.
-pub(super) struct AllRows {
+/// Lines that stay together, as a power of two: those of a heap block say together what an element of it
+/// is.
+const TOGETHER_SHIFT: u32 = 10;
+
+/// Rows of a part's lines, until there are too many.
+pub(super) struct PartRows {
+    part: Part,
     pub(super) rows: Collector,
-    pub(super) rows_max: usize,
+    rows_max: usize,
+    /// Accesses for which there was no room any more.
+    pub(super) left_out: u64,
 }
 
-impl AllRows {
+impl PartRows {
+    pub(super) fn new(part: Part, rows_max: usize) -> PartRows {
+        PartRows {
+            part,
+            rows: Collector::default(),
+            rows_max,
+            left_out: 0,
+        }
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.rows.size_in_rows() > self.rows_max
     }
 }
 
-impl Shard for AllRows {
+impl Shard for PartRows {
     fn add(&mut self, access: &Access, outcome: &Outcome) {
-        // A full table is thrown away after the batch.
-        if !self.is_full() {
-            self.rows.add(access, outcome);
+        let group = LineAddr(access.line().0 >> TOGETHER_SHIFT);
+        match (self.part.has(group), self.is_full()) {
+            (false, _) => {}
+            (true, true) => self.left_out += 1,
+            (true, false) => self.rows.add(access, outcome),
         }
     }
 }
@@ -62,7 +81,7 @@ pub(super) struct ChosenRows<'c> {
 
 impl ChosenRows<'_> {
     fn add_nameless(&mut self, access: &Access, source: DataSource) {
-        if matches!(source, DataSource::LocalHitm | DataSource::RemoteHitm) {
+        if source.is_hitm() {
             add_nameless(&mut self.nameless, access.code, (1, access.addr));
         }
     }

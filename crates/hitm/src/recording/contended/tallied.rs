@@ -6,9 +6,10 @@ use std::path::Path;
 use hitm_base::{Access, LINE_SIZE, LineAddr, Machine, Outcome};
 use hitm_coherence::stats::{LineTally, RestOfLines};
 
+use super::part::Part;
 use super::rows::{Chosen, Keep};
 use super::{Wanted, read_all};
-use crate::recording::statistics::{Shard, line_hash, shards};
+use crate::recording::statistics::{Shard, shards};
 use crate::recording::{Recording, RecordingError, RecordingFile};
 
 /// Lines that may matter: more only where a recording does not say how long its threads ran.
@@ -48,13 +49,13 @@ impl Tallied {
             let lines = tallies.iter().map(|part| part.tally.lines().len());
             lines.sum::<usize>() > lines_max
         };
-        for part in 0..parts {
+        for part in Part::all(parts) {
             let mut tallies = shards(|| PartTally {
-                part: (part, parts),
+                part,
                 tally: LineTally::default(),
             });
             let mut take = |record| {
-                if part == 0 {
+                if part.is_first() {
                     recording.take(record);
                 }
             };
@@ -104,18 +105,31 @@ impl Tallied {
         self.lines.extend(lines);
     }
 
-    /// The chosen lines, all others of the heap blocks that they belong to, and of a kernel those that have
-    /// no name.
-    pub(super) fn chosen(&self, recording: &Recording) -> Chosen {
-        let names = recording.names();
-        let nameless = self.sums.handed.iter().filter(|(line, handed)| {
-            let is_kernel = names.is_machine() && handed.hitm_count > 0;
-            is_kernel && names.known_as(line.first_byte()).is_none()
-        });
-        let mut chosen: Chosen = nameless.map(|(line, _)| (*line, Keep::Takers)).collect();
+    /// The chosen lines, all others of the heap blocks that they belong to, and for a report of a kernel
+    /// those that have no name.
+    pub(super) fn chosen(&self, recording: &Recording, wanted: Wanted<'_>) -> Chosen {
+        let mut chosen = match wanted {
+            Wanted::CyclesPerLost(_) => self.nameless(recording),
+            Wanted::Type(_) => Chosen::default(),
+        };
         let lines = with_blocks(recording, self.lines.clone());
         chosen.extend(lines.into_iter().map(|line| (line, Keep::Rows)));
         chosen
+    }
+
+    fn nameless(&self, recording: &Recording) -> Chosen {
+        let names = recording.names();
+        if !names.is_machine() {
+            return Chosen::default();
+        }
+        let found = self
+            .sums
+            .handed
+            .iter()
+            .filter(|(_, one)| one.hitm_count > 0);
+        let lines = found.map(|(line, _)| *line);
+        let nameless = lines.filter(|line| names.known_as(line.first_byte()).is_none());
+        nameless.map(|line| (line, Keep::Takers)).collect()
     }
 }
 
@@ -136,15 +150,13 @@ fn with_blocks(recording: &Recording, mut lines: BTreeSet<LineAddr>) -> BTreeSet
 
 /// A tally of those lines that belong to a part.
 struct PartTally {
-    /// Number of the part, and of all parts.
-    part: (u64, u64),
+    part: Part,
     tally: LineTally,
 }
 
 impl Shard for PartTally {
     fn add(&mut self, access: &Access, outcome: &Outcome) {
-        // The bits beside those that choose a shard.
-        if (line_hash(access.line()) >> 40) % self.part.1 == self.part.0 {
+        if self.part.has(access.line()) {
             self.tally.add(access, outcome);
         }
     }

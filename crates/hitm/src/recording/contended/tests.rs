@@ -10,6 +10,13 @@ use hitm_trace::{
 
 use super::*;
 
+/// The recording with every row, read without a look at how many there are.
+fn with_all_rows(path: &Path) -> Recording {
+    let mut file = RecordingFile::open(path).unwrap();
+    let machine = file.machine().unwrap();
+    Recording::read(&mut file.reader, machine, &mut |_| {}).unwrap()
+}
+
 fn header() -> Header {
     Header {
         machine_toml: hitm_base::machine::preset("broadwell-4s").unwrap().into(),
@@ -111,7 +118,7 @@ fn sums(recording: &Recording) -> (u64, SourceCounts, u64, u64) {
 #[test]
 fn lines_that_matter_have_their_rows_and_nothing_is_lost() {
     let file = written();
-    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    let all = with_all_rows(file.path());
     assert_eq!(all.statistics.lines.len(), 2002);
     for lines in [100_000, 500, 20] {
         let limits = Limits {
@@ -139,7 +146,7 @@ fn rows_for_which_there_is_no_room_are_counted() {
         lines: 100_000,
         rows_of_shard: 5,
     };
-    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    let all = with_all_rows(file.path());
     let some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
     assert!(some.accesses_without_row > 0);
     assert_eq!(sums(&some), sums(&all));
@@ -155,7 +162,7 @@ fn rows_that_are_added_leave_the_sums() {
         lines: 100_000,
         rows_of_shard: 1000,
     };
-    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    let all = with_all_rows(file.path());
     let mut some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
     assert!(some.is_cut());
     let lines = [0x8000 / 64, 0x10_0000 / 64 + 2, 0x7000].map(LineAddr);
@@ -173,7 +180,7 @@ fn rows_that_are_added_leave_the_sums() {
 #[test]
 fn parts_are_the_whole() {
     let file = written();
-    let all = Recording::load(file.path(), &mut |_, _| {}).unwrap();
+    let all = with_all_rows(file.path());
     for rows_max in [1_000_000, 2000, 1500] {
         let mut parts = 0;
         let mut lines = BTreeMap::new();
