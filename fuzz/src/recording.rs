@@ -6,8 +6,10 @@ use hitm::perf_data;
 use hitm::recording::Recording;
 use hitm::whatif::{self, WhatifConfig};
 use hitm_base::{CpuId, Machine};
-use hitm_report::text::TextOptions;
-use hitm_report::{Report, ReportOptions, SideBySide, SideOptions, SideSums, TypeReport, json, text};
+use hitm_report::text::{PercentLimit, TextOptions};
+use hitm_report::{
+    Report, ReportOptions, SideBySide, SideOptions, SideSums, TypeReport, json, text,
+};
 use hitm_test::{Choices, recording};
 use hitm_trace::TraceReader;
 use hitm_weave::Placement;
@@ -15,6 +17,7 @@ use hitm_weave::Placement;
 use crate::MemoryFile;
 
 const OPTIONS: TextOptions = TextOptions {
+    percent_limit: PercentLimit::DEFAULT,
     width: TextOptions::WIDTH_DEFAULT,
     color: false,
 };
