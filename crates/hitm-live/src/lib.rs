@@ -1,0 +1,6 @@
+//! This host while it runs: who fights for its locks, and where its threads may run.
+//!
+//! Reading is apart from judging: [`procfs`] asks the kernel, and what is judged is
+//! data that a test can write down. No model of a machine is loaded here.
+
+pub mod procfs;
