@@ -4,3 +4,5 @@
 //! data that a test can write down. No model of a machine is loaded here.
 
 pub mod procfs;
+pub mod recording;
+pub mod sampler;

@@ -1,0 +1,243 @@
+//! A live recording: what was sampled, by names, so that another host can judge it.
+//!
+//! The file is one JSON object (docs/formats/live.md). Numbers in it name entries of its own tables.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the file's form.
+pub const VERSION: u32 = 1;
+
+/// What was seen of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LiveRecording {
+    /// [`VERSION`].
+    pub hitm_live: u32,
+    /// The kernel's release.
+    pub kernel: String,
+    /// CPUs that were online.
+    pub cpu_count: u32,
+    /// What was looked at, in words.
+    pub target: String,
+    /// The layers that were used, in words.
+    pub layers: Vec<String>,
+    /// What was not used, and why.
+    pub missing: Vec<String>,
+    /// Nanoseconds of CPU time for which each sample stands.
+    pub period_ns: u64,
+    /// Nanoseconds from the first sample to the last.
+    pub duration_ns: u64,
+    /// Samples that found no room in the kernel's rings or in the tables here.
+    pub lost_count: u64,
+    /// Threads that were seen.
+    pub threads: Vec<LiveThread>,
+    /// Names of functions.
+    pub names: Vec<String>,
+    /// Places in the code.
+    pub stacks: Vec<LiveStack>,
+    /// Files and addresses that system calls were about.
+    pub objects: Vec<LiveObject>,
+    /// How often each thread was seen in each place.
+    pub samples: Vec<LiveSample>,
+}
+
+/// One thread.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LiveThread {
+    /// Its process.
+    pub pid: u32,
+    /// Its number.
+    pub tid: u32,
+    /// Its name when it was seen last.
+    pub comm: String,
+    /// Clock ticks from boot to its start; 0 when it ended too early to ask.
+    pub start_ticks: u64,
+}
+
+/// Functions that were running, by number in [`LiveRecording::names`], the innermost first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct LiveStack {
+    /// In the kernel.
+    pub kernel: Vec<u32>,
+    /// In the program.
+    pub user: Vec<u32>,
+}
+
+/// What a system call was about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveObject {
+    /// An inode.
+    File {
+        /// Device and number, as `8:1:1234`.
+        inode: String,
+        /// A name that it was opened by.
+        path: String,
+    },
+    /// A futex word.
+    Futex {
+        /// The process.
+        pid: u32,
+        /// The address in it.
+        address: u64,
+    },
+}
+
+/// Samples of one thread in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveSample {
+    /// Number in [`LiveRecording::threads`].
+    pub thread: u32,
+    /// Number in [`LiveRecording::stacks`].
+    pub stack: u32,
+    /// Number in [`LiveRecording::objects`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub object: Option<u32>,
+    /// How many.
+    pub count: u64,
+}
+
+/// Why a file is no live recording.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveFormatError {
+    /// Not the JSON of one.
+    #[error("line {} column {}: {source}", source.line(), source.column())]
+    Json {
+        /// What the parser says.
+        #[from]
+        source: serde_json::Error,
+    },
+    /// Written by another version.
+    #[error("hitm_live: found version {found}, expected {VERSION}")]
+    Version {
+        /// The version in the file.
+        found: u32,
+    },
+    /// A number that names nothing.
+    #[error("{place}: found {found}, expected a number below {end}")]
+    Number {
+        /// Where it stands.
+        place: String,
+        /// The number.
+        found: u32,
+        /// Entries of the table.
+        end: usize,
+    },
+    /// Counts that no computer could have taken.
+    #[error("samples: their counts add up to more than {SAMPLES_MAX}")]
+    TooMany,
+}
+
+/// Samples of a recording at most: 480 CPUs at 10 kHz for two years. Times in nanoseconds stay below 2^64.
+pub const SAMPLES_MAX: u64 = 1 << 48;
+
+impl LiveRecording {
+    /// Reads a file's text and checks all numbers in it.
+    ///
+    /// # Errors
+    /// The text is no JSON of a live recording; the error has the place.
+    pub fn parse(text: &[u8]) -> Result<LiveRecording, LiveFormatError> {
+        let recording: LiveRecording = serde_json::from_slice(text)?;
+        recording.check()?;
+        Ok(recording)
+    }
+
+    fn check(&self) -> Result<(), LiveFormatError> {
+        if self.hitm_live != VERSION {
+            let found = self.hitm_live;
+            return Err(LiveFormatError::Version { found });
+        }
+        for (number, stack) in self.stacks.iter().enumerate() {
+            for name in stack.kernel.iter().chain(&stack.user) {
+                below(*name, self.names.len(), || format!("stacks[{number}]"))?;
+            }
+        }
+        let mut total = 0u64;
+        for (number, sample) in self.samples.iter().enumerate() {
+            let place = |member: &str| format!("samples[{number}].{member}");
+            below(sample.thread, self.threads.len(), || place("thread"))?;
+            below(sample.stack, self.stacks.len(), || place("stack"))?;
+            below(sample.object.unwrap_or(0), self.objects.len().max(1), || {
+                place("object")
+            })?;
+            total = total.saturating_add(sample.count);
+        }
+        let time = u128::from(total) * u128::from(self.period_ns);
+        match total > SAMPLES_MAX || time > u128::from(u64::MAX) {
+            true => Err(LiveFormatError::TooMany),
+            false => Ok(()),
+        }
+    }
+
+    /// Samples in all.
+    pub fn sample_count(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.count).sum()
+    }
+}
+
+fn below(found: u32, end: usize, place: impl FnOnce() -> String) -> Result<(), LiveFormatError> {
+    match (found as usize) < end {
+        true => Ok(()),
+        false => Err(LiveFormatError::Number {
+            place: place(),
+            found,
+            end,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording() -> LiveRecording {
+        LiveRecording {
+            hitm_live: VERSION,
+            names: vec!["f".into()],
+            threads: vec![LiveThread::default()],
+            stacks: vec![LiveStack {
+                kernel: vec![0],
+                user: vec![],
+            }],
+            samples: vec![LiveSample {
+                thread: 0,
+                stack: 0,
+                object: None,
+                count: 3,
+            }],
+            ..LiveRecording::default()
+        }
+    }
+
+    fn read(recording: &LiveRecording) -> Result<LiveRecording, String> {
+        let text = serde_json::to_vec(recording).unwrap();
+        LiveRecording::parse(&text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(read(&recording()), Ok(recording()));
+    }
+
+    #[test]
+    fn errors_have_a_place() {
+        let mut other = recording();
+        other.stacks[0].user.push(1);
+        let expected = "stacks[0]: found 1, expected a number below 1";
+        assert_eq!(read(&other), Err(expected.into()));
+        other = recording();
+        other.samples[0].thread = 9;
+        let expected = "samples[0].thread: found 9, expected a number below 1";
+        assert_eq!(read(&other), Err(expected.into()));
+        other = recording();
+        other.samples[0].object = Some(1);
+        let expected = "samples[0].object: found 1, expected a number below 1";
+        assert_eq!(read(&other), Err(expected.into()));
+        other = recording();
+        (other.period_ns, other.samples[0].count) = (u64::MAX / 2, 3);
+        assert!(read(&other).unwrap_err().contains("add up to more"));
+        other.hitm_live = 7;
+        assert!(read(&other).unwrap_err().contains("found version 7"));
+        let error = LiveRecording::parse(b"{\n 3").unwrap_err().to_string();
+        assert!(error.starts_with("line 2 column 2"), "{error}");
+    }
+}

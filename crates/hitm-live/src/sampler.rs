@@ -1,0 +1,216 @@
+//! Samples of what runs on this host: perf's software clock, with callers.
+//!
+//! It needs neither BPF nor counters of the hardware, so that it works in virtual machines. Where the
+//! kernel allows it (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 0 or less) each CPU has one
+//! event; else each thread of the processes that are asked for, which `perf_event_paranoid` of 1 allows.
+
+mod record;
+mod ring;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::procfs;
+pub use record::{RawSample, Record};
+use ring::{Event, Ring};
+
+/// How often rings are read.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// Threads that have a ring of their own at most, 132 KiB each.
+const RINGS_MAX: usize = 2048;
+
+/// Whom to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Everything that runs.
+    System,
+    /// These processes, with threads that they start later.
+    Processes(Vec<u32>),
+}
+
+/// Why there are no samples.
+#[derive(Debug, thiserror::Error)]
+pub enum SamplerError {
+    /// The kernel does not allow them.
+    #[error(
+        "cannot sample {whom}: the kernel does not allow it (kernel.perf_event_paranoid is {paranoid}); run as root, with CAP_PERFMON, or after `sysctl kernel.perf_event_paranoid={needed}`"
+    )]
+    Forbidden {
+        /// What was to be sampled.
+        whom: &'static str,
+        /// The kernel's setting.
+        paranoid: String,
+        /// The highest setting that allows it.
+        needed: i32,
+    },
+    /// Any other error.
+    #[error("cannot sample {whom}: perf_event_open: {source}")]
+    Open {
+        /// What was to be sampled.
+        whom: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A process that is not there.
+    #[error("no process {pid}: {source}")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Open rings.
+#[derive(Debug)]
+pub struct Sampler {
+    period_ns: u64,
+    rings: Vec<Ring>,
+    /// Threads with a ring in `rings`, when there is no ring for each CPU.
+    of_threads: Option<Threads>,
+    bytes: Vec<u8>,
+    /// Threads that had to do without a ring.
+    pub threads_left_out: u64,
+}
+
+#[derive(Debug)]
+struct Threads {
+    processes: Vec<u32>,
+    known: BTreeMap<u32, ()>,
+}
+
+impl Sampler {
+    /// Starts to take `frequency` samples of each CPU in a second, while it is not idle.
+    ///
+    /// # Errors
+    /// The kernel does not allow it, or a process is not there.
+    pub fn open(target: &Target, cpus: &[u32], frequency: u32) -> Result<Sampler, SamplerError> {
+        let mut sampler = Sampler {
+            period_ns: 1_000_000_000 / u64::from(frequency.max(1)),
+            rings: Vec::new(),
+            of_threads: None,
+            bytes: Vec::new(),
+            threads_left_out: 0,
+        };
+        if let Target::Processes(processes) = target {
+            for pid in processes {
+                let threads = procfs::threads(*pid);
+                threads.map_err(|source| SamplerError::NoProcess { pid: *pid, source })?;
+            }
+        }
+        match (sampler.open_cpus(cpus), target) {
+            (Ok(()), _) => Ok(sampler),
+            (Err(error), Target::System) => Err(denied("all CPUs", 0, error)),
+            (Err(_), Target::Processes(processes)) => {
+                sampler.rings.clear();
+                sampler.of_threads = Some(Threads {
+                    processes: processes.clone(),
+                    known: BTreeMap::new(),
+                });
+                let opened = sampler.follow();
+                opened.map_err(|error| denied("the kernel's part of threads", 1, error))?;
+                Ok(sampler)
+            }
+        }
+    }
+
+    fn open_cpus(&mut self, cpus: &[u32]) -> io::Result<()> {
+        for cpu in cpus {
+            let event = Event {
+                period_ns: self.period_ns,
+                task: -1,
+                cpu: *cpu as i32,
+            };
+            self.rings.push(Ring::open(event)?);
+        }
+        Ok(())
+    }
+
+    /// Opens a ring for each thread that has none yet.
+    fn follow(&mut self) -> io::Result<()> {
+        let Some(threads) = &mut self.of_threads else {
+            return Ok(());
+        };
+        for pid in &threads.processes {
+            // A process that ended has no threads any more.
+            for tid in procfs::threads(*pid).unwrap_or_default() {
+                if threads.known.contains_key(&tid) {
+                    continue;
+                }
+                if threads.known.len() == RINGS_MAX {
+                    self.threads_left_out += 1;
+                    continue;
+                }
+                let event = Event {
+                    period_ns: self.period_ns,
+                    task: tid as i32,
+                    cpu: -1,
+                };
+                match Ring::open(event) {
+                    Ok(ring) => self.rings.push(ring),
+                    // It ended between the two looks.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => continue,
+                    Err(error) => return Err(error),
+                }
+                threads.known.insert(tid, ());
+            }
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds from sample to sample.
+    pub fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    /// Returns true if each thread has a ring of its own, since the kernel allows no ring for each CPU.
+    pub fn is_by_thread(&self) -> bool {
+        self.of_threads.is_some()
+    }
+
+    /// Gives each record to `sink` until `duration` is over or `goes_on` says no.
+    pub fn run(
+        &mut self,
+        duration: Option<Duration>,
+        mut goes_on: impl FnMut() -> bool,
+        mut sink: impl FnMut(Record),
+    ) {
+        let start = Instant::now();
+        loop {
+            let left = duration.map(|duration| duration.saturating_sub(start.elapsed()));
+            let is_over = left == Some(Duration::ZERO) || !goes_on();
+            self.drain(&mut sink);
+            if is_over {
+                return;
+            }
+            // A thread that cannot be followed any more is one that was there and is known, or counted.
+            let _ = self.follow();
+            thread::sleep(left.map_or(READ_EVERY, |left| left.min(READ_EVERY)));
+        }
+    }
+
+    fn drain(&mut self, sink: &mut impl FnMut(Record)) {
+        for ring in &mut self.rings {
+            self.bytes.clear();
+            ring.read(&mut self.bytes);
+            record::parse(&self.bytes, &mut *sink);
+        }
+    }
+}
+
+fn denied(whom: &'static str, needed: i32, error: io::Error) -> SamplerError {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return SamplerError::Open {
+            whom,
+            source: error,
+        };
+    }
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    SamplerError::Forbidden {
+        whom,
+        paranoid: paranoid.map_or("unknown".into(), |text| text.trim().to_owned()),
+        needed,
+    }
+}

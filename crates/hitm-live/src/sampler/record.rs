@@ -1,0 +1,203 @@
+//! Records of the kernel's perf rings (include/uapi/linux/perf_event.h, Linux 6.12), read from bytes.
+
+/// Entries of a call chain from here on say whose code follows (`PERF_CONTEXT_MAX`).
+const CONTEXTS: u64 = -4095_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+/// One thing that a ring tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A task was running.
+    Sample(RawSample),
+    /// A task has a name.
+    Comm {
+        /// Its process.
+        pid: u32,
+        /// The task.
+        tid: u32,
+        /// The name.
+        name: String,
+    },
+    /// A task began.
+    Fork {
+        /// Its process.
+        pid: u32,
+        /// The process of the task that made it.
+        parent: u32,
+        /// The task.
+        tid: u32,
+    },
+    /// Records that found no room.
+    Lost(u64),
+}
+
+/// One look at a running task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawSample {
+    /// Its process; 0 for an idle CPU.
+    pub pid: u32,
+    /// The task.
+    pub tid: u32,
+    /// Nanoseconds of the kernel's clock.
+    pub time_ns: u64,
+    /// Where it ran.
+    pub cpu: u32,
+    /// Addresses in the kernel, the innermost first: where it is, then where each caller goes on.
+    pub kernel: Vec<u64>,
+    /// The same in the program.
+    pub user: Vec<u64>,
+    /// The first argument of the system call that it is in, if it is in one.
+    pub argument: Option<u64>,
+}
+
+/// Reads records from `bytes` until they end. A record that is cut or of no known kind is left out.
+pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
+    let mut rest = bytes;
+    while let Some((head, _)) = rest.split_first_chunk::<8>() {
+        let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
+        if size < 8 || size > rest.len() {
+            return;
+        }
+        let (record, behind) = rest.split_at(size);
+        let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        if let Some(record) = one(kind, Words(&record[8..])) {
+            sink(record);
+        }
+        rest = behind;
+    }
+}
+
+fn one(kind: u32, mut words: Words<'_>) -> Option<Record> {
+    match kind {
+        // LOST: an id, then how many. LOST_SAMPLES has no id.
+        2 => {
+            words.u64()?;
+            Some(Record::Lost(words.u64()?))
+        }
+        13 => Some(Record::Lost(words.u64()?)),
+        3 => {
+            let (pid, tid) = words.pair()?;
+            let name = words.0.split(|byte| *byte == 0).next()?;
+            let name = String::from_utf8_lossy(name).into_owned();
+            Some(Record::Comm { pid, tid, name })
+        }
+        7 => {
+            let (pid, parent) = words.pair()?;
+            let (tid, _) = words.pair()?;
+            Some(Record::Fork { pid, parent, tid })
+        }
+        9 => sample(words).map(Record::Sample),
+        _ => None,
+    }
+}
+
+/// A sample of `IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
+fn sample(mut words: Words<'_>) -> Option<RawSample> {
+    words.u64()?;
+    let (pid, tid) = words.pair()?;
+    let time_ns = words.u64()?;
+    let (cpu, _) = words.pair()?;
+    let mut sample = RawSample {
+        pid,
+        tid,
+        time_ns,
+        cpu,
+        ..RawSample::default()
+    };
+    let mut is_user = false;
+    for _ in 0..words.u64()? {
+        let address = words.u64()?;
+        if address >= CONTEXTS {
+            is_user = address == CONTEXT_USER;
+        } else if is_user {
+            sample.user.push(address);
+        } else {
+            sample.kernel.push(address);
+        }
+    }
+    // Registers are missing when the task has no user part, as threads of the kernel.
+    let has_registers = words.u64().is_some_and(|abi| abi != 0);
+    if has_registers && !sample.kernel.is_empty() {
+        sample.argument = words.u64();
+    }
+    Some(sample)
+}
+
+/// Numbers at the front of bytes.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn u64(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    fn pair(&mut self) -> Option<(u32, u32)> {
+        let both = self.u64()?;
+        Some((both as u32, (both >> 32) as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+        let size = 8 + 8 * words.len() as u64;
+        let head = u64::from(kind) | size << 48;
+        let words = [&[head], words].concat();
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn all(bytes: &[u8]) -> Vec<Record> {
+        let mut records = Vec::new();
+        parse(bytes, |record| records.push(record));
+        records
+    }
+
+    #[test]
+    fn a_sample_has_two_chains_and_an_argument() {
+        let kernel = -128_i64 as u64;
+        let words = [
+            0x10, 3 | 4 << 32, 99, 1, 6, kernel, 0xf1, 0xf2, CONTEXT_USER, 0x40, 0x41, 2, 7,
+        ];
+        let expected = RawSample {
+            pid: 3,
+            tid: 4,
+            time_ns: 99,
+            cpu: 1,
+            kernel: vec![0xf1, 0xf2],
+            user: vec![0x40, 0x41],
+            argument: Some(7),
+        };
+        assert_eq!(all(&record(9, &words)), [Record::Sample(expected)]);
+    }
+
+    #[test]
+    fn a_task_in_its_own_code_has_no_argument() {
+        let words = [0x10, 3 | 4 << 32, 99, 1, 2, CONTEXT_USER, 0x40, 2, 7];
+        let found = all(&record(9, &words));
+        let Record::Sample(sample) = &found[0] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(sample.argument, None);
+    }
+
+    #[test]
+    fn what_is_cut_or_unknown_is_left_out() {
+        let lost = record(2, &[8, 5]);
+        let comm = record(3, &[3 | 4 << 32, u64::from_le_bytes(*b"abc\0\0\0\0\0")]);
+        let unknown = record(77, &[1]);
+        let mut bytes = [lost, unknown, comm].concat();
+        bytes.extend(&record(2, &[8, 6])[..12]);
+        let name = Record::Comm {
+            pid: 3,
+            tid: 4,
+            name: "abc".into(),
+        };
+        assert_eq!(all(&bytes), [Record::Lost(5), name]);
+        assert_eq!(all(&record(9, &[0, 1, 2, 3, u64::MAX])), []);
+        assert_eq!(all(&[0; 16]), []);
+    }
+}
