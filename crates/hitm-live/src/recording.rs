@@ -156,9 +156,11 @@ impl LiveRecording {
             let place = |member: &str| format!("samples[{number}].{member}");
             below(sample.thread, self.threads.len(), || place("thread"))?;
             below(sample.stack, self.stacks.len(), || place("stack"))?;
-            below(sample.object.unwrap_or(0), self.objects.len().max(1), || {
-                place("object")
-            })?;
+            below(
+                sample.object.unwrap_or(0),
+                self.objects.len().max(1),
+                || place("object"),
+            )?;
             total = total.saturating_add(sample.count);
         }
         let time = u128::from(total) * u128::from(self.period_ns);

@@ -160,7 +160,19 @@ mod tests {
     fn a_sample_has_two_chains_and_an_argument() {
         let kernel = -128_i64 as u64;
         let words = [
-            0x10, 3 | 4 << 32, 99, 1, 6, kernel, 0xf1, 0xf2, CONTEXT_USER, 0x40, 0x41, 2, 7,
+            0x10,
+            3 | 4 << 32,
+            99,
+            1,
+            6,
+            kernel,
+            0xf1,
+            0xf2,
+            CONTEXT_USER,
+            0x40,
+            0x41,
+            2,
+            7,
         ];
         let expected = RawSample {
             pid: 3,

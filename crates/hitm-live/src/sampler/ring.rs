@@ -36,7 +36,11 @@ impl Event {
         // exclude_hv, exclude_idle, comm, task.
         const FLAGS: u64 = 1 << 6 | 1 << 7 | 1 << 9 | 1 << 13;
         // DI on x86-64, x0 on arm64: the first argument of a system call.
-        const ARGUMENT: u64 = if cfg!(target_arch = "aarch64") { 1 } else { 1 << 5 };
+        const ARGUMENT: u64 = if cfg!(target_arch = "aarch64") {
+            1
+        } else {
+            1 << 5
+        };
         let mut words = [0; 14];
         words[0] = SOFTWARE | SIZE << 32;
         words[2] = self.period_ns;

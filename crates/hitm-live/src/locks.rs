@@ -1,0 +1,200 @@
+//! Which locks threads fight for, judged by samples of running threads.
+//!
+//! A sample below a function that waits for a lock is time spent waiting; the function that called for
+//! the lock holds it while it runs, so its other samples are time held. From both follow the hold share
+//! and the bound of seed 003: `u = t / T`, where `t` is the time held and `T` the time of a cycle
+//! without waiting; `ceil(1/u)` CPUs are of use, and no number of threads is faster than `1/u` times one.
+//! Waiters that sleep are not sampled, and need not be: `u` is of time that runs.
+
+mod known;
+mod site;
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+
+use crate::recording::{LiveObject, LiveRecording, LiveThread};
+pub use known::Class;
+use known::Owner;
+use site::{At, Functions};
+
+/// Waiting samples below which a lock is not shown: a share of fewer has no meaning.
+const WAITING_MIN: u64 = 10;
+/// Takers and functions that are kept for each lock.
+const CALLERS_MAX: usize = 5;
+
+/// A lock that threads wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lock {
+    /// The kind of lock.
+    pub class: Class,
+    /// Which one of its kind: whose member it is, or who takes it.
+    pub name: String,
+    /// The file, process or address that it belongs to; empty when nobody knows.
+    pub object: String,
+    /// Threads that waited for it, the one that waited longest first.
+    pub threads: Vec<LockThread>,
+    /// Nanoseconds for which those threads held it, in all.
+    pub held_ns: u64,
+    /// Nanoseconds of CPU time for which they waited for it.
+    pub waited_ns: u64,
+    /// Nanoseconds of CPU time that they spent otherwise.
+    pub other_ns: u64,
+    /// Samples that were neither waiting: what the share is of.
+    pub working_samples: u64,
+    /// Who calls for it, as a chain from the innermost on, and how many waiting samples each has.
+    pub callers: Vec<(String, u64)>,
+}
+
+/// A thread's part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockThread {
+    /// The thread.
+    pub thread: LiveThread,
+    /// Nanoseconds for which it held the lock while it ran.
+    pub held_ns: u64,
+    /// Nanoseconds of CPU time for which it waited for it.
+    pub waited_ns: u64,
+}
+
+impl Lock {
+    /// The share of its working time for which a thread holds the lock, `u`: 0 to 1.
+    pub fn hold_share(&self) -> f64 {
+        let working = self.held_ns + self.other_ns;
+        self.held_ns as f64 / working.max(1) as f64
+    }
+
+    /// The standard error of [`Self::hold_share`], of samples that are independent of each other.
+    pub fn hold_share_error(&self) -> f64 {
+        let share = self.hold_share();
+        (share * (1.0 - share) / self.working_samples.max(1) as f64).sqrt()
+    }
+
+    /// CPUs that are of use to its threads: `ceil(1/u)`. None when nobody was seen to hold it.
+    pub fn needed_cpus(&self) -> Option<u32> {
+        let share = self.hold_share();
+        // One CPU more or less by a rounding of 1/u that is exact is no answer.
+        (share > 0.0).then(|| (1.0 / share - 1e-9).ceil() as u32)
+    }
+
+    /// How many times as fast as one thread any number of threads can be: `1/u`.
+    pub fn bound(&self) -> Option<f64> {
+        let share = self.hold_share();
+        (share > 0.0).then(|| 1.0 / share)
+    }
+}
+
+/// Judges the locks of a recording: those that waste most CPU time first.
+pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
+    let functions = Functions::of(recording);
+    let mut groups: IndexMap<Key, Group> = IndexMap::new();
+    for sample in &recording.samples {
+        let Some(At { class, taker, .. }) = functions.waiting(sample.stack) else {
+            continue;
+        };
+        let (name, owner) = known::lock_of(class, functions.name(taker));
+        let object = object(recording, owner, sample.thread, sample.object);
+        let group = groups
+            .entry(Key {
+                class,
+                name,
+                object,
+            })
+            .or_default();
+        group.takers.insert(taker);
+        *group.waited.entry(sample.thread).or_default() += sample.count;
+        let chain = functions.chain(sample.stack, taker);
+        *group.callers.entry(chain).or_default() += sample.count;
+    }
+    groups.retain(|_, group| group.waited.values().sum::<u64>() >= WAITING_MIN);
+    let locks = groups.into_iter();
+    let mut locks: Vec<Lock> = locks
+        .map(|(key, group)| lock(recording, &functions, key, group))
+        .collect();
+    locks.sort_by(|a, b| {
+        let order = b.waited_ns.cmp(&a.waited_ns);
+        order.then_with(|| (&a.name, &a.object).cmp(&(&b.name, &b.object)))
+    });
+    locks
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    class: Class,
+    name: String,
+    object: String,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// Functions that called for the lock.
+    takers: BTreeSet<u32>,
+    /// Waiting samples of each thread.
+    waited: IndexMap<u32, u64>,
+    callers: IndexMap<String, u64>,
+}
+
+fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: Group) -> Lock {
+    let (mut held, mut other) = (IndexMap::<u32, u64>::new(), 0);
+    for sample in &recording.samples {
+        if !group.waited.contains_key(&sample.thread) {
+            continue;
+        }
+        let is_wait = functions.waiting(sample.stack).is_some_and(|at| {
+            let (name, owner) = known::lock_of(at.class, functions.name(at.taker));
+            let object = object(recording, owner, sample.thread, sample.object);
+            at.class == key.class && name == key.name && object == key.object
+        });
+        if is_wait {
+            continue;
+        }
+        let is_held = functions.holds(sample.stack, &group.takers) && {
+            // A file's lock is held in calls about that file.
+            let taker = group.takers.first().copied().unwrap_or_default();
+            let (_, owner) = known::lock_of(key.class, functions.name(taker));
+            object(recording, owner, sample.thread, sample.object) == key.object
+        };
+        match is_held {
+            true => *held.entry(sample.thread).or_default() += sample.count,
+            false => other += sample.count,
+        }
+    }
+    let time = |count: u64| count * recording.period_ns;
+    let threads = group.waited.iter().map(|(thread, waited)| LockThread {
+        thread: recording.threads[*thread as usize].clone(),
+        held_ns: time(held.get(thread).copied().unwrap_or_default()),
+        waited_ns: time(*waited),
+    });
+    let mut threads: Vec<LockThread> = threads.collect();
+    threads.sort_by_key(|part| (u64::MAX - part.waited_ns, part.thread.tid));
+    let held: u64 = held.values().sum();
+    let mut callers: Vec<(String, u64)> = group.callers.into_iter().collect();
+    callers.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    callers.truncate(CALLERS_MAX);
+    Lock {
+        class: key.class,
+        name: key.name,
+        object: key.object,
+        waited_ns: threads.iter().map(|part| part.waited_ns).sum(),
+        threads,
+        held_ns: time(held),
+        other_ns: time(other),
+        working_samples: held + other,
+        callers,
+    }
+}
+
+/// The owner of a lock in words; empty when it is not known.
+fn object(recording: &LiveRecording, owner: Owner, thread: u32, object: Option<u32>) -> String {
+    let thread = &recording.threads[thread as usize];
+    let object = object.map(|object| &recording.objects[object as usize]);
+    match (owner, object) {
+        (Owner::Process, _) => format!("process {} ({})", thread.pid, thread.comm),
+        (_, Some(LiveObject::Futex { pid, address })) => format!("{address:#x} of process {pid}"),
+        (Owner::File, Some(LiveObject::File { inode, path })) => format!("inode {inode} {path}"),
+        (Owner::File | Owner::Unknown, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

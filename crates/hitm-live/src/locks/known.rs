@@ -1,0 +1,264 @@
+//! The kernel's functions for locks, and which lock their callers take.
+//!
+//! Source: kernel/locking of Linux 6.1 to 6.18 (rwsem.c, mutex.c, osq_lock.c, qspinlock.c, qrwlock.c,
+//! rtmutex_api.c, percpu-rwsem.c) and kernel/futex. Compilers put `.isra.0` and the like behind a name;
+//! [`bare`] takes them off.
+
+use serde::Serialize;
+
+/// A kind of lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// A reader-writer semaphore: waiters spin while the owner runs, then sleep.
+    Rwsem,
+    /// A mutex: the same.
+    Mutex,
+    /// A spin lock, queued.
+    Spinlock,
+    /// A reader-writer spin lock, queued.
+    Rwlock,
+    /// A mutex that lends its waiters' priority.
+    Rtmutex,
+    /// A reader-writer semaphore with a counter for each CPU.
+    PercpuRwsem,
+    /// A lock of a program whose waiters sleep in the kernel.
+    Futex,
+}
+
+impl Class {
+    /// Its name among kernel developers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Rwsem => "rwsem",
+            Class::Mutex => "mutex",
+            Class::Spinlock => "spinlock",
+            Class::Rwlock => "rwlock",
+            Class::Rtmutex => "rtmutex",
+            Class::PercpuRwsem => "percpu_rwsem",
+            Class::Futex => "futex",
+        }
+    }
+}
+
+/// A function's part in taking a lock or giving it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Is called to take a lock. Without a waiter's function inside it is the lock's own cost.
+    Acquire(Class),
+    /// Runs only while a lock is waited for.
+    Wait(Class),
+}
+
+/// The part of the function `name`, without what compilers add.
+pub(super) fn role(name: &str) -> Option<Role> {
+    use Class::{Futex, Mutex, PercpuRwsem, Rtmutex, Rwlock, Rwsem, Spinlock};
+    let role = match name {
+        "down_write"
+        | "down_write_killable"
+        | "down_write_nested"
+        | "down_read"
+        | "down_read_killable"
+        | "down_read_interruptible"
+        | "down_read_nested"
+        | "__down_write"
+        | "__down_read"
+        | "__down_write_common"
+        | "__down_read_common" => Role::Acquire(Rwsem),
+        "rwsem_down_write_slowpath"
+        | "rwsem_down_read_slowpath"
+        | "rwsem_optimistic_spin"
+        | "rwsem_spin_on_owner"
+        | "rwsem_down_write_failed"
+        | "rwsem_down_read_failed" => Role::Wait(Rwsem),
+        "mutex_lock"
+        | "mutex_lock_killable"
+        | "mutex_lock_interruptible"
+        | "mutex_lock_io"
+        | "mutex_lock_nested"
+        | "ww_mutex_lock" => Role::Acquire(Mutex),
+        "__mutex_lock"
+        | "__mutex_lock_slowpath"
+        | "__mutex_lock_killable_slowpath"
+        | "__mutex_lock_interruptible_slowpath"
+        | "mutex_spin_on_owner"
+        | "mutex_optimistic_spin"
+        | "__ww_mutex_lock" => Role::Wait(Mutex),
+        "_raw_spin_lock"
+        | "_raw_spin_lock_irq"
+        | "_raw_spin_lock_irqsave"
+        | "_raw_spin_lock_bh"
+        | "_raw_spin_lock_nested" => Role::Acquire(Spinlock),
+        "native_queued_spin_lock_slowpath"
+        | "queued_spin_lock_slowpath"
+        | "__pv_queued_spin_lock_slowpath"
+        | "pv_wait_node" => Role::Wait(Spinlock),
+        "_raw_read_lock"
+        | "_raw_read_lock_irq"
+        | "_raw_read_lock_irqsave"
+        | "_raw_read_lock_bh"
+        | "_raw_write_lock"
+        | "_raw_write_lock_irq"
+        | "_raw_write_lock_irqsave"
+        | "_raw_write_lock_bh" => Role::Acquire(Rwlock),
+        "queued_read_lock_slowpath" | "queued_write_lock_slowpath" => Role::Wait(Rwlock),
+        "rt_mutex_lock" | "rt_mutex_lock_interruptible" | "rt_mutex_lock_killable" => {
+            Role::Acquire(Rtmutex)
+        }
+        "__rt_mutex_slowlock"
+        | "rt_mutex_slowlock"
+        | "rt_mutex_slowlock_block"
+        | "__rt_mutex_slowlock_locked"
+        | "rtmutex_spin_on_owner" => Role::Wait(Rtmutex),
+        "percpu_down_write" | "percpu_down_read" => Role::Acquire(PercpuRwsem),
+        "__percpu_down_read" | "percpu_rwsem_wait" => Role::Wait(PercpuRwsem),
+        "futex_wait" | "futex_lock_pi" => Role::Wait(Futex),
+        _ => return None,
+    };
+    Some(role)
+}
+
+/// Functions that wait for any kind of lock below one that says which.
+pub(super) fn is_shared_part(name: &str) -> bool {
+    matches!(name, "osq_lock" | "osq_wait_next")
+}
+
+/// Returns true if `name` gives a lock back and is behind the point where others may take it.
+pub(super) fn is_behind_release(name: &str) -> bool {
+    matches!(
+        name,
+        "rwsem_wake"
+            | "__mutex_unlock_slowpath"
+            | "rwsem_downgrade_wake"
+            | "mark_wakeup_next_waiter"
+    )
+}
+
+/// Returns true if the function takes a lock for its caller: the word lock is in its name, as in
+/// `xfs_ilock`, `lock_mm_and_find_vma`, `btrfs_inode_lock`, `task_rq_lock`.
+pub(super) fn takes_for_caller(name: &str) -> bool {
+    name.split('_')
+        .any(|word| matches!(word, "lock" | "ilock" | "xlock" | "locks"))
+}
+
+/// Locks with a name: its class, its name, and the functions that take it and hold it while they run.
+struct Named {
+    class: Class,
+    name: &'static str,
+    owner: Owner,
+    takers: &'static [&'static str],
+}
+
+/// What a lock belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The file that the system call names.
+    File,
+    /// The address space of the process.
+    Process,
+    /// Not known.
+    Unknown,
+}
+
+const NAMED: &[Named] = &[
+    Named {
+        class: Class::Rwsem,
+        name: "inode's i_rwsem",
+        owner: Owner::File,
+        takers: &[
+            "ext4_buffered_write_iter",
+            "ext4_dio_write_iter",
+            "ext4_dio_read_iter",
+            "ext4_file_write_iter",
+            "generic_file_write_iter",
+            "shmem_file_write_iter",
+            "btrfs_buffered_write",
+            "btrfs_direct_write",
+            "f2fs_file_write_iter",
+            "xfs_file_buffered_write",
+            "xfs_file_buffered_read",
+            "nfs_start_io_write",
+            "ovl_write_iter",
+            "fuse_file_write_iter",
+            "fuse_cache_write_iter",
+        ],
+    },
+    Named {
+        class: Class::Rwsem,
+        name: "mm's mmap_lock",
+        owner: Owner::Process,
+        takers: &[
+            "vm_mmap_pgoff",
+            "__vm_munmap",
+            "__x64_sys_munmap",
+            "__do_sys_brk",
+            "__x64_sys_brk",
+            "do_mprotect_pkey",
+            "do_madvise",
+            "madvise_lock",
+            "do_user_addr_fault",
+            "exc_page_fault",
+            "do_page_fault",
+            "__do_sys_mremap",
+            "__x64_sys_mremap",
+            "dup_mmap",
+            "exit_mmap",
+            "__access_remote_vm",
+        ],
+    },
+    Named {
+        class: Class::Mutex,
+        name: "pipe's mutex",
+        owner: Owner::File,
+        takers: &[
+            "pipe_read",
+            "pipe_write",
+            "anon_pipe_read",
+            "anon_pipe_write",
+        ],
+    },
+    Named {
+        class: Class::Mutex,
+        name: "file's f_pos_lock",
+        owner: Owner::File,
+        takers: &["fdget_pos", "__fdget_pos"],
+    },
+];
+
+/// The lock that `taker` takes when it calls for one of `class`, and whose it is.
+pub(super) fn lock_of(class: Class, taker: &str) -> (String, Owner) {
+    let named = NAMED
+        .iter()
+        .find(|named| named.class == class && named.takers.contains(&taker));
+    match named {
+        Some(named) => (named.name.to_owned(), named.owner),
+        None if class == Class::Futex => ("futex".to_owned(), Owner::Unknown),
+        None => (format!("taken by {taker}"), Owner::Unknown),
+    }
+}
+
+/// `name` without the `.isra.0`, `.constprop.0` or `.part.0` of a compiler's copy.
+pub(super) fn bare(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_copies_are_those_of_the_function() {
+        assert_eq!(bare("rwsem_wake.isra.0"), "rwsem_wake");
+        assert_eq!(role(bare("down_write")), Some(Role::Acquire(Class::Rwsem)));
+    }
+
+    #[test]
+    fn functions_that_lock_for_others_say_so() {
+        for name in ["xfs_ilock", "lock_mm_and_find_vma", "task_rq_lock"] {
+            assert!(takes_for_caller(name), "{name}");
+        }
+        for name in ["folio_unlock", "block_write_begin", "do_clock_gettime"] {
+            assert!(!takes_for_caller(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+use super::*;
+use crate::recording::{LiveSample, LiveStack, VERSION};
+
+/// A recording of 1 ms samples: thread, its functions from the outermost on, file, how many.
+fn recording(samples: &[(u32, &str, Option<u32>, u64)]) -> LiveRecording {
+    let mut names = indexmap::IndexSet::new();
+    let mut recording = LiveRecording {
+        hitm_live: VERSION,
+        period_ns: 1_000_000,
+        ..LiveRecording::default()
+    };
+    for (number, (thread, functions, object, count)) in samples.iter().enumerate() {
+        let frames = functions.split(' ').rev();
+        let kernel = frames.map(|name| names.insert_full(name.to_owned()).0 as u32);
+        let kernel = kernel.collect();
+        let user = Vec::new();
+        recording.stacks.push(LiveStack { kernel, user });
+        recording.samples.push(LiveSample {
+            thread: *thread,
+            stack: number as u32,
+            object: *object,
+            count: *count,
+        });
+    }
+    recording.names = names.into_iter().collect();
+    recording.threads = (0..4)
+        .map(|thread| LiveThread {
+            pid: 100 + thread / 2,
+            tid: 100 + thread,
+            comm: "copy".into(),
+            start_ticks: 1,
+        })
+        .collect();
+    recording.objects = ["8:1:7", "8:1:8"]
+        .map(|inode| LiveObject::File {
+            inode: inode.into(),
+            path: "/f".into(),
+        })
+        .to_vec();
+    recording
+}
+
+const WRITE: &str = "sys_write vfs_write ext4_buffered_write_iter";
+
+fn write(rest: &str) -> String {
+    format!("{WRITE} {rest}")
+}
+
+#[test]
+fn a_hold_share_is_of_time_that_works() {
+    let wait = write("down_write rwsem_down_write_slowpath osq_lock");
+    let copy = write("generic_perform_write copy");
+    let take = write("down_write");
+    let found = judge(&recording(&[
+        (0, &wait, Some(0), 30),
+        (0, &copy, Some(0), 43),
+        (0, "sys_write vfs_write", Some(0), 56),
+        (0, &take, Some(0), 1),
+        (1, &wait, Some(0), 20),
+        (1, &copy, Some(0), 43),
+        (1, "main", None, 57),
+        (2, "main", None, 500),
+    ]));
+    let [lock] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        (lock.class, lock.name.as_str()),
+        (Class::Rwsem, "inode's i_rwsem")
+    );
+    assert_eq!(lock.object, "inode 8:1:7 /f");
+    assert_eq!((lock.held_ns, lock.other_ns), (86_000_000, 114_000_000));
+    assert_eq!(lock.waited_ns, 50_000_000);
+    assert_eq!(lock.hold_share(), 0.43);
+    assert_eq!(lock.needed_cpus(), Some(3));
+    assert_eq!(lock.threads.len(), 2);
+    assert_eq!(lock.threads[0].thread.tid, 100);
+    let chain = "ext4_buffered_write_iter < vfs_write < sys_write";
+    assert_eq!(lock.callers, [(chain.to_owned(), 50)]);
+}
+
+#[test]
+fn two_files_are_two_locks() {
+    let wait = write("down_write rwsem_down_write_slowpath");
+    let copy = write("copy");
+    let found = judge(&recording(&[
+        (0, &wait, Some(0), 10),
+        (0, &copy, Some(0), 10),
+        (0, &copy, Some(1), 30),
+        (1, &wait, Some(1), 40),
+        (1, &copy, Some(1), 40),
+    ]));
+    let shares: Vec<_> = found
+        .iter()
+        .map(|lock| (lock.object.as_str(), lock.hold_share()))
+        .collect();
+    assert_eq!(shares, [("inode 8:1:8 /f", 1.0), ("inode 8:1:7 /f", 0.25)]);
+}
+
+#[test]
+fn locks_inside_a_wait_belong_to_it_and_waits_inside_a_hold_to_the_hold() {
+    let inner = write(
+        "down_write rwsem_down_write_slowpath _raw_spin_lock_irq native_queued_spin_lock_slowpath",
+    );
+    let nested = write("commit _raw_spin_lock native_queued_spin_lock_slowpath");
+    let found = judge(&recording(&[
+        (0, &inner, Some(0), 20),
+        (0, &nested, Some(0), 15),
+        (0, "main", None, 15),
+    ]));
+    let locks: Vec<_> = found
+        .iter()
+        .map(|lock| (lock.class, lock.name.as_str(), lock.waited_ns, lock.held_ns))
+        .collect();
+    assert_eq!(
+        locks,
+        [
+            (Class::Rwsem, "inode's i_rwsem", 20_000_000, 15_000_000),
+            (Class::Spinlock, "taken by commit", 15_000_000, 0),
+        ]
+    );
+    assert_eq!(found[1].needed_cpus(), None);
+}
+
+#[test]
+fn who_wakes_the_next_one_has_given_the_lock_back() {
+    let wait = write("down_write rwsem_down_write_slowpath");
+    let found = judge(&recording(&[
+        (0, &wait, Some(0), 10),
+        (0, &write("up_write"), Some(0), 10),
+        (
+            0,
+            &write("up_write rwsem_wake.isra.0 wake_up_q"),
+            Some(0),
+            30,
+        ),
+    ]));
+    assert_eq!(found[0].hold_share(), 0.25);
+}
+
+#[test]
+fn a_lock_taken_for_a_caller_is_held_by_the_caller() {
+    let fault = "asm_exc_page_fault exc_page_fault do_user_addr_fault";
+    let wait = format!("{fault} lock_mm_and_find_vma down_read_killable rwsem_down_read_slowpath");
+    let hold = format!("{fault} handle_mm_fault");
+    let found = judge(&recording(&[
+        (0, &wait, None, 10),
+        (0, &hold, None, 10),
+        (1, &wait, None, 10),
+        (2, &wait, None, 12),
+    ]));
+    let objects: Vec<_> = found
+        .iter()
+        .map(|lock| (lock.name.as_str(), lock.object.as_str(), lock.held_ns))
+        .collect();
+    assert_eq!(
+        objects,
+        [
+            ("mm's mmap_lock", "process 100 (copy)", 10_000_000),
+            ("mm's mmap_lock", "process 101 (copy)", 0),
+        ]
+    );
+}
+
+#[test]
+fn a_few_samples_are_no_lock() {
+    let wait = write("down_write rwsem_down_write_slowpath");
+    assert_eq!(
+        judge(&recording(&[(0, &wait, Some(0), WAITING_MIN - 1)])),
+        []
+    );
+}
