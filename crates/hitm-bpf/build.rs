@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 2] = ["probe", "locks"];
+const PROGRAMS: [&str; 3] = ["probe", "locks", "throttle"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_programs)");

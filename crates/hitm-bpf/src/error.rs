@@ -38,6 +38,8 @@ pub enum Error {
     Read(String),
     #[error("{count} processes to observe, at most {limit} fit")]
     ManyProcesses { count: usize, limit: usize },
+    #[error("cannot read the addresses of kernel functions in /proc/kallsyms: {0}")]
+    Symbols(String),
     #[error("cannot give up capabilities: {0}")]
     Capabilities(io::Error),
 }
@@ -84,7 +86,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A verifier's log has thousands of lines: its last two with words say what it refused.
+/// A verifier's log has thousands of lines: the last two before its statistics say what it refused.
 fn short(error: &ProgramError) -> String {
     let ProgramError::LoadError {
         io_error,
@@ -94,12 +96,17 @@ fn short(error: &ProgramError) -> String {
         return chain(error);
     };
     let log = verifier_log.to_string();
-    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| is_reason(line)).collect();
     let last = lines[lines.len().saturating_sub(2)..].join("; ");
     match last.is_empty() {
         true => io_error.to_string(),
         false => format!("{io_error} ({last})"),
     }
+}
+
+fn is_reason(line: &str) -> bool {
+    let statistics = ["processed ", "stack depth ", "verification time "];
+    !line.trim().is_empty() && !statistics.iter().any(|start| line.starts_with(start))
 }
 
 /// True when this process is root's: the kernel's answer EPERM is then not about capabilities alone.

@@ -22,12 +22,15 @@ mod error;
 mod filter;
 mod locks;
 mod object;
+mod symbols;
+mod throttle;
 
 pub use capabilities::drop_capabilities;
 pub use error::{Error, Unavailable};
 pub use filter::Filter;
 pub use locks::{LockWait, LockWaitCounts, LockWaitTable, LockWaits};
 pub use object::available;
+pub use throttle::{Episode, LockWaiter, ThrottleCounts, ThrottleEvent, Throttling, Work};
 
 /// The name of a task: at most 15 bytes, without what the kernel pads with.
 fn comm(words: [u64; 2]) -> String {

@@ -28,6 +28,7 @@ pub(crate) mod image {
     }
     image!(PROBE, "probe");
     image!(LOCKS, "locks");
+    image!(THROTTLE, "throttle");
 }
 
 /// Nothing was compiled.
@@ -35,6 +36,7 @@ pub(crate) mod image {
 pub(crate) mod image {
     pub(crate) const PROBE: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;
+    pub(crate) const THROTTLE: Option<&[u8]> = None;
 }
 
 /// Answers whether BPF programs work here, by loading and attaching one.
@@ -46,7 +48,7 @@ pub fn available() -> Result<(), Unavailable> {
         Error::Unavailable(unavailable) => unavailable,
         other => Unavailable::Refused(other.to_string()),
     };
-    let mut object = Object::open(image::PROBE, &[]).map_err(refused)?;
+    let mut object = Object::open(image::PROBE, &[], &[]).map_err(refused)?;
     object
         .attach("probe_switch", Hook::Typed("sched_switch"))
         .map_err(refused)
@@ -77,12 +79,20 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the tables of `image` and readies its programs for this kernel.
-    pub(crate) fn open(image: Option<&[u8]>, constants: &[Constant]) -> Result<Object, Error> {
+    /// Creates the tables of `image`, some with as many entries as `sizes` says, and readies its programs for this
+    /// kernel.
+    pub(crate) fn open(
+        image: Option<&[u8]>,
+        constants: &[Constant],
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Object, Error> {
         let image = image.ok_or(Unavailable::NotBuilt)?;
         let types = Btf::from_sys_fs().map_err(|error| without_types(&error))?;
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&types));
+        for (name, entries) in sizes {
+            loader.map_max_entries(name, *entries);
+        }
         for (name, bytes) in constants {
             loader.override_global(name, bytes.as_slice(), true);
         }
@@ -92,7 +102,7 @@ impl Object {
 
     /// Like [`Object::open`], for programs that observe some tasks only.
     pub(crate) fn open_filtered(image: Option<&[u8]>, filter: &Filter) -> Result<Object, Error> {
-        let mut object = Object::open(image, &filter.constants())?;
+        let mut object = Object::open(image, &filter.constants(), &[])?;
         filter.fill(&mut object)?;
         Ok(object)
     }
