@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 3] = ["probe", "locks", "throttle"];
+const PROGRAMS: [&str; 4] = ["probe", "locks", "throttle", "wakeups"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_programs)");

@@ -24,6 +24,7 @@ mod locks;
 mod object;
 mod symbols;
 mod throttle;
+mod wakeups;
 
 pub use capabilities::drop_capabilities;
 pub use error::{Error, Unavailable};
@@ -31,6 +32,7 @@ pub use filter::Filter;
 pub use locks::{LockWait, LockWaitCounts, LockWaitTable, LockWaits};
 pub use object::available;
 pub use throttle::{Episode, LockWaiter, ThrottleCounts, ThrottleEvent, Throttling, Work};
+pub use wakeups::{Latencies, SLOTS, TaskLatencies, WakeupTable, Wakeups, slot_start_ns};
 
 /// The name of a task: at most 15 bytes, without what the kernel pads with.
 fn comm(words: [u64; 2]) -> String {

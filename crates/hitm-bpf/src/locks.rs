@@ -70,7 +70,7 @@ impl LockWaits {
     /// # Errors
     /// The programs cannot be loaded or attached here.
     pub fn attach(filter: &Filter) -> Result<LockWaits, Error> {
-        let mut object = Object::open_filtered(image::LOCKS, filter)?;
+        let mut object = Object::open_filtered(image::LOCKS, filter, &[])?;
         // Ends first: each beginning has its end then.
         object.attach("contention_end", Hook::Typed("contention_end"))?;
         object.attach("contention_begin", Hook::Typed("contention_begin"))?;

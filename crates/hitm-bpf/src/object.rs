@@ -29,6 +29,7 @@ pub(crate) mod image {
     image!(PROBE, "probe");
     image!(LOCKS, "locks");
     image!(THROTTLE, "throttle");
+    image!(WAKEUPS, "wakeups");
 }
 
 /// Nothing was compiled.
@@ -37,6 +38,7 @@ pub(crate) mod image {
     pub(crate) const PROBE: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;
     pub(crate) const THROTTLE: Option<&[u8]> = None;
+    pub(crate) const WAKEUPS: Option<&[u8]> = None;
 }
 
 /// Answers whether BPF programs work here, by loading and attaching one.
@@ -101,8 +103,12 @@ impl Object {
     }
 
     /// Like [`Object::open`], for programs that observe some tasks only.
-    pub(crate) fn open_filtered(image: Option<&[u8]>, filter: &Filter) -> Result<Object, Error> {
-        let mut object = Object::open(image, &filter.constants(), &[])?;
+    pub(crate) fn open_filtered(
+        image: Option<&[u8]>,
+        filter: &Filter,
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Object, Error> {
+        let mut object = Object::open(image, &filter.constants(), sizes)?;
         filter.fill(&mut object)?;
         Ok(object)
     }

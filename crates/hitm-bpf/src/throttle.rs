@@ -229,7 +229,7 @@ fn attach(object: &mut Object, is_asynchronous: bool) -> Result<(), Error> {
 }
 
 /// The number of CPUs that this kernel may ever have.
-fn cpus() -> u32 {
+pub(crate) fn cpus() -> u32 {
     let count = aya::util::nr_cpus().unwrap_or(CPUS_MAX as usize);
     u32::try_from(count).map_or(CPUS_MAX, |count| count.min(CPUS_MAX))
 }
