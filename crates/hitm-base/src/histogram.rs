@@ -17,11 +17,19 @@ const BAR: u64 = 52;
 impl Histogram {
     /// Counts a value.
     pub fn record(&mut self, span: Nanos) {
+        self.record_many(span, 1);
+    }
+
+    /// Counts a value `count` times.
+    pub fn record_many(&mut self, span: Nanos, count: u64) {
+        if count == 0 {
+            return;
+        }
         let bucket = (span.0.max(1.0) as u64).ilog2() as usize;
         if self.buckets.len() <= bucket {
             self.buckets.resize(bucket + 1, 0);
         }
-        self.buckets[bucket] += 1;
+        self.buckets[bucket] += count;
     }
 
     /// How many values were counted.

@@ -34,6 +34,18 @@ pub use object::available;
 pub use throttle::{Episode, LockWaiter, ThrottleCounts, ThrottleEvent, Throttling, Work};
 pub use wakeups::{Latencies, SLOTS, TaskLatencies, WakeupTable, Wakeups, slot_start_ns};
 
+/// CLOCK_MONOTONIC in nanoseconds: the time that the programs note.
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one timespec, which outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // A monotonic clock starts at zero: neither part is negative.
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
 /// The name of a task: at most 15 bytes, without what the kernel pads with.
 fn comm(words: [u64; 2]) -> String {
     let bytes: Vec<u8> = words

@@ -6,7 +6,7 @@
 use aya::maps::{HashMap, StackTraceMap};
 
 use crate::object::{Hook, Object, image};
-use crate::{Error, Filter, comm, halves};
+use crate::{Error, Filter, comm, halves, monotonic_ns};
 
 /// Waits of one task for one lock from one call chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,18 +183,6 @@ fn merged(waits: Vec<LockWait>) -> Vec<LockWait> {
         }
     }
     rows
-}
-
-/// CLOCK_MONOTONIC, which bpf_ktime_get_ns reads as well.
-fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel writes one timespec, which outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    // A monotonic clock starts at zero: neither part is negative.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod doctor;
 mod export;
 mod import;
 mod layout;
+mod live;
 mod machine;
 mod record;
 mod report;
@@ -27,6 +28,7 @@ pub(crate) use diff::DiffArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
+pub(crate) use live::LiveArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
@@ -84,6 +86,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Reproduce(args) => reproduce::run(&args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
+        Command::Live(args) => live::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }
 }
