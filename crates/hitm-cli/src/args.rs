@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs,
+    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, RecordArgs, ReportArgs,
     ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
 };
 
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write a recording in another tool's format
     Export(ExportArgs),
+    /// Look at this host while it runs: who fights for its locks
+    Live(LiveArgs),
     /// Record a whole kernel on a machine that you do not have
     Vm(VmArgs),
     /// Simulate a scheduler on a machine that you do not have: what a load costs, and why

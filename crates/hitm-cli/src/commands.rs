@@ -5,6 +5,7 @@ mod doctor;
 mod export;
 mod import;
 mod layout;
+mod live;
 mod machine;
 mod record;
 mod report;
@@ -27,6 +28,7 @@ pub(crate) use diff::DiffArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
+pub(crate) use live::LiveArgs;
 pub(crate) use machine::MachineArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
@@ -78,6 +80,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Diff(args) => diff::run(args, terminal),
         Command::Import(args) => import::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
+        Command::Live(args) => live::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),
         Command::Whatif(args) => whatif::run(args, terminal),
         Command::Sim(args) => sim::run(args, terminal),

@@ -4,8 +4,10 @@ use std::io;
 
 use anyhow::Error;
 use hitm::layout::LayoutError;
+use hitm::live::LiveError;
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
+use hitm_live::sampler::SamplerError;
 
 use crate::terminal::ResultNotWritten;
 
@@ -49,6 +51,12 @@ impl Exit {
         }
         if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
             return Exit::Missing;
+        }
+        match error.downcast_ref::<LiveError>() {
+            Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) => {
+                return Exit::Missing;
+            }
+            _ => {}
         }
         match error.downcast_ref::<VmError>() {
             Some(

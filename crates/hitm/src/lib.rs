@@ -7,6 +7,7 @@ pub mod kernel;
 pub mod layout;
 pub mod layout_files;
 pub mod limits;
+pub mod live;
 pub mod machine;
 pub mod output_file;
 pub mod perf_data;

@@ -1,0 +1,29 @@
+//! `hitm live`.
+
+mod locks;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::{Exit, Terminal};
+pub(super) use locks::show;
+
+/// Options of `hitm live`.
+#[derive(Debug, Args)]
+pub(crate) struct LiveArgs {
+    #[command(subcommand)]
+    verb: LiveVerb,
+}
+
+/// One verb each.
+#[derive(Debug, Subcommand)]
+enum LiveVerb {
+    /// Show which locks threads fight for, for which share they hold them, and how many CPUs are of use
+    Locks(locks::LocksArgs),
+}
+
+pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
+    match args.verb {
+        LiveVerb::Locks(args) => locks::run(args, terminal),
+    }
+}
