@@ -7,6 +7,7 @@
 mod access;
 mod addr_range;
 mod hash;
+mod histogram;
 mod ids;
 pub mod machine;
 mod printout;
@@ -17,6 +18,7 @@ mod units;
 pub use access::{Access, AccessOp, DataSource, Outcome};
 pub use addr_range::AddrRange;
 pub use hash::Fnv1a;
+pub use histogram::Histogram;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
 pub use machine::Machine;
 pub use printout::{Color, Printout};

@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts
     Layout(LayoutArgs),
+    /// Look at this host while it runs: who fights for its locks
+    Live(LiveArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

@@ -3,7 +3,11 @@
 //! Reading is apart from judging: [`procfs`] asks the kernel, and what is judged is
 //! data that a test can write down. No model of a machine is loaded here.
 
+pub mod cgroups;
 pub mod locks;
 pub mod procfs;
 pub mod recording;
 pub mod sampler;
+pub mod spread;
+pub mod throttle;
+pub mod wakeups;

@@ -1,6 +1,9 @@
 //! `hitm live`.
 
+mod duration;
 mod locks;
+mod throttle;
+mod wakeups;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -20,10 +23,16 @@ pub(crate) struct LiveArgs {
 enum LiveVerb {
     /// Show which locks threads fight for, for which share they hold them, and how many CPUs are of use
     Locks(locks::LocksArgs),
+    /// Show how long tasks of groups with a quota stand still, and for what
+    Throttle(throttle::ThrottleArgs),
+    /// Show how long woken tasks wait for a CPU, by task and by CPU
+    Wakeups(wakeups::WakeupsArgs),
 }
 
 pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
     match args.verb {
         LiveVerb::Locks(args) => locks::run(args, terminal),
+        LiveVerb::Throttle(args) => throttle::run(&args, terminal),
+        LiveVerb::Wakeups(args) => wakeups::run(&args, terminal),
     }
 }

@@ -52,12 +52,13 @@ pub use self::nohz::LoadBalancing;
 pub(super) use self::pelt::Averages;
 pub(super) use self::places::{CfsMember, SeMember, places_in};
 use self::places::{GroupPlaces, GroupPools};
-pub use self::profile::{DistributeCall, Histogram};
+pub use self::profile::DistributeCall;
 pub(super) use self::tree::Dequeue;
 use self::tree::FairTree;
 pub(super) use self::wake::Wakees;
 use super::{Kernel, KernelConfig, Policy, TaskId};
 use crate::engine::{Arena, SimError};
+pub use hitm_base::Histogram;
 
 /// Time that a task may run on while others wait, for each of 1 + log2(CPUs, at most 8):
 /// `sysctl_sched_base_slice`.

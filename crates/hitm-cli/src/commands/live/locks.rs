@@ -10,6 +10,7 @@ use hitm_live::recording::LiveRecording;
 use hitm_report::live::{self, LiveLocks};
 use hitm_report::text::PercentLimit;
 
+use super::duration::duration;
 use crate::commands::select::percent;
 use crate::commands::{Format, text_options};
 use crate::progress::Spinner;
@@ -95,42 +96,4 @@ pub(in crate::commands) fn show(
 fn text(progress: LiveProgress) -> String {
     let seconds = progress.elapsed.as_secs_f64();
     format!("{seconds:.1} s, {} samples", progress.sample_count)
-}
-
-/// A time with its unit: s, ms or m; s without one.
-fn duration(text: &str) -> Result<Duration, String> {
-    let number_end = text.find(|c: char| c.is_ascii_alphabetic());
-    let (number, unit) = text.split_at(number_end.unwrap_or(text.len()));
-    let scale = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" => 60.0,
-        _ => return Err(format!("found the unit '{unit}', expected s, ms or m")),
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("found '{number}', expected a number"))?;
-    // A month is longer than anybody waits, and far from what a clock counts.
-    const SECONDS_MAX: f64 = 30.0 * 86_400.0;
-    let seconds = number * scale;
-    if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
-        return Err("expected more than 0 and at most 30 days".to_owned());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "s", "-1s", "0s", "1h", "nan", "inf", "1e99s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Throttling of groups with a quota: each task's way from the CPU and back, and the work of the timers.
+//
+// A task's way, with the times that an episode keeps:
+//
+//   out       sched_switch: the task leaves its CPU because its group is throttled
+//   due       the moment for which the group's timer was set
+//   timer     hrtimer_expire_entry: the timer's function starts (and walks over the queues)
+//   queued    csd_queue_cpu: the walk reaches the task's CPU and asks it to unthrottle
+//   handler   csd_function_entry: that CPU starts to
+//   back      the end of the handler, or of the timer on its own CPU: the task is no longer throttled
+//   in        sched_switch: the task runs again
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+// Addresses of the kernel's functions; zero where it has none.
+const volatile u64 period_timer = 0;
+const volatile u64 slack_timer = 0;
+const volatile u64 unthrottle_handler = 0;
+
+// Throttled tasks that one CPU follows until they are back.
+#define FOLLOWED_MAX 64
+#define FOLLOW_STEPS 16
+
+#define LCB_F_SPIN (1U << 0)
+#define LCB_F_READ (1U << 1)
+#define LCB_F_WRITE (1U << 2)
+#define LCB_F_RT (1U << 3)
+#define LCB_F_PERCPU (1U << 4)
+#define LCB_F_MUTEX (1U << 5)
+
+// The reader looks by itself every few milliseconds: waking it would disturb what is measured.
+#define NO_WAKEUP 1ULL
+
+// Bits of a lock's owner that are flags (mutex: 3, rw_semaphore: 3, kernel/locking).
+#define OWNER_FLAGS 7ULL
+// A semaphore's owner is one of its readers.
+#define OWNER_READS 1ULL
+
+enum { EVENT_EPISODE, EVENT_TIMER, EVENT_HANDLER, EVENT_LOCK };
+
+enum {
+	COUNT_EPISODES,
+	COUNT_TIMERS,
+	COUNT_HANDLERS,
+	COUNT_LOST_EVENTS,
+	COUNT_LOST_TASKS,
+	COUNT_NOT_FOLLOWED,
+	COUNTS,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+// Linux 6.18 and later throttle each task by itself.
+struct task_struct___by_task {
+	_Bool throttled;
+};
+
+struct timerqueue_node {
+	s64 expires;
+};
+
+struct hrtimer {
+	struct timerqueue_node node;
+	void *function;
+};
+
+struct cfs_bandwidth {
+	struct hrtimer period_timer;
+	struct hrtimer slack_timer;
+};
+
+struct task_group___limited {
+	struct cgroup_subsys_state css;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
+struct atomic_word {
+	s64 counter;
+};
+
+struct mutex {
+	struct atomic_word owner;
+};
+
+struct rw_semaphore {
+	struct atomic_word owner;
+};
+
+#pragma clang attribute pop
+
+struct times {
+	u64 out;
+	u64 due;
+	u64 timer;
+	u64 queued;
+	u64 handler;
+	u64 back;
+	u64 in;
+};
+
+struct episode {
+	struct times times;
+	u64 cgroup;
+	u32 tid;
+	u32 pid;
+	char comm[16];
+	u32 out_cpu;
+	u32 in_cpu;
+};
+
+// The walk of a timer, or a CPU that unthrottles because it was asked to.
+struct work {
+	u64 due;
+	u64 begins;
+	u64 ends;
+	u64 cgroup;
+	u32 cpu;
+	u32 is_slack;
+	u32 queued;
+	u32 tasks;
+	u32 tid;
+	u32 padding;
+	char comm[16];
+};
+
+struct lock_wait {
+	u64 at;
+	u64 lock;
+	u64 cgroup;
+	u32 flags;
+	u32 waiter;
+	u32 holder;
+	u32 padding;
+	char comm[16];
+};
+
+struct event {
+	u32 kind;
+	u32 padding;
+	union {
+		struct episode episode;
+		struct work work;
+		struct lock_wait lock;
+	};
+};
+
+struct throttled {
+	struct episode episode;
+	u64 task;
+};
+
+struct followed {
+	u64 task;
+	u32 tid;
+	u32 padding;
+};
+
+struct cpu {
+	// The timer whose function runs here.
+	u64 timer;
+	struct work timer_work;
+	// The handler that runs here, and who asked for it.
+	struct work handler_work;
+	u64 asked_due;
+	u64 asked_timer;
+	u64 asked_at;
+	u64 asked_cgroup;
+	// Tasks that left this CPU; free places have no task.
+	struct followed followed[FOLLOWED_MAX];
+};
+
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_INT(max_entries, 1 << 22);
+} events SEC(".maps");
+
+// One for each CPU, by number: a CPU that asks another to unthrottle writes to the other's. The loader sets the size.
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_INT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_HASH);
+	MAP_INT(max_entries, 16384);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct throttled);
+} throttled SEC(".maps");
+
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_INT(max_entries, COUNTS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} counts SEC(".maps");
+
+// Entries of `throttled`: a switch looks a task up only when there are any.
+u64 throttled_now = 0;
+
+INLINE struct cpu *this_cpu(void)
+{
+	u32 number = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&cpus, &number);
+}
+
+INLINE struct event *new_event(u32 kind)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) {
+		count(counts, COUNT_LOST_EVENTS);
+		return 0;
+	}
+	event->kind = kind;
+	event->padding = 0;
+	return event;
+}
+
+INLINE int is_throttled(struct task_struct *task)
+{
+	struct task_struct___by_task *by_task = (void *)task;
+
+	if (field_exists(by_task->throttled))
+		return by_task->throttled;
+	return task->se.cfs_rq->throttle_count > 0;
+}
+
+// Like is_throttled for a task that is known by its address: it may be gone.
+INLINE int is_still_throttled(u64 task)
+{
+	struct task_struct___by_task *by_task = (void *)task;
+	struct task_struct *plain = (void *)task;
+	struct cfs_rq *queue = 0;
+	int count = 0;
+	u8 flag = 0;
+
+	if (field_exists(by_task->throttled)) {
+		bpf_probe_read_kernel(&flag, sizeof(flag), &by_task->throttled);
+		return flag;
+	}
+	bpf_probe_read_kernel(&queue, sizeof(queue), &plain->se.cfs_rq);
+	bpf_probe_read_kernel(&count, sizeof(count), &queue->throttle_count);
+	return count > 0;
+}
+
+INLINE u64 cgroup_of(struct task_group *group)
+{
+	struct cgroup *cgroup = group->css.cgroup;
+
+	return cgroup ? cgroup->kn->id : 0;
+}
+
+// Takes a free place near the one that the task's number picks.
+INLINE int follow(struct cpu *cpu, u64 task, u32 tid)
+{
+	for (u32 step = 0; step < FOLLOW_STEPS; step++) {
+		struct followed *place = &cpu->followed[(tid + step) % FOLLOWED_MAX];
+
+		if (!place->task || place->tid == tid) {
+			place->task = task;
+			place->tid = tid;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+INLINE void leave(struct task_struct *task, u64 now)
+{
+	struct throttled entry = {};
+	struct cpu *cpu = this_cpu();
+	u32 tid = task->pid;
+
+	entry.task = (u64)task;
+	entry.episode.times.out = now;
+	entry.episode.cgroup = cgroup_of(task->sched_task_group);
+	entry.episode.tid = tid;
+	entry.episode.pid = task->tgid;
+	entry.episode.out_cpu = bpf_get_smp_processor_id();
+	__builtin_memcpy(entry.episode.comm, task->comm, sizeof(entry.episode.comm));
+	if (bpf_map_update_elem(&throttled, &tid, &entry, BPF_NOEXIST)) {
+		count(counts, COUNT_LOST_TASKS);
+		return;
+	}
+	__sync_fetch_and_add(&throttled_now, 1);
+	if (!cpu || !follow(cpu, (u64)task, tid))
+		count(counts, COUNT_NOT_FOLLOWED);
+}
+
+INLINE void enter(struct task_struct *task, u64 now)
+{
+	u32 tid = task->pid;
+	struct throttled *entry = bpf_map_lookup_elem(&throttled, &tid);
+	struct event *event;
+
+	if (!entry)
+		return;
+	count(counts, COUNT_EPISODES);
+	event = new_event(EVENT_EPISODE);
+	if (event) {
+		event->episode = entry->episode;
+		event->episode.times.in = now;
+		event->episode.in_cpu = bpf_get_smp_processor_id();
+		bpf_ringbuf_submit(event, NO_WAKEUP);
+	}
+	bpf_map_delete_elem(&throttled, &tid);
+	__sync_fetch_and_add(&throttled_now, -1);
+}
+
+SEC("tp_btf/sched_switch")
+int throttle_switch(u64 *ctx)
+{
+	struct task_struct *previous = (struct task_struct *)ctx[1];
+	struct task_struct *next = (struct task_struct *)ctx[2];
+
+	if (throttled_now)
+		enter(next, bpf_ktime_get_ns());
+	// Idle tasks have no queue of a group.
+	if (previous->pid && is_throttled(previous))
+		leave(previous, bpf_ktime_get_ns());
+	return 0;
+}
+
+// Notes which of the CPU's tasks are back, and forgets them.
+INLINE void return_tasks(struct cpu *cpu, struct work *work, struct times *when)
+{
+	for (u32 index = 0; index < FOLLOWED_MAX; index++) {
+		struct followed *place = &cpu->followed[index];
+		struct throttled *entry;
+
+		if (!place->task)
+			continue;
+		entry = bpf_map_lookup_elem(&throttled, &place->tid);
+		if (entry && entry->task == place->task && entry->episode.out_cpu == work->cpu) {
+			if (is_still_throttled(place->task))
+				continue;
+			entry->episode.times.due = when->due;
+			entry->episode.times.timer = when->timer;
+			entry->episode.times.queued = when->queued;
+			entry->episode.times.handler = when->handler;
+			entry->episode.times.back = when->back;
+			work->tasks++;
+		}
+		// Else it ran again on another CPU, which follows it now.
+		place->task = 0;
+	}
+}
+
+INLINE void begin_work(struct work *work)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	work->begins = bpf_ktime_get_ns();
+	work->cpu = bpf_get_smp_processor_id();
+	work->queued = 0;
+	work->tasks = 0;
+	work->tid = task->pid;
+	__builtin_memcpy(work->comm, task->comm, sizeof(work->comm));
+}
+
+INLINE void tell(u32 kind, struct work *work)
+{
+	struct event *event = new_event(kind);
+
+	if (event) {
+		event->work = *work;
+		bpf_ringbuf_submit(event, NO_WAKEUP);
+	}
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int throttle_timer_entry(u64 *ctx)
+{
+	struct hrtimer *timer = (struct hrtimer *)ctx[0];
+	u64 function = (u64)timer->function;
+	struct task_group___limited *group;
+	struct cgroup *cgroup = 0;
+	struct kernfs_node *node = 0;
+	struct cpu *cpu;
+	u64 address = (u64)timer;
+
+	if (!function || (function != period_timer && function != slack_timer))
+		return 0;
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	begin_work(&cpu->timer_work);
+	cpu->timer = address;
+	cpu->timer_work.due = timer->node.expires;
+	cpu->timer_work.is_slack = function == slack_timer;
+	// The timer lies in its group.
+	if (function == slack_timer)
+		address -= field_offset(struct task_group___limited, cfs_bandwidth.slack_timer);
+	else
+		address -= field_offset(struct task_group___limited, cfs_bandwidth.period_timer);
+	group = (void *)address;
+	cpu->timer_work.cgroup = 0;
+	bpf_probe_read_kernel(&cgroup, sizeof(cgroup), &group->css.cgroup);
+	bpf_probe_read_kernel(&node, sizeof(node), &cgroup->kn);
+	bpf_probe_read_kernel(&cpu->timer_work.cgroup, sizeof(u64), &node->id);
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int throttle_timer_exit(u64 *ctx)
+{
+	struct cpu *cpu = this_cpu();
+	struct times when = {};
+
+	if (!cpu || !cpu->timer || cpu->timer != ctx[0])
+		return 0;
+	cpu->timer = 0;
+	cpu->timer_work.ends = bpf_ktime_get_ns();
+	when.due = cpu->timer_work.due;
+	when.timer = cpu->timer_work.begins;
+	when.back = cpu->timer_work.ends;
+	return_tasks(cpu, &cpu->timer_work, &when);
+	count(counts, COUNT_TIMERS);
+	tell(EVENT_TIMER, &cpu->timer_work);
+	return 0;
+}
+
+// Arguments: CPU, calling address, function, csd.
+SEC("raw_tp/csd_queue_cpu")
+int throttle_queue(u64 *ctx)
+{
+	u32 target = (u32)ctx[0];
+	struct cpu *cpu, *other;
+
+	if (!unthrottle_handler || ctx[2] != unthrottle_handler)
+		return 0;
+	cpu = this_cpu();
+	other = bpf_map_lookup_elem(&cpus, &target);
+	if (!cpu || !other)
+		return 0;
+	other->asked_at = bpf_ktime_get_ns();
+	// Zero when a change of the quota asks, not a timer.
+	other->asked_due = cpu->timer ? cpu->timer_work.due : 0;
+	other->asked_timer = cpu->timer ? cpu->timer_work.begins : 0;
+	other->asked_cgroup = cpu->timer ? cpu->timer_work.cgroup : 0;
+	cpu->timer_work.queued++;
+	return 0;
+}
+
+// Arguments: function, csd.
+SEC("raw_tp/csd_function_entry")
+int throttle_handler_entry(u64 *ctx)
+{
+	struct cpu *cpu;
+
+	if (!unthrottle_handler || ctx[0] != unthrottle_handler)
+		return 0;
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	begin_work(&cpu->handler_work);
+	cpu->handler_work.due = cpu->asked_at;
+	cpu->handler_work.cgroup = cpu->asked_cgroup;
+	return 0;
+}
+
+SEC("raw_tp/csd_function_exit")
+int throttle_handler_exit(u64 *ctx)
+{
+	struct times when = {};
+	struct cpu *cpu;
+
+	if (!unthrottle_handler || ctx[0] != unthrottle_handler)
+		return 0;
+	cpu = this_cpu();
+	if (!cpu || !cpu->handler_work.begins)
+		return 0;
+	cpu->handler_work.ends = bpf_ktime_get_ns();
+	when.due = cpu->asked_due;
+	when.timer = cpu->asked_timer;
+	when.queued = cpu->asked_at;
+	when.handler = cpu->handler_work.begins;
+	when.back = cpu->handler_work.ends;
+	return_tasks(cpu, &cpu->handler_work, &when);
+	count(counts, COUNT_HANDLERS);
+	tell(EVENT_HANDLER, &cpu->handler_work);
+	cpu->handler_work.begins = 0;
+	return 0;
+}
+
+// The task that holds a mutex, or an rw_semaphore for writing; zero when the lock does not say.
+INLINE u64 owner_of(u64 lock, u32 flags)
+{
+	struct mutex *mutex = (void *)lock;
+	struct rw_semaphore *semaphore = (void *)lock;
+	u64 owner = 0;
+
+	if (flags & LCB_F_MUTEX)
+		bpf_probe_read_kernel(&owner, sizeof(owner), &mutex->owner.counter);
+	else if ((flags & (LCB_F_READ | LCB_F_WRITE)) && !(flags & (LCB_F_SPIN | LCB_F_RT | LCB_F_PERCPU)))
+		bpf_probe_read_kernel(&owner, sizeof(owner), &semaphore->owner.counter);
+	if (!(flags & LCB_F_MUTEX) && (owner & OWNER_READS))
+		return 0;
+	return owner & ~OWNER_FLAGS;
+}
+
+SEC("tp_btf/contention_begin")
+int throttle_lock(u64 *ctx)
+{
+	struct task_struct *waiter, *owner;
+	struct throttled *entry;
+	struct event *event;
+	u64 address;
+	u32 tid = 0;
+
+	if (!throttled_now)
+		return 0;
+	address = owner_of(ctx[0], (u32)ctx[1]);
+	if (!address)
+		return 0;
+	owner = (void *)address;
+	bpf_probe_read_kernel(&tid, sizeof(tid), &owner->pid);
+	entry = bpf_map_lookup_elem(&throttled, &tid);
+	if (!entry || entry->task != address)
+		return 0;
+	event = new_event(EVENT_LOCK);
+	if (!event)
+		return 0;
+	waiter = bpf_get_current_task_btf();
+	event->lock.at = bpf_ktime_get_ns();
+	event->lock.lock = ctx[0];
+	event->lock.cgroup = entry->episode.cgroup;
+	event->lock.flags = (u32)ctx[1];
+	event->lock.waiter = waiter->pid;
+	event->lock.holder = tid;
+	event->lock.padding = 0;
+	__builtin_memcpy(event->lock.comm, waiter->comm, sizeof(event->lock.comm));
+	bpf_ringbuf_submit(event, NO_WAKEUP);
+	return 0;
+}

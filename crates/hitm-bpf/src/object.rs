@@ -1,0 +1,195 @@
+//! One compiled object: its tables and programs in the kernel.
+
+use std::fmt;
+use std::io;
+
+use aya::maps::{Array, Map};
+use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint};
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+
+use crate::error::{capable, chain};
+use crate::{Error, Filter, Unavailable};
+
+/// Objects as build.rs compiled them.
+#[cfg(has_programs)]
+pub(crate) mod image {
+    /// Rust aligns bytes to one; the loader's ELF reader wants eight.
+    #[repr(C, align(8))]
+    struct Aligned<T: ?Sized>(T);
+
+    macro_rules! image {
+        ($name:ident, $file:literal) => {
+            pub(crate) const $name: Option<&[u8]> = {
+                static ALIGNED: &Aligned<[u8]> =
+                    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".o")));
+                Some(&ALIGNED.0)
+            };
+        };
+    }
+    image!(PROBE, "probe");
+    image!(LOCKS, "locks");
+    image!(THROTTLE, "throttle");
+    image!(WAKEUPS, "wakeups");
+}
+
+/// Nothing was compiled.
+#[cfg(not(has_programs))]
+pub(crate) mod image {
+    pub(crate) const PROBE: Option<&[u8]> = None;
+    pub(crate) const LOCKS: Option<&[u8]> = None;
+    pub(crate) const THROTTLE: Option<&[u8]> = None;
+    pub(crate) const WAKEUPS: Option<&[u8]> = None;
+}
+
+/// Answers whether BPF programs work here, by loading and attaching one.
+///
+/// # Errors
+/// They do not, with the reason.
+pub fn available() -> Result<(), Unavailable> {
+    let refused = |error: Error| match error {
+        Error::Unavailable(unavailable) => unavailable,
+        other => Unavailable::Refused(other.to_string()),
+    };
+    let mut object = Object::open(image::PROBE, &[], &[]).map_err(refused)?;
+    object
+        .attach("probe_switch", Hook::Typed("sched_switch"))
+        .map_err(refused)
+}
+
+/// Where a program is attached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hook {
+    /// A tracepoint whose arguments the verifier knows by type.
+    Typed(&'static str),
+    /// A tracepoint whose arguments are words: the verifier refuses those that are functions as types.
+    Raw(&'static str),
+}
+
+/// A constant of a program, as the loader writes it before loading: its name and its bytes.
+pub(crate) type Constant = (&'static str, Vec<u8>);
+
+/// Tables and programs of one object. Dropping it detaches and frees them.
+pub(crate) struct Object {
+    programs: Ebpf,
+    types: Btf,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object").finish_non_exhaustive()
+    }
+}
+
+impl Object {
+    /// Creates the tables of `image`, some with as many entries as `sizes` says, and readies its programs for this
+    /// kernel.
+    pub(crate) fn open(
+        image: Option<&[u8]>,
+        constants: &[Constant],
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Object, Error> {
+        let image = image.ok_or(Unavailable::NotBuilt)?;
+        let types = Btf::from_sys_fs().map_err(|error| without_types(&error))?;
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(&types));
+        for (name, entries) in sizes {
+            loader.map_max_entries(name, *entries);
+        }
+        for (name, bytes) in constants {
+            loader.override_global(name, bytes.as_slice(), true);
+        }
+        let programs = loader.load(image).map_err(|error| unusable(&error))?;
+        Ok(Object { programs, types })
+    }
+
+    /// Like [`Object::open`], for programs that observe some tasks only.
+    pub(crate) fn open_filtered(
+        image: Option<&[u8]>,
+        filter: &Filter,
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Object, Error> {
+        let mut object = Object::open(image, &filter.constants(), sizes)?;
+        filter.fill(&mut object)?;
+        Ok(object)
+    }
+
+    /// Loads a program and attaches it.
+    pub(crate) fn attach(&mut self, program: &str, hook: Hook) -> Result<(), Error> {
+        let loaded = self.programs.program_mut(program);
+        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
+        let attached = match hook {
+            Hook::Typed(tracepoint) => {
+                let typed: &mut BtfTracePoint = loaded
+                    .try_into()
+                    .map_err(|error| Error::load(program, &error))?;
+                let result = typed.load(tracepoint, &self.types);
+                result.map_err(|error| Error::load(program, &error))?;
+                typed.attach().map(drop)
+            }
+            Hook::Raw(tracepoint) => {
+                let raw: &mut RawTracePoint = loaded
+                    .try_into()
+                    .map_err(|error| Error::load(program, &error))?;
+                raw.load().map_err(|error| Error::load(program, &error))?;
+                raw.attach(tracepoint).map(drop)
+            }
+        };
+        attached.map_err(|error: ProgramError| Error::attach(program, &error))
+    }
+
+    /// A table by its name in the object.
+    pub(crate) fn map(&self, name: &str) -> Result<&Map, Error> {
+        let map = self.programs.map(name);
+        map.ok_or_else(|| Error::Read(format!("no table {name}")))
+    }
+
+    /// A table to write to.
+    pub(crate) fn map_mut(&mut self, name: &str) -> Result<&mut Map, Error> {
+        let map = self.programs.map_mut(name);
+        map.ok_or_else(|| Error::Read(format!("no table {name}")))
+    }
+
+    /// A table that the caller reads for longer than it holds the object.
+    pub(crate) fn take_map(&mut self, name: &str) -> Result<Map, Error> {
+        let map = self.programs.take_map(name);
+        map.ok_or_else(|| Error::Read(format!("no table {name}")))
+    }
+
+    /// The counters in the object's table `counts`.
+    pub(crate) fn counts<const N: usize>(&self) -> Result<[u64; N], Error> {
+        let map: Array<_, u64> = Array::try_from(self.map("counts")?)?;
+        let mut counts = [0; N];
+        for (index, count) in (0..).zip(&mut counts) {
+            *count = map.get(&index, 0)?;
+        }
+        Ok(counts)
+    }
+}
+
+fn without_types(error: &BtfError) -> Error {
+    Error::Unavailable(Unavailable::NoTypes(chain(error)))
+}
+
+fn unusable(error: &EbpfError) -> Error {
+    let text = chain(error);
+    let is_denied = source_is(error, io::ErrorKind::PermissionDenied);
+    Error::Unavailable(match is_denied && !capable() {
+        true => Unavailable::Denied,
+        false => Unavailable::Refused(text),
+    })
+}
+
+/// True when an error of the system of this kind lies below `error`.
+fn source_is(error: &(dyn std::error::Error + 'static), kind: io::ErrorKind) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == kind)
+        {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,328 @@
+//! Throttling: each task's way from its CPU and back, and the work of the timers that give out quota.
+
+use aya::maps::{HashMap, MapData, RingBuf};
+
+use crate::object::{Constant, Hook, Object, image};
+use crate::symbols::addresses;
+use crate::{Error, comm, halves};
+
+/// CPUs that the programs have room for, at least: a kernel numbers them from zero.
+const CPUS_MAX: u32 = 8192;
+
+/// One time that a task was throttled. Times are CLOCK_MONOTONIC in nanoseconds; zero stands for what did not
+/// happen or was not seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Episode {
+    /// The task left its CPU because its group was throttled.
+    pub out_ns: u64,
+    /// The moment for which the group's timer was set.
+    pub due_ns: u64,
+    /// The timer's function started.
+    pub timer_ns: u64,
+    /// The timer's walk asked the task's CPU to unthrottle. Zero when that was its own.
+    pub queued_ns: u64,
+    /// The task's CPU started to.
+    pub handler_ns: u64,
+    /// The task was no longer throttled.
+    pub back_ns: u64,
+    /// The task ran again. Zero when it does not yet.
+    pub in_ns: u64,
+    /// The inode number of its cgroup's folder; zero for a group without one.
+    pub cgroup: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The CPU that it left.
+    pub out_cpu: u32,
+    /// The CPU that it runs on again.
+    pub in_cpu: u32,
+}
+
+/// A timer's walk over throttled queues, or the work of a CPU that a walk asked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Work {
+    /// A timer: the moment it was set for. A CPU: the moment it was asked.
+    pub due_ns: u64,
+    /// When it began, with interrupts off.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// The inode number of the folder of the timer's group.
+    pub cgroup: u64,
+    /// The CPU that did it.
+    pub cpu: u32,
+    /// True for the timer that gives back quota which other CPUs did not use.
+    pub is_slack: bool,
+    /// CPUs that the walk asked to unthrottle.
+    pub queued: u32,
+    /// Tasks of this CPU that it put back.
+    pub tasks: u32,
+    /// The task that was interrupted.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+}
+
+/// A task that waits for a kernel lock whose holder is throttled.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LockWaiter {
+    /// When it began to wait.
+    pub at_ns: u64,
+    /// The lock's address.
+    pub lock: u64,
+    /// The holder's cgroup.
+    pub cgroup: u64,
+    /// LCB_F_* of the kernel's tracepoint.
+    pub flags: u32,
+    /// The waiting thread.
+    pub waiter: u32,
+    /// The throttled thread that holds the lock.
+    pub holder: u32,
+    /// The waiter's name.
+    pub comm: String,
+}
+
+/// One thing that the programs saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThrottleEvent {
+    /// A task was throttled and runs again.
+    Episode(Episode),
+    /// A period timer or a slack timer did its work.
+    Timer(Work),
+    /// A CPU unthrottled its own queues because a timer asked for it.
+    Handler(Work),
+    /// A task waits for a throttled one.
+    Lock(LockWaiter),
+}
+
+/// Totals of the programs, and what did not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThrottleCounts {
+    /// Episodes that ended.
+    pub episodes: u64,
+    /// Timers' walks.
+    pub timers: u64,
+    /// CPUs that unthrottled because they were asked to.
+    pub handlers: u64,
+    /// Events that are missing, since the reader was slower than 4 MiB of them.
+    pub lost_events: u64,
+    /// Episodes that are missing, since 16,384 tasks were throttled already.
+    pub lost_tasks: u64,
+    /// Episodes without the moment of unthrottling, since 64 tasks of their CPU were throttled already.
+    pub not_followed: u64,
+}
+
+/// Programs that observe throttling until this is dropped.
+pub struct Throttling {
+    object: Object,
+    events: RingBuf<MapData>,
+    is_asynchronous: bool,
+}
+
+impl std::fmt::Debug for Throttling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Throttling").finish_non_exhaustive()
+    }
+}
+
+impl Throttling {
+    /// Starts to observe every group.
+    ///
+    /// # Errors
+    /// The programs cannot be loaded or attached here, or the kernel has no groups with quota.
+    pub fn attach() -> Result<Throttling, Error> {
+        let [period, slack, handler] = addresses([
+            "sched_cfs_period_timer",
+            "sched_cfs_slack_timer",
+            "__cfsb_csd_unthrottle",
+        ])?;
+        if period == 0 {
+            let reason =
+                "no sched_cfs_period_timer: the kernel has no quotas (CONFIG_CFS_BANDWIDTH)";
+            return Err(Error::Symbols(reason.to_owned()));
+        }
+        let constant = |name, address: u64| -> Constant { (name, address.to_ne_bytes().to_vec()) };
+        let constants = [
+            constant("period_timer", period),
+            constant("slack_timer", slack),
+            constant("unthrottle_handler", handler),
+        ];
+        let mut object = Object::open(image::THROTTLE, &constants, &[("cpus", cpus())])?;
+        let is_asynchronous = handler != 0;
+        attach(&mut object, is_asynchronous)?;
+        let events = RingBuf::try_from(object.take_map("events")?)?;
+        Ok(Throttling {
+            object,
+            events,
+            is_asynchronous,
+        })
+    }
+
+    /// True when this kernel's timers ask other CPUs to unthrottle (Linux 6.4 and later); false when they walk over
+    /// all CPUs' queues themselves.
+    pub fn is_asynchronous(&self) -> bool {
+        self.is_asynchronous
+    }
+
+    /// Hands over what was seen since the last call. Must be called some ten times a second.
+    pub fn drain(&mut self, mut take: impl FnMut(ThrottleEvent)) {
+        while let Some(bytes) = self.events.next() {
+            if let Some(event) = decode(&words(&bytes)) {
+                take(event);
+            }
+        }
+    }
+
+    /// Returns the episodes that go on.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn open_episodes(&self) -> Result<Vec<Episode>, Error> {
+        let map: HashMap<_, u32, [u64; 13]> = HashMap::try_from(self.object.map("throttled")?)?;
+        let mut episodes = Vec::new();
+        for row in map.iter() {
+            let (_, [words @ .., _task]) = row?;
+            episodes.push(episode(&words));
+        }
+        episodes.sort();
+        Ok(episodes)
+    }
+
+    /// Returns the programs' totals.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn counts(&self) -> Result<ThrottleCounts, Error> {
+        let [
+            episodes,
+            timers,
+            handlers,
+            lost_events,
+            lost_tasks,
+            not_followed,
+        ] = self.object.counts()?;
+        Ok(ThrottleCounts {
+            episodes,
+            timers,
+            handlers,
+            lost_events,
+            lost_tasks,
+            not_followed,
+        })
+    }
+}
+
+/// Attaches the ends of each thing before its beginning.
+fn attach(object: &mut Object, is_asynchronous: bool) -> Result<(), Error> {
+    object.attach("throttle_timer_exit", Hook::Typed("hrtimer_expire_exit"))?;
+    object.attach("throttle_timer_entry", Hook::Typed("hrtimer_expire_entry"))?;
+    if is_asynchronous {
+        object.attach("throttle_handler_exit", Hook::Raw("csd_function_exit"))?;
+        object.attach("throttle_handler_entry", Hook::Raw("csd_function_entry"))?;
+        object.attach("throttle_queue", Hook::Raw("csd_queue_cpu"))?;
+    }
+    object.attach("throttle_lock", Hook::Typed("contention_begin"))?;
+    object.attach("throttle_switch", Hook::Typed("sched_switch"))
+}
+
+/// The number of CPUs that this kernel may ever have.
+pub(crate) fn cpus() -> u32 {
+    let count = aya::util::nr_cpus().unwrap_or(CPUS_MAX as usize);
+    u32::try_from(count).map_or(CPUS_MAX, |count| count.min(CPUS_MAX))
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let words = bytes.chunks_exact(8);
+    words
+        .map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of eight")))
+        .collect()
+}
+
+/// Reads `struct event` of throttle.bpf.c.
+fn decode(words: &[u64]) -> Option<ThrottleEvent> {
+    let (kind, rest) = words.split_first()?;
+    match halves(*kind).0 {
+        0 => Some(ThrottleEvent::Episode(episode(rest.first_chunk()?))),
+        1 => Some(ThrottleEvent::Timer(work(rest.first_chunk()?))),
+        2 => Some(ThrottleEvent::Handler(work(rest.first_chunk()?))),
+        3 => Some(ThrottleEvent::Lock(lock(rest.first_chunk()?))),
+        _ => None,
+    }
+}
+
+fn episode(words: &[u64; 12]) -> Episode {
+    let [
+        out_ns,
+        due_ns,
+        timer_ns,
+        queued_ns,
+        handler_ns,
+        back_ns,
+        in_ns,
+        cgroup,
+        task,
+        name @ ..,
+        cpus,
+    ] = *words;
+    let (tid, pid) = halves(task);
+    let (out_cpu, in_cpu) = halves(cpus);
+    Episode {
+        out_ns,
+        due_ns,
+        timer_ns,
+        queued_ns,
+        handler_ns,
+        back_ns,
+        in_ns,
+        cgroup,
+        tid,
+        pid,
+        comm: comm(name),
+        out_cpu,
+        in_cpu,
+    }
+}
+
+fn work(words: &[u64; 9]) -> Work {
+    let [
+        due_ns,
+        begin_ns,
+        end_ns,
+        cgroup,
+        place,
+        done,
+        task,
+        name @ ..,
+    ] = *words;
+    let (cpu, is_slack) = halves(place);
+    let (queued, tasks) = halves(done);
+    Work {
+        due_ns,
+        begin_ns,
+        end_ns,
+        cgroup,
+        cpu,
+        is_slack: is_slack != 0,
+        queued,
+        tasks,
+        tid: halves(task).0,
+        comm: comm(name),
+    }
+}
+
+fn lock(words: &[u64; 7]) -> LockWaiter {
+    let [at_ns, lock, cgroup, who, holder, name @ ..] = *words;
+    let (flags, waiter) = halves(who);
+    LockWaiter {
+        at_ns,
+        lock,
+        cgroup,
+        flags,
+        waiter,
+        holder: halves(holder).0,
+        comm: comm(name),
+    }
+}

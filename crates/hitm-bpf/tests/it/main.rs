@@ -1,0 +1,12 @@
+//! The programs on the running kernel. Where none can be loaded, tests say NOT RUN.
+
+mod locks;
+mod wakeups;
+
+/// Runs `test` where BPF programs work; names the reason elsewhere.
+fn with_bpf(name: &str, test: impl FnOnce()) {
+    match hitm_bpf::available() {
+        Ok(()) => test(),
+        Err(reason) => eprintln!("{name}: NOT RUN: {reason}"),
+    }
+}

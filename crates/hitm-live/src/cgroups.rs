@@ -1,0 +1,424 @@
+//! Groups with quotas of CPU time: the cpu controller's hierarchy, of cgroup version 1 or 2.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Groups that a scan keeps; those beyond are counted.
+const GROUPS_MAX: usize = 65_536;
+
+/// A hierarchy with the cpu controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchy {
+    root: PathBuf,
+    version: Version,
+}
+
+/// The interface of a hierarchy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// cpu.cfs_quota_us and its like.
+    One,
+    /// cpu.max.
+    Two,
+}
+
+/// A quota of CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// CPU time in each period.
+    pub quota_us: u64,
+    /// The length of a period.
+    pub period_us: u64,
+    /// Unused time of earlier periods that one may use besides.
+    pub burst_us: u64,
+}
+
+/// The counters of cpu.stat that speak of throttling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuStat {
+    /// Periods in which the group ran.
+    pub periods: u64,
+    /// Those in which it used its quota up.
+    pub throttled_periods: u64,
+    /// The time that its queues were throttled, summed over CPUs.
+    pub throttled_ns: u64,
+    /// Periods in which it used unused time of earlier ones.
+    pub bursts: u64,
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its folder below the root, `/` for the root.
+    pub path: String,
+    /// The group above it; none for the root.
+    pub parent: Option<u64>,
+    /// Its quota, if it has one.
+    pub bandwidth: Option<Bandwidth>,
+    /// Groups in its subtree, itself included.
+    pub subtree: u64,
+}
+
+/// All groups of a hierarchy by the inode number of their folder, which is the kernel's number of the group.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tree {
+    groups: BTreeMap<u64, Group>,
+    /// Groups that were not kept.
+    pub left_out: u64,
+}
+
+impl Hierarchy {
+    /// Finds the hierarchy that has the cpu controller.
+    ///
+    /// # Errors
+    /// The list of mounts cannot be read, or none has the controller.
+    pub fn find() -> io::Result<Hierarchy> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+        let has_cpu = |root: &Path| {
+            let controllers = fs::read_to_string(root.join("cgroup.controllers"));
+            controllers.is_ok_and(|list| list.split_ascii_whitespace().any(|name| name == "cpu"))
+        };
+        find_in(&mounts, has_cpu).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "no cgroup hierarchy with the cpu controller is mounted",
+            )
+        })
+    }
+
+    /// The folder of the root group.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Its interface.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The folder of a group as the user names it: a path from the root of the file system, or from the hierarchy's.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        if Path::new(name).starts_with(&self.root) {
+            return PathBuf::from(name);
+        }
+        self.root.join(name.trim_start_matches('/'))
+    }
+
+    /// The number of the group in `folder`.
+    ///
+    /// # Errors
+    /// There is no such folder.
+    pub fn id(&self, folder: &Path) -> io::Result<u64> {
+        fs::metadata(folder).map(|metadata| metadata.ino())
+    }
+
+    /// Reads the tree of groups. Groups that go away meanwhile are left out.
+    ///
+    /// # Errors
+    /// The root cannot be read.
+    pub fn scan(&self) -> io::Result<Tree> {
+        let mut tree = Tree::default();
+        let id = self.id(&self.root)?;
+        self.scan_below(&self.root, id, None, &mut tree);
+        Ok(tree)
+    }
+
+    /// Depth first: a group's subtree is counted when it returns.
+    fn scan_below(&self, folder: &Path, id: u64, parent: Option<u64>, tree: &mut Tree) -> u64 {
+        if tree.groups.len() >= GROUPS_MAX {
+            tree.left_out += 1;
+            return 0;
+        }
+        let below = folder.strip_prefix(&self.root).unwrap_or(folder);
+        let group = Group {
+            path: format!("/{}", below.display()),
+            parent,
+            bandwidth: self.bandwidth(folder),
+            subtree: 1,
+        };
+        tree.groups.insert(id, group);
+        let mut children = Vec::new();
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                children.push(entry.path());
+            }
+        }
+        children.sort();
+        let mut subtree = 1;
+        for child in children {
+            if let Ok(number) = self.id(&child) {
+                subtree += self.scan_below(&child, number, Some(id), tree);
+            }
+        }
+        if let Some(group) = tree.groups.get_mut(&id) {
+            group.subtree = subtree;
+        }
+        subtree
+    }
+
+    /// The quota of the group in `folder`, if it has one.
+    pub fn bandwidth(&self, folder: &Path) -> Option<Bandwidth> {
+        let number = |file: &str| -> Option<i64> {
+            fs::read_to_string(folder.join(file))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        match self.version {
+            Version::One => Some(Bandwidth {
+                quota_us: u64::try_from(number("cpu.cfs_quota_us")?).ok()?,
+                period_us: u64::try_from(number("cpu.cfs_period_us")?).ok()?,
+                burst_us: number("cpu.cfs_burst_us")
+                    .and_then(|burst| u64::try_from(burst).ok())
+                    .unwrap_or(0),
+            }),
+            Version::Two => {
+                let max = fs::read_to_string(folder.join("cpu.max")).ok()?;
+                let burst = number("cpu.max.burst").and_then(|burst| u64::try_from(burst).ok());
+                parse_max(&max, burst.unwrap_or(0))
+            }
+        }
+    }
+
+    /// The counters of the group in `folder`.
+    ///
+    /// # Errors
+    /// The group is gone.
+    pub fn stat(&self, folder: &Path) -> io::Result<CpuStat> {
+        Ok(CpuStat::parse(&fs::read_to_string(
+            folder.join("cpu.stat"),
+        )?))
+    }
+
+    /// The threads in the group in `folder`, without those of groups below it.
+    ///
+    /// # Errors
+    /// The group is gone.
+    pub fn threads(&self, folder: &Path) -> io::Result<Vec<u32>> {
+        let file = match self.version {
+            Version::One => "tasks",
+            Version::Two => "cgroup.threads",
+        };
+        let text = fs::read_to_string(folder.join(file))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+}
+
+/// Version 1 first: where both are mounted, a controller is in one of them.
+fn find_in(mounts: &str, has_cpu: impl Fn(&Path) -> bool) -> Option<Hierarchy> {
+    let lines: Vec<(PathBuf, &str, &str)> = mounts.lines().filter_map(parse_mount).collect();
+    let old = lines.iter().find(|(_, kind, options)| {
+        *kind == "cgroup" && options.split(',').any(|option| option == "cpu")
+    });
+    if let Some((root, ..)) = old {
+        return Some(Hierarchy {
+            root: root.clone(),
+            version: Version::One,
+        });
+    }
+    let new = lines
+        .iter()
+        .find(|(root, kind, _)| *kind == "cgroup2" && has_cpu(root));
+    new.map(|(root, ..)| Hierarchy {
+        root: root.clone(),
+        version: Version::Two,
+    })
+}
+
+/// Mount point, type and options of the file system of a line of proc_pid_mountinfo(5).
+fn parse_mount(line: &str) -> Option<(PathBuf, &str, &str)> {
+    let (of_mount, of_system) = line.split_once(" - ")?;
+    let point = of_mount.split(' ').nth(4)?;
+    let mut words = of_system.split(' ');
+    let kind = words.next()?;
+    let options = words.nth(1)?;
+    Some((PathBuf::from(unescaped(point)), kind, options))
+}
+
+/// Blanks, tabs, newlines and backslashes are octal there.
+fn unescaped(text: &str) -> String {
+    let pairs = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    pairs
+        .iter()
+        .fold(text.to_owned(), |text, (code, character)| {
+            text.replace(code, character)
+        })
+}
+
+/// `4000 20000` or `max 100000`.
+fn parse_max(text: &str, burst_us: u64) -> Option<Bandwidth> {
+    let mut words = text.split_ascii_whitespace();
+    Some(Bandwidth {
+        quota_us: words.next()?.parse().ok()?,
+        period_us: words.next()?.parse().ok()?,
+        burst_us,
+    })
+}
+
+impl CpuStat {
+    /// Reads cpu.stat of either version. Counters that are not there are zero.
+    pub fn parse(text: &str) -> CpuStat {
+        let mut stat = CpuStat::default();
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once(' ') else {
+                continue;
+            };
+            let value: u64 = value.trim().parse().unwrap_or(0);
+            match name {
+                "nr_periods" => stat.periods = value,
+                "nr_throttled" => stat.throttled_periods = value,
+                "throttled_time" => stat.throttled_ns = value,
+                "throttled_usec" => stat.throttled_ns = value.saturating_mul(1000),
+                "nr_bursts" => stat.bursts = value,
+                _ => {}
+            }
+        }
+        stat
+    }
+
+    /// The counters' growth since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: CpuStat) -> CpuStat {
+        CpuStat {
+            periods: self.periods.saturating_sub(earlier.periods),
+            throttled_periods: self
+                .throttled_periods
+                .saturating_sub(earlier.throttled_periods),
+            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
+            bursts: self.bursts.saturating_sub(earlier.bursts),
+        }
+    }
+}
+
+impl Tree {
+    /// A tree of these groups, for tests and simulations.
+    pub fn of(groups: impl IntoIterator<Item = (u64, Group)>) -> Tree {
+        Tree {
+            groups: groups.into_iter().collect(),
+            left_out: 0,
+        }
+    }
+
+    /// Takes the groups of `newer`, and keeps those that it has not.
+    pub fn merge(&mut self, newer: Tree) {
+        self.groups.extend(newer.groups);
+        self.left_out = newer.left_out;
+    }
+
+    /// A group by its number.
+    pub fn get(&self, id: u64) -> Option<&Group> {
+        self.groups.get(&id)
+    }
+
+    /// All groups, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Group)> {
+        self.groups.iter().map(|(id, group)| (*id, group))
+    }
+
+    /// `id` and the groups above it, the nearest first.
+    pub fn upwards(&self, id: u64) -> impl Iterator<Item = u64> {
+        let parent = |id: &u64| self.groups.get(id).and_then(|group| group.parent);
+        std::iter::successors(Some(id), parent)
+    }
+
+    /// The nearest group from `id` upwards that has a quota: the one that throttles its tasks. Where several have,
+    /// one above may be the one that did.
+    pub fn limited(&self, id: u64) -> Option<u64> {
+        let has_quota = |id: &u64| self.get(*id).is_some_and(|group| group.bandwidth.is_some());
+        self.upwards(id).find(has_quota)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+33 31 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+    const UNIFIED: &str =
+        "29 23 0:26 / /my\\040groups rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn the_hierarchy_with_the_controller_is_found() {
+        let found = find_in(HYBRID, |_| true).unwrap();
+        assert_eq!(found.version(), Version::One);
+        assert_eq!(found.root(), Path::new("/sys/fs/cgroup/cpu,cpuacct"));
+        let found = find_in(UNIFIED, |_| true).unwrap();
+        assert_eq!(
+            (found.version(), found.root()),
+            (Version::Two, Path::new("/my groups"))
+        );
+        assert_eq!(find_in(UNIFIED, |_| false), None);
+    }
+
+    #[test]
+    fn groups_are_named_from_either_root() {
+        let hierarchy = find_in(HYBRID, |_| true).unwrap();
+        let folder = Path::new("/sys/fs/cgroup/cpu,cpuacct/a/b");
+        for name in ["a/b", "/a/b", "/sys/fs/cgroup/cpu,cpuacct/a/b"] {
+            assert_eq!(hierarchy.folder(name), folder);
+        }
+    }
+
+    #[test]
+    fn both_versions_of_the_files_are_read() {
+        let limited = parse_max("4000 20000\n", 7).unwrap();
+        assert_eq!(
+            (limited.quota_us, limited.period_us, limited.burst_us),
+            (4000, 20000, 7)
+        );
+        assert_eq!(parse_max("max 100000\n", 0), None);
+        let old = CpuStat::parse(
+            "nr_periods 9\nnr_throttled 4\nthrottled_time 5000\nnr_bursts 1\nburst_time 3\n",
+        );
+        let new = CpuStat::parse(
+            "usage_usec 8\nnr_periods 9\nnr_throttled 4\nthrottled_usec 5\nnr_bursts 1\n",
+        );
+        assert_eq!(old, new);
+        assert_eq!(
+            old.since(CpuStat {
+                periods: 2,
+                ..CpuStat::default()
+            })
+            .periods,
+            7
+        );
+    }
+
+    #[test]
+    fn the_nearest_quota_throttles() {
+        let group = |parent, quota: Option<u64>| Group {
+            path: String::new(),
+            parent,
+            bandwidth: quota.map(|quota_us| Bandwidth {
+                quota_us,
+                period_us: 1,
+                burst_us: 0,
+            }),
+            subtree: 1,
+        };
+        let tree = Tree::of([
+            (1, group(None, None)),
+            (2, group(Some(1), Some(5))),
+            (3, group(Some(2), None)),
+            (4, group(Some(1), None)),
+        ]);
+        assert_eq!(
+            (tree.limited(3), tree.limited(4), tree.limited(9)),
+            (Some(2), None, None)
+        );
+        assert_eq!(tree.upwards(3).collect::<Vec<_>>(), [3, 2, 1]);
+    }
+}

@@ -1,0 +1,307 @@
+use std::collections::BTreeMap;
+
+use expect_test::expect;
+use hitm_bpf::{Episode, LockWaiter, ThrottleEvent, Work};
+
+use super::*;
+use crate::cgroups::Group;
+
+const MS: u64 = 1_000_000;
+const US: u64 = 1000;
+
+/// A group with 4 of 20 ms and a child without a quota, below the root.
+fn tree() -> Tree {
+    let group = |path: &str, parent, bandwidth, subtree| Group {
+        path: path.to_owned(),
+        parent,
+        bandwidth,
+        subtree,
+    };
+    let quota = Bandwidth {
+        quota_us: 4000,
+        period_us: 20_000,
+        burst_us: 0,
+    };
+    Tree::of([
+        (1, group("/", None, None, 3)),
+        (70, group("/hogs", Some(1), Some(quota), 2)),
+        (71, group("/hogs/child", Some(70), None, 1)),
+    ])
+}
+
+/// Out at 0 on CPU 0; the timer was due at 16 ms and came 20 us late; CPU 0 was asked 5 us later, began 30 us later
+/// and took 4 us; the task ran another 2 ms later.
+fn asked() -> Episode {
+    Episode {
+        out_ns: 100 * MS,
+        due_ns: 116 * MS,
+        timer_ns: 116 * MS + 20 * US,
+        queued_ns: 116 * MS + 25 * US,
+        handler_ns: 116 * MS + 55 * US,
+        back_ns: 116 * MS + 59 * US,
+        in_ns: 118 * MS + 59 * US,
+        cgroup: 71,
+        tid: 11,
+        pid: 10,
+        comm: "hog".to_owned(),
+        out_cpu: 0,
+        in_cpu: 1,
+    }
+}
+
+/// Put back by the timer on the task's own CPU.
+fn local() -> Episode {
+    Episode {
+        queued_ns: 0,
+        handler_ns: 0,
+        tid: 12,
+        comm: "hog\u{1b}[31m".to_owned(),
+        ..asked()
+    }
+}
+
+fn timer(cpu: u32) -> Work {
+    Work {
+        due_ns: 116 * MS,
+        begin_ns: 116 * MS + 20 * US,
+        end_ns: 116 * MS + 43 * US,
+        cgroup: 70,
+        cpu,
+        is_slack: false,
+        queued: 1,
+        tasks: 1,
+        tid: 0,
+        comm: "swapper/1".to_owned(),
+    }
+}
+
+fn handler() -> Work {
+    Work {
+        due_ns: 116 * MS + 25 * US,
+        begin_ns: 116 * MS + 55 * US,
+        end_ns: 116 * MS + 59 * US,
+        queued: 0,
+        tasks: 2,
+        tid: 7,
+        comm: "cc1".to_owned(),
+        ..timer(0)
+    }
+}
+
+fn observed(only: Option<u64>) -> ThrottleReport {
+    let mut observation = Observation::new(tree(), only);
+    let waiter = LockWaiter {
+        at_ns: 110 * MS,
+        lock: 0xffff_8880_0000_1000,
+        cgroup: 71,
+        flags: 32,
+        waiter: 30,
+        holder: 11,
+        comm: "writer".to_owned(),
+    };
+    for event in [
+        ThrottleEvent::Timer(timer(1)),
+        ThrottleEvent::Handler(handler()),
+        ThrottleEvent::Lock(waiter),
+        ThrottleEvent::Episode(asked()),
+        ThrottleEvent::Episode(local()),
+    ] {
+        observation.take(&event);
+    }
+    let stat = CpuStat {
+        periods: 2,
+        throttled_periods: 1,
+        throttled_ns: 16 * MS,
+        bursts: 0,
+    };
+    let mut report = observation.finish(&[], 200 * MS, &BTreeMap::from([(70, stat)]));
+    report.duration_ns = 100 * MS;
+    report
+}
+
+#[test]
+fn each_moment_of_an_episode_has_one_cause() {
+    let causes = Causes::of(&asked());
+    let expected = Causes {
+        quota_ns: 16 * MS,
+        timer_ns: 25 * US,
+        ipi_ns: 34 * US,
+        cpu_ns: 2 * MS,
+        unassigned_ns: 0,
+    };
+    assert_eq!(causes, expected);
+    assert_eq!(causes.total_ns(), asked().in_ns - asked().out_ns);
+    let causes = Causes::of(&local());
+    assert_eq!((causes.timer_ns, causes.ipi_ns), (59 * US, 0));
+}
+
+#[test]
+fn a_task_that_is_throttled_behind_the_due_time_waits_for_a_late_timer() {
+    let episode = Episode {
+        out_ns: 116 * MS + 10 * US,
+        ..asked()
+    };
+    let causes = Causes::of(&episode);
+    assert_eq!((causes.quota_ns, causes.timer_ns), (0, 15 * US));
+}
+
+#[test]
+fn a_return_that_nobody_saw_has_no_cause() {
+    let episode = Episode {
+        back_ns: 0,
+        ..asked()
+    };
+    let causes = Causes::of(&episode);
+    assert_eq!(causes.assigned_ns(), 0);
+    assert_eq!(causes.unassigned_ns, 18 * MS + 59 * US);
+}
+
+#[test]
+fn a_changed_quota_needs_no_timer() {
+    let episode = Episode {
+        due_ns: 0,
+        timer_ns: 0,
+        ..asked()
+    };
+    let causes = Causes::of(&episode);
+    assert_eq!((causes.quota_ns, causes.timer_ns), (16 * MS + 25 * US, 0));
+}
+
+#[test]
+fn episodes_that_go_on_wait_for_the_quota_or_for_a_cpu() {
+    let waiting = Episode {
+        due_ns: 0,
+        timer_ns: 0,
+        queued_ns: 0,
+        handler_ns: 0,
+        back_ns: 0,
+        in_ns: 0,
+        ..asked()
+    };
+    let ready = Episode {
+        tid: 12,
+        in_ns: 0,
+        ..asked()
+    };
+    let observation = Observation::new(tree(), None);
+    let report = observation.finish(&[waiting, ready], 120 * MS, &BTreeMap::new());
+    assert_eq!(report.throttled_still, 1);
+    let causes = report.groups[0].causes;
+    assert_eq!(causes.quota_ns, 20 * MS + 16 * MS);
+    assert_eq!(causes.unassigned_ns, 0);
+    assert_eq!(causes.total_ns(), 40 * MS);
+}
+
+#[test]
+fn a_queue_is_throttled_once_for_all_its_tasks() {
+    let mut queues = Queues::default();
+    queues.add(&asked());
+    queues.add(&Episode {
+        out_ns: 104 * MS,
+        ..local()
+    });
+    assert_eq!(queues.total_ns(), 16 * MS + 59 * US);
+    // Another CPU's queue counts by itself.
+    queues.add(&Episode {
+        out_cpu: 1,
+        ..asked()
+    });
+    assert_eq!(queues.total_ns(), 2 * (16 * MS + 59 * US));
+    // Old times leave the table of pending ones, not the sum.
+    for period in 1..40 {
+        queues.add(&Episode {
+            out_ns: asked().out_ns + period * 20 * MS,
+            back_ns: asked().back_ns + period * 20 * MS,
+            ..asked()
+        });
+    }
+    assert_eq!(queues.total_ns(), 41 * (16 * MS + 59 * US));
+}
+
+#[test]
+fn tasks_of_a_child_count_for_the_group_with_the_quota() {
+    let report = observed(None);
+    assert_eq!(report.groups.len(), 1);
+    assert_eq!(
+        (
+            report.groups[0].path.as_str(),
+            report.groups[0].spread.count()
+        ),
+        ("/hogs", 2)
+    );
+    assert_eq!(report.tasks.len(), 2);
+}
+
+#[test]
+fn another_group_s_episodes_and_timers_are_left_out() {
+    // The child shares its parent's timer.
+    assert_eq!(observed(Some(71)).period_timer.spread.count(), 1);
+    assert_eq!(observed(Some(71)).tasks.len(), 2);
+    let other = observed(Some(2));
+    assert_eq!(
+        (other.tasks.len(), other.period_timer.spread.count()),
+        (0, 0)
+    );
+    assert_eq!(other.groups, []);
+}
+
+#[test]
+fn tables_have_bounds() {
+    let mut observation = Observation::new(tree(), None);
+    for tid in 0..5000 {
+        observation.take(&ThrottleEvent::Episode(Episode { tid, ..asked() }));
+    }
+    let report = observation.finish(&[], 0, &BTreeMap::new());
+    assert_eq!((report.tasks.len(), report.left_out), (4096, 904));
+    assert_eq!(report.groups[0].spread.count(), 5000);
+}
+
+#[test]
+fn a_walk_is_traced_as_by_trace_printk() {
+    let lines = |event: ThrottleEvent| trace_lines(&event, &tree()).unwrap().join("\n");
+    expect![[r#"
+                        <idle>-0 [001] d.h..      0.116020: sched_cfs_period_timer: cpu1: begins
+                        <idle>-0 [001] d.h..      0.116043: sched_cfs_period_timer: cpu1: finishes: unthrottled_rqs=1, unthrottled_cfs_rq=2, unthrottled_task=1, asked_cpus=1"#]]
+    .assert_eq(&lines(ThrottleEvent::Timer(timer(1))));
+    expect![[r#"
+                           cc1-7 [000] d.h..      0.116055: __cfsb_csd_unthrottle: cpu0: begins
+                           cc1-7 [000] d.h..      0.116059: __cfsb_csd_unthrottle: cpu0: finishes: unthrottled_rqs=1, unthrottled_cfs_rq=2, unthrottled_task=2"#]]
+    .assert_eq(&lines(ThrottleEvent::Handler(handler())));
+    assert_eq!(trace_lines(&ThrottleEvent::Episode(asked()), &tree()), None);
+}
+
+#[test]
+fn the_report_as_text() {
+    expect![[""]].assert_eq(&text(&observed(None)));
+}
+
+#[test]
+fn counters_alone_say_what_is_missing() {
+    let stat = CpuStat {
+        periods: 50,
+        throttled_periods: 40,
+        throttled_ns: 600 * MS,
+        bursts: 3,
+    };
+    let observation = Observation::new(tree(), None);
+    let mut report = observation.finish(&[], 0, &BTreeMap::from([(70, stat)]));
+    report.source = Source::Counters("BPF programs need root".to_owned());
+    report.duration_ns = 1000 * MS;
+    report.groups[0].run_delay_ns = Some(1900 * MS);
+    expect![[""]].assert_eq(&text(&report));
+    let value = json(&report);
+    assert_eq!(value["source"], "counters");
+    assert_eq!(value["groups"][0]["run_delay_ns"], 1900 * MS);
+}
+
+#[test]
+fn the_report_as_json_has_the_same_sums() {
+    let report = observed(None);
+    let value = json(&report);
+    assert_eq!(
+        value["groups"][0]["causes"]["total_ns"],
+        report.groups[0].causes.total_ns()
+    );
+    assert_eq!(value["period_timer"]["histogram"][0]["from_ns"], 16_384);
+    assert_eq!(value["tasks"][1]["comm"], "hog\u{1b}[31m");
+}

@@ -1,0 +1,283 @@
+//! The report as text.
+
+use hitm_base::{Printout, grouped, printable};
+use hitm_bpf::Episode;
+
+use super::{Causes, GroupRow, Source, TaskRow, ThrottleReport, WorkTimes};
+use crate::spread::span;
+
+/// Rows of tasks and of locks that are shown.
+const ROWS_MAX: usize = 20;
+
+/// The report as text.
+pub fn text(report: &ThrottleReport) -> Printout {
+    let mut out = Printout::new();
+    head(&mut out, report);
+    if let Source::Bpf { is_asynchronous } = report.source {
+        walks(
+            &mut out,
+            "Period timers (sched_cfs_period_timer)",
+            &report.period_timer,
+        );
+        if report.slack_timer.spread.count() > 0 {
+            walks(
+                &mut out,
+                "Slack timers (sched_cfs_slack_timer)",
+                &report.slack_timer,
+            );
+        }
+        match is_asynchronous {
+            true => walks(
+                &mut out,
+                "CPUs that were asked (__cfsb_csd_unthrottle)",
+                &report.handlers,
+            ),
+            false => {
+                out.blank();
+                out.line("The timers of this kernel walk over the queues of all CPUs themselves.");
+            }
+        }
+    }
+    for group in &report.groups {
+        group_text(&mut out, group);
+    }
+    if report.groups.is_empty() {
+        out.blank();
+        out.line(&format!(
+            "No group was throttled; {} have a quota.",
+            grouped(report.limited_groups)
+        ));
+    }
+    tasks(&mut out, &report.tasks);
+    lost(&mut out, report);
+    out
+}
+
+fn head(out: &mut Printout, report: &ThrottleReport) {
+    let duration = span(report.duration_ns);
+    match &report.source {
+        Source::Bpf { .. } => out.line(&format!(
+            "Throttling for {duration}, by BPF programs: every episode."
+        )),
+        Source::Counters(reason) => {
+            out.line(&format!(
+                "Throttling for {duration}, by cpu.stat and schedstat alone: {}.",
+                printable(reason)
+            ));
+            out.line("Without BPF programs there are no causes, no tasks, no locks and no times of timers.");
+        }
+    }
+}
+
+fn walks(out: &mut Printout, name: &str, times: &WorkTimes) {
+    out.blank();
+    let count = times.spread.count();
+    if count == 0 {
+        out.line(&format!("{name}: none."));
+        return;
+    }
+    out.line(&format!(
+        "{name}: {} times, {} in all, longest {}, interrupts off (ns):",
+        grouped(count),
+        span(times.spread.sum_ns()),
+        span(times.spread.longest_ns())
+    ));
+    out.block("", &times.histogram.text());
+}
+
+fn group_text(out: &mut Printout, group: &GroupRow) {
+    out.blank();
+    out.line(&format!("Group {}{}", group.path, quota(group)));
+    let stat = &group.stat;
+    out.line(&format!(
+        "  periods {}, throttled in {} ({}); cpu.stat: {} throttled{}",
+        grouped(stat.periods),
+        grouped(stat.throttled_periods),
+        percent(stat.throttled_periods, stat.periods),
+        span(stat.throttled_ns),
+        match stat.bursts {
+            0 => String::new(),
+            bursts => format!(", {} bursts", grouped(bursts)),
+        }
+    ));
+    if let Some(delay) = group.run_delay_ns {
+        out.line(&format!(
+            "  its tasks were ready and did not run for {} (schedstat; throttled and waiting for a CPU together)",
+            span(delay)
+        ));
+    }
+    if group.spread.count() > 0 {
+        episodes(out, group);
+    }
+}
+
+fn quota(group: &GroupRow) -> String {
+    let Some(quota) = group.bandwidth else {
+        return String::new();
+    };
+    let burst = match quota.burst_us {
+        0 => String::new(),
+        burst => format!(" and a burst of {}", span(burst * 1000)),
+    };
+    let (of, period) = (span(quota.quota_us * 1000), span(quota.period_us * 1000));
+    let cpus = quota.quota_us as f64 / quota.period_us.max(1) as f64;
+    format!(": {of} of {period}{burst} ({cpus:.2} CPUs)")
+}
+
+fn episodes(out: &mut Printout, group: &GroupRow) {
+    let causes = &group.causes;
+    let total = causes.total_ns();
+    out.line(&format!(
+        "  tasks were throttled {} times for {}: half of the times for {} at most, 99 % for {}, the longest {}",
+        grouped(group.spread.count()),
+        span(total),
+        span(group.spread.quantile_ns(500)),
+        span(group.spread.quantile_ns(990)),
+        span(group.spread.longest_ns())
+    ));
+    for (name, ns) in parts(causes) {
+        if ns > 0 || name != UNASSIGNED {
+            out.line(&format!(
+                "    {name:<36} {:>10}  {:>6}",
+                span(ns),
+                percent(ns, total)
+            ));
+        }
+    }
+    if let Some(longest) = &group.longest {
+        longest_text(out, longest);
+    }
+    gap(out, group);
+    for held in group.locks.iter().take(ROWS_MAX) {
+        out.line(&format!(
+            "  lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
+            held.lock,
+            held.holder,
+            grouped(held.waits),
+            printable(&held.waiter_comm),
+            held.waiter
+        ));
+    }
+}
+
+const UNASSIGNED: &str = "not assigned to a cause";
+
+fn parts(causes: &Causes) -> [(&'static str, u64); 5] {
+    [
+        ("for the quota", causes.quota_ns),
+        ("for the timer, late or walking", causes.timer_ns),
+        ("for the interrupt to the task's CPU", causes.ipi_ns),
+        ("for a CPU afterwards", causes.cpu_ns),
+        (UNASSIGNED, causes.unassigned_ns),
+    ]
+}
+
+fn longest_text(out: &mut Printout, episode: &Episode) {
+    let causes = Causes::of(episode);
+    out.line(&format!(
+        "  longest: {} ({}) for {}: quota {}, timer {}, interrupt {}, CPU {}; from CPU {} to CPU {}",
+        printable(&episode.comm),
+        episode.tid,
+        span(causes.total_ns()),
+        span(causes.quota_ns),
+        span(causes.timer_ns),
+        span(causes.ipi_ns),
+        span(causes.cpu_ns),
+        episode.out_cpu,
+        episode.in_cpu
+    ));
+}
+
+/// Leads from the sum over tasks to what cpu.stat says.
+fn gap(out: &mut Printout, group: &GroupRow) {
+    let causes = &group.causes;
+    let on_queues = causes.total_ns() - causes.cpu_ns;
+    out.line(&format!(
+        "  cpu.stat says {}: it counts the queue of each CPU once, from its throttling on. Here:",
+        span(group.stat.throttled_ns)
+    ));
+    out.line(&format!(
+        "    {:>10}  sum over tasks",
+        span(causes.total_ns())
+    ));
+    out.line(&format!(
+        "  - {:>10}  waiting for a CPU, no longer throttled",
+        span(causes.cpu_ns)
+    ));
+    out.line(&format!(
+        "  - {:>10}  several tasks of one queue at once",
+        span(on_queues.saturating_sub(group.queues_ns))
+    ));
+    out.line(&format!(
+        "  = {:>10}  queues with a task that stands still",
+        span(group.queues_ns)
+    ));
+}
+
+fn tasks(out: &mut Printout, tasks: &[TaskRow]) {
+    if tasks.is_empty() {
+        return;
+    }
+    out.blank();
+    out.line("Tasks, by the time that they were throttled:");
+    out.line(&format!(
+        "{:>8} {:<15} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "thread", "name", "times", "throttled", "quota", "timer", "interrupt", "CPU", "longest"
+    ));
+    for task in tasks.iter().take(ROWS_MAX) {
+        out.line(&format!(
+            "{:>8} {:<15} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            task.tid,
+            printable(&task.comm),
+            task.episodes,
+            span(task.causes.total_ns()),
+            span(task.causes.quota_ns),
+            span(task.causes.timer_ns),
+            span(task.causes.ipi_ns),
+            span(task.causes.cpu_ns),
+            span(task.longest_ns)
+        ));
+    }
+    if tasks.len() > ROWS_MAX {
+        out.line(&format!(
+            "and {} more",
+            grouped((tasks.len() - ROWS_MAX) as u64)
+        ));
+    }
+}
+
+/// What is missing in the figures above.
+fn lost(out: &mut Printout, report: &ThrottleReport) {
+    let counts = &report.counts;
+    let lines = [
+        (
+            report.throttled_still,
+            "tasks are throttled still; their time up to now is counted",
+        ),
+        (counts.lost_events, "events were lost: the buffer was full"),
+        (
+            counts.lost_tasks,
+            "episodes were lost: 16,384 tasks were throttled at once",
+        ),
+        (
+            counts.not_followed,
+            "episodes were not followed: too many tasks of one CPU were throttled",
+        ),
+        (report.left_out, "rows were left out of full tables"),
+    ];
+    let lines: Vec<_> = lines.into_iter().filter(|(count, _)| *count > 0).collect();
+    if !lines.is_empty() {
+        out.blank();
+    }
+    for (count, what) in lines {
+        out.line(&format!("{} {what}.", grouped(count)));
+    }
+}
+
+/// A share with one decimal, or a dash of nothing.
+fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        _ => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}

@@ -1,0 +1,140 @@
+//! Wake-up latency: from the moment that a sleeping task is woken to the moment that it runs, by task and by CPU.
+
+mod run;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use hitm_bpf::{Latencies, WakeupTable, slot_start_ns};
+use serde_json::{Value, json};
+
+pub use run::{Error, Options, Target, measure};
+pub use text::text;
+
+/// Rises when a member changes its meaning or disappears.
+const SCHEMA: u32 = 1;
+
+/// The time that one task was ready to run and did not, by /proc/TID/schedstat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDelay {
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The growth of its run delay.
+    pub delay_ns: u64,
+    /// How often it was put on a CPU.
+    pub runs: u64,
+}
+
+/// What was measured, by the means that work here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Measured {
+    /// BPF programs saw every wake-up.
+    Wakeups(WakeupTable),
+    /// The kernel's sums alone: of preempted tasks as well as of woken ones.
+    RunDelays {
+        /// Why there are no wake-ups.
+        reason: String,
+        /// Threads, those that waited most first.
+        delays: Vec<RunDelay>,
+    },
+}
+
+/// Wake-ups of a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WakeupReport {
+    /// For how long.
+    pub duration_ns: u64,
+    /// The figures.
+    pub measured: Measured,
+}
+
+/// The latency that `permille` of 1000 do not exceed: the middle of its slot, so it is right to an eighth. Zero when
+/// there are none.
+pub fn quantile_ns(latencies: &Latencies, permille: u64) -> u64 {
+    let rank = (latencies.count * permille).div_ceil(1000).max(1);
+    let mut seen = 0;
+    for (slot, &count) in latencies.slots.iter().enumerate() {
+        seen += u64::from(count);
+        if seen >= rank {
+            let (low, high) = (slot_start_ns(slot), slot_start_ns(slot + 1));
+            return (low + (high - low) / 2).min(latencies.longest_ns);
+        }
+    }
+    0
+}
+
+/// The sum of histograms.
+fn sum<'a>(all: impl Iterator<Item = &'a Latencies>) -> Latencies {
+    let mut total = Latencies {
+        count: 0,
+        sum_ns: 0,
+        longest_ns: 0,
+        slots: vec![0; hitm_bpf::SLOTS],
+    };
+    for latencies in all {
+        total.count += latencies.count;
+        total.sum_ns = total.sum_ns.saturating_add(latencies.sum_ns);
+        total.longest_ns = total.longest_ns.max(latencies.longest_ns);
+        for (sum, &count) in total.slots.iter_mut().zip(&latencies.slots) {
+            *sum = sum.saturating_add(count);
+        }
+    }
+    total
+}
+
+/// The report as JSON; docs/live.md describes the members. Times are nanoseconds.
+pub fn json(report: &WakeupReport) -> Value {
+    let duration_ns = report.duration_ns;
+    match &report.measured {
+        Measured::Wakeups(table) => json!({
+            "schema": SCHEMA,
+            "source": "bpf",
+            "duration_ns": duration_ns,
+            "count": table.count,
+            "tasks": table.tasks.iter().map(|task| {
+                let mut row = latencies_json(&task.latencies);
+                row["tid"] = json!(task.tid);
+                row["pid"] = json!(task.pid);
+                row["comm"] = json!(task.comm);
+                row
+            }).collect::<Vec<_>>(),
+            "cpus": table.cpus.iter().map(|(cpu, latencies)| {
+                let mut row = latencies_json(latencies);
+                row["cpu"] = json!(cpu);
+                row
+            }).collect::<Vec<_>>(),
+            "lost_wakes": table.lost_wakes,
+            "lost_tasks": table.lost_tasks,
+        }),
+        Measured::RunDelays { reason, delays } => json!({
+            "schema": SCHEMA,
+            "source": "schedstat",
+            "reason": reason,
+            "duration_ns": duration_ns,
+            "tasks": delays.iter().map(|delay| json!({
+                "tid": delay.tid,
+                "comm": delay.comm,
+                "run_delay_ns": delay.delay_ns,
+                "runs": delay.runs,
+            })).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+fn latencies_json(latencies: &Latencies) -> Value {
+    let slots = latencies.slots.iter().enumerate();
+    let slots = slots.filter(|(_, count)| **count > 0);
+    json!({
+        "count": latencies.count,
+        "sum_ns": latencies.sum_ns,
+        "p50_ns": quantile_ns(latencies, 500),
+        "p99_ns": quantile_ns(latencies, 990),
+        "longest_ns": latencies.longest_ns,
+        "histogram": slots
+            .map(|(slot, count)| json!({ "from_ns": slot_start_ns(slot), "count": count }))
+            .collect::<Vec<_>>(),
+    })
+}

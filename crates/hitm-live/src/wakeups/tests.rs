@@ -1,0 +1,88 @@
+use expect_test::expect;
+use hitm_bpf::{SLOTS, TaskLatencies};
+
+use super::*;
+
+/// Counts in slots 36 (1024 ns) and 60 (65,536 ns).
+fn latencies(short: u32, long: u32) -> Latencies {
+    let mut slots = vec![0; SLOTS];
+    slots[36] = short;
+    slots[60] = long;
+    Latencies {
+        count: u64::from(short + long),
+        sum_ns: u64::from(short) * 1100 + u64::from(long) * 70_000,
+        longest_ns: match long {
+            0 => 1_200,
+            _ => 70_000,
+        },
+        slots,
+    }
+}
+
+fn report() -> WakeupReport {
+    let task = |tid, comm: &str, latencies| TaskLatencies {
+        tid,
+        pid: tid,
+        comm: comm.to_owned(),
+        latencies,
+    };
+    WakeupReport {
+        duration_ns: 2_000_000_000,
+        measured: Measured::Wakeups(WakeupTable {
+            tasks: vec![
+                task(7, "fast", latencies(30, 0)),
+                task(9, "slow\n", latencies(60, 10)),
+            ],
+            cpus: vec![(0, latencies(50, 4)), (3, latencies(40, 6))],
+            count: 100,
+            lost_wakes: 0,
+            lost_tasks: 2,
+        }),
+    }
+}
+
+#[test]
+fn percentiles_come_from_slots() {
+    let all = latencies(98, 2);
+    assert_eq!(quantile_ns(&all, 500), 1152);
+    assert_eq!(quantile_ns(&all, 990), 70_000);
+    assert_eq!(quantile_ns(&sum(std::iter::empty()), 990), 0);
+    assert_eq!(
+        sum([&latencies(1, 2), &latencies(3, 4)].into_iter()).count,
+        10
+    );
+}
+
+#[test]
+fn the_report_as_text() {
+    expect![[""]].assert_eq(&text(&report()));
+}
+
+#[test]
+fn run_delays_are_named_as_such() {
+    let report = WakeupReport {
+        duration_ns: 1_000_000_000,
+        measured: Measured::RunDelays {
+            reason: "BPF programs need root".to_owned(),
+            delays: vec![RunDelay {
+                tid: 4,
+                comm: "busy".to_owned(),
+                delay_ns: 80_000_000,
+                runs: 40,
+            }],
+        },
+    };
+    expect![[""]].assert_eq(&text(&report));
+    assert_eq!(json(&report)["source"], "schedstat");
+}
+
+#[test]
+fn the_report_as_json_has_rows_of_tasks_and_cpus() {
+    let value = json(&report());
+    assert_eq!(value["tasks"][1]["comm"], "slow\n");
+    assert_eq!(value["cpus"][1]["cpu"], 3);
+    assert_eq!(
+        value["cpus"][1]["histogram"][1],
+        serde_json::json!({ "from_ns": 65_536, "count": 6 })
+    );
+}

@@ -1,0 +1,144 @@
+//! The report as text.
+
+use hitm_base::{Histogram, Nanos, Printout, grouped, printable};
+use hitm_bpf::{Latencies, TaskLatencies, WakeupTable, slot_start_ns};
+
+use super::{Measured, RunDelay, WakeupReport, quantile_ns, sum};
+use crate::spread::span;
+
+/// Rows of tasks that are shown.
+const ROWS_MAX: usize = 20;
+
+/// Tasks whose histograms are shown.
+const HISTOGRAMS_MAX: usize = 3;
+
+/// The report as text.
+pub fn text(report: &WakeupReport) -> Printout {
+    let mut out = Printout::new();
+    let duration = span(report.duration_ns);
+    match &report.measured {
+        Measured::Wakeups(table) => {
+            out.line(&format!(
+                "Wake-ups for {duration}, by BPF programs: {}, each from waking to running.",
+                grouped(table.count)
+            ));
+            wakeups(&mut out, table);
+        }
+        Measured::RunDelays { reason, delays } => {
+            out.line(&format!(
+                "Run delays for {duration}, by schedstat: {}.",
+                printable(reason)
+            ));
+            out.line(
+                "They are sums: of tasks that were preempted as well as of those that were woken.",
+            );
+            run_delays(&mut out, delays);
+        }
+    }
+    out
+}
+
+fn wakeups(out: &mut Printout, table: &WakeupTable) {
+    let all = sum(table.cpus.iter().map(|(_, latencies)| latencies));
+    if all.count == 0 {
+        return;
+    }
+    out.blank();
+    histogram(out, "All (ns)", &all);
+    out.blank();
+    out.line(&format!("{:>8} {}", "CPU", columns()));
+    for (cpu, latencies) in &table.cpus {
+        out.line(&format!("{cpu:>8} {}", cells(latencies)));
+    }
+    let mut tasks: Vec<&TaskLatencies> = table.tasks.iter().collect();
+    tasks.sort_by_key(|task| (std::cmp::Reverse(task.latencies.longest_ns), task.tid));
+    out.blank();
+    out.line("Tasks, the longest latency first:");
+    out.line(&format!("{:>8} {} name", "thread", columns()));
+    for task in tasks.iter().take(ROWS_MAX) {
+        out.line(&format!(
+            "{:>8} {} {}",
+            task.tid,
+            cells(&task.latencies),
+            printable(&task.comm)
+        ));
+    }
+    if tasks.len() > ROWS_MAX {
+        out.line(&format!(
+            "and {} more",
+            grouped((tasks.len() - ROWS_MAX) as u64)
+        ));
+    }
+    for task in tasks.iter().take(HISTOGRAMS_MAX) {
+        out.blank();
+        histogram(
+            out,
+            &format!("{} ({}) (ns)", printable(&task.comm), task.tid),
+            &task.latencies,
+        );
+    }
+    let lost = [
+        (
+            table.lost_wakes,
+            "wake-ups were lost: 16,384 tasks waited for a CPU at once",
+        ),
+        (
+            table.lost_tasks,
+            "wake-ups are in the rows of CPUs alone: 4,096 tasks have rows",
+        ),
+    ];
+    for (count, what) in lost.into_iter().filter(|(count, _)| *count > 0) {
+        out.line(&format!("{} {what}.", grouped(count)));
+    }
+}
+
+fn columns() -> String {
+    format!(
+        "{:>9} {:>9} {:>9} {:>9}",
+        "wake-ups", "p50", "p99", "longest"
+    )
+}
+
+fn cells(latencies: &Latencies) -> String {
+    format!(
+        "{:>9} {:>9} {:>9} {:>9}",
+        latencies.count,
+        span(quantile_ns(latencies, 500)),
+        span(quantile_ns(latencies, 990)),
+        span(latencies.longest_ns)
+    )
+}
+
+/// Slots are quarters of bpftrace's buckets.
+fn histogram(out: &mut Printout, title: &str, latencies: &Latencies) {
+    let mut histogram = Histogram::default();
+    for (slot, &count) in latencies.slots.iter().enumerate() {
+        histogram.record_many(Nanos(slot_start_ns(slot) as f64), u64::from(count));
+    }
+    out.line(&format!("{title}:"));
+    out.block("", &histogram.text());
+}
+
+fn run_delays(out: &mut Printout, delays: &[RunDelay]) {
+    out.blank();
+    out.line(&format!(
+        "{:>8} {:>9} {:>9} {:>9} name",
+        "thread", "runs", "delay", "a run"
+    ));
+    for delay in delays.iter().take(ROWS_MAX) {
+        out.line(&format!(
+            "{:>8} {:>9} {:>9} {:>9} {}",
+            delay.tid,
+            delay.runs,
+            span(delay.delay_ns),
+            span(delay.delay_ns / delay.runs.max(1)),
+            printable(&delay.comm)
+        ));
+    }
+    if delays.len() > ROWS_MAX {
+        out.line(&format!(
+            "and {} more",
+            grouped((delays.len() - ROWS_MAX) as u64)
+        ));
+    }
+}
