@@ -43,9 +43,10 @@ const COUNT_MAX: u64 = 1 << 44;
 /// The most threads of a recording that is run again; each takes some 500 bytes.
 const THREADS_MAX: usize = 1 << 16;
 
-/// The most memory for records that wait for others. Four times [`PATIENCE_BYTES`]: a block of the file
-/// adds up to 4 MiB of records, in memory several times as many, before the file is read ahead.
-const WAITING_BYTES_MAX: usize = 64 << 20;
+/// The most memory for records that wait for others. What waits when the file is read ahead is a third of
+/// it; the rest is for a block of the file, of 256 KiB where a recorder wrote it and at most 4 MiB. A queue
+/// of accesses that grows by doubling is full at 48 MiB and takes no more.
+const WAITING_BYTES_MAX: usize = 48 << 20;
 
 /// Memory of records that wait when the file is read ahead: more than 300,000 records, so that threads
 /// which sleep for less cost no second look. Assumed; from 4 to 32 MiB a replay of redis takes as long.
@@ -160,8 +161,8 @@ impl<R: Relocate> Replay<R> {
             let (thread, addr) = (thread.0, access.addr);
             return Err(ReplayError::Address { thread, addr });
         }
-        self.arrivals.deliver(thread, Arrived::of(access))?;
-        self.check_waiting(thread)
+        self.check_waiting(thread)?;
+        self.arrivals.deliver(thread, Arrived::of(access))
     }
 
     /// A thread starts on `cpu`; told again of a thread that has started, it changes nothing.
@@ -250,13 +251,14 @@ impl<R: Relocate> Replay<R> {
     }
 
     fn call(&mut self, thread: ThreadId, call: Call) -> Result<(), ReplayError> {
+        self.check_waiting(thread)?;
         self.calls_bytes += call.memory_bytes();
         self.calls.push_back(call);
-        self.check_waiting(thread)
+        Ok(())
     }
 
     fn check_waiting(&self, thread: ThreadId) -> Result<(), ReplayError> {
-        match self.waiting_bytes() <= WAITING_BYTES_MAX {
+        match self.waiting_bytes() < WAITING_BYTES_MAX {
             true => Ok(()),
             false => Err(ReplayError::Waiting { thread: thread.0 }),
         }
