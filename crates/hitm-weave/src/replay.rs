@@ -48,8 +48,9 @@ const THREADS_MAX: usize = 1 << 16;
 /// of accesses that grows by doubling is full at 48 MiB and takes no more.
 const WAITING_BYTES_MAX: usize = 48 << 20;
 
-/// Memory of records that wait when the file is read ahead: more than 300,000 records, so that threads
-/// which sleep for less cost no second look. Assumed; from 4 to 32 MiB a replay of redis takes as long.
+/// Memory of records that wait when the file is read ahead: some 400,000 records, so that threads which
+/// sleep for less cost no look through the file. Assumed, 4 to 64 MiB: less costs looks, more costs memory,
+/// and no result depends on it.
 const PATIENCE_BYTES: usize = 16 << 20;
 
 /// What the weave was told.
