@@ -22,6 +22,7 @@ mod recording;
 mod recording_hostile;
 mod sim;
 mod sim_calls;
+mod sleeping;
 mod totals;
 mod verdicts;
 mod vm;
