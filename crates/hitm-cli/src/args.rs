@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write a recording in another tool's format
     Export(ExportArgs),
-    /// Look at this host while it runs: who fights for its locks
+    /// Look at this host while it runs: locks, throttling, late wake-ups
     Live(LiveArgs),
     /// Record a whole kernel on a machine that you do not have
     Vm(VmArgs),
@@ -55,8 +55,6 @@ pub(crate) enum Command {
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts
     Layout(LayoutArgs),
-    /// Look at this host while it runs: who fights for its locks
-    Live(LiveArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

@@ -87,7 +87,6 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Reproduce(args) => reproduce::run(&args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
-        Command::Live(args) => live::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }
 }
