@@ -4,3 +4,4 @@
 //! data that a test can write down. No model of a machine is loaded here.
 
 pub mod procfs;
+pub mod shim;
