@@ -99,7 +99,7 @@ pub(crate) fn forget() {
 #[inline]
 pub(crate) fn current() -> Option<(Region, &'static Local)> {
     let region = region::get()?;
-    let local = LOCAL.with(|local| std::ptr::from_ref(local));
+    let local = LOCAL.with(std::ptr::from_ref);
     // SAFETY: the state has no destructor and lasts as long as its thread, which alone uses it.
     let local = unsafe { &*local };
     if local.state.get() != OBSERVED && !local.become_observed(region) {
