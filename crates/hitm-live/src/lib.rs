@@ -8,6 +8,7 @@ pub mod locks;
 pub mod procfs;
 pub mod recording;
 pub mod sampler;
+pub mod shim;
 pub mod spread;
 pub mod throttle;
 pub mod wakeups;
