@@ -188,7 +188,7 @@ fn a_sleeping_thread_takes_no_memory() {
 /// No core has so much under way: the file is read ahead several times.
 #[test]
 fn sleeping_threads_with_many_accesses_take_little_memory() {
-    check_sleep([500_000, 450_000]);
+    check_sleep([300_000, 250_000]);
 }
 
 /// The program was killed while threads slept.

@@ -72,7 +72,8 @@ pub struct ReadAhead {
 
 impl ReadAhead {
     /// A look from where the file is now. `calls` and `arrivals` wait, and `work_count` works do not
-    /// any more. With `patience` bytes of records that wait, nothing is late.
+    /// any more. What comes within half of `patience` bytes after its work is not late, and late accesses
+    /// take `patience` bytes at most.
     pub(super) fn new<'c>(
         calls: impl Iterator<Item = &'c Call>,
         arrivals: &Arrivals,
@@ -96,7 +97,7 @@ impl ReadAhead {
             at: 0,
             late_after: patience / 2,
             kept_bytes: 0,
-            kept_bytes_max: 2 * patience,
+            kept_bytes_max: patience,
         };
         for call in calls {
             match call {

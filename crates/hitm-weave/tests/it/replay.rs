@@ -417,13 +417,13 @@ fn nothing_waits_for_a_thread_that_sleeps_when_the_recording_ends() {
     assert!(again.replay.counts().missing >= 4);
 }
 
-/// What is read ahead takes twice the patience at most: 200 accesses of 40 bytes.
+/// What is read ahead takes as much as may wait: 100 accesses of 40 bytes.
 #[test]
 fn many_sleeps_take_several_looks() {
     let records = sleeper(300, 240);
     let again = run_both(&records, 4000).unwrap();
     let looks = again.look_count;
-    assert!((300 * 4 / 200..30).contains(&looks), "{looks} looks");
+    assert!((300 * 4 / 100..60).contains(&looks), "{looks} looks");
     assert!(
         again.waiting_bytes_max < 6000,
         "{}",
