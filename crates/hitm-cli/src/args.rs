@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, MachineArgs, RecordArgs, ReportArgs,
+    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, MachineArgs, PlaceArgs, RecordArgs, ReportArgs,
     ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
 };
 
@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts
     Layout(LayoutArgs),
+    /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+    Place(PlaceArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

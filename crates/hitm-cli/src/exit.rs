@@ -6,6 +6,7 @@ use anyhow::Error;
 use hitm::layout::LayoutError;
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
+use hitm_live::place::PlaceError;
 
 use crate::terminal::ResultNotWritten;
 
@@ -48,6 +49,12 @@ impl Exit {
             _ => {}
         }
         if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
+            return Exit::Missing;
+        }
+        if error
+            .downcast_ref::<PlaceError>()
+            .is_some_and(PlaceError::is_missing)
+        {
             return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {

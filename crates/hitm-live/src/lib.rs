@@ -3,4 +3,5 @@
 //! Reading is apart from judging: [`procfs`] asks the kernel, and what is judged is
 //! data that a test can write down. No model of a machine is loaded here.
 
+pub mod place;
 pub mod procfs;

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod machine;
 pub mod output_file;
 pub mod perf_data;
+pub mod place;
 pub mod record;
 pub mod recording;
 pub mod sim;
