@@ -47,3 +47,6 @@ pub use store::Store;
 pub use system::{Linux, System};
 pub use task::{Mounts, Task, online};
 pub use undo::Undone;
+
+#[cfg(test)]
+mod tests;

@@ -279,8 +279,9 @@ fn decide(machine: &Machine, wish: &Wish, tasks: &[Task]) -> Decision {
             domain.level, domain.cpus
         ));
     }
-    if domain.cpus == machine.cpus() {
-        return Decision::Stay(String::from("the lock can keep every CPU busy"));
+    // A quota may be worth fewer CPUs than are allowed: then even the machine is a tighter place.
+    if domain.all == machine.cpus() && domain.cpus == wish.allowed {
+        return Decision::Stay(String::from("no domain smaller than the machine has room"));
     }
     Decision::Place(domain)
 }

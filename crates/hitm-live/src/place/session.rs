@@ -23,6 +23,9 @@ use crate::procfs::TaskId;
 const UNDO_PATIENCE: Duration = Duration::from_secs(15);
 const UNDO_PAUSE: Duration = Duration::from_millis(20);
 
+/// A task, and the cgroup that it goes to.
+type Target = (OldTask, Option<PathBuf>);
+
 /// The kernel, its cgroups, and the folder of the journals: all that a placement works with.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
@@ -225,56 +228,10 @@ impl<'a> Place<'a> {
     /// The plan places nothing or has no means, a thread has been moved since, or the kernel refuses. Nothing
     /// is changed then.
     pub fn apply(self, plan: &Plan, launcher: &'a Launcher) -> Result<Session<'a>, PlaceError> {
-        let Some((domain, backend)) = plan.placement()? else {
-            return Err(PlaceError::Wrong(String::from("the plan places nothing")));
-        };
-        let lock = self.store.lock()?;
-        let tasks = self.present(plan, &domain.cpus)?;
         let tool = TaskId::of(std::process::id());
-        let tool = tool
-            .ok_or_else(|| PlaceError::Refused(String::from("/proc does not show this process")))?;
-        let tag = format!("{GROUP_PREFIX}{}-{}", tool.tid, tool.start_ticks);
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let head = Head {
-            boot: boot_id(self.system)?,
-            tool,
-            since: now.as_secs(),
-            backend,
-            cpus: domain.cpus.clone(),
-            name: plan.name.clone(),
-        };
-        let shared: Vec<PathBuf> = self
-            .store
-            .list()?
-            .into_iter()
-            .filter_map(|found| found.journal.ok())
-            .flat_map(|journal| journal.controls().map(Path::to_owned).collect::<Vec<_>>())
-            .collect();
-        let mut entries = group_records(self.system, (backend, &tag), &tasks, &shared);
-        let groups: Vec<PathBuf> = entries
-            .iter()
-            .filter_map(|record| match record {
-                Record::Group(path) => Some(path.clone()),
-                _ => None,
-            })
-            .collect();
-        entries.extend(self.process_records(&tasks, plan.is_whole));
-        let targets: Vec<(OldTask, Option<PathBuf>)> = tasks
-            .iter()
-            .map(|task| {
-                (
-                    old_task(task),
-                    group_of(task, backend, groups.iter().map(PathBuf::as_path)),
-                )
-            })
-            .collect();
-        entries.extend(records(&targets));
-        let journal = Journal {
-            head,
-            records: entries,
-        };
+        let hidden = || PlaceError::Refused(String::from("/proc does not show this process"));
+        let lock = self.store.lock()?;
+        let (journal, targets) = self.prepare(plan, tool.ok_or_else(hidden)?)?;
         let held = self.store.create(&journal)?;
         let mut session = Session {
             place: self,
@@ -297,6 +254,43 @@ impl<'a> Place<'a> {
                 Err(error)
             }
         }
+    }
+
+    /// The journal of what carrying out a plan changes, and the threads with the groups they go to.
+    pub(super) fn prepare(
+        &self,
+        plan: &Plan,
+        tool: TaskId,
+    ) -> Result<(Journal, Vec<Target>), PlaceError> {
+        let Some((domain, backend)) = plan.placement()? else {
+            return Err(PlaceError::Wrong(String::from("the plan places nothing")));
+        };
+        let tasks = self.present(plan, &domain.cpus)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let head = Head {
+            boot: boot_id(self.system)?,
+            tool,
+            since: now.unwrap_or_default().as_secs(),
+            backend,
+            cpus: domain.cpus.clone(),
+            name: plan.name.clone(),
+        };
+        let others = self.store.list()?.into_iter();
+        let others: Vec<Journal> = others.filter_map(|found| found.journal.ok()).collect();
+        let shared = others.iter().flat_map(Journal::controls);
+        let shared: Vec<PathBuf> = shared.map(Path::to_owned).collect();
+        let tag = format!("{GROUP_PREFIX}{}-{}", tool.tid, tool.start_ticks);
+        let mut journal = Journal {
+            head,
+            records: group_records(self.system, (backend, &tag), &tasks, &shared),
+        };
+        let target = |task| (old_task(task), group_of(task, backend, journal.groups()));
+        let targets: Vec<Target> = tasks.iter().map(target).collect();
+        journal
+            .records
+            .extend(self.process_records(&tasks, plan.is_whole));
+        journal.records.extend(records(&targets));
+        Ok((journal, targets))
     }
 
     /// The plan's tasks as they are now, without those that have ended.
@@ -349,7 +343,7 @@ impl<'a> Place<'a> {
 }
 
 impl Session<'_> {
-    fn change(&mut self, targets: &[(OldTask, Option<PathBuf>)]) -> Result<Placed, PlaceError> {
+    fn change(&mut self, targets: &[Target]) -> Result<Placed, PlaceError> {
         self.start_guard()?;
         make_groups(self.place.system, &self.journal.head, &self.journal.records)?;
         place(self.place.system, &self.journal.head, targets)

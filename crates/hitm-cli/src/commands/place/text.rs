@@ -20,7 +20,10 @@ pub(super) fn plan(plan: &Plan) -> Printout {
         plan.allowed
     ));
     if let Some(cpus) = plan.quota_cpus {
-        out.line(&format!("  their quotas are worth {cpus} CPUs"));
+        out.line(&format!(
+            "  their quotas are worth {}",
+            counted(cpus, "CPU")
+        ));
     }
     match &plan.decision {
         Decision::Place(domain) => {
@@ -64,7 +67,7 @@ fn rows(out: &mut Printout, plan: &Plan) {
         true => ", and those that their processes make meanwhile",
         false => "",
     };
-    out.line(&format!("In: {} threads{new}", plan.tasks.len()));
+    out.line(&format!("In: {}{new}", counted(plan.tasks.len(), "thread")));
     let row = |task: &Task| {
         let (tid, name, cpus) = (task.id.tid, &task.name, &task.mask.cpus);
         format!(
@@ -87,6 +90,11 @@ fn would_not(out: &mut Printout, plan: &Plan) {
     }
 }
 
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 fn limited(out: &mut Printout, lines: Vec<String>) {
     let more = lines.len().saturating_sub(ROWS_MAX);
     for line in lines.iter().take(ROWS_MAX) {
@@ -102,11 +110,16 @@ pub(super) fn applied(placed: Placed, end: &str) -> String {
         0 => String::new(),
         ended => format!(", {ended} had ended"),
     };
-    format!("placed {} threads{ended}; {end}", placed.placed)
+    format!("placed {}{ended}; {end}", counted(placed.placed, "thread"))
 }
 
 pub(super) fn undone(undone: &Undone) -> String {
-    let mut parts = vec![format!("{} threads are as they were", undone.restored)];
+    let verb = if undone.restored == 1 {
+        "is as it was"
+    } else {
+        "are as they were"
+    };
+    let mut parts = vec![format!("{} {verb}", counted(undone.restored, "thread"))];
     let mut add = |count: usize, what: &str| {
         if count > 0 {
             parts.push(format!("{count} {what}"));
@@ -191,7 +204,10 @@ fn one_status(out: &mut Printout, status: &Status, (now, name_of): (u64, &dyn Fn
         0 => String::new(),
         ended => format!(", {ended} have ended"),
     };
-    out.line(&format!("  {} threads{ended}", status.tasks.len()));
+    out.line(&format!(
+        "  {}{ended}",
+        counted(status.tasks.len(), "thread")
+    ));
     let rows = status.tasks.iter().map(|(task, name, cpus)| {
         let (tid, before) = (task.id.tid, &task.mask.cpus);
         let change = match before == cpus {
