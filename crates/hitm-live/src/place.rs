@@ -38,8 +38,8 @@ pub use error::PlaceError;
 pub use guard::{Launcher, guard};
 pub use meter::{CommandMeter, EventMeter};
 pub use plan::{
-    Contention, Decision, LeftOut, Plan, PlanOptions, Reserved, task_of, tasks_of_cgroup,
-    tasks_of_process,
+    Contention, Decision, LeftOut, Plan, PlanOptions, Reserved, means_for, task_of,
+    tasks_of_cgroup, tasks_of_process,
 };
 pub use session::{Place, Recovered, Session, Status, Tick};
 pub use stop::Stop;

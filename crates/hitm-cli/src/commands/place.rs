@@ -79,6 +79,10 @@ struct WishArgs {
     /// The means to use: cpuset-v2, cpuset-v1 or affinity; by default the first one that can be undone here
     #[arg(long, value_name = "NAME", value_parser = backend)]
     backend: Option<Backend>,
+    /// Keep other threads off these CPUs meanwhile: by a partition of cgroup version 2 everybody, by a cpuset of
+    /// version 1 those of the same cpuset
+    #[arg(long)]
+    keep_others_out: bool,
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +169,7 @@ fn contention(wish: &WishArgs, mounts: &Mounts) -> Result<(Contention, PlanOptio
     let options = PlanOptions {
         is_whole: wish.tasks.tids.is_empty(),
         backend: wish.backend,
+        keeps_others_out: wish.keep_others_out,
     };
     Ok((contention, options))
 }

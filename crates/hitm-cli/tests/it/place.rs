@@ -2,6 +2,7 @@
 
 mod guarded;
 mod load;
+mod watched;
 
 use std::fs;
 use std::path::Path;
@@ -136,6 +137,40 @@ fn threads_are_placed_for_a_time_and_put_back() {
         assert!(said.contains("as they were"), "{said}");
         assert!(said.contains(trial.backend), "{said}");
         trial.check_undone();
+    });
+}
+
+#[test]
+fn others_of_the_same_cpuset_are_kept_out() {
+    with_each("keeping others out", |trial| {
+        if trial.backend != "cpuset-v1" {
+            return;
+        }
+        // A cpuset of the test's own: this host's other threads are left in peace.
+        let folder = format!("/sys/fs/cgroup/cpuset/test-place-{}", std::process::id());
+        let folder = load::Folder::new(&folder);
+        folder.take(trial.load.pid());
+        let other = Load::start();
+        folder.take(other.pid());
+        let pid = trial.load.pid().to_string();
+        let args = trial.args(&pid, &["--keep-others-out"]);
+        let child = command(trial.folder(), &args).spawn().expect("hitm starts");
+        trial.wait_placed();
+        let placed = cpus_of(trial.load.pid());
+        wait_for("the other is out", || {
+            let cpus = cpus_of(other.pid());
+            !cpus.is_empty() && cpus.iter().all(|cpu| !placed.contains(cpu))
+        });
+        kill(child.id(), libc::SIGKILL);
+        child.wait_with_output().expect("it ends");
+        wait_for("all are back", || {
+            [&trial.load, &other]
+                .iter()
+                .all(|load| cpus_of(load.pid()).len() > 1)
+        });
+        wait_for("no journal", || journals_in(trial.folder()) == 0);
+        drop((trial, other));
+        folder.remove();
     });
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::journal::EXCLUSIVE_FILE;
 use super::system::System;
 use super::task::{Mounts, Task};
 
@@ -72,10 +73,14 @@ impl Backend {
         self,
         system: &dyn System,
         mounts: &Mounts,
-        tasks: &[Task],
+        (tasks, keeps_others_out): (&[Task], bool),
     ) -> Option<Obstacle> {
         if self == Backend::Affinity {
-            return affinity_obstacle(system, tasks);
+            let keeps_nobody = || Obstacle::absent(String::from("a mask keeps nobody else out"));
+            return match keeps_others_out {
+                true => Some(keeps_nobody()),
+                false => affinity_obstacle(system, tasks),
+            };
         }
         let (mount, name) = match self {
             Backend::CpusetV2 => (&mounts.unified, "cgroup version 2"),
@@ -102,8 +107,19 @@ impl Backend {
                 )));
             }
         }
-        let mut parents = self.parents(tasks).into_iter();
-        parents.find_map(|parent| match self {
+        let parents = self.parents(tasks);
+        if keeps_others_out && parents.len() > 1 {
+            return Some(Obstacle::absent(String::from(
+                "the threads are in several cgroups, and CPUs are set aside for one",
+            )));
+        }
+        if keeps_others_out
+            && self == Backend::CpusetV2
+            && let Some(obstacle) = partition_obstacle(system, &mount.point, &parents)
+        {
+            return Some(obstacle);
+        }
+        parents.into_iter().find_map(|parent| match self {
             Backend::CpusetV2 => unified_obstacle(system, parent, parent == mount.point),
             _ => unwritable(system, parent, &["", "tasks"]),
         })
@@ -187,6 +203,35 @@ fn unified_obstacle(system: &dyn System, parent: &Path, is_root: bool) -> Option
         "cgroup.subtree_control",
     ];
     unwritable(system, parent, &names)
+}
+
+/// CPUs are set aside below every cgroup on the way from the root.
+fn partition_obstacle(
+    system: &dyn System,
+    top: &Path,
+    parents: &BTreeSet<&Path>,
+) -> Option<Obstacle> {
+    let ways = parents.iter().flat_map(|parent| below_root(top, parent));
+    let mut files = ways.map(|folder| folder.join(EXCLUSIVE_FILE));
+    let file = files.find(|file| system.read(file).is_err() || !system.is_writable(file))?;
+    let reason = format!(
+        "{} cannot be written: CPUs are set aside by it",
+        file.display()
+    );
+    Some(Obstacle {
+        needed: Some(String::from("Linux 6.7 or later, and root")),
+        reason,
+    })
+}
+
+/// The cgroups on the way from the root to one, without the root.
+pub(super) fn below_root<'a>(top: &Path, folder: &'a Path) -> Vec<&'a Path> {
+    let mut way: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|folder| *folder != top)
+        .collect();
+    way.reverse();
+    way
 }
 
 /// sched_setaffinity(2): the same user, or CAP_SYS_NICE.

@@ -66,6 +66,12 @@ impl CpuSet {
         CpuSet(self.0.union(&other.0).copied().collect())
     }
 
+    /// CPUs of this set that are not in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &CpuSet) -> CpuSet {
+        CpuSet(self.0.difference(&other.0).copied().collect())
+    }
+
     /// The CPUs in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().copied()

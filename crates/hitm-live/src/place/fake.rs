@@ -32,6 +32,9 @@ struct FakeGroup {
     mems: String,
     is_threaded: bool,
     has_cpuset_below: bool,
+    /// CPUs that it may set aside, and whether it asks to.
+    exclusive: CpuSet,
+    is_partition: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,13 +172,19 @@ impl Fake {
     }
 
     /// Everything that a placement can change: for each task its CPUs and its cgroup, and the cgroups.
-    pub(super) fn snapshot(&self) -> (Vec<(u32, CpuSet, PathBuf)>, Vec<(PathBuf, bool)>) {
+    pub(super) fn snapshot(&self) -> (Vec<(u32, CpuSet, PathBuf)>, Vec<(PathBuf, bool, CpuSet)>) {
         let state = self.state.borrow();
         let tasks = state.tasks.iter();
         let tasks =
             tasks.map(|(tid, task)| (*tid, self.cpus_of(&state, task), task.folder.clone()));
         let groups = state.groups.iter();
-        let groups = groups.map(|(path, group)| (path.clone(), group.has_cpuset_below));
+        let groups = groups.map(|(path, group)| {
+            (
+                path.clone(),
+                group.has_cpuset_below,
+                group.exclusive.clone(),
+            )
+        });
         (tasks.collect(), groups.collect())
     }
 
@@ -183,10 +192,26 @@ impl Fake {
         let Some(group) = state.groups.get(folder) else {
             return set("0-7");
         };
-        match (group.cpus.is_empty(), folder.parent()) {
+        let all = match (group.cpus.is_empty(), folder.parent()) {
             (true, Some(parent)) => self.effective(state, parent),
             _ => group.cpus.clone(),
-        }
+        };
+        let partitions = state
+            .groups
+            .iter()
+            .filter(|(path, _)| !folder.starts_with(path));
+        let aside = partitions.filter(|(path, _)| self.is_valid(state, path));
+        aside.fold(all, |all, (_, group)| all.difference(&group.cpus))
+    }
+
+    /// A partition is one if its parent is the root, or all on the way to it may set its CPUs aside.
+    fn is_valid(&self, state: &State, folder: &Path) -> bool {
+        let group = &state.groups[folder];
+        let mut way = folder
+            .ancestors()
+            .take_while(|folder| *folder != Path::new(TOP));
+        let may = |folder: &Path| group.cpus.is_subset(&state.groups[folder].exclusive);
+        group.is_partition && (folder.parent() == Some(Path::new(TOP)) || way.all(may))
     }
 
     fn cpus_of(&self, state: &State, task: &FakeTask) -> CpuSet {
@@ -228,6 +253,13 @@ impl Fake {
                 Ok(self.effective(state, folder).to_string())
             }
             (_, "cpuset.cpus") if has_cpuset => Ok(group.cpus.to_string()),
+            (2, "cpuset.cpus.exclusive") if has_cpuset && folder != Path::new(TOP) => {
+                Ok(format!("{}\n", group.exclusive))
+            }
+            (2, "cpuset.cpus.partition") if has_cpuset => Ok(match self.is_valid(state, folder) {
+                true => "root\n".into(),
+                false => "root invalid (Parent is not a partition root)\n".into(),
+            }),
             (1, "cpuset.mems") => Ok(group.mems.clone()),
             (2, "cgroup.type") if folder != Path::new(TOP) => Ok(match group.is_threaded {
                 true => "threaded".into(),
@@ -385,6 +417,10 @@ impl System for Fake {
                 }
                 group.cpus = cpus;
             }
+            (2, "cpuset.cpus.exclusive") if has_cpuset => {
+                group.exclusive = CpuSet::parse(text).ok_or_else(|| error(libc::EINVAL))?;
+            }
+            (2, "cpuset.cpus.partition") if has_cpuset => group.is_partition = text == "root",
             (1, "cpuset.mems") => text.clone_into(&mut group.mems),
             (2, "cgroup.type") if text == "threaded" => group.is_threaded = true,
             (2, "cgroup.subtree_control") if has_cpuset => {

@@ -21,6 +21,8 @@ const VERSION: &str = "1";
 pub const JOURNAL_BYTES_MAX: usize = 64 << 20;
 /// First part of the name of every cgroup that hitm makes.
 pub(super) const GROUP_PREFIX: &str = "hitm-";
+/// The CPUs that a cgroup may set aside, in Linux 6.7 and later.
+pub(super) const EXCLUSIVE_FILE: &str = "cpuset.cpus.exclusive";
 
 /// A line of a journal that is none.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -78,10 +80,14 @@ pub enum Record {
     Group(PathBuf),
     /// hitm turns the cpuset controller on in this `cgroup.subtree_control`.
     Control(PathBuf),
+    /// hitm changes a cgroup's `cpuset.cpus.exclusive`, which had this text.
+    Setting(PathBuf, String),
     /// A process.
     Process(OldProcess),
     /// A task.
     Task(OldTask),
+    /// A task that is kept out of the domain.
+    Other(OldTask),
 }
 
 /// The first lines: fixed when the placement begins.
@@ -181,6 +187,22 @@ impl Journal {
         })
     }
 
+    /// The control files that hitm changed, each with its text before.
+    pub fn settings(&self) -> impl DoubleEndedIterator<Item = (&Path, &str)> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Setting(path, old) => Some((path.as_path(), old.as_str())),
+            _ => None,
+        })
+    }
+
+    /// The tasks that are kept out.
+    pub fn others(&self) -> impl Iterator<Item = &OldTask> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Other(task) => Some(task),
+            _ => None,
+        })
+    }
+
     /// The tasks that were there.
     pub fn tasks(&self) -> impl Iterator<Item = &OldTask> {
         self.records.iter().filter_map(|record| match record {
@@ -217,18 +239,22 @@ pub(super) fn encode_records(records: &[Record]) -> String {
                     id.tid, id.start_ticks
                 )
             }
-            Record::Task(task) => {
-                let TaskId { tid, start_ticks } = task.id;
-                format!(
-                    "task {tid} {start_ticks} {} {}",
-                    task.pid,
-                    mask_words(&task.mask)
-                )
+            Record::Setting(path, old) => {
+                let path = escaped(path.as_os_str().as_bytes());
+                format!("setting {path} {}", escaped(old.as_bytes()))
             }
+            Record::Task(task) => task_words("task", task),
+            Record::Other(task) => task_words("other", task),
         };
         push_line(&mut text, &words);
     }
     text
+}
+
+fn task_words(kind: &str, task: &OldTask) -> String {
+    let TaskId { tid, start_ticks } = task.id;
+    let (pid, mask) = (task.pid, mask_words(&task.mask));
+    format!("{kind} {tid} {start_ticks} {pid} {mask}")
 }
 
 fn mask_words(mask: &OldMask) -> String {
@@ -247,7 +273,7 @@ struct Lines<'a> {
 }
 
 const LINE: &str = "a line with its CRC-32C";
-const RECORD: &str = "a guard, group, control, process or task";
+const RECORD: &str = "a guard, group, control, setting, process, task or other";
 
 impl<'a> Lines<'a> {
     /// The next whole line without its checksum; `None` at the end, and before a line that is cut off.
@@ -322,6 +348,15 @@ fn record(text: &str) -> Option<Record> {
         "guard" => Record::Guard(task_id(&mut words)?),
         "group" => Record::Group(group_path(words.next()?)?),
         "control" => Record::Control(control_path(words.next()?)?),
+        "setting" => {
+            let path = path(words.next()?).filter(|path| path.ends_with(EXCLUSIVE_FILE))?;
+            let old = unescaped(words.next()?)?;
+            // What is written back is a list of CPUs and nothing else.
+            let old = String::from_utf8(old)
+                .ok()
+                .filter(|old| CpuSet::parse(old).is_some())?;
+            Record::Setting(path, old)
+        }
         "process" => Record::Process(OldProcess {
             id: task_id(&mut words)?,
             group: digits(words.next()?)?,
@@ -333,14 +368,19 @@ fn record(text: &str) -> Option<Record> {
             },
             mask: old_mask(&mut words)?,
         }),
-        "task" => Record::Task(OldTask {
-            id: task_id(&mut words)?,
-            pid: digits(words.next()?)?,
-            mask: old_mask(&mut words)?,
-        }),
+        "task" => Record::Task(old_task(&mut words)?),
+        "other" => Record::Other(old_task(&mut words)?),
         _ => return None,
     };
     end(record, words)
+}
+
+fn old_task(words: &mut Words<'_>) -> Option<OldTask> {
+    Some(OldTask {
+        id: task_id(words)?,
+        pid: digits(words.next()?)?,
+        mask: old_mask(words)?,
+    })
 }
 
 fn end<T>(value: T, mut words: Words<'_>) -> Option<T> {

@@ -48,6 +48,8 @@ pub struct PlanOptions {
     pub is_whole: bool,
     /// The only means to use.
     pub backend: Option<Backend>,
+    /// Keep other threads off the domain's CPUs meanwhile.
+    pub keeps_others_out: bool,
 }
 
 /// Decision of a plan.
@@ -95,6 +97,8 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
     /// Set if new threads of the processes are placed as well.
     pub is_whole: bool,
+    /// Set if other threads are kept off the domain's CPUs.
+    pub keeps_others_out: bool,
 }
 
 /// Tasks and CPUs of placements that are there.
@@ -171,6 +175,20 @@ fn tids_of(system: &dyn System, folder: &Path) -> Vec<u32> {
         .collect()
 }
 
+/// Every means, each with the reason why it cannot place a task's threads here, if there is one.
+///
+/// # Errors
+/// The task's mask or cgroups cannot be read.
+pub fn means_for(
+    system: &dyn System,
+    mounts: &Mounts,
+    tid: u32,
+) -> Result<Vec<(Backend, Option<Obstacle>)>, PlaceError> {
+    let tasks: Vec<Task> = Task::of(system, mounts, tid)?.into_iter().collect();
+    let of = |backend: Backend| (backend, backend.obstacle(system, mounts, (&tasks, false)));
+    Ok(Backend::ALL.map(of).into())
+}
+
 impl Plan {
     /// Plans where the threads of a contention go. Nothing is changed.
     ///
@@ -209,7 +227,8 @@ impl Plan {
         let wanted = wanted.filter(|backend| options.backend.is_none_or(|only| only == *backend));
         let (mut backend, mut obstacles) = (None, Vec::new());
         for candidate in wanted.filter(|_| !tasks.is_empty()) {
-            match candidate.obstacle(system, mounts, &tasks) {
+            let keeps_out = options.keeps_others_out;
+            match candidate.obstacle(system, mounts, (&tasks, keeps_out)) {
                 None => {
                     backend = Some(candidate);
                     break;
@@ -229,6 +248,7 @@ impl Plan {
             tasks,
             left_out,
             is_whole: options.is_whole,
+            keeps_others_out: options.keeps_others_out,
         })
     }
 

@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::PlaceError;
-use super::change::{Placed, group_of, group_records, make_groups, place};
+use super::change::{
+    Placed, group_of, group_records, keep_out, make_groups, make_partitions, others_records, place,
+};
 use super::cpus::CpuSet;
 use super::follow::{Follower, has_tasks, old_task, records};
 use super::guard::{Guard, Launcher, follow, undo_held};
@@ -95,6 +97,7 @@ pub struct Session<'a> {
     journal: Journal,
     follower: Follower,
     guard: Option<Guard>,
+    keeps_others_out: bool,
     /// Outcome of placing.
     pub placed: Placed,
     /// Guards that had to be started again because somebody killed them.
@@ -242,6 +245,7 @@ impl<'a> Place<'a> {
             guard: None,
             placed: Placed::default(),
             guards_lost: 0,
+            keeps_others_out: plan.keeps_others_out,
         };
         match session.change(&targets) {
             Ok(placed) => {
@@ -284,6 +288,15 @@ impl<'a> Place<'a> {
             head,
             records: group_records(self.system, (backend, &tag), &tasks, &shared),
         };
+        if plan.keeps_others_out {
+            // Settings come before the groups below them, the rest after the group of the placed.
+            let more = others_records(self.system, self.mounts, (&journal.head, &tag), &tasks)?;
+            let is_setting = |record: &Record| matches!(record, Record::Setting(..));
+            let (settings, rest): (Vec<Record>, Vec<Record>) =
+                more.into_iter().partition(is_setting);
+            let groups = std::mem::replace(&mut journal.records, settings);
+            journal.records.extend(groups.into_iter().chain(rest));
+        }
         let target = |task| (old_task(task), group_of(task, backend, journal.groups()));
         let targets: Vec<Target> = tasks.iter().map(target).collect();
         journal
@@ -337,6 +350,24 @@ impl<'a> Place<'a> {
         processes.into_iter().map(record).collect()
     }
 
+    /// Makes the changes that a journal tells of.
+    pub(super) fn change(
+        &self,
+        journal: &Journal,
+        targets: &[Target],
+        keeps_others_out: bool,
+    ) -> Result<Placed, PlaceError> {
+        let (system, head) = (self.system, &journal.head);
+        make_groups(system, head, &journal.records)?;
+        let placed = place(system, head, targets)?;
+        if keeps_others_out {
+            let is_below_root = journal.settings().next().is_none();
+            make_partitions(system, (head, is_below_root), &journal.records)?;
+            keep_out(system, head, &journal.records)?;
+        }
+        Ok(placed)
+    }
+
     fn context(&self) -> (&'a dyn System, &'a Mounts, &'a Store) {
         (self.system, self.mounts, self.store)
     }
@@ -345,8 +376,8 @@ impl<'a> Place<'a> {
 impl Session<'_> {
     fn change(&mut self, targets: &[Target]) -> Result<Placed, PlaceError> {
         self.start_guard()?;
-        make_groups(self.place.system, &self.journal.head, &self.journal.records)?;
-        place(self.place.system, &self.journal.head, targets)
+        self.place
+            .change(&self.journal, targets, self.keeps_others_out)
     }
 
     fn start_guard(&mut self) -> Result<(), PlaceError> {

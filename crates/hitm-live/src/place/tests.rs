@@ -2,7 +2,7 @@
 
 use hitm_base::{Numbering, Topology, TopologyShape};
 
-use super::change::{make_groups, place};
+use super::change::make_groups;
 use super::domain::Machine;
 use super::fake::Fake;
 use super::follow::Follower;
@@ -50,6 +50,12 @@ fn try_plan(fake: &Fake, share: f64, options: &PlanOptions) -> Result<Plan, Plac
 const WHOLE: PlanOptions = PlanOptions {
     is_whole: true,
     backend: None,
+    keeps_others_out: false,
+};
+
+const ALONE: PlanOptions = PlanOptions {
+    keeps_others_out: true,
+    ..WHOLE
 };
 
 fn plan(fake: &Fake) -> Plan {
@@ -74,8 +80,7 @@ fn apply(fake: &Fake, plan: &Plan, changes: usize) -> Journal {
     };
     let (journal, targets) = here.prepare(plan, TOOL).unwrap();
     fake.dies_after(changes);
-    let _ = make_groups(fake, &journal.head, &journal.records)
-        .and_then(|()| place(fake, &journal.head, &targets));
+    let _ = here.change(&journal, &targets, plan.keeps_others_out);
     fake.dies_after(usize::MAX);
     Journal::parse(journal.encode().as_bytes()).unwrap()
 }
@@ -151,6 +156,69 @@ fn a_tool_may_die_before_any_change() {
             );
         }
     }
+}
+
+#[test]
+fn others_are_kept_out_and_come_back() {
+    for version in [1, 2] {
+        let world = || {
+            let fake = world(version);
+            fake.task(21, 21, "/cg/app", Some("2"));
+            fake.task(50, 50, "/cg", None);
+            fake.change_task(50, |task| task.flags = 0x0020_0000);
+            fake
+        };
+        let fake = world();
+        let before = fake.snapshot();
+        let plan = try_plan(&fake, 0.5, &ALONE).unwrap();
+        let journal = apply(&fake, &plan, usize::MAX);
+        for (tid, cpus, _) in fake.snapshot().0 {
+            let expected = match (version, tid) {
+                (_, 10..=12) => "2-3",
+                // A mask without any CPU that is left counts for nothing.
+                (_, 20 | 21) => "0-1,4-5",
+                // Version 1 keeps out those of the same cpuset.
+                (1, _) => "0-7",
+                _ => "0-1,4-7",
+            };
+            assert_eq!(cpus.to_string(), expected, "version {version}: {tid}");
+        }
+        let undone = undo_all(&fake, &journal);
+        assert_eq!((undone.restored, undone.inherited), (3, 0));
+        assert_eq!(fake.snapshot(), before, "version {version}");
+        let count = fake.changes.get();
+        for changes in 0..=count {
+            let fake = world();
+            let journal = apply(&fake, &plan, changes);
+            fake.dies_after(changes / 2);
+            undo_all(&fake, &journal);
+            fake.dies_after(usize::MAX);
+            let undone = undo_all(&fake, &journal);
+            assert_eq!(undone.problems, Vec::<String>::new());
+            assert_eq!(
+                fake.snapshot(),
+                before,
+                "version {version}, {changes} changes"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_forgets_masks_is_told_those_of_the_others() {
+    let fake = world(1).forgetting_masks();
+    fake.task(21, 21, "/cg/app", Some("1,2"));
+    let before = fake.snapshot();
+    let journal = apply(&fake, &try_plan(&fake, 0.5, &ALONE).unwrap(), usize::MAX);
+    undo_all(&fake, &journal);
+    assert_eq!(fake.snapshot(), before);
+}
+
+#[test]
+fn nobody_is_kept_out_by_masks() {
+    let plan = try_plan(&world(0), 0.5, &ALONE).unwrap();
+    assert_eq!(plan.backend, None);
+    assert!(plan.placement().is_err());
 }
 
 #[test]
@@ -321,6 +389,24 @@ fn a_threaded_cgroup_that_clashes_is_not_used() {
         .placement()
         .unwrap_err();
     assert!(matches!(refused, PlaceError::Refused(_)), "{refused}");
+}
+
+#[test]
+fn each_means_has_its_obstacle() {
+    let fake = world(2);
+    let means = super::plan::means_for(&fake, &fake.mounts(), 10).unwrap();
+    let works: Vec<_> = means
+        .iter()
+        .map(|(backend, why)| (backend.name(), why.is_none()))
+        .collect();
+    assert_eq!(
+        works,
+        [
+            ("cpuset-v2", true),
+            ("cpuset-v1", false),
+            ("affinity", true)
+        ]
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::backend::Backend;
-use super::change::{is_gone, is_missing, move_thread};
-use super::journal::{Journal, OldMask};
+use super::change::{is_gone, is_missing, is_rest, move_thread};
+use super::journal::{Journal, OldMask, OldTask};
 use super::system::System;
 use super::task::{Fields, Mounts, cpuset_cpus, is_alive, processes, threads};
 use crate::procfs::TaskId;
@@ -228,6 +228,16 @@ fn undo_groups(system: &dyn System, journal: &Journal, undone: &mut Undone) {
             undone.problems.push(problem);
         }
     }
+    for (file, old) in journal.settings().rev() {
+        // An empty write changes nothing, an empty line does.
+        match system.write(file, &format!("{old}\n")) {
+            Err(error) if !is_missing(&error) => {
+                let problem = format!("cannot write to {}: {error}", file.display());
+                undone.problems.push(problem);
+            }
+            _ => {}
+        }
+    }
     for control in journal.controls().rev() {
         let folder = control.parent().unwrap_or(control);
         let names = system.names(folder).unwrap_or_default();
@@ -271,7 +281,7 @@ fn dissolve(
             .filter_map(|line| line.trim().parse::<u32>().ok());
         for tid in tids {
             match move_thread(system, &parent, tid) {
-                Ok(()) if !known.contains(&tid) => undone.inherited += 1,
+                Ok(()) if !known.contains(&tid) && !is_rest(group) => undone.inherited += 1,
                 Ok(()) => {}
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -295,28 +305,36 @@ fn dissolve(
 fn mend_masks(system: &dyn System, mounts: &Mounts, journal: &Journal, undone: &mut Undone) {
     let mut seen = BTreeSet::new();
     for task in journal.tasks().filter(|task| seen.insert(task.id)) {
-        let tid = task.id.tid;
-        if !is_alive(system, task.id) {
-            undone.ended += 1;
-            continue;
+        let fate = mend_mask(system, mounts, task);
+        undone.count(fate, task.id.tid);
+    }
+    for task in journal.others() {
+        if let Fate::Refused(error) = mend_mask(system, mounts, task) {
+            undone.problem(task.id.tid, &error);
         }
-        let mended = system.affinity(tid).and_then(|now| {
-            if now == task.mask.cpus {
-                return Ok(Fate::Restored);
-            }
-            let text = system.read(Path::new(&format!("/proc/{tid}/cgroup")))?;
-            let whole = cpuset_cpus(system, mounts, &mounts.groups(&text));
-            if whole.as_ref() != Some(&now) || task.mask.is_free {
-                return Ok(Fate::Changed);
-            }
-            system.set_affinity(tid, Some(&task.mask.cpus))?;
-            Ok(Fate::Restored)
-        });
-        let fate = match mended {
-            Ok(fate) => fate,
-            Err(error) if is_gone(&error) || is_missing(&error) => Fate::Ended,
-            Err(error) => Fate::Refused(error),
-        };
-        undone.count(fate, tid);
+    }
+}
+
+fn mend_mask(system: &dyn System, mounts: &Mounts, task: &OldTask) -> Fate {
+    let tid = task.id.tid;
+    if !is_alive(system, task.id) {
+        return Fate::Ended;
+    }
+    let mended = system.affinity(tid).and_then(|now| {
+        if now == task.mask.cpus {
+            return Ok(Fate::Restored);
+        }
+        let text = system.read(Path::new(&format!("/proc/{tid}/cgroup")))?;
+        let whole = cpuset_cpus(system, mounts, &mounts.groups(&text));
+        if whole.as_ref() != Some(&now) || task.mask.is_free {
+            return Ok(Fate::Changed);
+        }
+        system.set_affinity(tid, Some(&task.mask.cpus))?;
+        Ok(Fate::Restored)
+    });
+    match mended {
+        Ok(fate) => fate,
+        Err(error) if is_gone(&error) || is_missing(&error) => Fate::Ended,
+        Err(error) => Fate::Refused(error),
     }
 }

@@ -55,7 +55,7 @@ struct ProveArgs {
     prove_rounds: u16,
     /// How much better the rate must be
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent,
-          allow_negative_numbers = true)]
+          allow_hyphen_values = true)]
     min_gain: f64,
     /// Fewer are better: for events such as cache-misses
     #[arg(long)]

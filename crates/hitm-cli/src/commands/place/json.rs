@@ -52,7 +52,7 @@ pub(super) fn plan(plan: &Plan) -> Value {
         "domain": domain,
         "reason": reason,
         "backend": plan.backend.map(|backend| backend.name()),
-        "keeps_others_out": false,
+        "keeps_others_out": plan.keeps_others_out,
         "follows_new_threads": plan.is_whole,
         "tasks": plan.tasks.iter().map(task).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),

@@ -34,7 +34,7 @@ pub(super) fn plan(plan: &Plan) -> Printout {
             };
             out.line(&format!("  domain: {level}, CPUs {cpus}{part}"));
             out.line(&format!("  means: {}", means(plan.backend)));
-            out.line(&format!("  kept out: {}", kept_out()));
+            out.line(&format!("  kept out: {}", kept_out(plan)));
         }
         Decision::Stay(reason) => out.line(&format!("  nothing to do: {reason}")),
     }
@@ -57,9 +57,12 @@ fn means(backend: Option<Backend>) -> String {
     format!("{} ({explained})", backend.name())
 }
 
-/// No means that we use reserves CPUs.
-pub(super) fn kept_out() -> &'static str {
-    "nobody: other threads may still run on these CPUs"
+fn kept_out(plan: &Plan) -> &'static str {
+    match (plan.keeps_others_out, plan.backend) {
+        (true, Some(Backend::CpusetV2)) => "all threads of other cgroups, by a partition",
+        (true, Some(Backend::CpusetV1)) => "all other threads of the same cpuset but the kernel's",
+        _ => "nobody: other threads may still run on these CPUs (--keep-others-out)",
+    }
 }
 
 fn rows(out: &mut Printout, plan: &Plan) {

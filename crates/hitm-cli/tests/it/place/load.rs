@@ -31,6 +31,7 @@ static void *stay(void *cpu)
 	sched_setaffinity(0, sizeof one, &one);
 	for (;;)
 		usleep(1000);
+	return cpu;
 }
 
 static void *churn(void *unused)
@@ -165,6 +166,31 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A cpuset with the CPUs and the memory of the root.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new(path: &str) -> Folder {
+        let folder = PathBuf::from(path);
+        let top = folder.parent().expect("a cpuset below the root").to_owned();
+        fs::create_dir(&folder).expect("the cpuset is writable");
+        for name in ["cpuset.mems", "cpuset.cpus"] {
+            let text = fs::read_to_string(top.join(name)).expect("the root has it");
+            fs::write(folder.join(name), text.trim()).expect("the cpuset takes it");
+        }
+        Folder(folder)
+    }
+
+    /// Moves a process, its children to come included.
+    pub(super) fn take(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("the cpuset takes it");
+    }
+
+    pub(super) fn remove(&self) {
+        super::wait_for("an empty cpuset", || fs::remove_dir(&self.0).is_ok());
     }
 }
 

@@ -33,6 +33,7 @@ fn journal() -> Journal {
         head: head(),
         records: vec![
             Record::Control("/cg/a b/cgroup.subtree_control".into()),
+            Record::Setting("/cg/a b/cpuset.cpus.exclusive".into(), String::new()),
             Record::Group("/cg/a b/hitm-7-900".into()),
             Record::Process(OldProcess {
                 id: id(10),
@@ -45,6 +46,11 @@ fn journal() -> Journal {
                 id: id(11),
                 pid: 10,
                 mask: mask("0-3", false),
+            }),
+            Record::Other(OldTask {
+                id: id(12),
+                pid: 12,
+                mask: mask("4", false),
             }),
             Record::Guard(id(8)),
             Record::Guard(id(9)),
@@ -77,7 +83,7 @@ fn a_journal_reads_back() {
     let text = journal.encode();
     assert_eq!(Journal::parse(text.as_bytes()).as_ref(), Ok(&journal));
     assert_eq!(journal.guard(), Some(id(9)));
-    assert_eq!(text.lines().count(), 13);
+    assert_eq!(text.lines().count(), 15);
     assert!(
         text.contains(" name inode%2012%20of%20/%20100%20%25%0a\n"),
         "{text}"
@@ -140,6 +146,9 @@ fn words_that_make_no_sense_have_a_line() {
         "group /cg/../hitm-1",
         "group /cg/hitm-1/x",
         "control /etc/passwd",
+        "setting /cg/cpuset.cpus 0",
+        "setting /cg/cpuset.cpus.exclusive x",
+        "setting /cg/cpuset.cpus.exclusive",
         "task 1 2 3 free",
         "task 1 2 3 free ",
         "task 1 2 3 free 9000",
@@ -170,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn any_words_are_read_as_they_were_written_or_refused(words in prop::collection::vec("(task|group|guard|process|control)( [0-9a-z/%-]{0,12}){0,7}", 0..6)) {
+    fn any_words_are_read_as_they_were_written_or_refused(words in prop::collection::vec("(task|other|group|guard|process|control|setting)( [0-9a-z/%-]{0,12}){0,7}", 0..6)) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let bytes = lines(&[&HEAD[..], &words].concat());
         if let Ok(journal) = Journal::parse(&bytes) {
