@@ -226,6 +226,9 @@ fn the_next_start_undoes_when_both_are_killed() {
         let mut child = trial.place(&[]);
         load::kill_both(child.id(), trial.folder());
         child.wait().expect("it ends");
+        wait_for("the guard's end", || {
+            load::processes_of(trial.folder()).is_empty()
+        });
         assert!(
             trial.load.difference().is_some(),
             "nobody was left to undo it"

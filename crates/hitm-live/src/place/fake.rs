@@ -44,6 +44,9 @@ struct State {
     files: BTreeMap<PathBuf, String>,
 }
 
+/// Tasks with their CPUs and cgroups; cgroups with their controllers and the CPUs that they set aside.
+pub(super) type Snapshot = (Vec<(u32, CpuSet, PathBuf)>, Vec<(PathBuf, bool, CpuSet)>);
+
 /// The kernel.
 #[derive(Debug)]
 pub(super) struct Fake {
@@ -172,7 +175,7 @@ impl Fake {
     }
 
     /// Everything that a placement can change: for each task its CPUs and its cgroup, and the cgroups.
-    pub(super) fn snapshot(&self) -> (Vec<(u32, CpuSet, PathBuf)>, Vec<(PathBuf, bool, CpuSet)>) {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let state = self.state.borrow();
         let tasks = state.tasks.iter();
         let tasks =
