@@ -10,6 +10,19 @@ use hitm_live::place::{
 use super::load::Load;
 use super::{cpus_of, journals_in, say_not_run};
 
+const OPTIONS: PlanOptions = PlanOptions {
+    is_whole: true,
+    backend: Some(Backend::Affinity),
+    keeps_others_out: false,
+};
+
+fn launcher() -> Launcher {
+    Launcher {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_hitm")),
+        args: ["place", "guard"].map(Into::into).to_vec(),
+    }
+}
+
 #[test]
 fn a_placement_comes_with_a_crowd_and_goes_with_calm() {
     if cpus_of(std::process::id()).len() < 2 {
@@ -21,21 +34,13 @@ fn a_placement_comes_with_a_crowd_and_goes_with_calm() {
     let store = store.expect("it was made");
     let mounts = Mounts::read(&Linux).expect("/proc is there");
     let machine = hitm::place::host().expect("sysfs is there");
-    let launcher = Launcher {
-        program: PathBuf::from(env!("CARGO_BIN_EXE_hitm")),
-        args: ["place", "guard"].map(Into::into).to_vec(),
-    };
+    let launcher = launcher();
     let place = Place {
         system: &Linux,
         mounts: &mounts,
         store: &store,
     };
-    let options = PlanOptions {
-        is_whole: true,
-        backend: Some(Backend::Affinity),
-        ..PlanOptions::default()
-    };
-    let mut watcher = Watcher::new(place, &machine, options, &launcher);
+    let mut watcher = Watcher::new(place, &machine, OPTIONS, &launcher);
     let mut window = |waiting: f64, share: f64| {
         let contention = Contention {
             share,
