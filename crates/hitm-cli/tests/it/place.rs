@@ -112,6 +112,15 @@ impl Trial {
     }
 }
 
+impl Drop for Trial {
+    /// A test that fails leaves nothing behind: its folder of journals goes away.
+    fn drop(&mut self) {
+        if journals_in(self.folder()) > 0 {
+            let _ = run(self.folder(), &["undo"]);
+        }
+    }
+}
+
 /// Runs a test with each means that this host has; with none where there is one CPU only.
 fn with_each(what: &str, test: impl Fn(Trial)) {
     if cpus_of(std::process::id()).len() < 2 {

@@ -2,8 +2,9 @@
 //!
 //! `cargo xtask kills 1000 --place` runs so many and prints the table; `cargo test` runs a few.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -104,6 +105,7 @@ fn everything_is_as_before_after_kills() {
 fn tally(trial: &Trial, victim: Victim, (count, seed): (u64, u64)) -> Tally {
     let mut random = Random(seed);
     let mut tally = Tally::default();
+    let before = load::groups();
     let pid = trial.load.pid().to_string();
     let start = || -> Child {
         let args = trial.args(&pid, &["--for", PLACED]);
@@ -125,7 +127,7 @@ fn tally(trial: &Trial, victim: Victim, (count, seed): (u64, u64)) -> Tally {
             random.below(whole.as_micros() as u64),
         ));
         strike(trial, victim, child, &mut tally);
-        settle(trial, &mut tally);
+        settle(trial, &before, &mut tally);
     }
     tally
 }
@@ -153,7 +155,7 @@ fn strike(trial: &Trial, victim: Victim, mut child: Child, tally: &mut Tally) {
 }
 
 /// Waits for the guard, lets the next start undo what is left, and compares.
-fn settle(trial: &Trial, tally: &mut Tally) {
+fn settle(trial: &Trial, before: &BTreeSet<PathBuf>, tally: &mut Tally) {
     wait_for("guards end", || {
         load::processes_of(trial.folder()).is_empty()
     });
@@ -162,22 +164,11 @@ fn settle(trial: &Trial, tally: &mut Tally) {
         let output = run(trial.folder(), &["status"]);
         assert!(output.status.success(), "{}", text(&output));
     }
-    let groups = fs::read_dir("/sys/fs/cgroup/cpuset")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let groups = groups.filter(|entry| entry.file_name().to_string_lossy().starts_with("hitm-"));
-    // Groups of other tests come and go; one of ours would hold the load's threads, or stay.
-    let left = groups.filter(|entry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let tool = name
-            .split('-')
-            .nth(1)
-            .and_then(|tool| tool.parse::<u32>().ok());
-        tool.is_some_and(|tool| fs::metadata(format!("/proc/{tool}")).is_err()) && stays(entry)
-    });
     let difference = trial.load.difference();
-    let left = left.count();
+    let left = load::groups()
+        .difference(before)
+        .filter(|group| stays(group))
+        .count();
     let journals = journals_in(trial.folder());
     if difference.is_some() || left > 0 || journals > 0 {
         tally.different += 1;
@@ -188,10 +179,10 @@ fn settle(trial: &Trial, tally: &mut Tally) {
     }
 }
 
-/// A group of another test whose tool is dead is still being removed by its guard.
-fn stays(entry: &fs::DirEntry) -> bool {
+/// A group of another test goes away by itself.
+fn stays(group: &Path) -> bool {
     let begun = Instant::now();
-    while entry.path().exists() {
+    while group.exists() {
         if begun.elapsed() > PATIENCE / 12 {
             return true;
         }

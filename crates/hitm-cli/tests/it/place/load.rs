@@ -1,5 +1,6 @@
 //! A program with threads to place: one keeps to one CPU, one makes threads and children all the time.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -201,6 +202,16 @@ pub(super) fn backends() -> Vec<&'static str> {
     let is_writable = unsafe { libc::access(cpuset.as_ptr().cast(), libc::W_OK) == 0 };
     let cpuset = is_writable.then_some("cpuset-v1");
     ["affinity"].into_iter().chain(cpuset).collect()
+}
+
+/// Cgroups of placements.
+pub(super) fn groups() -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir("/sys/fs/cgroup/cpuset")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let is_ours = |path: &PathBuf| path.to_string_lossy().contains("/hitm-");
+    entries.map(|entry| entry.path()).filter(is_ours).collect()
 }
 
 /// The CPUs on which a task may run; none when it has ended.
