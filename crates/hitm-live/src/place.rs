@@ -11,6 +11,7 @@
 mod backend;
 mod change;
 mod cpus;
+mod dissolve;
 mod domain;
 mod error;
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub(super) struct FakeTask {
     pub(super) policy: u32,
     /// The mask that somebody asked for.
     pub(super) own: Option<CpuSet>,
+    /// CPUs that it has from its parent, which nobody has corrected.
+    pub(super) stale: Option<CpuSet>,
     pub(super) folder: PathBuf,
 }
 
@@ -144,6 +146,7 @@ impl Fake {
             flags: 0,
             policy: 0,
             own: own.map(set),
+            stale: None,
             folder: folder.into(),
         };
         self.state.borrow_mut().tasks.insert(tid, task);
@@ -218,6 +221,9 @@ impl Fake {
     }
 
     fn cpus_of(&self, state: &State, task: &FakeTask) -> CpuSet {
+        if let Some(stale) = &task.stale {
+            return stale.clone();
+        }
         let all = self.effective(state, &task.folder);
         let own = task.own.as_ref().map(|own| own.intersection(&all));
         own.filter(|own| !own.is_empty()).unwrap_or(all)
@@ -310,6 +316,7 @@ impl Fake {
             .get_mut(&tid)
             .ok_or_else(|| error(libc::ESRCH))?;
         folder.clone_into(&mut task.folder);
+        task.stale = None;
         if forgets {
             task.own = None;
         }

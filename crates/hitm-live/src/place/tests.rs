@@ -280,6 +280,38 @@ fn threads_and_children_that_began_meanwhile_come_along() {
 }
 
 #[test]
+fn children_that_their_cpuset_missed_are_mended() {
+    for (version, backend) in &BACKENDS[1..] {
+        let fake = world(*version);
+        let journal = apply(&fake, &plan(&fake), usize::MAX);
+        // Copied from its parent before that one went back, begun after.
+        fake.task(60, 60, "/cg/app", None);
+        fake.change_task(60, |task| {
+            (task.start, task.stale) = (900, super::CpuSet::parse("2-3"))
+        });
+        // It chose the same CPUs.
+        fake.task(61, 61, "/cg/app", Some("2-3"));
+        fake.change_task(61, |task| task.start = 900);
+        let undone = undo_all(&fake, &journal);
+        assert_eq!((undone.restored, undone.inherited), (3, 1), "{backend:?}");
+        let tasks = fake.snapshot().0;
+        let cpus_of = |tid| {
+            tasks
+                .iter()
+                .find(|task| task.0 == tid)
+                .unwrap()
+                .1
+                .to_string()
+        };
+        assert_eq!(
+            (cpus_of(60).as_str(), cpus_of(61).as_str()),
+            ("0-5", "2-3"),
+            "{backend:?}"
+        );
+    }
+}
+
+#[test]
 fn masks_that_somebody_else_gave_meanwhile_stay() {
     let fake = world(0);
     let journal = apply(&fake, &plan(&fake), usize::MAX);

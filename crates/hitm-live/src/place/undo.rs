@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::backend::Backend;
-use super::change::{is_gone, is_missing, is_rest, move_thread};
+use super::change::{is_gone, is_missing};
+use super::dissolve::undo_groups;
 use super::journal::{Journal, OldMask, OldTask};
 use super::system::System;
 use super::task::{Fields, Mounts, cpuset_cpus, is_alive, processes, threads};
@@ -15,14 +16,11 @@ use crate::procfs::TaskId;
 
 /// Rounds in which children of tasks that were just put back are looked for. Each round finds only children
 /// that began before their parents were put back, so three are usual.
-const ROUNDS_MAX: usize = 16;
+pub(super) const ROUNDS_MAX: usize = 16;
 /// Rounds without any after which there are none. A child has its parent's mask before /proc shows it.
-const QUIET_ROUNDS: usize = 2;
+pub(super) const QUIET_ROUNDS: usize = 2;
 /// Time between rounds: assumed 20 ms (1 to 100). fork(2) takes 0.1 ms, and longer when it is preempted.
-const ROUND_PAUSE: Duration = Duration::from_millis(20);
-/// Tries to remove a cgroup whose last tasks are ending, and the time between them: a second in all.
-const REMOVALS_MAX: usize = 200;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
+pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Outcome of undoing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -216,88 +214,6 @@ impl Origins {
         let by_group = || self.by_group.get(&fields.group);
         let by_session = || self.by_session.get(&fields.session);
         by_parent.or_else(by_group).or_else(by_session)
-    }
-}
-
-/// Moves everything back to where the groups were made, and removes them.
-fn undo_groups(system: &dyn System, journal: &Journal, undone: &mut Undone) {
-    let known: BTreeSet<u32> = journal.tasks().map(|task| task.id.tid).collect();
-    for group in journal.groups().rev() {
-        if let Err(error) = dissolve(system, journal.head.backend, group, (&known, undone)) {
-            let problem = format!("cannot remove {}: {error}", group.display());
-            undone.problems.push(problem);
-        }
-    }
-    for (file, old) in journal.settings().rev() {
-        // An empty write changes nothing, an empty line does.
-        match system.write(file, &format!("{old}\n")) {
-            Err(error) if !is_missing(&error) => {
-                let problem = format!("cannot write to {}: {error}", file.display());
-                undone.problems.push(problem);
-            }
-            _ => {}
-        }
-    }
-    for control in journal.controls().rev() {
-        let folder = control.parent().unwrap_or(control);
-        let names = system.names(folder).unwrap_or_default();
-        let is_group = |name: &String| {
-            name.starts_with(super::journal::GROUP_PREFIX)
-                && system.read(&folder.join(name).join("cgroup.type")).is_ok()
-        };
-        // Another placement still needs it, and has it in its own journal.
-        if names.iter().any(is_group) {
-            continue;
-        }
-        match system.write(control, "-cpuset") {
-            Err(error) if !is_missing(&error) => {
-                let problem = format!("cannot write to {}: {error}", control.display());
-                undone.problems.push(problem);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn dissolve(
-    system: &dyn System,
-    backend: Backend,
-    group: &Path,
-    (known, undone): (&BTreeSet<u32>, &mut Undone),
-) -> io::Result<()> {
-    let parent = group.parent().unwrap_or(group).join(backend.threads_file());
-    let list = group.join(backend.threads_file());
-    let mut tries = 0;
-    loop {
-        let text = match system.read(&list) {
-            Ok(text) => text,
-            Err(error) if is_missing(&error) => return Ok(()),
-            // A group that did not become threaded before its maker died has no list, and no threads.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => String::new(),
-            Err(error) => return Err(error),
-        };
-        let tids = text
-            .lines()
-            .filter_map(|line| line.trim().parse::<u32>().ok());
-        for tid in tids {
-            match move_thread(system, &parent, tid) {
-                Ok(()) if !known.contains(&tid) && !is_rest(group) => undone.inherited += 1,
-                Ok(()) => {}
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        match system.remove_folder(group) {
-            Ok(()) => return Ok(()),
-            Err(error) if is_missing(&error) => return Ok(()),
-            Err(error) => {
-                tries += 1;
-                if error.raw_os_error() != Some(libc::EBUSY) || tries == REMOVALS_MAX {
-                    return Err(error);
-                }
-                thread::sleep(REMOVAL_PAUSE);
-            }
-        }
     }
 }
 
