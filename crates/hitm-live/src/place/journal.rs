@@ -387,9 +387,10 @@ fn end<T>(value: T, mut words: Words<'_>) -> Option<T> {
     words.next().is_none().then_some(value)
 }
 
-/// Digits alone: `+5` and ` 5` are no numbers of ours.
+/// Digits as we write them: `+5`, ` 5` and `05` are no numbers of ours.
 fn digits<T: std::str::FromStr>(text: &str) -> Option<T> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = is_plain && (text == "0" || !text.starts_with('0'));
     is_plain.then(|| text.parse().ok())?
 }
 

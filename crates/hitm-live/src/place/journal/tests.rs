@@ -141,6 +141,7 @@ fn words_that_make_no_sense_have_a_line() {
         "guard 1",
         "guard 1 2 3",
         "guard +1 2",
+        "guard 1 02",
         "group relative/hitm-1",
         "group /cg/other",
         "group /cg/../hitm-1",
