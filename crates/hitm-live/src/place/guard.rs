@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::PlaceError;
 use super::change::place;
@@ -117,11 +117,18 @@ fn detach(descriptor: RawFd) -> io::Result<()> {
     Ok(())
 }
 
+/// A signal that comes meanwhile ends a wait, but not the patience: the tool looks at it afterwards.
 fn wait_ready(mut answer: std::process::ChildStdout) -> bool {
+    let begun = Instant::now();
+    let mut left = START_PATIENCE;
+    while !wait(answer.as_raw_fd(), left) {
+        left = START_PATIENCE.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+    }
     let mut byte = [0];
-    wait(answer.as_raw_fd(), START_PATIENCE)
-        && answer.read(&mut byte).is_ok_and(|count| count == 1)
-        && byte[0] == READY
+    answer.read_exact(&mut byte).is_ok() && byte[0] == READY
 }
 
 /// Waits until a descriptor can be read or has ended; false after `patience`, or at a signal.
@@ -258,4 +265,36 @@ pub(super) fn undo_held(
         remove(&held.path)?;
     }
     Ok(Some(undone))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::thread::JoinHandleExt as _;
+
+    use super::*;
+
+    extern "C" fn nothing(_: libc::c_int) {}
+
+    #[test]
+    fn a_signal_does_not_end_the_wait_for_a_guard() {
+        // SAFETY: a handler that does nothing, for a signal that nobody else uses here.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(libc::c_int) = nothing;
+            action.sa_sigaction = handler as libc::sighandler_t;
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+        }
+        let mut late = Command::new("/bin/sh");
+        late.arg("-c").arg("sleep 0.5; printf r");
+        let mut late = late.stdout(Stdio::piped()).spawn().unwrap();
+        let answer = late.stdout.take().unwrap();
+        let waiting = thread::spawn(move || wait_ready(answer));
+        for _ in 0..10 {
+            thread::sleep(Duration::from_millis(20));
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(waiting.as_pthread_t(), libc::SIGUSR2) };
+        }
+        assert!(waiting.join().unwrap());
+        late.wait().unwrap();
+    }
 }
