@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, RecordArgs, ReportArgs,
-    ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
+    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, PlaceArgs, RecordArgs,
+    ReportArgs, ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts
     Layout(LayoutArgs),
+    /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+    Place(PlaceArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

@@ -7,6 +7,7 @@ mod import;
 mod layout;
 mod live;
 mod machine;
+mod place;
 mod record;
 mod report;
 mod reproduce;
@@ -30,6 +31,7 @@ pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use live::LiveArgs;
 pub(crate) use machine::MachineArgs;
+pub(crate) use place::PlaceArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use reproduce::ReproduceArgs;
@@ -87,6 +89,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Reproduce(args) => reproduce::run(&args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
+        Command::Place(args) => place::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }
 }

@@ -7,6 +7,7 @@ use hitm::layout::LayoutError;
 use hitm::live::LiveError;
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
+use hitm_live::place::PlaceError;
 use hitm_live::sampler::SamplerError;
 
 use crate::terminal::ResultNotWritten;
@@ -57,6 +58,12 @@ impl Exit {
                 return Exit::Missing;
             }
             _ => {}
+        }
+        if error
+            .downcast_ref::<PlaceError>()
+            .is_some_and(PlaceError::is_missing)
+        {
+            return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {
             Some(

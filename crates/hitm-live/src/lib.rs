@@ -5,6 +5,7 @@
 
 pub mod cgroups;
 pub mod locks;
+pub mod place;
 pub mod procfs;
 pub mod recording;
 pub mod sampler;

@@ -11,6 +11,7 @@ pub mod live;
 pub mod machine;
 pub mod output_file;
 pub mod perf_data;
+pub mod place;
 pub mod record;
 pub mod recording;
 pub mod sim;

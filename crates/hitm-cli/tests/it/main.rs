@@ -17,6 +17,7 @@ mod limits;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;
+mod place;
 mod programs;
 mod recording;
 mod recording_hostile;
@@ -74,6 +75,7 @@ fn help_is_a_result() {
               reproduce  Simulate published cases again, and show published and simulated figures side by side
               machine    Show, import and measure machine models
               layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
+              place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
               doctor     Say what hitm can do on this host, and what to install for the rest
               help       Print this message or the help of the given subcommand(s)
 
@@ -138,6 +140,7 @@ fn no_command_is_wrong_usage() {
               reproduce  Simulate published cases again, and show published and simulated figures side by side
               machine    Show, import and measure machine models
               layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
+              place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
               doctor     Say what hitm can do on this host, and what to install for the rest
               help       Print this message or the help of the given subcommand(s)
 
