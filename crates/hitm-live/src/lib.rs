@@ -7,6 +7,7 @@ pub mod cgroups;
 pub mod locks;
 pub mod procfs;
 pub mod recording;
+pub mod rt;
 pub mod sampler;
 pub mod shim;
 pub mod spread;
