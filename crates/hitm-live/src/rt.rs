@@ -8,6 +8,7 @@
 //! and code are touched in the first, unmeasured pass.
 
 mod late;
+mod report;
 mod threads;
 
 use std::io;
@@ -17,6 +18,7 @@ use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig};
 use thiserror::Error;
 
 pub use late::{CpuChoice, Late, late};
+pub use report::{json, text};
 
 /// The most threads of a test: those of the simulated one.
 pub const TASKS_MAX: usize = 4096;

@@ -71,14 +71,14 @@ fn choices(run: &RtRun, iteration: usize, task: usize) -> Vec<CpuChoice> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig, Sample};
 
     use super::*;
     use crate::rt::Place;
 
     /// The failed iteration of the published run, on four CPUs and a fifth that nobody used.
-    fn published() -> RtRun {
+    pub(in crate::rt) fn published() -> RtRun {
         let samples = [
             (36, 20036, 167_789),
             (33, 20033, 167_693),
