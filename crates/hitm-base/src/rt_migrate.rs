@@ -26,7 +26,7 @@ pub struct RtMigrateConfig {
     pub max_err: Nanos,
     /// Iterations (`-l`).
     pub loops: usize,
-    /// All but the first two threads share one priority (`-e`).
+    /// All but the first thread share one priority (`-e`).
     pub equal: bool,
     /// Stop at the first failure (`-c`).
     pub check: bool,

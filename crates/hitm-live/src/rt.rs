@@ -18,7 +18,7 @@ use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig};
 use thiserror::Error;
 
 pub use late::{CpuChoice, Late, late};
-pub use report::{json, text};
+pub use report::{json, text, verdict_text};
 
 /// The most threads of a test: those of the simulated one.
 pub const TASKS_MAX: usize = 4096;

@@ -13,12 +13,29 @@ pub fn text(run: &RtRun) -> Printout {
     for line in run.results.text().lines() {
         out.line(line);
     }
+    add_late(&mut out, run);
+    out
+}
+
+/// The verdict alone, and who was late.
+pub fn verdict_text(run: &RtRun) -> Printout {
+    let mut out = Printout::new();
+    let failed = run.results.failures().len();
+    let iterations = run.results.iterations.len();
+    out.line(&match failed {
+        0 => format!("Passed: {iterations} iterations"),
+        _ => format!("Failed: {failed} of {iterations} iterations"),
+    });
+    add_late(&mut out, run);
+    out
+}
+
+fn add_late(out: &mut Printout, run: &RtRun) {
     for late in late(run) {
         out.blank();
         out.line(&started(run, &late));
         out.line(&format!("   {}", could_have_run(run, &late.choices)));
     }
-    out
 }
 
 fn started(run: &RtRun, late: &Late) -> String {
@@ -169,6 +186,16 @@ mod tests {
                It could have run on CPU 0 (task 0, prio 2), CPU 1 (task 1, prio 3), CPU 4 (no task of the test)
         "#]]
         .assert_eq(out.as_str());
+    }
+
+    #[test]
+    fn the_verdict_counts_iterations() {
+        let out = verdict_text(&published());
+        let first = out.as_str().lines().next();
+        assert_eq!(first, Some("Failed: 1 of 1 iterations"));
+        let mut good = published();
+        good.results.iterations[0][2].start_us = 60;
+        assert_eq!(verdict_text(&good).as_str(), "Passed: 1 iterations\n");
     }
 
     #[test]
