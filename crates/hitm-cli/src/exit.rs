@@ -8,6 +8,7 @@ use hitm::live::LiveError;
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
 use hitm_live::place::PlaceError;
+use hitm_live::rt::RtError;
 use hitm_live::sampler::SamplerError;
 
 use crate::terminal::ResultNotWritten;
@@ -51,6 +52,9 @@ impl Exit {
             _ => {}
         }
         if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
+            return Exit::Missing;
+        }
+        if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {
             return Exit::Missing;
         }
         match error.downcast_ref::<LiveError>() {

@@ -8,6 +8,7 @@ pub mod locks;
 pub mod place;
 pub mod procfs;
 pub mod recording;
+pub mod rt;
 pub mod sampler;
 pub mod shim;
 pub mod spread;

@@ -41,9 +41,6 @@ pub struct LiveRecording {
     /// Waits for locks of the kernel, as its tracepoints tell of them. None where they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Vec<LiveWait>>,
-    /// Locks of a program that was started for it. None where nothing was preloaded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uses: Option<Vec<LiveUse>>,
 }
 
 /// One thread.
@@ -117,52 +114,6 @@ pub struct LiveWait {
     pub wait_ns: u64,
     /// The longest.
     pub longest_ns: u64,
-}
-
-/// A lock of a program, as a library inside it counted. Times in nanoseconds.
-///
-/// A cycle goes from one release by a thread to its next; running time leaves out waits and sleep.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LiveUse {
-    /// The process.
-    pub pid: u32,
-    /// Its name.
-    pub comm: String,
-    /// `mutex`, `rwlock read`, `rwlock write`, `spinlock` or `cond`.
-    pub kind: String,
-    /// The lock's address.
-    pub address: u64,
-    /// Who acquired it first.
-    pub call_site: String,
-    /// Who waited longest; empty if nobody did.
-    pub wait_site: String,
-    /// Acquisitions; of a condition, waits.
-    pub acquisitions: u64,
-    /// Acquisitions that had to wait.
-    pub contended: u64,
-    /// Acquisitions by another thread than the one before.
-    pub handovers: u64,
-    /// Time waited.
-    pub wait_ns: u64,
-    /// The longest wait.
-    pub wait_max_ns: u64,
-    /// Time held.
-    pub held_ns: u64,
-    /// Running time of holds while it was contended.
-    pub contended_held_ns: u64,
-    /// Running time of cycles while it was contended.
-    pub contended_cycle_ns: u64,
-    /// Threads that acquired it.
-    pub thread_count: u64,
-}
-
-impl LiveUse {
-    /// The share of its running time for which a thread holds the lock while it is contended: 0 to 1. None if it
-    /// never was.
-    pub fn hold_share(&self) -> Option<f64> {
-        let (held, cycle) = (self.contended_held_ns, self.contended_cycle_ns);
-        (cycle > 0).then(|| (held as f64 / cycle as f64).min(1.0))
-    }
 }
 
 /// Why a file is no live recording.

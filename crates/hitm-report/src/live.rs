@@ -128,6 +128,7 @@ mod tests {
                 waited_ns,
                 other_ns: 1_140_000_000,
                 working_samples: 2000,
+                traced: None,
                 callers: vec![("ext4_buffered_write_iter < vfs_write".into(), 500)],
             },
             duration_ns: 2_000_000_000,

@@ -2,6 +2,7 @@
 
 mod duration;
 mod locks;
+mod rt;
 mod throttle;
 mod wakeups;
 
@@ -23,6 +24,8 @@ pub(crate) struct LiveArgs {
 enum LiveVerb {
     /// Show which locks threads fight for, for which share they hold them, and how many CPUs are of use
     Locks(locks::LocksArgs),
+    /// Run rt-migrate-test: do real-time threads of higher priority wait for lower ones, and where could they have run
+    Rt(rt::RtArgs),
     /// Show how long tasks of groups with a quota stand still, and for what
     Throttle(throttle::ThrottleArgs),
     /// Show how long woken tasks wait for a CPU, by task and by CPU
@@ -32,6 +35,7 @@ enum LiveVerb {
 pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
     match args.verb {
         LiveVerb::Locks(args) => locks::run(args, terminal),
+        LiveVerb::Rt(args) => rt::run(&args, terminal),
         LiveVerb::Throttle(args) => throttle::run(&args, terminal),
         LiveVerb::Wakeups(args) => wakeups::run(&args, terminal),
     }

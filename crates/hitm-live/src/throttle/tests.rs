@@ -260,19 +260,47 @@ fn tables_have_bounds() {
 fn a_walk_is_traced_as_by_trace_printk() {
     let lines = |event: ThrottleEvent| trace_lines(&event, &tree()).unwrap().join("\n");
     expect![[r#"
-                        <idle>-0 [001] d.h..      0.116020: sched_cfs_period_timer: cpu1: begins
-                        <idle>-0 [001] d.h..      0.116043: sched_cfs_period_timer: cpu1: finishes: unthrottled_rqs=1, unthrottled_cfs_rq=2, unthrottled_task=1, asked_cpus=1"#]]
+                    <idle>-0 [001] d.h..      0.116020: sched_cfs_period_timer: cpu1: begins
+                    <idle>-0 [001] d.h..      0.116043: sched_cfs_period_timer: cpu1: finishes: unthrottled_rqs=1, unthrottled_cfs_rq=2, unthrottled_task=1, asked_cpus=1"#]]
     .assert_eq(&lines(ThrottleEvent::Timer(timer(1))));
     expect![[r#"
-                           cc1-7 [000] d.h..      0.116055: __cfsb_csd_unthrottle: cpu0: begins
-                           cc1-7 [000] d.h..      0.116059: __cfsb_csd_unthrottle: cpu0: finishes: unthrottled_rqs=1, unthrottled_cfs_rq=2, unthrottled_task=2"#]]
+                       cc1-7 [000] d.h..      0.116055: __cfsb_csd_unthrottle: cpu0: begins
+                       cc1-7 [000] d.h..      0.116059: __cfsb_csd_unthrottle: cpu0: finishes: unthrottled_rqs=1, unthrottled_cfs_rq=2, unthrottled_task=2"#]]
     .assert_eq(&lines(ThrottleEvent::Handler(handler())));
     assert_eq!(trace_lines(&ThrottleEvent::Episode(asked()), &tree()), None);
 }
 
 #[test]
 fn the_report_as_text() {
-    expect![[""]].assert_eq(&text(&observed(None)));
+    expect![[r#"
+        Throttling for 100 ms, by BPF programs: every episode.
+
+        Period timers (sched_cfs_period_timer): 1 times, 23.0 us in all, longest 23.0 us, interrupts off (ns):
+        [16K, 32K)               1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+
+        CPUs that were asked (__cfsb_csd_unthrottle): 1 times, 4.00 us in all, longest 4.00 us, interrupts off (ns):
+        [2K, 4K)                 1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+
+        Group /hogs: 4.00 ms of 20.0 ms (0.20 CPUs)
+          periods 2, throttled in 1 (50.0 %); cpu.stat: 16.0 ms throttled
+          tasks were throttled 2 times for 36.1 ms: half of the times for 18.1 ms at most, 99 % for 18.1 ms, the longest 18.1 ms
+            for the quota                           32.0 ms  88.6 %
+            for the timer, late or walking          84.0 us   0.2 %
+            for the interrupt to the task's CPU     34.0 us   0.1 %
+            for a CPU afterwards                    4.00 ms  11.1 %
+          longest: hog (11) for 18.1 ms: quota 16.0 ms, timer 25.0 us, interrupt 34.0 us, CPU 2.00 ms; from CPU 0 to CPU 1
+          cpu.stat says 16.0 ms: it counts the queue of each CPU once, from its throttling on. Here:
+               36.1 ms  sum over tasks
+          -    4.00 ms  waiting for a CPU, no longer throttled
+          -    16.1 ms  several tasks of one queue at once
+          =    16.1 ms  queues with a task that stands still
+          lock 0xffff888000001000, held by throttled thread 11: 1 waits began meanwhile, the last by writer (30)
+
+        Tasks, by the time that they were throttled:
+          thread name              times throttled     quota     timer interrupt       CPU   longest
+              11 hog                   1   18.1 ms   16.0 ms   25.0 us   34.0 us   2.00 ms   18.1 ms
+              12 hog\x1b[31m           1   18.1 ms   16.0 ms   59.0 us      0 ns   2.00 ms   18.1 ms
+    "#]].assert_eq(&text(&observed(None)));
 }
 
 #[test]
@@ -288,7 +316,14 @@ fn counters_alone_say_what_is_missing() {
     report.source = Source::Counters("BPF programs need root".to_owned());
     report.duration_ns = 1000 * MS;
     report.groups[0].run_delay_ns = Some(1900 * MS);
-    expect![[""]].assert_eq(&text(&report));
+    expect![[r#"
+        Throttling for 1.00 s, by cpu.stat and schedstat alone: BPF programs need root.
+        Without BPF programs there are no causes, no tasks, no locks and no times of timers.
+
+        Group /hogs: 4.00 ms of 20.0 ms (0.20 CPUs)
+          periods 50, throttled in 40 (80.0 %); cpu.stat: 600 ms throttled, 3 bursts
+          its tasks were ready and did not run for 1.90 s (schedstat; throttled and waiting for a CPU together)
+    "#]].assert_eq(&text(&report));
     let value = json(&report);
     assert_eq!(value["source"], "counters");
     assert_eq!(value["groups"][0]["run_delay_ns"], 1900 * MS);

@@ -55,7 +55,41 @@ fn percentiles_come_from_slots() {
 
 #[test]
 fn the_report_as_text() {
-    expect![[""]].assert_eq(&text(&report()));
+    expect![[r#"
+        Wake-ups for 2.00 s, by BPF programs: 100, each from waking to running.
+
+        All (ns):
+        [1K, 2K)                90 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+        [2K, 4K)                 0 |                                                    |
+        [4K, 8K)                 0 |                                                    |
+        [8K, 16K)                0 |                                                    |
+        [16K, 32K)               0 |                                                    |
+        [32K, 64K)               0 |                                                    |
+        [64K, 128K)             10 |@@@@@                                               |
+
+             CPU  wake-ups       p50       p99   longest
+               0        54   1.15 us   70.0 us   70.0 us
+               3        46   1.15 us   70.0 us   70.0 us
+
+        Tasks, the longest latency first:
+          thread  wake-ups       p50       p99   longest name
+               9        70   1.15 us   70.0 us   70.0 us slow\n
+               7        30   1.15 us   1.15 us   1.20 us fast
+
+        slow\n (9) (ns):
+        [1K, 2K)                60 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+        [2K, 4K)                 0 |                                                    |
+        [4K, 8K)                 0 |                                                    |
+        [8K, 16K)                0 |                                                    |
+        [16K, 32K)               0 |                                                    |
+        [32K, 64K)               0 |                                                    |
+        [64K, 128K)             10 |@@@@@@@@                                            |
+
+        fast (7) (ns):
+        [1K, 2K)                30 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+        2 wake-ups are in the rows of CPUs alone: 4,096 tasks have rows.
+    "#]]
+    .assert_eq(&text(&report()));
 }
 
 #[test]
@@ -72,7 +106,14 @@ fn run_delays_are_named_as_such() {
             }],
         },
     };
-    expect![[""]].assert_eq(&text(&report));
+    expect![[r#"
+        Run delays for 1.00 s, by schedstat: BPF programs need root.
+        They are sums: of tasks that were preempted as well as of those that were woken.
+
+          thread      runs     delay     a run name
+               4        40   80.0 ms   2.00 ms busy
+    "#]]
+    .assert_eq(&text(&report));
     assert_eq!(json(&report)["source"], "schedstat");
 }
 
