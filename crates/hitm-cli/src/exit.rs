@@ -57,11 +57,10 @@ impl Exit {
         if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {
             return Exit::Missing;
         }
-        match error.downcast_ref::<LiveError>() {
-            Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) => {
-                return Exit::Missing;
-            }
-            _ => {}
+        if let Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) =
+            error.downcast_ref::<LiveError>()
+        {
+            return Exit::Missing;
         }
         if error
             .downcast_ref::<PlaceError>()
