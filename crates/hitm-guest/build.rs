@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "agent",
     "bandwidth_tree",
     "fifo_pool",
     "file_copy",
     "fork_storm",
     "futex_ping_pong",
+    "loads",
 ];
 
 fn main() {

@@ -1,12 +1,12 @@
-//! Any records through a replay.
+//! Any records through a replay, read ahead at any moment: what comes out stays the same.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use hitm_base::machine::preset;
-use hitm_base::{Access, CpuId, Machine, ThreadId};
+use hitm_base::{Access, CpuId, Machine, Outcome, ThreadId};
 use hitm_test::{Choices, recording};
-use hitm_trace::{Record, Turn, Waker};
+use hitm_trace::{Record, Turn, Visitor as _, Waker};
 use hitm_weave::replay::{FRESH, Relocate, Replay, ReplayError};
 use libfuzzer_sys::fuzz_target;
 
@@ -38,8 +38,11 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
 fuzz_target!(|bytes: &[u8]| {
     let mut choices = Choices::new(bytes);
     let cpu = CpuId(choices.half() as u16);
+    let patience = choices.word(2) as usize;
     let records = recording::records(&mut choices);
-    let _ = replay(MACHINE.clone(), cpu, &records);
+    let patient = replay(Replay::new(MACHINE.clone(), Scattered), cpu, &records);
+    let impatient = Replay::new(MACHINE.clone(), Scattered).with_patience(patience);
+    assert_eq!(patient, replay(impatient, cpu, &records));
 });
 
 /// One of a few threads, so that records meet.
@@ -63,33 +66,48 @@ fn few_in(turn: Turn) -> Turn {
     }
 }
 
+/// The record, as one of a few threads.
+fn of_few(mut record: Record) -> Record {
+    match &mut record {
+        Record::Access { access, .. } => access.thread = few(access.thread),
+        Record::ThreadStart(start) => start.thread = few(start.thread),
+        Record::Work(work) => work.thread = few(work.thread),
+        Record::Turn(turn) => *turn = few_in(*turn),
+        _ => {}
+    }
+    record
+}
+
 /// Runs the records; what comes out is what went in, as far as threads had started.
-fn replay(machine: Machine, cpu: CpuId, records: &[Record]) -> Result<(), ReplayError> {
-    let mut replay = Replay::new(machine, Scattered);
-    let mut count = 0u64;
-    for record in records {
-        match record {
-            Record::Access { access, .. } => {
-                let thread = few(access.thread);
-                replay.access(&Access { thread, ..*access })?;
+fn replay(
+    mut replay: Replay<Scattered>,
+    cpu: CpuId,
+    records: &[Record],
+) -> Result<Vec<(Access, Outcome)>, ReplayError> {
+    let mut out = Vec::new();
+    let mut sink = |access: &Access, outcome: &Outcome| out.push((*access, *outcome));
+    for (number, record) in records.iter().enumerate() {
+        if replay.is_impatient() {
+            let mut ahead = replay.read_ahead();
+            for record in &records[number..] {
+                match of_few(record.clone()) {
+                    Record::Access { access, outcome } => ahead.access(&access, &outcome),
+                    other => ahead.record(other),
+                }
             }
-            Record::ThreadStart(start) => {
-                let mut start = start.clone();
-                start.thread = few(start.thread);
-                replay.start(&start, cpu)?;
-            }
-            Record::ThreadPlaced(placed) => replay.place(placed)?,
-            Record::Work(work) => {
-                let mut work = work.clone();
-                work.thread = few(work.thread);
-                replay.work(work)?;
-            }
-            Record::Turn(turn) => replay.turn(few_in(*turn), &mut |_, _| count += 1)?,
+            replay.note_ahead(ahead)?;
+        }
+        match of_few(record.clone()) {
+            Record::Access { access, .. } => replay.access(&access)?,
+            Record::ThreadStart(start) => replay.start(&start, cpu)?,
+            Record::ThreadPlaced(placed) => replay.place(&placed)?,
+            Record::Work(work) => replay.work(work)?,
+            Record::Turn(turn) => replay.turn(turn, &mut sink)?,
             _ => {}
         }
     }
-    replay.finish(&mut |_, _| count += 1)?;
+    replay.finish(&mut sink)?;
     let totals: u64 = replay.totals().map(|(_, totals)| totals.accesses).sum();
-    assert_eq!(totals, count);
-    Ok(())
+    assert_eq!(totals, out.len() as u64);
+    Ok(out)
 }

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub mod elf;
+pub mod journal;
 pub mod layout;
 mod memory_file;
 pub mod perf_data;

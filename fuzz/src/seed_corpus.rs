@@ -28,6 +28,7 @@ fn main() -> std::io::Result<()> {
     copy_all("profiles", "fuzz/corpus/profile_csv")?;
     written("fuzz/corpus/layout_rules", "every-rule", RULES)?;
     written("fuzz/corpus/guest_text", "each", GUEST)?;
+    written("fuzz/corpus/journal", "each", JOURNAL)?;
     written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
@@ -73,6 +74,10 @@ const GUEST: &str = "0000000000036040 A runqueues\nffffffff81000000 T _text\nfff
     M 00400000-00401000 r-xp 00001000 00:02 1234   /hitm/bin/fifo_pool\nP 4c6000 1a2b000 3\n\
     V 0xffffc90000008000-0xffffc9000000d000   20480 dup_task_struct+0x5f/0x2d0 pages=4 vmalloc\n\
     map\nspan 0 40 8\nobject ffff888000000000 80 1000\n";
+
+/// A record of each kind; the target adds the head and the checksums.
+const JOURNAL: &str = "control /cg/a%20b/cgroup.subtree_control\ngroup /cg/a%20b/hitm-7-900\n\
+    process 10 5 10 9 whole free 0-15\ntask 11 5 10 bound 0-3,8\nguard 8 901\n";
 
 /// A result of `hitm sim` with what a profile needs.
 const SIMULATED: &str = r#"{ "schema": 1, "scenario": "s", "machine": "m", "variants": [

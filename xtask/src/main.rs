@@ -20,6 +20,8 @@ usage: cargo xtask COMMAND
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
   kills COUNT    kills of recorders and of recorded programs, COUNT of each: what reads back afterwards
+  kills COUNT --place
+                 COUNT kills of `hitm place`, its guards and both: masks, cpusets and cgroups afterwards
   fuzz [--smoke | --executions N] [TARGET...]
                  fuzz targets, for seconds or until each has N executions at this commit; a canary
                  first, which must be found
@@ -62,6 +64,18 @@ const KILLS: [&str; 8] = [
     "--nocapture",
 ];
 
+/// Kills of placements and their guards.
+const PLACE_KILLS: [&str; 8] = [
+    "test",
+    "--package",
+    "hitm-cli",
+    "--test",
+    "it",
+    "--",
+    "place::guarded::",
+    "--nocapture",
+];
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -77,6 +91,9 @@ fn main() -> ExitCode {
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
         ["kills", count] => run_with_env("cargo", &KILLS, &[("HITM_KILLS", count)]),
+        ["kills", count, "--place"] => {
+            run_with_env("cargo", &PLACE_KILLS, &[("HITM_PLACE_KILLS", count)])
+        }
         ["fuzz", rest @ ..] => fuzz::start(rest),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]

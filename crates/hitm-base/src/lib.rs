@@ -11,6 +11,7 @@ mod histogram;
 mod ids;
 pub mod machine;
 mod printout;
+pub mod rt_migrate;
 mod text;
 mod topology;
 mod units;

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, RecordArgs, ReportArgs,
-    ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
+    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, PlaceArgs, RecordArgs,
+    ReportArgs, ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write a recording in another tool's format
     Export(ExportArgs),
+    /// Look at this host while it runs: locks, throttling, late wake-ups
+    Live(LiveArgs),
     /// Record a whole kernel on a machine that you do not have
     Vm(VmArgs),
     /// Simulate a scheduler on a machine that you do not have: what a load costs, and why
@@ -53,8 +55,8 @@ pub(crate) enum Command {
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts
     Layout(LayoutArgs),
-    /// Look at this host while it runs: who fights for its locks
-    Live(LiveArgs),
+    /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+    Place(PlaceArgs),
     /// Say what hitm can do on this host, and what to install for the rest
     Doctor,
 }

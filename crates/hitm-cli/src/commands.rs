@@ -7,6 +7,7 @@ mod import;
 mod layout;
 mod live;
 mod machine;
+mod place;
 mod record;
 mod report;
 mod reproduce;
@@ -30,6 +31,7 @@ pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use live::LiveArgs;
 pub(crate) use machine::MachineArgs;
+pub(crate) use place::PlaceArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use reproduce::ReproduceArgs;
@@ -80,13 +82,14 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Diff(args) => diff::run(args, terminal),
         Command::Import(args) => import::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
+        Command::Live(args) => live::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),
         Command::Whatif(args) => whatif::run(args, terminal),
         Command::Sim(args) => sim::run(args, terminal),
         Command::Reproduce(args) => reproduce::run(&args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
-        Command::Live(args) => live::run(args, terminal),
+        Command::Place(args) => place::run(args, terminal),
         Command::Doctor => doctor::run(terminal),
     }
 }

@@ -4,8 +4,12 @@ use std::io;
 
 use anyhow::Error;
 use hitm::layout::LayoutError;
+use hitm::live::LiveError;
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
+use hitm_live::place::PlaceError;
+use hitm_live::rt::RtError;
+use hitm_live::sampler::SamplerError;
 
 use crate::terminal::ResultNotWritten;
 
@@ -48,6 +52,20 @@ impl Exit {
             _ => {}
         }
         if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
+            return Exit::Missing;
+        }
+        if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {
+            return Exit::Missing;
+        }
+        if let Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) =
+            error.downcast_ref::<LiveError>()
+        {
+            return Exit::Missing;
+        }
+        if error
+            .downcast_ref::<PlaceError>()
+            .is_some_and(PlaceError::is_missing)
+        {
             return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {

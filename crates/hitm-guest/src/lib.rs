@@ -11,10 +11,11 @@ macro_rules! program {
 }
 
 /// Workloads by the name under which `hitm vm` knows them.
-pub const WORKLOADS: [(&str, &[u8]); 5] = [
+pub const WORKLOADS: [(&str, &[u8]); 6] = [
     program!("bandwidth_tree"),
     program!("fifo_pool"),
     program!("file_copy"),
     program!("fork_storm"),
     program!("futex_ping_pong"),
+    program!("loads"),
 ];

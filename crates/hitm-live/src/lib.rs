@@ -5,9 +5,12 @@
 
 pub mod cgroups;
 pub mod locks;
+pub mod place;
 pub mod procfs;
 pub mod recording;
+pub mod rt;
 pub mod sampler;
+pub mod shim;
 pub mod spread;
 pub mod throttle;
 pub mod wakeups;

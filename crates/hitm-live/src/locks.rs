@@ -4,10 +4,13 @@
 //! the lock holds it while it runs, so its other samples are time held. From both follow the hold share
 //! and the bound of seed 003: `u = t / T`, where `t` is the time held and `T` the time of a cycle
 //! without waiting; `ceil(1/u)` CPUs are of use, and no number of threads is faster than `1/u` times one.
-//! Waiters that sleep are not sampled, and need not be: `u` is of time that runs.
+//! Waiters that sleep are not sampled, and need not be: `u` is of time that runs. The kernel's tracepoints, where
+//! they were looked at, add how long they slept, and find spinners whose CPU takes no interrupts, so no samples:
+//! those samples come when the interrupts are let in again, under whoever holds the lock then.
 
 mod known;
 mod site;
+mod waits;
 
 use std::collections::BTreeSet;
 
@@ -42,8 +45,24 @@ pub struct Lock {
     pub other_ns: u64,
     /// Samples that were neither waiting: what the share is of.
     pub working_samples: u64,
+    /// What the kernel's tracepoints saw of it; none where they were not looked at.
+    pub traced: Option<Traced>,
     /// Who calls for it, as a chain from the innermost on, and how many waiting samples each has.
     pub callers: Vec<(String, u64)>,
+}
+
+/// Waits for a lock, as the kernel's tracepoints tell of them: all that slept and, but for a rwsem's, all that
+/// spun.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Traced {
+    /// How many.
+    pub count: u64,
+    /// Nanoseconds in all.
+    pub wait_ns: u64,
+    /// The longest.
+    pub longest_ns: u64,
+    /// Addresses of the locks, each once, in ascending order.
+    pub addresses: Vec<u64>,
 }
 
 /// A thread's part.
@@ -106,13 +125,21 @@ pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
         let chain = functions.chain(sample.stack, taker);
         *group.callers.entry(chain).or_default() += sample.count;
     }
-    groups.retain(|_, group| group.waited.values().sum::<u64>() >= WAITING_MIN);
+    waits::add(recording, &functions, &mut groups);
+    let least_ns = WAITING_MIN * recording.period_ns;
+    groups.retain(|_, group| {
+        let traced_ns = group.traced.as_ref().map_or(0, |traced| traced.wait_ns);
+        let samples: u64 = group.waited.values().sum();
+        samples >= WAITING_MIN || traced_ns >= least_ns.max(1)
+    });
     let locks = groups.into_iter();
     let mut locks: Vec<Lock> = locks
         .map(|(key, group)| lock(recording, &functions, key, group))
         .collect();
+    let slept = |lock: &Lock| lock.traced.as_ref().map_or(0, |traced| traced.wait_ns);
     locks.sort_by(|a, b| {
         let order = b.waited_ns.cmp(&a.waited_ns);
+        let order = order.then_with(|| slept(b).cmp(&slept(a)));
         order.then_with(|| (&a.name, &a.object).cmp(&(&b.name, &b.object)))
     });
     locks
@@ -132,6 +159,9 @@ struct Group {
     /// Waiting samples of each thread.
     waited: IndexMap<u32, u64>,
     callers: IndexMap<String, u64>,
+    traced: Option<Traced>,
+    /// Nothing but the lock's address is known.
+    is_by_address: bool,
 }
 
 fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: Group) -> Lock {
@@ -149,10 +179,11 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
             continue;
         }
         let is_held = functions.holds(sample.stack, &group.takers) && {
-            // A file's lock is held in calls about that file.
+            // A file's lock is held in calls about that file. Which lock an address is no call tells.
             let taker = group.takers.first().copied().unwrap_or_default();
             let (_, owner) = known::lock_of(key.class, functions.name(taker));
-            object(recording, owner, sample.thread, sample.object) == key.object
+            group.is_by_address
+                || object(recording, owner, sample.thread, sample.object) == key.object
         };
         match is_held {
             true => *held.entry(sample.thread).or_default() += sample.count,
@@ -171,7 +202,7 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
     let mut callers: Vec<(String, u64)> = group.callers.into_iter().collect();
     callers.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     callers.truncate(CALLERS_MAX);
-    Lock {
+    let mut lock = Lock {
         class: key.class,
         name: key.name,
         object: key.object,
@@ -180,8 +211,11 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
         held_ns: time(held),
         other_ns: time(other),
         working_samples: held + other,
+        traced: group.traced,
         callers,
-    }
+    };
+    waits::move_unseen_spinning(&mut lock);
+    lock
 }
 
 /// The owner of a lock in words; empty when it is not known.

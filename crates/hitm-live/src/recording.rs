@@ -38,6 +38,9 @@ pub struct LiveRecording {
     pub objects: Vec<LiveObject>,
     /// How often each thread was seen in each place.
     pub samples: Vec<LiveSample>,
+    /// Waits for locks of the kernel, as its tracepoints tell of them. None where they were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Vec<LiveWait>>,
 }
 
 /// One thread.
@@ -96,6 +99,23 @@ pub struct LiveSample {
     pub count: u64,
 }
 
+/// Waits of one thread for one lock of the kernel in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveWait {
+    /// Number in [`LiveRecording::threads`].
+    pub thread: u32,
+    /// Number in [`LiveRecording::stacks`].
+    pub stack: u32,
+    /// The lock's address.
+    pub lock: u64,
+    /// How often.
+    pub count: u64,
+    /// For how long, in nanoseconds.
+    pub wait_ns: u64,
+    /// The longest.
+    pub longest_ns: u64,
+}
+
 /// Why a file is no live recording.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveFormatError {
@@ -123,12 +143,14 @@ pub enum LiveFormatError {
         end: usize,
     },
     /// Counts that no computer could have taken.
-    #[error("samples: their counts add up to more than {SAMPLES_MAX}")]
+    #[error("samples or waits: they add up to more than {SAMPLES_MAX} samples or {TIME_MAX_NS} ns")]
     TooMany,
 }
 
-/// Samples of a recording at most: 480 CPUs at 10 kHz for two years. Times in nanoseconds stay below 2^64.
+/// Samples of a recording at most: 480 CPUs at 10 kHz for two years.
 pub const SAMPLES_MAX: u64 = 1 << 48;
+/// Time of all threads of a recording at most: sums of two such times do not overflow.
+pub const TIME_MAX_NS: u64 = 1 << 62;
 
 impl LiveRecording {
     /// Reads a file's text and checks all numbers in it.
@@ -151,6 +173,13 @@ impl LiveRecording {
                 below(*name, self.names.len(), || format!("stacks[{number}]"))?;
             }
         }
+        for (number, wait) in self.waits.iter().flatten().enumerate() {
+            let place = |member: &str| format!("waits[{number}].{member}");
+            below(wait.thread, self.threads.len(), || place("thread"))?;
+            below(wait.stack, self.stacks.len(), || place("stack"))?;
+        }
+        let waited = self.waits.iter().flatten().map(|wait| wait.wait_ns);
+        let waited = waited.fold(0, u64::saturating_add);
         let mut total = 0u64;
         for (number, sample) in self.samples.iter().enumerate() {
             let place = |member: &str| format!("samples[{number}].{member}");
@@ -164,7 +193,8 @@ impl LiveRecording {
             total = total.saturating_add(sample.count);
         }
         let time = u128::from(total) * u128::from(self.period_ns);
-        match total > SAMPLES_MAX || time > u128::from(u64::MAX) {
+        let is_too_long = time > TIME_MAX_NS.into() || waited > TIME_MAX_NS;
+        match total > SAMPLES_MAX || is_too_long {
             true => Err(LiveFormatError::TooMany),
             false => Ok(()),
         }

@@ -170,18 +170,23 @@ impl Sampler {
         self.of_threads.is_some()
     }
 
-    /// Gives each record to `sink` until `duration` is over or `goes_on` says no.
+    /// Gives each record to `sink` until `duration` is over or `goes_on`, which is asked each 50 ms with the
+    /// number of samples so far, says no.
     pub fn run(
         &mut self,
         duration: Option<Duration>,
-        mut goes_on: impl FnMut() -> bool,
+        mut goes_on: impl FnMut(u64) -> bool,
         mut sink: impl FnMut(Record),
     ) {
         let start = Instant::now();
+        let mut sample_count = 0;
         loop {
             let left = duration.map(|duration| duration.saturating_sub(start.elapsed()));
-            let is_over = left == Some(Duration::ZERO) || !goes_on();
-            self.drain(&mut sink);
+            let is_over = left == Some(Duration::ZERO) || !goes_on(sample_count);
+            self.drain(|record| {
+                sample_count += u64::from(matches!(record, Record::Sample(_)));
+                sink(record);
+            });
             if is_over {
                 return;
             }
@@ -191,11 +196,11 @@ impl Sampler {
         }
     }
 
-    fn drain(&mut self, sink: &mut impl FnMut(Record)) {
+    fn drain(&mut self, mut sink: impl FnMut(Record)) {
         for ring in &mut self.rings {
             self.bytes.clear();
             ring.read(&mut self.bytes);
-            record::parse(&self.bytes, &mut *sink);
+            record::parse(&self.bytes, &mut sink);
         }
     }
 }

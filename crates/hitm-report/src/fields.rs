@@ -60,19 +60,24 @@ pub enum Unit {
     Address,
     /// Kilohertz; gigahertz in text.
     Kilohertz,
+    /// Nanoseconds; in text of the unit that fits.
+    Nanos,
+    /// A plain number with two decimals in text.
+    Decimal,
 }
 
 impl Unit {
     /// The unit in words, for the documentation.
     pub const fn label(self) -> &'static str {
         match self {
-            Unit::None => "-",
+            Unit::None | Unit::Decimal => "-",
             Unit::Count => "count",
             Unit::Cycles => "cycles",
             Unit::Share => "share",
             Unit::Bytes | Unit::Offset => "bytes",
             Unit::Address => "address",
             Unit::Kilohertz => "kHz",
+            Unit::Nanos => "ns",
         }
     }
 }
@@ -126,6 +131,8 @@ impl<T> Field<T> {
             (Unit::Address | Unit::Offset, Value::Whole(address)) => format!("{address:#x}"),
             (Unit::Kilohertz, Value::Whole(khz)) => format!("{} GHz", khz as f64 / 1e6),
             (Unit::None, Value::Whole(number)) => number.to_string(),
+            (Unit::Nanos, Value::Whole(nanos)) => time_text(nanos),
+            (Unit::Decimal, Value::Number(number)) => format!("{number:.2}"),
             (_, Value::Whole(number)) => grouped(number),
             (Unit::Share, Value::Number(share)) => format!("{:.1}%", share * 100.0),
             (_, Value::Number(number)) => grouped(number.round() as u64),
@@ -199,6 +206,16 @@ pub mod sampled_only {
 pub fn by_id<T>(fields: &'static [Field<T>], id: &str) -> &'static Field<T> {
     let field = fields.iter().find(|field| field.id == id);
     field.unwrap_or_else(|| panic!("the field table has no field {id}"))
+}
+
+/// A time in the unit that gives it one to three digits before the point.
+fn time_text(nanos: u64) -> String {
+    let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
+    let unit = units.iter().find(|(_, scale)| nanos as f64 >= *scale);
+    match unit {
+        Some((unit, scale)) => format!("{:.1} {unit}", nanos as f64 / scale),
+        None => format!("{nanos} ns"),
+    }
 }
 
 /// Numbers from a million on with four digits and a suffix: `12345678` as `12.35M`.

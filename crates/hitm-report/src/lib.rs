@@ -18,6 +18,7 @@ pub mod fields;
 pub mod gate;
 mod handed;
 pub mod json;
+pub mod live;
 mod machine;
 mod model;
 mod names;

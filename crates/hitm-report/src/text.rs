@@ -139,7 +139,7 @@ impl Writer {
         self.push(Style::Bold, &format!("== {text} {rule}"));
     }
 
-    fn paragraph(&mut self, style: Style, label: &str, text: &str) {
+    pub(crate) fn paragraph(&mut self, style: Style, label: &str, text: &str) {
         let indent = label.chars().count() + 4;
         for (index, line) in wrap(text, self.width - indent).iter().enumerate() {
             let label = if index == 0 {

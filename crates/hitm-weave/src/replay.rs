@@ -9,6 +9,11 @@
 //! Not modelled, and why: a program that would have taken another way with other times (a lock that
 //! is found free, a spin loop that ends sooner): the recording holds one way through the program.
 
+mod ahead;
+mod arrivals;
+mod error;
+mod relocate;
+
 use std::collections::VecDeque;
 
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
@@ -17,10 +22,13 @@ use hitm_coherence::directory::Capacity;
 use hitm_trace::{Stretch, ThreadPlaced, ThreadStart, Turn, Waker, Work};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
-use thiserror::Error;
 
 use crate::filter::{Filter, Touch, Toucher};
 use crate::{Slot, ThreadEvent, ThreadTotals, Weave};
+pub use ahead::ReadAhead;
+use arrivals::{Arrivals, Arrived};
+pub use error::ReplayError;
+pub use relocate::{Relocate, Unmoved};
 
 /// Moved objects lie from here on, up to [`FRESH_END`]: programs are below, kernels above.
 pub const FRESH: u64 = 1 << 62;
@@ -35,104 +43,15 @@ const COUNT_MAX: u64 = 1 << 44;
 /// The most threads of a recording that is run again; each takes some 500 bytes.
 const THREADS_MAX: usize = 1 << 16;
 
-/// The most memory for records that wait for others. They wait for the price of a sleeping thread's last
-/// access, which may come seconds later: redis with threads that sleep from its start to its end needs some
-/// 100 MiB for 2.6 million records.
-const WAITING_BYTES_MAX: usize = 176 << 20;
+/// The most memory for records that wait for others. What waits when the file is read ahead is a third of
+/// it; the rest is for a block of the file, of 256 KiB where a recorder wrote it and at most 4 MiB. A queue
+/// of accesses that grows by doubling is full at 48 MiB and takes no more.
+const WAITING_BYTES_MAX: usize = 48 << 20;
 
-/// Where the bytes of the program lie in the replay.
-pub trait Relocate {
-    /// Appends the pieces in which `size` bytes at `addr` lie now, in order.
-    fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>);
-
-    /// The same for an access, which may be counted.
-    fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
-        self.pieces(addr, size, pieces);
-    }
-
-    /// Lines from [`FRESH`] on that the moved objects take.
-    fn fresh_line_count(&self) -> usize;
-}
-
-/// Nothing is moved.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unmoved;
-
-impl Relocate for Unmoved {
-    fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
-        pieces.push((addr, size));
-    }
-
-    fn fresh_line_count(&self) -> usize {
-        0
-    }
-}
-
-/// Why a recording cannot be run again.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// A record is about a thread that has not started.
-    #[error("found a record of thread {thread}, which has not started")]
-    UnknownThread {
-        /// The thread.
-        thread: u32,
-    },
-    /// A number is larger than any recording makes it.
-    #[error("{what} of thread {thread} is {found}, expected at most {COUNT_MAX}")]
-    OutOfRange {
-        /// The thread.
-        thread: u32,
-        /// The quantity.
-        what: &'static str,
-        /// Its value.
-        found: u64,
-    },
-    /// An access where only moved objects may be.
-    #[error(
-        "an access of thread {thread} is at {addr:#x}, expected an address below {FRESH:#x} or from {FRESH_END:#x} on"
-    )]
-    Address {
-        /// The thread.
-        thread: u32,
-        /// The address.
-        addr: u64,
-    },
-    /// More threads than are run again.
-    #[error("found more than {THREADS_MAX} threads, thread {thread} is the next")]
-    TooManyThreads {
-        /// The first thread that is too many.
-        thread: u32,
-    },
-    /// Records wait for accesses that do not come, or accesses for records.
-    #[error(
-        "records of thread {thread} wait for others: expected at most {} MiB of them",
-        WAITING_BYTES_MAX >> 20
-    )]
-    Waiting {
-        /// The thread of the last record.
-        thread: u32,
-    },
-    /// A thread runs on a CPU that the machine does not have.
-    #[error("thread {thread} runs on CPU {cpu}, but the machine has {count} CPUs")]
-    NoSuchCpu {
-        /// The thread.
-        thread: u32,
-        /// The CPU.
-        cpu: u16,
-        /// How many there are.
-        count: usize,
-    },
-}
-
-/// An access as it was recorded, without its time and price.
-#[derive(Debug, Clone, Copy)]
-struct Arrived {
-    addr: u64,
-    code: CodeAddr,
-    size: u8,
-    op: AccessOp,
-}
+/// Memory of records that wait when the file is read ahead: some 400,000 records, so that threads which
+/// sleep for less cost no look through the file. Assumed, 4 to 64 MiB: less costs looks, more costs memory,
+/// and no result depends on it.
+const PATIENCE_BYTES: usize = 16 << 20;
 
 /// What the weave was told.
 #[derive(Debug)]
@@ -146,20 +65,23 @@ enum Call {
 impl Call {
     /// Memory that it takes while it waits.
     fn memory_bytes(&self) -> usize {
-        let own = match self {
-            Call::Work(work) => work.steps.encoded_len() + size_of_val(work.adoptions.as_slice()),
-            _ => 0,
-        };
-        size_of::<Call>() + own
+        match self {
+            Call::Work(work) => work_bytes(work),
+            _ => size_of::<Call>(),
+        }
     }
+}
+
+/// Memory that a work takes while it waits.
+fn work_bytes(work: &Work) -> usize {
+    let own = work.steps.encoded_len() + size_of_val(work.adoptions.as_slice());
+    size_of::<Call>() + own
 }
 
 #[derive(Debug)]
 struct ReplayThread {
     slot: Slot,
     last: Position,
-    /// Accesses that no work has claimed yet, in program order.
-    arrived: VecDeque<Arrived>,
 }
 
 /// What a replay did beside pricing.
@@ -185,11 +107,16 @@ pub struct Replay<R> {
     threads: IndexMap<ThreadId, ReplayThread, FxBuildHasher>,
     /// What cannot be told yet, because accesses of the first work in it have not arrived.
     calls: VecDeque<Call>,
-    /// Memory of `calls`, and of all accesses that no work has claimed.
-    waiting_bytes: usize,
+    /// Memory of `calls`.
+    calls_bytes: usize,
+    /// Accesses that no work has taken yet.
+    arrivals: Arrivals,
+    /// Works that the weave was told.
+    work_count: u64,
+    /// The end of the works for which the file has been read ahead.
+    ahead_until: u64,
+    patience: usize,
     counts: ReplayCounts,
-    /// Accesses of threads whose start is among the calls.
-    early: IndexMap<ThreadId, VecDeque<Arrived>, FxBuildHasher>,
     events: Vec<ThreadEvent>,
     pieces: Vec<(u64, u8)>,
 }
@@ -205,9 +132,12 @@ impl<R: Relocate> Replay<R> {
             epoch: None,
             threads: IndexMap::default(),
             calls: VecDeque::new(),
-            waiting_bytes: 0,
+            calls_bytes: 0,
+            arrivals: Arrivals::default(),
+            work_count: 0,
+            ahead_until: 0,
+            patience: PATIENCE_BYTES,
             counts: ReplayCounts::default(),
-            early: IndexMap::default(),
             events: Vec::new(),
             pieces: Vec::new(),
         }
@@ -219,6 +149,12 @@ impl<R: Relocate> Replay<R> {
         self
     }
 
+    /// Reads ahead once so many bytes of records wait for others, not 16 MiB.
+    pub fn with_patience(mut self, bytes: usize) -> Replay<R> {
+        self.patience = bytes;
+        self
+    }
+
     /// The next access of the file.
     pub fn access(&mut self, access: &Access) -> Result<(), ReplayError> {
         let thread = access.thread;
@@ -226,19 +162,8 @@ impl<R: Relocate> Replay<R> {
             let (thread, addr) = (thread.0, access.addr);
             return Err(ReplayError::Address { thread, addr });
         }
-        let arrived = Arrived {
-            addr: access.addr,
-            code: access.code,
-            size: access.size,
-            op: access.op,
-        };
-        self.wait(thread, size_of::<Arrived>())?;
-        match self.threads.get_mut(&thread) {
-            Some(known) => known.arrived.push_back(arrived),
-            // Its start waits behind other calls.
-            None => self.early.entry(thread).or_default().push_back(arrived),
-        }
-        Ok(())
+        self.check_waiting(thread)?;
+        self.arrivals.deliver(thread, Arrived::of(access))
     }
 
     /// A thread starts on `cpu`; told again of a thread that has started, it changes nothing.
@@ -295,16 +220,46 @@ impl<R: Relocate> Replay<R> {
         &self.relocation
     }
 
+    /// Memory of records that wait for others.
+    pub fn waiting_bytes(&self) -> usize {
+        self.calls_bytes + self.arrivals.waiting_bytes()
+    }
+
+    /// Returns true if many records wait for accesses that come much later in the file: it is time for
+    /// [`read_ahead`](Self::read_ahead).
+    pub fn is_impatient(&self) -> bool {
+        self.waiting_bytes() > self.patience && self.work_count >= self.ahead_until
+    }
+
+    /// A look through the rest of the file, which is to be shown all of it, from the next record on. Then
+    /// [`note_ahead`](Self::note_ahead) takes it, and the same records follow.
+    pub fn read_ahead(&self) -> ReadAhead {
+        ReadAhead::new(
+            self.calls.iter(),
+            &self.arrivals,
+            self.work_count,
+            self.patience,
+        )
+    }
+
+    /// Takes what a look through the rest of the file has found. Nothing waits for it any more.
+    pub fn note_ahead(&mut self, ahead: ReadAhead) -> Result<(), ReplayError> {
+        self.ahead_until = ahead.until_work();
+        for (thread, late, total) in ahead.into_late() {
+            self.arrivals.of_thread(thread)?.set_ahead(late, total);
+        }
+        Ok(())
+    }
+
     fn call(&mut self, thread: ThreadId, call: Call) -> Result<(), ReplayError> {
-        self.wait(thread, call.memory_bytes())?;
+        self.check_waiting(thread)?;
+        self.calls_bytes += call.memory_bytes();
         self.calls.push_back(call);
         Ok(())
     }
 
-    /// Counts memory that waits from now on.
-    fn wait(&mut self, thread: ThreadId, bytes: usize) -> Result<(), ReplayError> {
-        self.waiting_bytes += bytes;
-        match self.waiting_bytes <= WAITING_BYTES_MAX {
+    fn check_waiting(&self, thread: ThreadId) -> Result<(), ReplayError> {
+        match self.waiting_bytes() < WAITING_BYTES_MAX {
             true => Ok(()),
             false => Err(ReplayError::Waiting { thread: thread.0 }),
         }
@@ -336,10 +291,11 @@ impl<R: Relocate> Replay<R> {
                         return Ok(());
                     }
                     self.push(&work)?;
+                    self.work_count += 1;
                 }
                 Call::Turn(turn) => self.take_turn(turn, sink)?,
             }
-            self.waiting_bytes -= bytes;
+            self.calls_bytes -= bytes;
         }
         Ok(())
     }
@@ -354,7 +310,6 @@ impl<R: Relocate> Replay<R> {
         let known = ReplayThread {
             slot: self.weave.add_thread(thread, cpu),
             last: Position::default(),
-            arrived: self.early.swap_remove(&thread).unwrap_or_default(),
         };
         self.threads.insert(thread, known);
         Ok(())
@@ -405,31 +360,32 @@ impl<R: Relocate> Replay<R> {
     }
 
     fn has_arrived(&self, work: &Work) -> Result<bool, ReplayError> {
-        let arrived = self.known(work.thread)?.arrived.len();
+        let thread = self.known(work.thread).map(|_| work.thread)?;
         let wanted = work.steps.iter().filter(|step| !step.is_fence);
-        Ok(arrived >= work.steps.len() || arrived >= wanted.count())
+        let arrivals = &self.arrivals;
+        Ok(arrivals.has(thread, work.steps.len()) || arrivals.has(thread, wanted.count()))
     }
 
     /// Pushes what a thread did.
     fn push(&mut self, work: &Work) -> Result<(), ReplayError> {
         self.adopt(work)?;
         let thread = work.thread;
-        let slot = self.slot(thread)?;
+        let known = self.known(thread)?;
+        let (slot, mut last) = (known.slot, known.last);
+        let accesses = self.arrivals.index(thread);
         self.events.clear();
         for step in work.steps.iter() {
-            let known = &mut self.threads[&thread];
-            known.last = moved_on(thread, known.last, step.since)?;
-            let last = known.last;
+            last = moved_on(thread, last, step.since)?;
             if step.is_fence {
                 self.events.push(fence(last));
-            } else if let Some(arrived) = known.arrived.pop_front() {
-                self.waiting_bytes -= size_of::<Arrived>();
+            } else if let Some(arrived) = accesses.and_then(|index| self.arrivals.take(index)) {
                 self.push_access(thread, last, arrived);
             } else {
                 self.counts.missing += 1;
             }
         }
-        let frontier = moved_on(thread, self.threads[&thread].last, work.ahead)?;
+        self.threads[&thread].last = last;
+        let frontier = moved_on(thread, last, work.ahead)?;
         self.weave.push(slot, &self.events, frontier);
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! `hitm live`.
 
 mod duration;
+mod locks;
+mod rt;
 mod throttle;
 mod wakeups;
 
@@ -8,6 +10,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::{Exit, Terminal};
+pub(super) use locks::show;
 
 /// Options of `hitm live`.
 #[derive(Debug, Args)]
@@ -19,6 +22,10 @@ pub(crate) struct LiveArgs {
 /// One verb each.
 #[derive(Debug, Subcommand)]
 enum LiveVerb {
+    /// Show which locks threads fight for, for which share they hold them, and how many CPUs are of use
+    Locks(locks::LocksArgs),
+    /// Run rt-migrate-test: do real-time threads of higher priority wait for lower ones, and where could they have run
+    Rt(rt::RtArgs),
     /// Show how long tasks of groups with a quota stand still, and for what
     Throttle(throttle::ThrottleArgs),
     /// Show how long woken tasks wait for a CPU, by task and by CPU
@@ -27,6 +34,8 @@ enum LiveVerb {
 
 pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
     match args.verb {
+        LiveVerb::Locks(args) => locks::run(args, terminal),
+        LiveVerb::Rt(args) => rt::run(&args, terminal),
         LiveVerb::Throttle(args) => throttle::run(&args, terminal),
         LiveVerb::Wakeups(args) => wakeups::run(&args, terminal),
     }

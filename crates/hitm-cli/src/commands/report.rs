@@ -12,14 +12,15 @@ use hitm_report::text::TextOptions;
 use hitm_report::{By, Report, ReportOptions, TypeReport, json, perf_c2c, text};
 
 use crate::commands::select::SelectArgs;
-use crate::commands::{Format, KernelArgs, text_options};
+use crate::commands::{Format, KernelArgs, live, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
 /// Options of `hitm report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The recording to read; perf.data and the text of perf script are read as well
+    /// The recording to read; what `hitm live --record` writes, perf.data and the text of perf script are
+    /// read as well
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     input: PathBuf,
     /// What to write; docs/formats/report.md has the JSON
@@ -147,6 +148,16 @@ fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if args.perf_c2c {
         return run_perf_c2c(&args, terminal);
+    }
+    if hitm::live::is_live(&args.input) {
+        let recording = hitm::live::read_recording(&args.input)?;
+        live::show(
+            &recording,
+            args.format,
+            args.select.percent_limit(),
+            terminal,
+        )?;
+        return Ok(Exit::Done);
     }
     let bar = Bar::start("reading");
     let mut progress = |read, all| bar.set(read, all);

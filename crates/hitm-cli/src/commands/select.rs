@@ -134,7 +134,7 @@ impl SelectArgs {
 }
 
 /// Reads `0.5` as thousandths of a per cent.
-fn percent(text: &str) -> Result<PercentLimit, String> {
+pub(super) fn percent(text: &str) -> Result<PercentLimit, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
     let number = number.ok().filter(|number| (0.0..=100.0).contains(number));
     let number = number.ok_or("expected a number from 0 to 100, such as 0.5")?;

@@ -123,7 +123,7 @@ struct RunArgs {
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
     /// The program to run and its arguments: a workload of hitm's own (bandwidth_tree, fifo_pool,
-    /// file_copy, fork_storm, futex_ping_pong; docs/models/vm.md), or a program of this host
+    /// file_copy, fork_storm, futex_ping_pong, loads; docs/models/vm.md), or a program of this host
     #[arg(last = true, required = true, value_name = "WORKLOAD")]
     command: Vec<String>,
 }

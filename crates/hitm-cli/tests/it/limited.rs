@@ -11,6 +11,7 @@ const DATA_BYTES_MAX: u64 = 300 << 20;
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) error: String,
+    pub(crate) output: String,
 }
 
 /// Runs `hitm` under a limit of the kernel, at which an allocation fails and the process aborts.
@@ -18,14 +19,14 @@ pub(crate) struct Ended {
 /// The largest resident set that `wait4` answers would not do: it begins with that of the process
 /// that called `exec`, which is a copy of this one.
 pub(crate) fn run(directory: &Path, args: &[&str]) -> Ended {
-    let error = File::create(directory.join("stderr")).expect("a temporary file");
+    let file = |name| File::create(directory.join(name)).expect("a temporary file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
     command
         .args(args)
         .current_dir(directory)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(error);
+        .stdout(file("stdout"))
+        .stderr(file("stderr"));
     // SAFETY: setrlimit is safe to call between fork and exec, and the limit is plain memory.
     unsafe {
         command.pre_exec(|| {
@@ -40,10 +41,12 @@ pub(crate) fn run(directory: &Path, args: &[&str]) -> Ended {
         });
     }
     let status = command.status().expect("hitm starts");
-    let error = std::fs::read_to_string(directory.join("stderr")).expect("errors are UTF-8");
+    let read = |name| std::fs::read_to_string(directory.join(name)).expect("hitm writes UTF-8");
+    let error = read("stderr");
     let code = status.code();
     Ended {
         code: code.unwrap_or_else(|| panic!("hitm {args:?} ends with {status}: {error}")),
+        output: read("stdout"),
         error,
     }
 }

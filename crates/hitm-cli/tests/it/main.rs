@@ -14,14 +14,17 @@ mod layout;
 mod layout_btf;
 mod limited;
 mod limits;
+mod live_rt;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;
+mod place;
 mod programs;
 mod recording;
 mod recording_hostile;
 mod sim;
 mod sim_calls;
+mod sleeping;
 mod totals;
 mod verdicts;
 mod vm;
@@ -73,6 +76,7 @@ fn help_is_a_result() {
               reproduce  Simulate published cases again, and show published and simulated figures side by side
               machine    Show, import and measure machine models
               layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
+              place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
               doctor     Say what hitm can do on this host, and what to install for the rest
               help       Print this message or the help of the given subcommand(s)
 
@@ -137,6 +141,7 @@ fn no_command_is_wrong_usage() {
               reproduce  Simulate published cases again, and show published and simulated figures side by side
               machine    Show, import and measure machine models
               layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
+              place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
               doctor     Say what hitm can do on this host, and what to install for the rest
               help       Print this message or the help of the given subcommand(s)
 

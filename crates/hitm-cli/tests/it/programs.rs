@@ -1,5 +1,6 @@
 //! Real programs to record, and the release build of `hitm` to record them with.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -35,22 +36,35 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds a C or Rust program into `directory` as `name`.
+/// Returns true if the host has the compiler of this source: Go is optional.
+pub(crate) fn has_compiler(source: &Path) -> bool {
+    let is_go = source
+        .extension()
+        .is_some_and(|extension| extension == "go");
+    !is_go || Command::new("go").arg("version").output().is_ok()
+}
+
+/// Builds a C, Rust or Go program into `directory` as `name`.
 pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) -> PathBuf {
     let program = directory.join(name);
-    let is_rust = source
-        .extension()
-        .is_some_and(|extension| extension == "rs");
-    let mut compiler = if is_rust {
-        let mut rustc = Command::new("rustc");
-        rustc.args(["--edition", "2024", "-O", "-g", "--crate-name"]);
-        rustc.arg(source.file_stem().expect("a source file has a name"));
-        rustc
-    } else {
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-g", "-Wall", "-Wextra", "-pthread"]);
-        cc.args(defines.iter().map(|define| format!("-D{define}")));
-        cc
+    let mut compiler = match source.extension().and_then(OsStr::to_str) {
+        Some("rs") => {
+            let mut rustc = Command::new("rustc");
+            rustc.args(["--edition", "2024", "-O", "-g", "--crate-name"]);
+            rustc.arg(source.file_stem().expect("a source file has a name"));
+            rustc
+        }
+        Some("go") => {
+            let mut go = Command::new("go");
+            go.arg("build");
+            go
+        }
+        _ => {
+            let mut cc = Command::new("cc");
+            cc.args(["-O2", "-g", "-Wall", "-Wextra", "-pthread"]);
+            cc.args(defines.iter().map(|define| format!("-D{define}")));
+            cc
+        }
     };
     let status = compiler
         .arg("-o")

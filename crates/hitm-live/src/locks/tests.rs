@@ -1,5 +1,5 @@
 use super::*;
-use crate::recording::{LiveSample, LiveStack, VERSION};
+use crate::recording::{LiveSample, LiveStack, LiveWait, VERSION};
 
 /// A recording of 1 ms samples: thread, its functions from the outermost on, file, how many.
 fn recording(samples: &[(u32, &str, Option<u32>, u64)]) -> LiveRecording {
@@ -169,4 +169,60 @@ fn a_few_samples_are_no_lock() {
         judge(&recording(&[(0, &wait, Some(0), WAITING_MIN - 1)])),
         []
     );
+}
+
+fn wait(thread: u32, stack: u32, lock: u64, wait_ms: u64) -> LiveWait {
+    LiveWait {
+        thread,
+        stack,
+        lock,
+        count: 3,
+        wait_ns: wait_ms * 1_000_000,
+        longest_ns: 2_000_000,
+    }
+}
+
+#[test]
+fn sleepers_are_added_to_the_lock_that_their_threads_spin_for() {
+    let waiting = write("down_write rwsem_down_write_slowpath");
+    let mut seen = recording(&[
+        (0, &waiting, Some(0), 10),
+        (0, &write("copy"), Some(0), 10),
+        (1, "main", None, 1),
+    ]);
+    seen.waits = Some(vec![
+        wait(0, 0, 0xa0, 20),
+        wait(1, 0, 0xb0, 40),
+        wait(1, 0, 0xb0, 5),
+    ]);
+    let found = judge(&seen);
+    let traced = |lock: &Lock| lock.traced.clone().unwrap();
+    assert_eq!(found[0].object, "inode 8:1:7 /f");
+    assert_eq!(
+        (found[0].waited_ns, traced(&found[0]).wait_ns),
+        (10_000_000, 20_000_000)
+    );
+    assert_eq!(found[1].object, "at 0xb0");
+    assert_eq!(
+        (found[1].waited_ns, traced(&found[1]).wait_ns),
+        (0, 45_000_000)
+    );
+    assert_eq!(traced(&found[1]).addresses, [0xb0]);
+}
+
+#[test]
+fn spinning_without_interrupts_is_no_hold() {
+    let spin = "sys_x f _raw_spin_lock_irqsave native_queued_spin_lock_slowpath";
+    let mut seen = recording(&[
+        (0, "sys_x f _raw_spin_unlock_irqrestore", None, 60),
+        (0, "sys_x", None, 40),
+        (1, spin, None, 0),
+    ]);
+    seen.waits = Some(vec![wait(0, 2, 0xa0, 40)]);
+    let found = judge(&seen);
+    assert_eq!(
+        (found[0].waited_ns, found[0].held_ns),
+        (40_000_000, 20_000_000)
+    );
+    assert_eq!(found[0].hold_share(), 20.0 / 60.0);
 }

@@ -1,4 +1,4 @@
-//! docs/formats/report.md, whatif.md and sim.md describe every field.
+//! docs/formats/report.md, live.md, whatif.md and sim.md describe every field.
 
 use hitm_report::fields::{
     CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
@@ -8,10 +8,12 @@ use hitm_report::fields::{
     WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS,
     WHATIF_THREAD_FIELDS,
 };
+use hitm_report::live;
 use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
 use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA};
 
+const LIVE: &str = include_str!("../../../../docs/formats/live.md");
 const REPORT: &str = include_str!("../../../../docs/formats/report.md");
 const TYPE: &str = include_str!("../../../../docs/formats/type.md");
 const SIDES: &str = include_str!("../../../../docs/formats/side-by-side.md");
@@ -70,6 +72,10 @@ fn every_field_is_described() {
     check(REPORT, "threads", THREAD_FIELDS);
     check(REPORT, "of_machine", MACHINE_FIELDS);
     check(REPORT, "unnamed", UNNAMED_FIELDS);
+    check(LIVE, "run", live::LIVE_RUN_FIELDS);
+    check(LIVE, "locks", live::LIVE_LOCK_FIELDS);
+    check(LIVE, "callers", live::LIVE_CALLER_FIELDS);
+    check(LIVE, "threads", live::LIVE_THREAD_FIELDS);
     check(SIDES, "rows", SIDE_FIELDS);
     check(TYPE, "type", TYPE_FIELDS);
     check(TYPE, "lines", TYPE_LINE_FIELDS);

@@ -4,7 +4,7 @@ use hitm_base::{
     Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId,
 };
 use hitm_coherence::directory::Capacity;
-use hitm_trace::{Adoption, Record, Step, Stretch, ThreadStart, Turn, Waker, Work};
+use hitm_trace::{Adoption, Record, Step, Stretch, ThreadStart, Turn, Visitor, Waker, Work};
 use hitm_weave::replay::{FRESH, Relocate, Replay, ReplayError, Unmoved};
 use hitm_weave::{Position, Slot, ThreadTotals, Weave, WorkLog};
 use proptest::prelude::*;
@@ -155,20 +155,76 @@ fn replay<R: Relocate>(
     machine: Machine,
     relocation: R,
 ) -> Result<(Vec<Record>, Replay<R>), ReplayError> {
-    let mut replay = Replay::new(machine, relocation);
-    let mut out = Vec::new();
+    let again = run_again(records, Replay::new(machine, relocation))?;
+    Ok((again.out, again.replay))
+}
+
+/// Records that were run again.
+struct Again<R> {
+    out: Vec<Record>,
+    replay: Replay<R>,
+    look_count: usize,
+    waiting_bytes_max: usize,
+}
+
+fn run_again<R: Relocate>(
+    records: &[Record],
+    mut replay: Replay<R>,
+) -> Result<Again<R>, ReplayError> {
+    let (mut out, mut look_count, mut waiting_bytes_max) = (Vec::new(), 0, 0);
     let mut sink = |access: &Access, outcome: &Outcome| out.push(priced(access, outcome));
-    for record in records {
+    for (number, record) in records.iter().enumerate() {
+        waiting_bytes_max = waiting_bytes_max.max(replay.waiting_bytes());
+        if replay.is_impatient() {
+            look_ahead(&mut replay, &records[number..])?;
+            look_count += 1;
+        }
         match record {
             Record::Access { access, .. } => replay.access(access)?,
             Record::ThreadStart(start) => replay.start(start, start.cpu)?,
-            Record::Work(work) => replay.work(work.clone()).unwrap(),
+            Record::Work(work) => replay.work(work.clone())?,
             Record::Turn(turn) => replay.turn(*turn, &mut sink)?,
             other => panic!("not written here: {other:?}"),
         }
     }
     replay.finish(&mut sink)?;
-    Ok((out, replay))
+    Ok(Again {
+        out,
+        replay,
+        look_count,
+        waiting_bytes_max,
+    })
+}
+
+fn look_ahead<R: Relocate>(replay: &mut Replay<R>, rest: &[Record]) -> Result<(), ReplayError> {
+    let mut ahead = replay.read_ahead();
+    for record in rest {
+        match record {
+            Record::Access { access, outcome } => ahead.access(access, outcome),
+            other => ahead.record(other.clone()),
+        }
+    }
+    replay.note_ahead(ahead)
+}
+
+/// Runs the records again, once patiently and once not: the same comes out. Returns the impatient run.
+fn run_both(records: &[Record], patience: usize) -> Option<Again<Unmoved>> {
+    let replay = || Replay::new(small_machine(), Unmoved);
+    let patient = run_again(records, replay());
+    let impatient = run_again(records, replay().with_patience(patience));
+    match (patient, impatient) {
+        (Ok(patient), Ok(impatient)) => {
+            assert_eq!(patient.look_count, 0);
+            assert_eq!(patient.out, impatient.out);
+            assert!(patient.replay.totals().eq(impatient.replay.totals()));
+            assert_eq!(patient.replay.counts(), impatient.replay.counts());
+            Some(impatient)
+        }
+        (patient, impatient) => {
+            assert_eq!(patient.err(), impatient.err());
+            None
+        }
+    }
 }
 
 fn accesses(records: &[Record]) -> Vec<Record> {
@@ -191,6 +247,19 @@ proptest! {
         let clocks: Vec<ThreadTotals> = replay.totals().map(|(_, totals)| totals).collect();
         prop_assert_eq!(totals, clocks);
         prop_assert_eq!(replay.counts().missing, 0);
+    }
+
+    #[test]
+    fn reading_ahead_changes_nothing(
+        programs in programs(),
+        pieces in prop::collection::vec(1usize..20, 1..6),
+        turns in prop::collection::vec(prop::bool::weighted(0.2), 1..9),
+        patience in 0usize..2000,
+        cut in 0usize..40,
+    ) {
+        let (records, _) = record(&programs, &pieces, &turns);
+        let end = records.len().saturating_sub(cut);
+        prop_assert!(run_both(&records[..end], patience).is_some());
     }
 
     #[test]
@@ -277,14 +346,89 @@ proptest! {
     #[test]
     fn records_that_no_recorder_writes_do_no_harm(
         records in prop::collection::vec(any_record(), 0..80),
+        patience in 0usize..1000,
     ) {
         let mut recorder = Recorder::new(4);
         recorder.records.extend(records);
-        if let Ok((again, replay)) = replay(&recorder.records, small_machine(), Unmoved) {
-            let counted: u64 = replay.totals().map(|(_, totals)| totals.accesses).sum();
-            prop_assert_eq!(again.len() as u64, counted);
+        if let Some(again) = run_both(&recorder.records, patience) {
+            let counted: u64 = again.replay.totals().map(|(_, totals)| totals.accesses).sum();
+            prop_assert_eq!(again.out.len() as u64, counted);
         }
     }
+}
+
+/// Thread 1 sleeps `count` times with four loads under way, while thread 0 stores `stores` times.
+fn sleeper(count: usize, stores: usize) -> Vec<Record> {
+    let loads = 4;
+    let worker = (0..count * stores).fold(Program::default(), |program, _| {
+        program.work(30).access(AccessOp::Store, 0x1000)
+    });
+    let sleeper = (0..count * loads).fold(Program::default(), |program, load| {
+        program.work(3).load(0x2000 + load as u64 * 64)
+    });
+    let mut recorder = Recorder::new(2);
+    for sleep in 0..count {
+        recorder.push(1, &sleeper, sleep * loads..(sleep + 1) * loads);
+        recorder.leave(1);
+        for part in (sleep * stores..(sleep + 1) * stores).step_by(30) {
+            recorder.push(0, &worker, part..part + 30);
+            recorder.price();
+        }
+        recorder.rejoin(1, 0, 0);
+        recorder.price();
+    }
+    recorder.finish().0
+}
+
+/// Records of 30 stores wait for their prices, and half of the patience for late accesses.
+#[test]
+fn nothing_waits_for_a_sleeping_thread() {
+    let records = sleeper(1, 1200);
+    let patient = run_again(&records, Replay::new(small_machine(), Unmoved)).unwrap();
+    assert!(patient.waiting_bytes_max > 1200 * 24);
+    let again = run_both(&records, 4000).unwrap();
+    assert!(
+        again.waiting_bytes_max < 6000,
+        "{}",
+        again.waiting_bytes_max
+    );
+    assert_eq!(again.look_count, 1);
+}
+
+/// The program was killed while the thread slept: its last accesses never come.
+#[test]
+fn nothing_waits_for_a_thread_that_sleeps_when_the_recording_ends() {
+    let mut records = sleeper(1, 1200);
+    let last = records.iter().rposition(|record| match record {
+        Record::Access { access, .. } => access.thread == ThreadId(0),
+        _ => false,
+    });
+    records.truncate(last.unwrap());
+    records.retain(|record| match record {
+        Record::Access { access, .. } => access.thread == ThreadId(0),
+        _ => true,
+    });
+    let again = run_both(&records, 4000).unwrap();
+    assert!(
+        again.waiting_bytes_max < 6000,
+        "{}",
+        again.waiting_bytes_max
+    );
+    assert!(again.replay.counts().missing >= 4);
+}
+
+/// What is read ahead takes as much as may wait: 100 accesses of 40 bytes.
+#[test]
+fn many_sleeps_take_several_looks() {
+    let records = sleeper(300, 240);
+    let again = run_both(&records, 4000).unwrap();
+    let looks = again.look_count;
+    assert!((300 * 4 / 100..60).contains(&looks), "{looks} looks");
+    assert!(
+        again.waiting_bytes_max < 6000,
+        "{}",
+        again.waiting_bytes_max
+    );
 }
 
 /// Each word of the first kilobytes gets a line of its own.

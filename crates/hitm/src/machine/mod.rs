@@ -20,6 +20,7 @@ use thiserror::Error;
 use crate::input_file::NamedBy;
 use crate::text_file::{TextFileError, read, read_named};
 
+pub(crate) use host::cpu_list;
 pub use host::{host, read_host};
 pub use hwloc::import_hwloc;
 pub(crate) use perf_data::of_perf_data;

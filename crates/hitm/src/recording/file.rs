@@ -83,6 +83,19 @@ impl RecordingFile {
         Ok(Some((block, read, self.len)))
     }
 
+    /// Passes over the blocks before byte `offset`, where a block ends.
+    pub(crate) fn skip_to(&mut self, offset: u64) -> Result<(), RecordingError> {
+        let mut end = 0;
+        while end < offset {
+            let chunk = self.reader.next_chunk();
+            let Some(chunk) = chunk.map_err(|error| self.failed(error))? else {
+                return Ok(());
+            };
+            end = chunk.offset() + chunk.stored_len() as u64;
+        }
+        Ok(())
+    }
+
     /// Shows all that is left of the file to a visitor.
     pub(crate) fn visit<V: Visitor>(
         &mut self,

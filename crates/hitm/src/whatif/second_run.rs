@@ -182,6 +182,9 @@ impl<'r> SecondRun<'r> {
             block.visit(&mut feed).map_err(|error| file.failed(error))?;
             check(&mut feed, path)?;
             progress(read, all);
+            if feed.replay.is_impatient() {
+                read_ahead(&mut feed, path, read, &mut || progress(read, all))?;
+            }
         }
         finish(feed, setting, path)
     }
@@ -223,6 +226,21 @@ impl<'r> SecondRun<'r> {
         }
         notes
     }
+}
+
+/// Looks through the file from byte `from` on for accesses that the replay waits for.
+fn read_ahead(
+    feed: &mut Feed,
+    path: &Path,
+    from: u64,
+    progress: &mut dyn FnMut(),
+) -> Result<(), WhatifError> {
+    let mut ahead = feed.replay.read_ahead();
+    let mut file = RecordingFile::open(path)?;
+    file.skip_to(from)?;
+    file.visit(&mut ahead, &mut |_, _| progress())?;
+    let noted = feed.replay.note_ahead(ahead);
+    noted.map_err(|source| failed(path, feed.record_count, source))
 }
 
 /// How a replay runs.
@@ -287,12 +305,16 @@ fn recorded_placement(recording: &Recording, path: &Path) -> Result<Placement, W
 
 fn check(feed: &mut Feed, path: &Path) -> Result<(), WhatifError> {
     match feed.error.take() {
-        Some((record, source)) => Err(WhatifError::Replay {
-            path: path.into(),
-            record,
-            source,
-        }),
+        Some((record, source)) => Err(failed(path, record, source)),
         None => Ok(()),
+    }
+}
+
+fn failed(path: &Path, record: u64, source: ReplayError) -> WhatifError {
+    WhatifError::Replay {
+        path: path.into(),
+        record,
+        source,
     }
 }
 

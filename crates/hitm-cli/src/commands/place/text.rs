@@ -1,0 +1,254 @@
+//! Plans, placements and proofs as text.
+
+use hitm_base::Printout;
+use hitm_live::place::prove::{Proof, Spread};
+use hitm_live::place::{Backend, Decision, Placed, Plan, Recovered, Status, Task, Undone};
+
+/// Threads that a plan or a status lists one by one.
+const ROWS_MAX: usize = 20;
+
+pub(super) fn plan(plan: &Plan) -> Printout {
+    let mut out = Printout::new();
+    out.line(&format!("Placement for {}", plan.name));
+    let share = plan.share * 100.0;
+    let needed = plan.needed;
+    out.line(&format!(
+        "  held {share:.1} % of a thread's time: {needed} CPUs can be of use"
+    ));
+    out.line(&format!(
+        "  allowed to all of the threads: CPUs {}",
+        plan.allowed
+    ));
+    if let Some(cpus) = plan.quota_cpus {
+        out.line(&format!(
+            "  their quotas are worth {}",
+            counted(cpus, "CPU")
+        ));
+    }
+    match &plan.decision {
+        Decision::Place(domain) => {
+            let (level, all, cpus) = (domain.level, &domain.all, &domain.cpus);
+            let part = match all == cpus {
+                true => String::new(),
+                false => format!(" (of its CPUs {all})"),
+            };
+            out.line(&format!("  domain: {level}, CPUs {cpus}{part}"));
+            out.line(&format!("  means: {}", means(plan.backend)));
+            out.line(&format!("  kept out: {}", kept_out(plan)));
+        }
+        Decision::Stay(reason) => out.line(&format!("  nothing to do: {reason}")),
+    }
+    rows(&mut out, plan);
+    would_not(&mut out, plan);
+    out
+}
+
+fn means(backend: Option<Backend>) -> String {
+    let Some(backend) = backend else {
+        return String::from("none");
+    };
+    let explained = match backend {
+        Backend::CpusetV2 => {
+            "a threaded child cgroup, which holds new threads and children as well"
+        }
+        Backend::CpusetV1 => "a child cpuset, which holds new threads and children as well",
+        Backend::Affinity => "a mask for each thread, which new threads and children inherit",
+    };
+    format!("{} ({explained})", backend.name())
+}
+
+fn kept_out(plan: &Plan) -> &'static str {
+    match (plan.keeps_others_out, plan.backend) {
+        (true, Some(Backend::CpusetV2)) => "all threads of other cgroups, by a partition",
+        (true, Some(Backend::CpusetV1)) => "all other threads of the same cpuset but the kernel's",
+        _ => "nobody: other threads may still run on these CPUs (--keep-others-out)",
+    }
+}
+
+fn rows(out: &mut Printout, plan: &Plan) {
+    let new = match plan.is_whole {
+        true => ", and those that their processes make meanwhile",
+        false => "",
+    };
+    out.line(&format!("In: {}{new}", counted(plan.tasks.len(), "thread")));
+    let row = |task: &Task| {
+        let (tid, name, cpus) = (task.id.tid, &task.name, &task.mask.cpus);
+        format!(
+            "  {tid:>7}  {name}  may run on {cpus}, ran on {} last",
+            task.cpu
+        )
+    };
+    limited(out, plan.tasks.iter().map(row).collect());
+}
+
+fn would_not(out: &mut Printout, plan: &Plan) {
+    let left = plan.left_out.iter();
+    let left = left.map(|left| format!("  task {} {}: {}", left.tid, left.name, left.reason));
+    let means = plan.obstacles.iter();
+    let means = means.map(|(backend, why)| format!("  means {}: {}", backend.name(), why.reason));
+    let lines: Vec<String> = means.chain(left).collect();
+    if !lines.is_empty() {
+        out.line("Not done, and why:");
+        limited(out, lines);
+    }
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+fn limited(out: &mut Printout, lines: Vec<String>) {
+    let more = lines.len().saturating_sub(ROWS_MAX);
+    for line in lines.iter().take(ROWS_MAX) {
+        out.line(line);
+    }
+    if more > 0 {
+        out.line(&format!("  and {more} more (--format json lists all)"));
+    }
+}
+
+pub(super) fn applied(placed: Placed, end: &str) -> String {
+    let ended = match placed.ended {
+        0 => String::new(),
+        ended => format!(", {ended} had ended"),
+    };
+    format!("placed {}{ended}; {end}", counted(placed.placed, "thread"))
+}
+
+pub(super) fn undone(undone: &Undone) -> String {
+    let verb = if undone.restored == 1 {
+        "is as it was"
+    } else {
+        "are as they were"
+    };
+    let mut parts = vec![format!("{} {verb}", counted(undone.restored, "thread"))];
+    let mut add = |count: usize, what: &str| {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    };
+    add(undone.inherited, "that began meanwhile got the same");
+    add(undone.ended, "have ended");
+    add(undone.changed, "keep a mask that somebody else gave them");
+    parts.join(", ")
+}
+
+pub(super) fn undone_all(names: &[String]) -> Printout {
+    let mut out = Printout::new();
+    if names.is_empty() {
+        out.line("Nothing is placed.");
+    }
+    for name in names {
+        out.line(&format!("Undone: the placement for {name}"));
+    }
+    out
+}
+
+pub(super) fn recovered(recovered: &Recovered) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, done) in &recovered.undone {
+        notes.push(format!(
+            "undid the placement for {name}, whose process and guard had died: {}",
+            undone(done)
+        ));
+    }
+    notes.extend(problems(recovered));
+    if recovered.discarded > 0 {
+        notes.push(format!(
+            "dropped {} journals of placements that ended with an earlier boot",
+            recovered.discarded
+        ));
+    }
+    notes
+}
+
+pub(super) fn problems(recovered: &Recovered) -> Vec<String> {
+    let undone = recovered.undone.iter();
+    let problems = undone.flat_map(|(_, undone)| undone.problems.iter().cloned());
+    let damaged = recovered.damaged.iter();
+    let damaged = damaged.map(|error| format!("a damaged journal stays: {error}"));
+    problems.chain(damaged).collect()
+}
+
+pub(super) fn status(all: &[Status], now: u64, name_of: &dyn Fn(u32) -> String) -> Printout {
+    let mut out = Printout::new();
+    if all.is_empty() {
+        out.line("Nothing is placed.");
+    }
+    for status in all {
+        one_status(&mut out, status, (now, name_of));
+    }
+    out
+}
+
+fn one_status(out: &mut Printout, status: &Status, (now, name_of): (u64, &dyn Fn(u32) -> String)) {
+    let head = &status.journal.head;
+    let seconds = now.saturating_sub(head.since);
+    let (cpus, means) = (&head.cpus, head.backend.name());
+    out.line(&format!(
+        "{}: CPUs {cpus} by {means} for {seconds} s",
+        head.name
+    ));
+    let tool = head.tool.tid;
+    let by = match status.has_tool {
+        true => format!("process {tool} ({})", name_of(tool)),
+        false => format!("process {tool}, which has ended"),
+    };
+    let guard = match (status.journal.guard(), status.has_guard) {
+        (Some(guard), true) => format!("guard {}", guard.tid),
+        _ => String::from("no guard"),
+    };
+    out.line(&format!(
+        "  by {by}; {guard}; journal {}",
+        status.path.display()
+    ));
+    let ended = match status.ended {
+        0 => String::new(),
+        ended => format!(", {ended} have ended"),
+    };
+    out.line(&format!(
+        "  {}{ended}",
+        counted(status.tasks.len(), "thread")
+    ));
+    let rows = status.tasks.iter().map(|(task, name, cpus)| {
+        let (tid, before) = (task.id.tid, &task.mask.cpus);
+        let change = match before == cpus {
+            true => format!("{cpus}, as before"),
+            false => format!("{before} -> {cpus}"),
+        };
+        format!("  {tid:>7}  {name}  {change}")
+    });
+    limited(out, rows.collect());
+}
+
+pub(super) fn proof(proof: &Proof, unit: &str, min_gain: f64) -> Printout {
+    let mut out = Printout::new();
+    out.line(&format!("Proof by {unit}, a second"));
+    for (index, one) in proof.measurements.iter().enumerate() {
+        let kind = if one.is_placed { "placed " } else { "without" };
+        out.line(&format!("  {:>3}  {kind}  {}", index + 1, rate(one.rate)));
+    }
+    let line = |spread: &Spread| {
+        let (median, min, max) = (rate(spread.median), rate(spread.min), rate(spread.max));
+        format!("median {median} ({min} to {max})")
+    };
+    out.line(&format!("  without: {}", line(&proof.without)));
+    out.line(&format!("  placed:  {}", line(&proof.placed)));
+    let (gain, min_gain) = (proof.gain * 100.0, min_gain * 100.0);
+    let kept = match proof.is_better {
+        true => "the placement stays",
+        false => "the placement is undone",
+    };
+    out.line(&format!(
+        "  {gain:+.1} %, at least {min_gain:+.1} % asked for: {kept}"
+    ));
+    out
+}
+
+fn rate(rate: f64) -> String {
+    match rate.abs() >= 1000.0 {
+        true => format!("{rate:.0}"),
+        false => format!("{rate:.2}"),
+    }
+}

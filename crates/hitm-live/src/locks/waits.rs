@@ -1,0 +1,81 @@
+//! What the kernel's tracepoints tell beside samples.
+
+use indexmap::IndexMap;
+
+use super::known::{self, Class, Owner};
+use super::site::Functions;
+use super::{Group, Key, Lock, Traced, object};
+use crate::recording::{LiveRecording, LiveWait};
+
+/// Adds the waits to the groups that samples found, and makes groups of the others, one for each lock.
+pub(super) fn add(
+    recording: &LiveRecording,
+    functions: &Functions<'_>,
+    groups: &mut IndexMap<Key, Group>,
+) {
+    let Some(waits) = &recording.waits else {
+        return;
+    };
+    for group in groups.values_mut() {
+        group.traced = Some(Traced::default());
+    }
+    for wait in waits {
+        let Some(at) = functions.waiting(wait.stack) else {
+            continue;
+        };
+        let (name, owner) = known::lock_of(at.class, functions.name(at.taker));
+        let sampled = groups.iter().position(|(key, group)| {
+            key.class == at.class && key.name == name && group.waited.contains_key(&wait.thread)
+        });
+        let index = sampled.unwrap_or_else(|| {
+            let object = match owner {
+                Owner::Process => object(recording, owner, wait.thread, None),
+                Owner::File | Owner::Unknown => format!("at {:#x}", wait.lock),
+            };
+            let class = at.class;
+            let entry = groups.entry(Key {
+                class,
+                name,
+                object,
+            });
+            let index = entry.index();
+            entry.or_default().is_by_address = owner != Owner::Process;
+            index
+        });
+        let (_, group) = groups.get_index_mut(index).expect("it was found or made");
+        group.takers.insert(at.taker);
+        // A thread that sleeps is not sampled while it waits; it is one of the lock's all the same.
+        group.waited.entry(wait.thread).or_default();
+        let chain = functions.chain(wait.stack, at.taker);
+        group.callers.entry(chain).or_default();
+        group.traced.get_or_insert_default().add(wait);
+    }
+}
+
+impl Traced {
+    fn add(&mut self, wait: &LiveWait) {
+        self.count = self.count.saturating_add(wait.count);
+        self.wait_ns = self.wait_ns.saturating_add(wait.wait_ns);
+        self.longest_ns = self.longest_ns.max(wait.longest_ns);
+        if let Err(place) = self.addresses.binary_search(&wait.lock) {
+            self.addresses.insert(place, wait.lock);
+        }
+    }
+}
+
+/// Spinning that no sample saw was sampled when the interrupts came back, as time of the holder: it is moved to
+/// where it belongs.
+pub(super) fn move_unseen_spinning(lock: &mut Lock) {
+    let Some(traced) = &lock.traced else {
+        return;
+    };
+    if !matches!(lock.class, Class::Spinlock | Class::Rwlock) {
+        return;
+    }
+    let unseen = traced.wait_ns.saturating_sub(lock.waited_ns);
+    let from_held = unseen.min(lock.held_ns);
+    let from_other = (unseen - from_held).min(lock.other_ns);
+    lock.held_ns -= from_held;
+    lock.other_ns -= from_other;
+    lock.waited_ns += unseen;
+}

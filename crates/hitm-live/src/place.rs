@@ -1,0 +1,53 @@
+//! Placing threads that fight for one lock on the CPUs that it can keep busy, and putting them back.
+//!
+//! [`Plan::new`] chooses the tightest domain of the machine with room for ceil(1 / u) CPUs and changes
+//! nothing. [`Place::apply`] writes a journal, starts a guard process and moves the threads; [`Session`]
+//! is the placement then. [`watch`] decides when to place and when to release, [`prove`] measures with
+//! and without. docs/place.md has the whole picture.
+//!
+//! Undoing needs the journal alone. It is done by the tool, by its guard when the tool dies, and by the
+//! next start of hitm when both die. After a reboot nothing is left to undo.
+
+mod backend;
+mod change;
+mod cpus;
+mod dissolve;
+mod domain;
+mod error;
+#[cfg(test)]
+mod fake;
+mod follow;
+mod guard;
+pub mod journal;
+mod meter;
+mod plan;
+pub mod prove;
+mod quota;
+mod session;
+mod stop;
+mod store;
+mod system;
+mod task;
+mod undo;
+pub mod watch;
+
+pub use backend::{Backend, Obstacle};
+pub use change::Placed;
+pub use cpus::CpuSet;
+pub use domain::{Domain, Level, Machine, Wish, tightest};
+pub use error::PlaceError;
+pub use guard::{Launcher, guard};
+pub use meter::{CommandMeter, EventMeter};
+pub use plan::{
+    Contention, Decision, LeftOut, Plan, PlanOptions, Reserved, means_for, task_of,
+    tasks_of_cgroup, tasks_of_process,
+};
+pub use session::{Place, Recovered, Session, Status, Tick};
+pub use stop::Stop;
+pub use store::Store;
+pub use system::{Linux, System};
+pub use task::{Mounts, Task, online};
+pub use undo::Undone;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Undoing cgroups: their tasks go back to the cgroup above, and they are removed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::change::{is_gone, is_missing, is_rest, move_thread};
+use super::cpus::CpuSet;
+use super::journal::{GROUP_PREFIX, Journal};
+use super::system::System;
+use super::task::Fields;
+use super::undo::{QUIET_ROUNDS, ROUND_PAUSE, ROUNDS_MAX, Undone};
+
+/// Tries to remove a cgroup whose last tasks are ending, and the time between them: a second in all.
+const REMOVALS_MAX: usize = 200;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
+
+/// Moves everything back to where the groups were made, and removes them.
+pub(super) fn undo_groups(system: &dyn System, journal: &Journal, undone: &mut Undone) {
+    for group in journal.groups().rev() {
+        let dissolve = Dissolve {
+            system,
+            parent: group
+                .parent()
+                .unwrap_or(group)
+                .join(journal.head.backend.threads_file()),
+            list: group.join(journal.head.backend.threads_file()),
+            group,
+            journal,
+        };
+        if let Err(error) = dissolve.run(undone) {
+            let problem = format!("cannot remove {}: {error}", group.display());
+            undone.problems.push(problem);
+        }
+    }
+    for (file, old) in journal.settings().rev() {
+        // An empty write changes nothing, an empty line does.
+        match system.write(file, &format!("{old}\n")) {
+            Err(error) if !is_missing(&error) => {
+                let problem = format!("cannot write to {}: {error}", file.display());
+                undone.problems.push(problem);
+            }
+            _ => {}
+        }
+    }
+    for control in journal.controls().rev() {
+        let folder = control.parent().unwrap_or(control);
+        let names = system.names(folder).unwrap_or_default();
+        let is_group = |name: &String| {
+            name.starts_with(GROUP_PREFIX)
+                && system.read(&folder.join(name).join("cgroup.type")).is_ok()
+        };
+        // Another placement still needs it, and has it in its own journal.
+        if names.iter().any(is_group) {
+            continue;
+        }
+        match system.write(control, "-cpuset") {
+            Err(error) if !is_missing(&error) => {
+                let problem = format!("cannot write to {}: {error}", control.display());
+                undone.problems.push(problem);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One group that is being undone.
+struct Dissolve<'a> {
+    system: &'a dyn System,
+    group: &'a Path,
+    /// The files that take and list single threads.
+    parent: PathBuf,
+    list: PathBuf,
+    journal: &'a Journal,
+}
+
+impl Dissolve<'_> {
+    fn run(&self, undone: &mut Undone) -> io::Result<()> {
+        if !self.empty(undone)? {
+            return Ok(());
+        }
+        self.resettle(undone)?;
+        let mut tries = 0;
+        while let Err(error) = self.system.remove_folder(self.group) {
+            if is_missing(&error) {
+                return Ok(());
+            }
+            tries += 1;
+            if error.raw_os_error() != Some(libc::EBUSY) || tries == REMOVALS_MAX {
+                return Err(error);
+            }
+            thread::sleep(REMOVAL_PAUSE);
+            self.empty(undone)?;
+        }
+        Ok(())
+    }
+
+    /// Moves all of its tasks back; false when there is no such group.
+    fn empty(&self, undone: &mut Undone) -> io::Result<bool> {
+        let text = match self.system.read(&self.list) {
+            Ok(text) => text,
+            Err(error) if is_missing(&error) => return Ok(false),
+            // A group that did not become threaded before its maker died has no list, and no threads.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => String::new(),
+            Err(error) => return Err(error),
+        };
+        let known = |tid: u32| self.journal.tasks().any(|task| task.id.tid == tid);
+        for tid in numbers(&text) {
+            if self.move_to(&self.parent, tid)? && !known(tid) && !is_rest(self.group) {
+                undone.inherited += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns false when the task has ended.
+    fn move_to(&self, file: &Path, tid: u32) -> io::Result<bool> {
+        match move_thread(self.system, file, tid) {
+            Ok(()) => Ok(true),
+            Err(error) if is_gone(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds children that are back with the group's CPUs, and lets the kernel work out theirs.
+    ///
+    /// fork(2) copies the parent's CPUs first and asks for its cgroup later. If the parent goes back in
+    /// between, the child begins in the cgroup above, and in the root cpuset nobody corrects its CPUs
+    /// (`cpuset_fork` in kernel/cgroup/cpuset.c). Going through the group once more does, and leaves a mask
+    /// of the child's own choosing as it is.
+    fn resettle(&self, undone: &mut Undone) -> io::Result<()> {
+        let cpus = self.system.read(&self.group.join("cpuset.cpus"));
+        let cpus = cpus.ok().and_then(|list| CpuSet::parse(&list));
+        let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) else {
+            return Ok(());
+        };
+        let mut seen = BTreeSet::new();
+        let mut quiet = 0;
+        for _ in 0..ROUNDS_MAX {
+            let text = self.system.read(&self.parent)?;
+            let tids = numbers(&text);
+            let new: Vec<u32> = tids
+                .filter(|tid| !seen.contains(tid) && self.is_late(*tid, &cpus))
+                .collect();
+            quiet = if new.is_empty() { quiet + 1 } else { 0 };
+            if quiet == QUIET_ROUNDS {
+                return Ok(());
+            }
+            for tid in new {
+                seen.insert(tid);
+                // One that cannot be moved keeps its CPUs; one that stays inside is found by the removal.
+                let moved = |file: &Path| self.move_to(file, tid).unwrap_or(false);
+                if moved(&self.list) && moved(&self.parent) {
+                    let is_mended = self.system.affinity(tid).is_ok_and(|now| now != cpus);
+                    undone.inherited += usize::from(is_mended);
+                }
+            }
+            thread::sleep(ROUND_PAUSE);
+        }
+        Ok(())
+    }
+
+    fn is_late(&self, tid: u32, cpus: &CpuSet) -> bool {
+        let since = self.journal.head.tool.start_ticks;
+        let has_cpus = self.system.affinity(tid).is_ok_and(|now| now == *cpus);
+        let begun = || {
+            Fields::of(self.system, tid)
+                .is_some_and(|now| now.start_ticks >= since && !now.is_kernel)
+        };
+        has_cpus && begun()
+    }
+}
+
+fn numbers(text: &str) -> impl Iterator<Item = u32> {
+    text.lines().filter_map(|line| line.trim().parse().ok())
+}

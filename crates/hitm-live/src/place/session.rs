@@ -1,0 +1,491 @@
+//! Placements of this process, and those that others left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::PlaceError;
+use super::change::{
+    Placed, group_of, group_records, keep_out, make_groups, make_partitions, others_records, place,
+};
+use super::cpus::CpuSet;
+use super::follow::{Follower, has_tasks, old_task, records};
+use super::guard::{Guard, Launcher, follow, undo_held};
+use super::journal::{GROUP_PREFIX, Head, Journal, OldProcess, OldTask, Record};
+use super::plan::{Plan, Reserved};
+use super::store::{Held, Store, remove};
+use super::system::System;
+use super::task::{Fields, Mounts, Task, is_alive};
+use super::undo::{Undone, undo};
+use crate::procfs::TaskId;
+
+/// The longest time that somebody else's undoing may take.
+const UNDO_PATIENCE: Duration = Duration::from_secs(15);
+const UNDO_PAUSE: Duration = Duration::from_millis(20);
+
+/// A task, and the cgroup that it goes to.
+type Target = (OldTask, Option<PathBuf>);
+
+/// The kernel, its cgroups, and the folder of the journals: all that a placement works with.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The kernel.
+    pub system: &'a dyn System,
+    /// Its cgroups.
+    pub mounts: &'a Mounts,
+    /// The folder of the journals.
+    pub store: &'a Store,
+}
+
+impl std::fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place")
+            .field("store", self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Outcome of looking for what others left behind.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Placements whose tool and guard had died, now undone.
+    pub undone: Vec<(String, Undone)>,
+    /// Journals of other boots, of which nothing is left.
+    pub discarded: usize,
+    /// Journals that nobody can make sense of. They stay.
+    pub damaged: Vec<PlaceError>,
+    /// Tasks and CPUs of the placements that are there.
+    pub reserved: Reserved,
+}
+
+/// A placement that is there.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its journal.
+    pub journal: Journal,
+    /// The file of its journal.
+    pub path: PathBuf,
+    /// Set while the process that placed lives.
+    pub has_tool: bool,
+    /// Set while its guard lives.
+    pub has_guard: bool,
+    /// Its tasks that live: each with its name and where it may run now.
+    pub tasks: Vec<(OldTask, String, CpuSet)>,
+    /// Number of its tasks that have ended.
+    pub ended: usize,
+}
+
+/// State of a placement between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    /// It is there.
+    Placed,
+    /// Its tasks have ended.
+    NoTasks,
+    /// Somebody else has undone it.
+    Undone,
+}
+
+/// A placement of this process. When the process ends without undoing it, the guard does.
+#[derive(Debug)]
+pub struct Session<'a> {
+    place: Place<'a>,
+    launcher: &'a Launcher,
+    held: Held,
+    journal: Journal,
+    follower: Follower,
+    guard: Option<Guard>,
+    keeps_others_out: bool,
+    /// Outcome of placing.
+    pub placed: Placed,
+    /// Guards that had to be started again because somebody killed them.
+    pub guards_lost: usize,
+}
+
+impl<'a> Place<'a> {
+    /// Undoes placements whose tool and guard have died, and drops those of other boots.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn recover(&self) -> Result<Recovered, PlaceError> {
+        let boot = boot_id(self.system)?;
+        let _lock = self.store.lock()?;
+        let mut recovered = Recovered::default();
+        for found in self.store.list()? {
+            let journal = match found.journal {
+                Ok(journal) => journal,
+                Err(source) => {
+                    let path = found.path;
+                    recovered.damaged.push(PlaceError::Journal { path, source });
+                    continue;
+                }
+            };
+            if journal.head.boot != boot {
+                remove(&found.path)?;
+                recovered.discarded += 1;
+            } else if found.is_held {
+                let reserved = &mut recovered.reserved;
+                reserved.tasks.extend(journal.tasks().map(|task| task.id));
+                reserved.cpus = reserved.cpus.union(&journal.head.cpus);
+            } else {
+                let undone = undo(self.system, self.mounts, &journal);
+                if undone.problems.is_empty() {
+                    remove(&found.path)?;
+                }
+                recovered.undone.push((journal.head.name, undone));
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// The placements that are there.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn status(&self) -> Result<Vec<Status>, PlaceError> {
+        let _lock = self.store.lock()?;
+        let mut all = Vec::new();
+        for found in self.store.list()? {
+            all.extend(
+                found
+                    .journal
+                    .ok()
+                    .map(|journal| self.status_of(journal, found.path)),
+            );
+        }
+        Ok(all)
+    }
+
+    fn status_of(&self, journal: Journal, path: PathBuf) -> Status {
+        let mut tasks = Vec::new();
+        let mut ended = 0;
+        let mut seen = BTreeSet::new();
+        for task in journal.tasks().filter(|task| seen.insert(task.id)) {
+            let tid = task.id.tid;
+            let now = self
+                .system
+                .affinity(tid)
+                .ok()
+                .filter(|_| is_alive(self.system, task.id));
+            match now {
+                Some(now) => {
+                    let name = self.system.read(Path::new(&format!("/proc/{tid}/comm")));
+                    let name = name.unwrap_or_default().trim_end_matches('\n').to_owned();
+                    tasks.push((task.clone(), name, now));
+                }
+                None => ended += 1,
+            }
+        }
+        let lives = |id: TaskId| is_alive(self.system, id);
+        Status {
+            path,
+            has_tool: lives(journal.head.tool),
+            has_guard: journal.guard().is_some_and(lives),
+            tasks,
+            ended,
+            journal,
+        }
+    }
+
+    /// Asks the guard of a placement, or else its tool, to undo it, and waits until that is done.
+    ///
+    /// # Errors
+    /// Neither does it, or the kernel keeps this process from asking.
+    pub fn undo(&self, status: &Status) -> Result<(), PlaceError> {
+        let Head { tool, name, .. } = &status.journal.head;
+        let guard = status.journal.guard().filter(|_| status.has_guard);
+        let asked = guard.or(status.has_tool.then_some(*tool));
+        if let Some(id) = asked {
+            terminate(self.system, id)?;
+        }
+        let mut waited = Duration::ZERO;
+        while status.path.exists() {
+            if waited >= UNDO_PATIENCE {
+                return Err(PlaceError::Refused(format!(
+                    "the placement for {name} was not undone within {} seconds",
+                    UNDO_PATIENCE.as_secs()
+                )));
+            }
+            thread::sleep(UNDO_PAUSE);
+            waited += UNDO_PAUSE;
+            // Whoever was asked may have been killed.
+            if asked.is_none_or(|id| !is_alive(self.system, id)) {
+                let recovered = self.recover()?;
+                let problem = recovered
+                    .undone
+                    .into_iter()
+                    .find(|(_, undone)| !undone.problems.is_empty());
+                if let Some((_, undone)) = problem {
+                    return Err(PlaceError::Refused(undone.problems.join("; ")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out a plan: journal first, then a guard, then the change.
+    ///
+    /// # Errors
+    /// The plan places nothing or has no means, a thread has been moved since, or the kernel refuses. Nothing
+    /// is changed then.
+    pub fn apply(self, plan: &Plan, launcher: &'a Launcher) -> Result<Session<'a>, PlaceError> {
+        let tool = TaskId::of(std::process::id());
+        let hidden = || PlaceError::Refused(String::from("/proc does not show this process"));
+        let lock = self.store.lock()?;
+        let (journal, targets) = self.prepare(plan, tool.ok_or_else(hidden)?)?;
+        let held = self.store.create(&journal)?;
+        let mut session = Session {
+            place: self,
+            launcher,
+            follower: Follower::new(&journal),
+            held,
+            journal,
+            guard: None,
+            placed: Placed::default(),
+            guards_lost: 0,
+            keeps_others_out: plan.keeps_others_out,
+        };
+        match session.change(&targets) {
+            Ok(placed) => {
+                session.placed = placed;
+                Ok(session)
+            }
+            Err(error) => {
+                drop(lock);
+                session.undo()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The journal of what carrying out a plan changes, and the threads with the groups they go to.
+    pub(super) fn prepare(
+        &self,
+        plan: &Plan,
+        tool: TaskId,
+    ) -> Result<(Journal, Vec<Target>), PlaceError> {
+        let Some((domain, backend)) = plan.placement()? else {
+            return Err(PlaceError::Wrong(String::from("the plan places nothing")));
+        };
+        let tasks = self.present(plan, &domain.cpus)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let head = Head {
+            boot: boot_id(self.system)?,
+            tool,
+            since: now.unwrap_or_default().as_secs(),
+            backend,
+            cpus: domain.cpus.clone(),
+            name: plan.name.clone(),
+        };
+        let others = self.store.list()?.into_iter();
+        let others: Vec<Journal> = others.filter_map(|found| found.journal.ok()).collect();
+        let shared = others.iter().flat_map(Journal::controls);
+        let shared: Vec<PathBuf> = shared.map(Path::to_owned).collect();
+        let tag = format!("{GROUP_PREFIX}{}-{}", tool.tid, tool.start_ticks);
+        let mut journal = Journal {
+            head,
+            records: group_records(self.system, (backend, &tag), &tasks, &shared),
+        };
+        if plan.keeps_others_out {
+            // Settings come before the groups below them, the rest after the group of the placed.
+            let more = others_records(self.system, self.mounts, (&journal.head, &tag), &tasks)?;
+            let is_setting = |record: &Record| matches!(record, Record::Setting(..));
+            let (settings, rest): (Vec<Record>, Vec<Record>) =
+                more.into_iter().partition(is_setting);
+            let groups = std::mem::replace(&mut journal.records, settings);
+            journal.records.extend(groups.into_iter().chain(rest));
+        }
+        let target = |task| (old_task(task), group_of(task, backend, journal.groups()));
+        let targets: Vec<Target> = tasks.iter().map(target).collect();
+        journal
+            .records
+            .extend(self.process_records(&tasks, plan.is_whole));
+        journal.records.extend(records(&targets));
+        Ok((journal, targets))
+    }
+
+    /// The plan's tasks as they are now, without those that have ended.
+    fn present(&self, plan: &Plan, cpus: &CpuSet) -> Result<Vec<Task>, PlaceError> {
+        let mut tasks = Vec::new();
+        for planned in &plan.tasks {
+            let tid = planned.id.tid;
+            let task = Task::of(self.system, self.mounts, tid)?;
+            let Some(task) = task.filter(|task| task.id == planned.id) else {
+                continue;
+            };
+            let is_same = task.cgroups == planned.cgroups && cpus.is_subset(&task.mask.cpus);
+            if !is_same {
+                return Err(PlaceError::Refused(format!(
+                    "somebody has moved task {tid} ({}) since the plan was made",
+                    task.name
+                )));
+            }
+            tasks.push(task);
+        }
+        Ok(tasks)
+    }
+
+    /// Threads come in the order of their numbers, so a process gets the mask of its first placed thread.
+    fn process_records(&self, tasks: &[Task], is_whole: bool) -> Vec<Record> {
+        let mut processes = BTreeMap::new();
+        for task in tasks {
+            processes.entry(task.pid).or_insert(task);
+        }
+        let record = |(pid, task): (u32, &Task)| {
+            let leader = Fields::of(self.system, pid);
+            let start_ticks = leader.map_or(task.id.start_ticks, |leader| leader.start_ticks);
+            Record::Process(OldProcess {
+                id: TaskId {
+                    tid: pid,
+                    start_ticks,
+                },
+                group: task.group,
+                session: task.session,
+                is_whole,
+                mask: task.mask.clone(),
+            })
+        };
+        processes.into_iter().map(record).collect()
+    }
+
+    /// Makes the changes that a journal tells of.
+    pub(super) fn change(
+        &self,
+        journal: &Journal,
+        targets: &[Target],
+        keeps_others_out: bool,
+    ) -> Result<Placed, PlaceError> {
+        let (system, head) = (self.system, &journal.head);
+        make_groups(system, head, &journal.records)?;
+        let placed = place(system, head, targets)?;
+        if keeps_others_out {
+            let is_below_root = journal.settings().next().is_none();
+            make_partitions(system, (head, is_below_root), &journal.records)?;
+            keep_out(system, head, &journal.records)?;
+        }
+        Ok(placed)
+    }
+
+    fn context(&self) -> (&'a dyn System, &'a Mounts, &'a Store) {
+        (self.system, self.mounts, self.store)
+    }
+}
+
+impl Session<'_> {
+    fn change(&mut self, targets: &[Target]) -> Result<Placed, PlaceError> {
+        self.start_guard()?;
+        self.place
+            .change(&self.journal, targets, self.keeps_others_out)
+    }
+
+    fn start_guard(&mut self) -> Result<(), PlaceError> {
+        let guard = Guard::start(self.launcher, &self.held)?;
+        let record = Record::Guard(guard.id);
+        self.guard = Some(guard);
+        self.held.append(std::slice::from_ref(&record))?;
+        self.journal.records.push(record);
+        Ok(())
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Places new threads and sees to the guard. To be called several times a second.
+    ///
+    /// # Errors
+    /// A thread cannot be placed, or no guard be started again.
+    pub fn tick(&mut self) -> Result<Tick, PlaceError> {
+        let context = self.place.context();
+        let state = (&mut self.follower, &mut self.journal);
+        if !follow(context, &mut self.held, state)? {
+            return Ok(Tick::Undone);
+        }
+        if self.guard.as_mut().is_some_and(|guard| !guard.is_alive()) {
+            let _lock = self.place.store.lock()?;
+            // It has undone everything, or somebody killed it.
+            if !self.held.is_there() {
+                return Ok(Tick::Undone);
+            }
+            self.guards_lost += 1;
+            self.start_guard()?;
+        }
+        match has_tasks(self.place.system, &self.journal) {
+            true => Ok(Tick::Placed),
+            false => Ok(Tick::NoTasks),
+        }
+    }
+
+    /// Undoes the placement; `None` when somebody else did.
+    ///
+    /// # Errors
+    /// The journal cannot be read or removed.
+    pub fn undo(mut self) -> Result<Option<Undone>, PlaceError> {
+        let undone = undo_held(self.place.context(), &self.held);
+        if let Some(guard) = self.guard.take() {
+            guard.release();
+        }
+        undone
+    }
+
+    /// Leaves the placement to its guard, until [`Place::undo`] or the end of its tasks; returns the guard.
+    ///
+    /// # Errors
+    /// The guard is gone. The placement is then undone at the next start of hitm at the latest.
+    pub fn keep(mut self) -> Result<TaskId, PlaceError> {
+        let guard = self.guard.take();
+        let guard =
+            guard.ok_or_else(|| PlaceError::Refused(String::from("the placement has no guard")))?;
+        guard.keep()
+    }
+}
+
+fn boot_id(system: &dyn System) -> Result<String, PlaceError> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    let text = system.read(Path::new(PATH));
+    let text = text.map_err(PlaceError::system(format!("read {PATH}")))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Sends SIGTERM to a process, and to no other that got its number.
+fn terminate(system: &dyn System, id: TaskId) -> Result<(), PlaceError> {
+    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+    let failed = || {
+        PlaceError::system(format!("ask process {} to undo", id.tid))(io::Error::last_os_error())
+    };
+    // SAFETY: plain system calls; the descriptor is ours.
+    let process = unsafe {
+        let descriptor = libc::syscall(libc::SYS_pidfd_open, id.tid as libc::pid_t, 0);
+        if descriptor < 0 {
+            return match io::Error::last_os_error().raw_os_error() {
+                Some(libc::ESRCH) => Ok(()),
+                _ => Err(failed()),
+            };
+        }
+        OwnedFd::from_raw_fd(descriptor as libc::c_int)
+    };
+    if !is_alive(system, id) {
+        return Ok(());
+    }
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the descriptor is that of the process, which is the one that was meant.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            libc::SIGTERM,
+            none,
+            0,
+        )
+    };
+    match sent {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error().raw_os_error() {
+            Some(libc::ESRCH) => Ok(()),
+            _ => Err(failed()),
+        },
+    }
+}

@@ -1,0 +1,49 @@
+//! Signals that end a placement: noted, so that it is undone before the process ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: libc::c_int) {
+    IS_REQUESTED.store(true, Ordering::Release);
+}
+
+/// Word that one of the caught signals has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Stop(());
+
+impl Stop {
+    /// Catches SIGINT, SIGTERM and SIGHUP for the rest of this process. A SIGHUP that is ignored stays so,
+    /// which is how nohup(1) keeps a command running.
+    pub fn catch() -> Stop {
+        catch(libc::SIGINT);
+        catch(libc::SIGTERM);
+        // SAFETY: a plain system call; the former action is put back below if need be.
+        let former = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        if former != libc::SIG_IGN {
+            catch(libc::SIGHUP);
+        }
+        Stop(())
+    }
+
+    /// Catches SIGTERM alone: for guards, which a terminal's signals do not concern.
+    pub(super) fn catch_termination() -> Stop {
+        catch(libc::SIGTERM);
+        Stop(())
+    }
+
+    /// Returns true once a signal has come.
+    pub fn is_requested(self) -> bool {
+        IS_REQUESTED.load(Ordering::Acquire)
+    }
+}
+
+fn catch(signal: libc::c_int) {
+    // SAFETY: the handler stores to an atomic alone. Without SA_RESTART, sleeps and waits end at a signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(libc::c_int) = note;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,285 @@
+//! The folder of the journals: one file a placement, locked while its tool or its guard lives.
+//!
+//! The lock is that of flock(2). A guard inherits the tool's open file, so the lock ends when both have.
+//! A second lock, `change.lock`, is held for the time of each change: two processes never undo, or place and
+//! undo, at once.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::PlaceError;
+use super::journal::{JOURNAL_BYTES_MAX, Journal, JournalError, Record, encode_records};
+
+/// End of the name of each journal.
+const SUFFIX: &str = ".journal";
+/// End of the name of a journal that is not complete: nothing has been changed for it.
+const UNFINISHED: &str = ".new";
+/// A change takes milliseconds; who holds the lock for longer has been stopped.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The folder of the journals.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// The right to change anything, until it is dropped.
+#[derive(Debug)]
+pub(super) struct ChangeLock(#[expect(dead_code, reason = "closing the file unlocks it")] File);
+
+/// A journal of this process's, or of its tool's.
+#[derive(Debug)]
+pub(super) struct Held {
+    file: File,
+    pub(super) path: PathBuf,
+}
+
+/// A journal in the folder.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) journal: Result<Journal, JournalError>,
+    /// Its tool or its guard lives.
+    pub(super) is_held: bool,
+}
+
+impl Store {
+    /// The default folder: /run/hitm for root, `$XDG_RUNTIME_DIR/hitm` for others, where `runtime` is that variable.
+    ///
+    /// # Errors
+    /// There is no such folder for this user.
+    pub fn default_folder(runtime: Option<PathBuf>) -> Result<PathBuf, PlaceError> {
+        if user() == 0 {
+            return Ok(PathBuf::from("/run/hitm"));
+        }
+        let runtime = runtime.filter(|folder| folder.is_absolute());
+        let of_user = PathBuf::from(format!("/run/user/{}", user()));
+        let runtime = runtime.or_else(|| of_user.is_dir().then_some(of_user));
+        let folder = runtime.map(|folder| folder.join("hitm"));
+        folder.ok_or_else(|| PlaceError::Missing {
+            what: String::from("keep a journal of what is changed"),
+            needed: String::from("a folder in XDG_RUNTIME_DIR, or --journals FOLDER"),
+        })
+    }
+
+    /// Opens the folder; makes it if `makes` is set, or else answers `None` when it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made, or others could write to it: what a journal says is done with this user's rights.
+    pub fn open(folder: &Path, makes: bool) -> Result<Option<Store>, PlaceError> {
+        let shown = folder.display();
+        if makes {
+            let made = DirBuilder::new().mode(0o700).recursive(true).create(folder);
+            made.map_err(PlaceError::system(format!("make {shown} for the journal")))?;
+        }
+        let data = match fs::symlink_metadata(folder) {
+            Ok(data) => data,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !makes => return Ok(None),
+            Err(error) => return Err(PlaceError::system(format!("look at {shown}"))(error)),
+        };
+        if !data.is_dir() {
+            return Err(PlaceError::Refused(format!("{shown} is no folder")));
+        }
+        if data.uid() != user() || data.mode() & 0o022 != 0 {
+            return Err(PlaceError::Refused(format!(
+                "{shown} could be written by others, who could then move this user's threads"
+            )));
+        }
+        Ok(Some(Store {
+            folder: folder.to_owned(),
+        }))
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Waits for the right to change anything.
+    pub(super) fn lock(&self) -> Result<ChangeLock, PlaceError> {
+        let path = self.folder.join("change.lock");
+        let what = format!("lock {}", path.display());
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options
+            .open(&path)
+            .map_err(PlaceError::system(what.clone()))?;
+        let mut waited = Duration::ZERO;
+        loop {
+            match try_lock(&file) {
+                Ok(true) => return Ok(ChangeLock(file)),
+                Ok(false) if waited < LOCK_PATIENCE => {
+                    thread::sleep(LOCK_PAUSE);
+                    waited += LOCK_PAUSE;
+                }
+                Ok(false) => {
+                    return Err(PlaceError::Refused(format!(
+                        "another hitm holds {} for more than ten seconds",
+                        path.display()
+                    )));
+                }
+                Err(error) => return Err(PlaceError::system(what)(error)),
+            }
+        }
+    }
+
+    /// Writes a journal, to the last byte on its medium, and locks it. Under [`Store::lock`].
+    pub(super) fn create(&self, journal: &Journal) -> Result<Held, PlaceError> {
+        let tool = journal.head.tool;
+        let name = format!("{}-{}{SUFFIX}", tool.tid, tool.start_ticks);
+        let path = self.folder.join(&name);
+        let unfinished = self.folder.join(format!("{name}{UNFINISHED}"));
+        let written = || -> io::Result<File> {
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create_new(true).mode(0o600);
+            let mut file = options.open(&unfinished)?;
+            try_lock(&file)?;
+            file.write_all(journal.encode().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &path)?;
+            File::open(&self.folder)?.sync_all()?;
+            Ok(file)
+        };
+        let file = written();
+        let file = file.map_err(PlaceError::system(format!("write {}", path.display())))?;
+        Ok(Held { file, path })
+    }
+
+    /// Every journal, in the order of their names. Unfinished ones of the dead are removed. Under [`Store::lock`].
+    pub(super) fn list(&self) -> Result<Vec<Found>, PlaceError> {
+        let what = format!("read {}", self.folder.display());
+        let entries = fs::read_dir(&self.folder).map_err(PlaceError::system(what))?;
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
+        paths.sort_unstable();
+        let mut found = Vec::new();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.ends_with(UNFINISHED) {
+                // We have the lock, so nobody is writing it.
+                let _ = fs::remove_file(&path);
+            } else if name.ends_with(SUFFIX) {
+                let journal = look(&path);
+                found.extend(
+                    journal.map_err(PlaceError::system(format!("read {}", path.display())))?,
+                );
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn look(path: &Path) -> io::Result<Option<Found>> {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let bytes = read(&file)?;
+    Ok(Some(Found {
+        path: path.to_owned(),
+        journal: Journal::parse(&bytes),
+        is_held: !try_lock(&file)?,
+    }))
+}
+
+fn read(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let max = JOURNAL_BYTES_MAX as u64 + 1;
+    (&mut file).take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Held {
+    /// The journal of a tool whose open file this process has inherited.
+    ///
+    /// # Errors
+    /// The descriptor is not that file.
+    pub(super) fn inherited(descriptor: RawFd, path: &Path) -> Result<Held, PlaceError> {
+        let wrong =
+            || PlaceError::Wrong(format!("{descriptor} is not open for {}", path.display()));
+        // SAFETY: asks for the flags of a descriptor that may be none.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        if descriptor <= 2 || flags < 0 {
+            return Err(wrong());
+        }
+        // SAFETY: the descriptor is open, and the caller has it from its tool for this alone.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        let held = Held {
+            file,
+            path: path.to_owned(),
+        };
+        match held.is_there() {
+            true => Ok(held),
+            false => Err(wrong()),
+        }
+    }
+
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Returns true until somebody has undone the placement and removed its journal.
+    pub(super) fn is_there(&self) -> bool {
+        let here = self.file.metadata().map(|data| (data.dev(), data.ino()));
+        let there = fs::symlink_metadata(&self.path).map(|data| (data.dev(), data.ino()));
+        matches!((here, there), (Ok(here), Ok(there)) if here == there)
+    }
+
+    /// Reads the journal again.
+    pub(super) fn read(&self) -> Result<Journal, PlaceError> {
+        let what = format!("read {}", self.path.display());
+        let bytes = fs::read(&self.path).map_err(PlaceError::system(what))?;
+        Journal::parse(&bytes).map_err(|source| PlaceError::Journal {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Adds records, to the last byte on the medium. Under [`Store::lock`].
+    pub(super) fn append(&mut self, records: &[Record]) -> Result<(), PlaceError> {
+        let text = encode_records(records);
+        let written = self
+            .file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.sync_data());
+        written.map_err(PlaceError::system(format!("write {}", self.path.display())))
+    }
+}
+
+/// Removes the journal of a placement that is undone.
+pub(super) fn remove(path: &Path) -> Result<(), PlaceError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(PlaceError::system(format!(
+            "remove {}",
+            path.display()
+        ))(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns false if somebody else has the lock.
+fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: a plain system call on an open file.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        error => Err(error),
+    }
+}
+
+fn user() -> u32 {
+    // SAFETY: a plain system call that cannot fail.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,390 @@
+//! Tasks as placing looks at them, and where their cgroups are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::PlaceError;
+use super::cpus::CpuSet;
+use super::journal::OldMask;
+use super::system::System;
+use crate::procfs::TaskId;
+
+/// `PF_KTHREAD` of include/linux/sched.h: field 9 of proc_pid_stat(5).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// `SCHED_DEADLINE`: such a task keeps the CPUs of its root domain.
+const DEADLINE_POLICY: u32 = 6;
+
+/// Fields of /proc/TID/stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) state: char,
+    pub(super) parent: u32,
+    pub(super) group: u32,
+    pub(super) session: u32,
+    pub(super) is_kernel: bool,
+    pub(super) start_ticks: u64,
+    pub(super) cpu: u16,
+    pub(super) is_deadline: bool,
+}
+
+impl Fields {
+    /// Reads one line. A name may hold blanks and brackets, so the last bracket ends it.
+    fn parse(line: &str) -> Option<Fields> {
+        let (_, rest) = line.rsplit_once(") ")?;
+        // The first one is field 3.
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        // A session of a process outside of our PID namespace is 0 or -1.
+        let id = |number| field(number).map(|text| text.parse().unwrap_or(0));
+        let flags: u64 = field(9)?.parse().ok()?;
+        Some(Fields {
+            state: field(3)?.chars().next()?,
+            parent: field(4)?.parse().ok()?,
+            group: id(5)?,
+            session: id(6)?,
+            is_kernel: flags & KERNEL_THREAD != 0,
+            start_ticks: field(22)?.parse().ok()?,
+            cpu: field(39)?.parse().ok()?,
+            is_deadline: field(41)?.parse() == Ok(DEADLINE_POLICY),
+        })
+    }
+
+    pub(super) fn of(system: &dyn System, tid: u32) -> Option<Fields> {
+        let path = PathBuf::from(format!("/proc/{tid}/stat"));
+        Fields::parse(&system.read(&path).ok()?)
+    }
+}
+
+/// Returns true while the task runs or sleeps; false when it is gone, a zombie, or its number another task's.
+pub(super) fn is_alive(system: &dyn System, id: TaskId) -> bool {
+    let fields = Fields::of(system, id.tid);
+    fields.is_some_and(|now| now.start_ticks == id.start_ticks && !matches!(now.state, 'Z' | 'X'))
+}
+
+/// A task that could be placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// The task.
+    pub id: TaskId,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it may run.
+    pub mask: OldMask,
+    /// The CPU that it ran on last.
+    pub cpu: u16,
+    pub(super) uids: [u32; 2],
+    pub(super) group: u32,
+    pub(super) session: u32,
+    pub(super) is_kernel: bool,
+    pub(super) is_deadline: bool,
+    /// Its cgroups: folders of the unified hierarchy, of version 1's cpuset and of version 1's cpu.
+    pub(super) cgroups: TaskGroups,
+}
+
+/// The folders of a task's cgroups.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct TaskGroups {
+    pub(super) unified: Option<PathBuf>,
+    pub(super) cpuset: Option<PathBuf>,
+    pub(super) cpu: Option<PathBuf>,
+}
+
+impl Task {
+    /// Asks for a task; `None` when it has ended.
+    ///
+    /// # Errors
+    /// Its mask or cgroups cannot be read: they could not be put back.
+    pub(super) fn of(
+        system: &dyn System,
+        mounts: &Mounts,
+        tid: u32,
+    ) -> Result<Option<Task>, PlaceError> {
+        let Some(fields) = Fields::of(system, tid) else {
+            return Ok(None);
+        };
+        let gone_or = |error: io::Error, what: &str| match error.raw_os_error() {
+            Some(libc::ESRCH | libc::ENOENT) => Ok(None),
+            _ => Err(PlaceError::system(format!("read the {what} of task {tid}"))(error)),
+        };
+        let cgroups = match system.read(Path::new(&format!("/proc/{tid}/cgroup"))) {
+            Ok(text) => mounts.groups(&text),
+            Err(error) => return gone_or(error, "cgroups"),
+        };
+        let status = match system.read(Path::new(&format!("/proc/{tid}/status"))) {
+            Ok(status) => status,
+            Err(error) => return gone_or(error, "status"),
+        };
+        let cpus = match system.affinity(tid) {
+            Ok(cpus) => cpus,
+            Err(error) => return gone_or(error, "CPU mask"),
+        };
+        let Some((pid, uids)) = owner(&status) else {
+            return Err(PlaceError::Refused(format!(
+                "the status of task {tid} names no process"
+            )));
+        };
+        let is_free = cpuset_cpus(system, mounts, &cgroups).as_ref() == Some(&cpus);
+        Ok(Some(Task {
+            id: TaskId {
+                tid,
+                start_ticks: fields.start_ticks,
+            },
+            pid,
+            name: line_of(&status, "Name:").unwrap_or_default().to_owned(),
+            mask: OldMask { cpus, is_free },
+            cpu: fields.cpu,
+            uids,
+            group: fields.group,
+            session: fields.session,
+            is_kernel: fields.is_kernel,
+            is_deadline: fields.is_deadline,
+            cgroups,
+        }))
+    }
+}
+
+fn line_of<'a>(status: &'a str, key: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.map(str::trim)
+}
+
+/// The process, and its real and effective user.
+fn owner(status: &str) -> Option<(u32, [u32; 2])> {
+    let pid = line_of(status, "Tgid:")?.parse().ok()?;
+    let mut uids = line_of(status, "Uid:")?.split_whitespace();
+    let mut uid = || uids.next()?.parse().ok();
+    Some((pid, [uid()?, uid()?]))
+}
+
+/// Threads of a process, sorted; none when it has ended.
+pub(super) fn threads(system: &dyn System, pid: u32) -> Vec<u32> {
+    numbers(system, Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// All processes, sorted.
+pub(super) fn processes(system: &dyn System) -> Vec<u32> {
+    numbers(system, Path::new("/proc"))
+}
+
+fn numbers(system: &dyn System, folder: &Path) -> Vec<u32> {
+    let names = system.names(folder).unwrap_or_default();
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The CPUs that the kernel runs.
+///
+/// # Errors
+/// sysfs does not say.
+pub fn online(system: &dyn System) -> Result<CpuSet, PlaceError> {
+    const PATH: &str = "/sys/devices/system/cpu/online";
+    let text = system.read(Path::new(PATH));
+    let text = text.map_err(PlaceError::system(format!("read {PATH}")))?;
+    let cpus = CpuSet::parse(&text).filter(|cpus| !cpus.is_empty());
+    cpus.ok_or_else(|| PlaceError::Refused(format!("{PATH} lists no CPU: {text:?}")))
+}
+
+/// The CPUs that a task's cpuset allows, online ones only.
+pub(super) fn cpuset_cpus(
+    system: &dyn System,
+    mounts: &Mounts,
+    groups: &TaskGroups,
+) -> Option<CpuSet> {
+    let listed = |folder: &Path, name: &str| {
+        let text = system.read(&folder.join(name)).ok()?;
+        CpuSet::parse(&text).filter(|cpus| !cpus.is_empty())
+    };
+    if let Some(folder) = &groups.cpuset {
+        let effective = listed(folder, "cpuset.effective_cpus");
+        return effective.or_else(|| listed(folder, "cpuset.cpus"));
+    }
+    let top = mounts.unified.as_ref().map(|mount| mount.point.as_path());
+    let folders = groups.unified.iter().flat_map(|folder| folder.ancestors());
+    let mut folders = folders.take_while(|folder| top.is_some_and(|top| folder.starts_with(top)));
+    let nearest = folders.find_map(|folder| listed(folder, "cpuset.cpus.effective"));
+    nearest.or_else(|| online(system).ok())
+}
+
+/// Where a hierarchy is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// The cgroup that is mounted there.
+    root: PathBuf,
+    pub(super) point: PathBuf,
+}
+
+impl Mount {
+    /// The folder of a cgroup, unless it is outside of what is mounted.
+    fn folder(&self, cgroup: &str) -> Option<PathBuf> {
+        let inside = Path::new(cgroup).strip_prefix(&self.root).ok()?;
+        let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+        if !inside.components().all(is_plain) {
+            return None;
+        }
+        let mut folder = self.point.clone();
+        folder.extend(inside.components());
+        Some(folder)
+    }
+}
+
+/// The hierarchies that say where tasks may run and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mounts {
+    pub(super) unified: Option<Mount>,
+    pub(super) cpuset: Option<Mount>,
+    pub(super) cpu: Option<Mount>,
+}
+
+impl Mounts {
+    /// Reads this process's mounts.
+    ///
+    /// # Errors
+    /// /proc does not tell.
+    pub fn read(system: &dyn System) -> Result<Mounts, PlaceError> {
+        const PATH: &str = "/proc/self/mountinfo";
+        let text = system.read(Path::new(PATH));
+        let text = text.map_err(PlaceError::system(format!("read {PATH}")))?;
+        Ok(Mounts::parse(&text))
+    }
+
+    /// The first mount of each hierarchy counts: proc_pid_mountinfo(5).
+    fn parse(text: &str) -> Mounts {
+        let mut mounts = Mounts::default();
+        for line in text.lines() {
+            let Some((place, kind)) = line.split_once(" - ") else {
+                continue;
+            };
+            let mut place = place.split(' ').skip(3).map(unescaped);
+            let (Some(root), Some(point)) = (place.next(), place.next()) else {
+                continue;
+            };
+            let kind: Vec<&str> = kind.split(' ').collect();
+            let options = kind.get(2).copied().unwrap_or_default();
+            let has = |name| options.split(',').any(|option| option == name);
+            let mount = || Mount {
+                root: root.clone(),
+                point: point.clone(),
+            };
+            if kind[0] == "cgroup2" {
+                mounts.unified.get_or_insert_with(mount);
+            } else if kind[0] == "cgroup" {
+                if has("cpuset") {
+                    mounts.cpuset.get_or_insert_with(mount);
+                }
+                if has("cpu") {
+                    mounts.cpu.get_or_insert_with(mount);
+                }
+            }
+        }
+        mounts
+    }
+
+    /// The folders of the cgroups in a task's /proc/TID/cgroup.
+    pub(super) fn groups(&self, text: &str) -> TaskGroups {
+        let mut groups = TaskGroups::default();
+        for line in text.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+                continue;
+            };
+            let folder = |mount: &Option<Mount>| mount.as_ref()?.folder(path);
+            let has = |name| controllers.split(',').any(|controller| controller == name);
+            if controllers.is_empty() {
+                groups.unified = folder(&self.unified);
+            }
+            if has("cpuset") {
+                groups.cpuset = folder(&self.cpuset);
+            }
+            if has("cpu") {
+                groups.cpu = folder(&self.cpu);
+            }
+        }
+        groups
+    }
+
+    /// The folder that a user means by a cgroup: the folder itself, or its path in a hierarchy.
+    pub(super) fn folder_of(&self, system: &dyn System, cgroup: &str) -> Option<PathBuf> {
+        let path = Path::new(cgroup);
+        let is_group = |folder: &PathBuf| system.read(&folder.join("cgroup.procs")).is_ok();
+        let itself = path.is_absolute().then(|| path.to_owned()).filter(is_group);
+        let rooted = format!("/{}", cgroup.trim_start_matches('/'));
+        let mounts = [&self.unified, &self.cpuset, &self.cpu];
+        let mut inside = mounts.into_iter().flatten();
+        let inside = || inside.find_map(|mount| mount.folder(&rooted).filter(is_group));
+        itself.or_else(inside)
+    }
+}
+
+/// Blanks and backslashes are in octal: `\040`.
+fn unescaped(field: &str) -> PathBuf {
+    let mut text = String::new();
+    let mut rest = field;
+    while let Some((before, code)) = rest.split_once('\\') {
+        text.push_str(before);
+        let byte = code
+            .get(..3)
+            .and_then(|octal| u8::from_str_radix(octal, 8).ok());
+        match byte {
+            Some(byte) => {
+                text.push(char::from(byte));
+                rest = &code[3..];
+            }
+            None => {
+                text.push('\\');
+                rest = code;
+            }
+        }
+    }
+    text.push_str(rest);
+    PathBuf::from(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:1 master:2 - cgroup cgroup rw,cpu,cpuacct
+34 31 0:31 /inner /a\\040b rw,relatime - cgroup cgroup rw,cpuset
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn folders_of_cgroups_follow_from_the_mounts() {
+        let mounts = Mounts::parse(MOUNTS);
+        let groups = mounts.groups("4:cpuset:/inner/x:y\n2:cpu,cpuacct:/\n0::/init\n");
+        let expected = TaskGroups {
+            unified: Some("/sys/fs/cgroup/unified/init".into()),
+            cpuset: Some("/a b/x:y".into()),
+            cpu: Some("/sys/fs/cgroup/cpu,cpuacct".into()),
+        };
+        assert_eq!(groups, expected);
+    }
+
+    #[test]
+    fn a_cgroup_outside_of_the_mount_has_no_folder() {
+        let mounts = Mounts::parse(MOUNTS);
+        let groups = mounts.groups("4:cpuset:/outer\n0::/../other\n");
+        assert_eq!(groups, TaskGroups::default());
+    }
+
+    #[test]
+    fn a_kernel_thread_and_a_deadline_task_are_known() {
+        let line = |flags: &str, policy: &str| {
+            format!(
+                "7 (a) b (c) S 3 5 6 0 -1 {flags} 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 {policy} 0\n"
+            )
+        };
+        let fields = Fields::parse(&line("69238880", "6")).unwrap();
+        assert_eq!((fields.parent, fields.group, fields.session), (3, 5, 6));
+        assert_eq!((fields.start_ticks, fields.cpu), (4242, 1));
+        assert!(fields.is_kernel && fields.is_deadline);
+        let fields = Fields::parse(&line("4194560", "0")).unwrap();
+        assert!(!fields.is_kernel && !fields.is_deadline);
+        assert_eq!(Fields::parse("7 (a) S 3 5"), None);
+    }
+}

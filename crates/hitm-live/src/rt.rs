@@ -1,0 +1,151 @@
+//! `rt-migrate-test` on this host: do real-time threads of higher priority wait for lower ones?
+//!
+//! The rule and the table are [`hitm_base::rt_migrate`]'s. Here are the threads, SCHED_FIFO at rising
+//! priorities behind a barrier that a parent of still higher priority opens, and [`late`], which says of
+//! those that waited where they could have run.
+//!
+//! Source: rt-tests, src/rt-migrate-test/rt-migrate-test.c. Other than there, memory is not locked: stacks
+//! and code are touched in the first, unmeasured pass.
+
+mod late;
+mod report;
+mod threads;
+
+use std::io;
+use std::time::Duration;
+
+use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig};
+use thiserror::Error;
+
+pub use late::{CpuChoice, Late, late};
+pub use report::{json, text, verdict_text};
+
+/// The most threads of a test: those of the simulated one.
+pub const TASKS_MAX: usize = 4096;
+
+/// The highest priority of a first thread: its successors and the parent need one each.
+pub const BASE_PRIO_MAX: u8 = 97;
+
+/// Why the test cannot run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RtError {
+    /// An option out of its range.
+    #[error("{option} is {value}, expected {expected}")]
+    Option {
+        /// The option, as typed.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The kernel refuses real-time priorities.
+    #[error(
+        "the kernel refuses SCHED_FIFO at priority {prio}: {source}; it takes root, CAP_SYS_NICE or \
+         RLIMIT_RTPRIO of {prio} (`ulimit -r`), and in a cgroup v1 a cpu.rt_runtime_us above 0"
+    )]
+    NoPriority {
+        /// The priority.
+        prio: u8,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start thread {task} of {tasks}: {source}")]
+    NoThread {
+        /// Which.
+        task: usize,
+        /// All threads of the test.
+        tasks: usize,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Where a thread ran in an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The CPU of its first instruction behind the barrier.
+    pub first_cpu: u32,
+    /// The CPU at the end of its busy loop.
+    pub last_cpu: u32,
+}
+
+/// A test that has run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RtRun {
+    /// The samples, for rule and table.
+    pub results: RtMigrate,
+    /// By iteration and thread.
+    pub places: Vec<Vec<Place>>,
+    /// CPUs that the threads were allowed, in the order of their numbers.
+    pub allowed: Vec<u32>,
+}
+
+/// CPUs that this process may use, in the order of their numbers.
+pub fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: the kernel fills in a set of the size that is passed; a set is plain bits.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        let cpus = 0..libc::CPU_SETSIZE as usize;
+        cpus.filter(|cpu| libc::CPU_ISSET(*cpu, &set))
+            .map(|cpu| cpu as u32)
+            .collect()
+    }
+}
+
+/// Runs the test for `config.loops` iterations, or until `duration` is over.
+///
+/// # Errors
+/// An option is out of its range, the kernel refuses real-time priorities, or threads.
+pub fn run(config: RtMigrateConfig, duration: Option<Duration>) -> Result<RtRun, RtError> {
+    check(&config)?;
+    threads::run(config, duration)
+}
+
+fn check(config: &RtMigrateConfig) -> Result<(), RtError> {
+    let refused = |option, value: String, expected| {
+        Err(RtError::Option {
+            option,
+            value,
+            expected,
+        })
+    };
+    if !(1..=TASKS_MAX).contains(&config.tasks) {
+        return refused("NR_TASKS", config.tasks.to_string(), "1 to 4096");
+    }
+    if !(1..=BASE_PRIO_MAX).contains(&config.base_prio) {
+        return refused("--prio", config.base_prio.to_string(), "1 to 97");
+    }
+    if config.loops == 0 {
+        return refused("--loops", "0".to_owned(), "1 or more");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        let config = RtMigrateConfig::new(2);
+        let refused = |config: RtMigrateConfig| run(config, None).unwrap_err().to_string();
+        let none = RtMigrateConfig { tasks: 0, ..config };
+        assert_eq!(refused(none), "NR_TASKS is 0, expected 1 to 4096");
+        let high = RtMigrateConfig {
+            base_prio: 98,
+            ..config
+        };
+        assert_eq!(refused(high), "--prio is 98, expected 1 to 97");
+        let never = RtMigrateConfig { loops: 0, ..config };
+        assert_eq!(refused(never), "--loops is 0, expected 1 or more");
+    }
+
+    #[test]
+    fn this_test_may_use_a_cpu() {
+        assert!(!allowed_cpus().is_empty());
+    }
+}

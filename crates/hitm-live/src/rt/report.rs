@@ -1,0 +1,211 @@
+//! The test's table, verdict and late threads, as text and JSON.
+
+use std::fmt::Write as _;
+
+use hitm_base::{Printout, grouped};
+use serde_json::{Value, json};
+
+use super::{CpuChoice, Late, RtRun, late};
+
+/// The table in the form of rt-migrate-test, then who was late and where it could have run.
+pub fn text(run: &RtRun) -> Printout {
+    let mut out = Printout::new();
+    for line in run.results.text().lines() {
+        out.line(line);
+    }
+    add_late(&mut out, run);
+    out
+}
+
+/// The verdict alone, and who was late.
+pub fn verdict_text(run: &RtRun) -> Printout {
+    let mut out = Printout::new();
+    let failed = run.results.failures().len();
+    let iterations = run.results.iterations.len();
+    out.line(&match failed {
+        0 => format!("Passed: {iterations} iterations"),
+        _ => format!("Failed: {failed} of {iterations} iterations"),
+    });
+    add_late(&mut out, run);
+    out
+}
+
+fn add_late(out: &mut Printout, run: &RtRun) {
+    for late in late(run) {
+        out.blank();
+        out.line(&started(run, &late));
+        out.line(&format!("   {}", could_have_run(run, &late.choices)));
+    }
+}
+
+fn started(run: &RtRun, late: &Late) -> String {
+    let prio = |task| run.results.config.prio(task);
+    let lower = late.task - 1;
+    format!(
+        " Iteration {}: task {} (prio {}) started on CPU {} after {} us, {} us later than task {lower} (prio {})",
+        late.iteration,
+        late.task,
+        prio(late.task),
+        late.cpu,
+        grouped(late.start_us),
+        grouped(late.late_us),
+        prio(lower),
+    )
+}
+
+fn could_have_run(run: &RtRun, choices: &[CpuChoice]) -> String {
+    if choices.is_empty() {
+        return "All CPUs ran tasks of its priority or a higher one until then".to_owned();
+    }
+    let mut text = String::from("It could have run on");
+    for (index, choice) in choices.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let _ = match choice.task {
+            Some(task) => write!(
+                text,
+                "{comma} CPU {} (task {task}, prio {})",
+                choice.cpu,
+                run.results.config.prio(task)
+            ),
+            None => write!(text, "{comma} CPU {} (no task of the test)", choice.cpu),
+        };
+    }
+    text
+}
+
+/// The same as an object: `schema` is 1; docs/live.md lists the keys.
+pub fn json(run: &RtRun) -> Value {
+    let config = &run.results.config;
+    let threads: Vec<Value> = (0..config.tasks).map(|task| thread(run, task)).collect();
+    let iterations: Vec<Value> = (0..run.results.iterations.len())
+        .map(|iteration| samples(run, iteration))
+        .collect();
+    let late: Vec<Value> = late(run).iter().map(late_thread).collect();
+    json!({
+        "schema": 1,
+        "passed": late.is_empty(),
+        "run_time_us": (config.run_time.0 / 1e3) as u64,
+        "max_err_us": (config.max_err.0 / 1e3) as u64,
+        "cpus": run.allowed,
+        "threads": threads,
+        "iterations": iterations,
+        "late": late,
+    })
+}
+
+fn thread(run: &RtRun, task: usize) -> Value {
+    let starts = run.results.iterations.iter();
+    let starts: Vec<u64> = starts.map(|samples| samples[task].start_us).collect();
+    let total: u64 = starts.iter().sum();
+    json!({
+        "prio": run.results.config.prio(task),
+        "start_min_us": starts.iter().min(),
+        "start_avg_us": total.checked_div(starts.len() as u64),
+        "start_max_us": starts.iter().max(),
+    })
+}
+
+fn samples(run: &RtRun, iteration: usize) -> Value {
+    let both = run.results.iterations[iteration]
+        .iter()
+        .zip(&run.places[iteration]);
+    both.map(|(sample, place)| {
+        json!({
+            "start_us": sample.start_us,
+            "length_us": sample.length_us,
+            "loops": sample.loops,
+            "first_cpu": place.first_cpu,
+            "last_cpu": place.last_cpu,
+        })
+    })
+    .collect()
+}
+
+fn late_thread(late: &Late) -> Value {
+    let choice = |choice: &CpuChoice| json!({ "cpu": choice.cpu, "task": choice.task });
+    let choices: Vec<Value> = late.choices.iter().map(choice).collect();
+    json!({
+        "iteration": late.iteration,
+        "task": late.task,
+        "cpu": late.cpu,
+        "start_us": late.start_us,
+        "late_us": late.late_us,
+        "could_have_run": choices,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::rt::late::tests::published;
+
+    #[test]
+    fn a_late_thread_is_told_where_it_could_have_run() {
+        let out = text(&published());
+        expect![[r#"
+            Iter:       0       1       2       3       4 
+               0:      36      33   20041      39      33 
+             len:   20036   20033   40041   20039   20033 
+             loops: 167789  167693  227167  167829  167814 
+
+             Task 0 (prio 2):
+               Max: 36 us
+               Min: 36 us
+               Tot: 36 us
+               Avg: 36 us
+
+             Task 1 (prio 3):
+               Max: 33 us
+               Min: 33 us
+               Tot: 33 us
+               Avg: 33 us
+
+             Task 2 (prio 4):
+               Max: 20041 us
+               Min: 20041 us
+               Tot: 20041 us
+               Avg: 20041 us
+
+             Task 3 (prio 5):
+               Max: 39 us
+               Min: 39 us
+               Tot: 39 us
+               Avg: 39 us
+
+             Task 4 (prio 6):
+               Max: 33 us
+               Min: 33 us
+               Tot: 33 us
+               Avg: 33 us
+
+             Failed at iteration 0!
+
+             Iteration 0: task 2 (prio 4) started on CPU 3 after 20,041 us, 20,008 us later than task 1 (prio 3)
+               It could have run on CPU 0 (task 0, prio 2), CPU 1 (task 1, prio 3), CPU 4 (no task of the test)
+        "#]]
+        .assert_eq(out.as_str());
+    }
+
+    #[test]
+    fn the_verdict_counts_iterations() {
+        let out = verdict_text(&published());
+        let first = out.as_str().lines().next();
+        assert_eq!(first, Some("Failed: 1 of 1 iterations"));
+        let mut good = published();
+        good.results.iterations[0][2].start_us = 60;
+        assert_eq!(verdict_text(&good).as_str(), "Passed: 1 iterations\n");
+    }
+
+    #[test]
+    fn the_object_names_the_same_thread() {
+        let value = json(&published());
+        assert_eq!(value["passed"], false);
+        assert_eq!(value["late"][0]["task"], 2);
+        assert_eq!(value["late"][0]["could_have_run"][0]["task"], 0);
+        assert_eq!(value["late"][0]["could_have_run"][2]["task"], Value::Null);
+        assert_eq!(value["threads"][2]["start_max_us"], 20041);
+        assert_eq!(value["iterations"][0][3]["first_cpu"], 2);
+    }
+}

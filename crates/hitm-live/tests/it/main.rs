@@ -1,0 +1,3 @@
+//! Programs on this host, observed.
+
+mod shim;

@@ -1,0 +1,305 @@
+//! The preloaded lock observer against programs that know what they did.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+use hitm_live::shim::{Launch, LockKind, LockUse, Observation, ShimError, check_program};
+
+/// The directory of the release build's libraries, with this tree's lock observer.
+fn libraries() -> &'static Path {
+    static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARIES.get_or_init(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--release", "-p", "hitm-locks"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo starts");
+        assert!(status.success(), "the release build fails");
+        let test = std::env::current_exe().expect("a test has a path");
+        let target = test.ancestors().nth(3).expect("target/PROFILE/deps/NAME");
+        target.join("release")
+    })
+}
+
+/// Programs, compiled once for all tests.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+        std::fs::create_dir_all(&directory).expect("the target directory can be written");
+        compile(&directory, "hold_share", "hold_share.c", &[]);
+        compile(&directory, "lock_kinds", "lock_kinds.c", &[]);
+        compile(
+            &directory,
+            "hold_share_static",
+            "hold_share.c",
+            &["-static"],
+        );
+        compile(
+            &directory,
+            "liblock.so",
+            "lock_library.c",
+            &["-shared", "-fPIC"],
+        );
+        directory
+    })
+}
+
+fn compile(directory: &Path, name: &str, source: &str, options: &[&str]) {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let status = Command::new("cc")
+        .args(["-O2", "-g", "-Wall", "-Wextra", "-pthread"])
+        .args(options)
+        .arg("-o")
+        .arg(directory.join(name))
+        .arg(sources.join(source))
+        .status()
+        .expect("the compiler starts");
+    assert!(status.success(), "{source} does not compile");
+}
+
+/// Runs a program under the observer; returns how it ended, what it printed, and what was seen.
+fn observe(name: &str, args: &[&str]) -> (ExitStatus, String, Observation) {
+    let launch = Launch::prepare(libraries()).expect("the library is there");
+    let mut command = Command::new(programs().join(name));
+    command.args(args).stdin(Stdio::null());
+    command.env("LOCK_LIBRARY", programs().join("liblock.so"));
+    launch.observe(&mut command);
+    let output = command.output().expect("the program starts");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(complaint.is_empty(), "{name} {args:?}: {complaint}");
+    (
+        output.status,
+        printed,
+        launch.read().expect("a whole region"),
+    )
+}
+
+/// Runs one case of `lock_kinds`, which must succeed and lose nothing.
+fn case(name: &str) -> Observation {
+    let (status, _, observation) = observe("lock_kinds", &[name]);
+    assert!(status.success(), "{name}: {status}");
+    let losses = observation.losses;
+    assert_eq!(losses.acquisitions, 0, "{name}");
+    assert_eq!(
+        losses.threads + losses.processes + losses.modules,
+        0,
+        "{name}"
+    );
+    observation
+}
+
+/// The only lock of a kind.
+fn only(observation: &Observation, kind: LockKind) -> &LockUse {
+    let mut found = observation.locks.iter().filter(|lock| lock.kind == kind);
+    let lock = found.next().expect("a lock of the kind");
+    assert!(found.next().is_none(), "{:?}", observation.locks);
+    lock
+}
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// The share that the program says, and the observer's over all cycles and over contended ones.
+fn shares(kind: &str, threads: &str, [inside, outside]: [&str; 2]) -> (f64, f64, Option<f64>) {
+    let (status, printed, observation) =
+        observe("hold_share", &[kind, threads, inside, outside, "400"]);
+    assert!(status.success());
+    let (acquisitions, held) = printed.trim().split_once(" acquisitions, held ").unwrap();
+    let lock_kind = match kind {
+        "mutex" => LockKind::Mutex,
+        "write" => LockKind::Write,
+        _ => LockKind::Spin,
+    };
+    let lock = only(&observation, lock_kind);
+    assert_eq!(lock.acquisitions.to_string(), acquisitions);
+    assert_eq!(lock.thread_count.to_string(), threads);
+    assert_eq!(observation.losses.operations, 0);
+    let truth = held.parse::<f64>().unwrap() / 1000.0;
+    (truth, lock.hold_share_all().unwrap(), lock.hold_share())
+}
+
+/// The hold share agrees with the program's own account, with and without contention.
+#[test]
+fn hold_shares_are_true() {
+    for kind in ["mutex", "write", "spin"] {
+        for threads in ["1", "2", "4", "8"] {
+            if kind == "spin" && threads > "2" {
+                continue; // On few CPUs they spin while the holder waits for one.
+            }
+            for lengths in [["20000", "30000"], ["20000", "5000"]] {
+                let (truth, all, contended) = shares(kind, threads, lengths);
+                let say = format!("{kind} {threads} {lengths:?}: {truth} {all} {contended:?}");
+                assert!((all - truth).abs() < 0.05, "{say}");
+                assert!(threads != "1" || contended.is_none(), "{say}");
+                if threads == "1" || kind == "spin" {
+                    continue; // Spinners of few CPUs meet in a window or two.
+                }
+                let contended = contended.unwrap_or(0.0);
+                assert!((contended - truth).abs() < 0.05, "{say}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nested_acquisitions_are_one_hold() {
+    let observation = case("recursive");
+    let lock = only(&observation, LockKind::Mutex);
+    assert_eq!((lock.acquisitions, lock.contended), (6, 0));
+    // Twice 20 ms asleep: held all that time, but run for next to none of it.
+    assert!(lock.held_ns >= 40 * MILLISECOND, "{lock:?}");
+    assert!(lock.held_max_ns >= 20 * MILLISECOND, "{lock:?}");
+    assert!(lock.ran_held_ns < 15 * MILLISECOND, "{lock:?}");
+}
+
+#[test]
+fn a_dead_owners_mutex_is_acquired() {
+    let observation = case("robust");
+    let lock = only(&observation, LockKind::Mutex);
+    assert_eq!((lock.acquisitions, lock.handovers), (3, 1));
+    assert_eq!(lock.thread_count, 2);
+}
+
+#[test]
+fn a_wait_for_a_condition_is_no_hold() {
+    let observation = case("condition");
+    let mutex = only(&observation, LockKind::Mutex);
+    let condition = only(&observation, LockKind::Condition);
+    assert_eq!((condition.acquisitions, condition.signals), (2, 1));
+    assert_eq!(mutex.acquisitions, 5);
+    assert!(condition.wait_ns >= 40 * MILLISECOND, "{condition:?}");
+    assert!(mutex.held_ns < 30 * MILLISECOND, "{mutex:?}");
+}
+
+#[test]
+fn cancellation_passes_through() {
+    let observation = case("cancelled");
+    let mutex = only(&observation, LockKind::Mutex);
+    assert_eq!(mutex.acquisitions, 2);
+    assert_eq!(observation.losses.stale_holds, 0);
+}
+
+#[test]
+fn attempts_that_fail_are_refusals() {
+    let observation = case("timed");
+    let lock = only(&observation, LockKind::Mutex);
+    assert_eq!((lock.acquisitions, lock.contended, lock.refused), (2, 1, 3));
+    assert_eq!(lock.handovers, 1);
+    assert!(lock.wait_ns >= 5 * MILLISECOND, "{lock:?}");
+    assert!(lock.wait_site.is_some());
+}
+
+#[test]
+fn readers_writers_and_spinners_are_told_apart() {
+    let observation = case("rwlock_and_spin");
+    let counts = |kind| {
+        let lock = only(&observation, kind);
+        (lock.acquisitions, lock.refused)
+    };
+    assert_eq!(counts(LockKind::Read), (3, 0));
+    assert_eq!(counts(LockKind::Write), (2, 1));
+    assert_eq!(counts(LockKind::Spin), (2, 1));
+}
+
+#[test]
+fn children_and_their_programs_are_processes_of_their_own() {
+    let observation = case("fork_and_exec");
+    let counts: Vec<(usize, u64)> = observation
+        .locks
+        .iter()
+        .map(|lock| (lock.process, lock.acquisitions))
+        .collect();
+    assert_eq!(counts, [(0, 5), (1, 7), (2, 9)]);
+    let [parent, child, program] = &observation.processes[..] else {
+        panic!("{:?}", observation.processes);
+    };
+    assert_eq!((child.parent, program.parent), (parent.pid, parent.pid));
+    assert_eq!(parent.comm, "lock_kinds");
+    assert_eq!(observation.losses.loaded, 2, "the parent and the program");
+}
+
+#[test]
+fn threads_beyond_the_records_share_them() {
+    let observation = case("many_threads");
+    let lock = only(&observation, LockKind::Mutex);
+    assert_eq!(lock.acquisitions, 6000);
+    assert_eq!(lock.thread_count, 3000);
+    assert_eq!(observation.losses.operations, 0);
+    assert!(
+        observation.threads.len() < 600,
+        "{}",
+        observation.threads.len()
+    );
+    let users: u64 = observation.threads.iter().map(|thread| thread.users).sum();
+    assert_eq!(users, 3000);
+}
+
+#[test]
+fn signal_handlers_may_lock() {
+    let observation = case("signals");
+    assert!(
+        observation.locks.len() > 1000,
+        "{}",
+        observation.locks.len()
+    );
+}
+
+#[test]
+fn an_end_with_threads_under_way_loses_nothing() {
+    let observation = case("exit");
+    let lock = only(&observation, LockKind::Mutex);
+    assert!(
+        lock.acquisitions > 1000 && lock.thread_count == 3,
+        "{lock:?}"
+    );
+    let (status, _, observation) = observe("lock_kinds", &["kill"]);
+    assert!(!status.success());
+    let lock = only(&observation, LockKind::Mutex);
+    assert!(
+        lock.acquisitions > 1000 && lock.thread_count == 3,
+        "{lock:?}"
+    );
+}
+
+#[test]
+fn call_sites_lie_in_files() {
+    let observation = case("dlopen");
+    let lock = only(&observation, LockKind::Mutex);
+    assert_eq!(lock.acquisitions, 2);
+    let module = lock.call_site.module.clone().expect("glibc 2.35 or later");
+    assert!(module.path.ends_with("/liblock.so"), "{module:?}");
+    assert!(module.offset < 0x10000, "{module:?}");
+    let observation = case("nine");
+    let site = &only(&observation, LockKind::Mutex).call_site;
+    let module = site.module.clone().expect("the program itself");
+    assert!(module.path.ends_with("/lock_kinds"), "{module:?}");
+}
+
+#[test]
+fn a_static_program_is_refused_and_runs_unseen() {
+    let program = programs().join("hold_share_static");
+    let refused = check_program(&program);
+    assert!(matches!(refused, Err(ShimError::Static(_))), "{refused:?}");
+    check_program(&programs().join("lock_kinds")).unwrap();
+    let args = ["mutex", "1", "1000", "1000", "10"];
+    let (status, _, observation) = observe("hold_share_static", &args);
+    assert!(status.success());
+    assert_eq!(observation.losses.loaded, 0);
+    assert_eq!(observation, Observation::default());
+}
+
+#[test]
+fn without_a_region_programs_run_as_ever() {
+    for region in ["", "/nowhere", "/dev/null", "/proc/self/exe"] {
+        let mut command = Command::new(programs().join("lock_kinds"));
+        command.arg("nine").env("HITM_LOCKS", region);
+        command.env("LD_PRELOAD", libraries().join("libhitm_locks.so"));
+        let output = command.output().expect("the program starts");
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{region}: {output:?}"
+        );
+    }
+}

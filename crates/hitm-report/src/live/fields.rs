@@ -1,0 +1,218 @@
+//! Quantities of live locks. docs/formats/live.md is checked against them.
+
+use hitm_live::locks::LockThread;
+
+use super::{LiveRun, LockView};
+use crate::fields::{Field, Unit, Value};
+
+/// Of the recording.
+pub const LIVE_RUN_FIELDS: &[Field<LiveRun>] = &[
+    Field {
+        id: "target",
+        title: "target",
+        unit: Unit::None,
+        description: "Whom was looked at",
+        value: |run| Value::Text(run.target.clone()),
+    },
+    Field {
+        id: "kernel",
+        title: "kernel",
+        unit: Unit::None,
+        description: "The kernel's release",
+        value: |run| Value::text_or_missing(&run.kernel),
+    },
+    Field {
+        id: "layers",
+        title: "layers",
+        unit: Unit::None,
+        description: "What the figures are from",
+        value: |run| Value::Texts(run.layers.clone()),
+    },
+    Field {
+        id: "missing",
+        title: "missing",
+        unit: Unit::None,
+        description: "Layers that were not used, and why",
+        value: |run| Value::Texts(run.missing.clone()),
+    },
+    Field {
+        id: "cpu_count",
+        title: "CPUs",
+        unit: Unit::Count,
+        description: "CPUs that were online",
+        value: |run| Value::Whole(run.cpu_count.into()),
+    },
+    Field {
+        id: "duration_ns",
+        title: "time",
+        unit: Unit::Nanos,
+        description: "Time from the first sample to the last",
+        value: |run| Value::Whole(run.duration_ns),
+    },
+    Field {
+        id: "period_ns",
+        title: "period",
+        unit: Unit::Nanos,
+        description: "CPU time for which a sample stands",
+        value: |run| Value::Whole(run.period_ns),
+    },
+    Field {
+        id: "sample_count",
+        title: "samples",
+        unit: Unit::Count,
+        description: "Samples of running threads",
+        value: |run| Value::Whole(run.sample_count),
+    },
+    Field {
+        id: "lost_count",
+        title: "lost",
+        unit: Unit::Count,
+        description: "Samples that found no room, and threads that were not followed",
+        value: |run| Value::Whole(run.lost_count),
+    },
+];
+
+/// Of a lock.
+pub const LIVE_LOCK_FIELDS: &[Field<LockView>] = &[
+    Field {
+        id: "class",
+        title: "class",
+        unit: Unit::None,
+        description: "Kind of lock: rwsem, mutex, spinlock, rwlock, rtmutex, percpu_rwsem, futex",
+        value: |view| Value::Text(view.lock.class.name().to_owned()),
+    },
+    Field {
+        id: "name",
+        title: "lock",
+        unit: Unit::None,
+        description: "Whose member it is, or the function that takes it",
+        value: |view| Value::Text(view.lock.name.clone()),
+    },
+    Field {
+        id: "object",
+        title: "of",
+        unit: Unit::None,
+        description: "The inode with a path, the process or the address that it belongs to",
+        value: |view| Value::text_or_missing(&view.lock.object),
+    },
+    Field {
+        id: "thread_count",
+        title: "threads",
+        unit: Unit::Count,
+        description: "Threads that waited for it",
+        value: |view| Value::Whole(view.lock.threads.len() as u64),
+    },
+    Field {
+        id: "wasted_cpus",
+        title: "CPUs lost",
+        unit: Unit::Decimal,
+        description: "CPUs that its waiters kept from other work: waited_ns over the run's time",
+        value: |view| Value::Number(view.wasted_cpus()),
+    },
+    Field {
+        id: "waited_ns",
+        title: "waited",
+        unit: Unit::Nanos,
+        description: "CPU time that its threads spent waiting for it",
+        value: |view| Value::Whole(view.lock.waited_ns),
+    },
+    Field {
+        id: "waited_share",
+        title: "waited",
+        unit: Unit::Share,
+        description: "waited_ns as a part of its threads' CPU time",
+        value: |view| Value::Number(view.share(view.lock.waited_ns)),
+    },
+    Field {
+        id: "held_share",
+        title: "held",
+        unit: Unit::Share,
+        description: "Time for which its threads held it, as a part of their CPU time",
+        value: |view| Value::Number(view.share(view.lock.held_ns)),
+    },
+    Field {
+        id: "hold_share",
+        title: "u",
+        unit: Unit::Share,
+        description: "Time for which its threads held it, as a part of their CPU time without waiting",
+        value: |view| Value::Number(view.lock.hold_share()),
+    },
+    Field {
+        id: "hold_share_error",
+        title: "+-",
+        unit: Unit::Share,
+        description: "The standard error of hold_share, by the number of samples",
+        value: |view| Value::Number(view.lock.hold_share_error()),
+    },
+    Field {
+        id: "needed_cpus",
+        title: "CPUs of use",
+        unit: Unit::Count,
+        description: "CPUs that are of use to its threads: 1/u, rounded up",
+        value: |view| Value::whole_or_missing(view.lock.needed_cpus().map(u64::from)),
+    },
+    Field {
+        id: "bound",
+        title: "bound",
+        unit: Unit::Decimal,
+        description: "How many times as fast as one thread all of them can be: 1/u",
+        value: |view| Value::number_or_missing(view.lock.bound()),
+    },
+];
+
+/// Of a caller.
+pub const LIVE_CALLER_FIELDS: &[Field<(String, u64)>] = &[
+    Field {
+        id: "chain",
+        title: "called by",
+        unit: Unit::None,
+        description: "Functions from the one that takes the lock outwards",
+        value: |caller| Value::Text(caller.0.clone()),
+    },
+    Field {
+        id: "waiting_samples",
+        title: "samples",
+        unit: Unit::Count,
+        description: "Samples that waited there",
+        value: |caller| Value::Whole(caller.1),
+    },
+];
+
+/// Of a thread of a lock.
+pub const LIVE_THREAD_FIELDS: &[Field<LockThread>] = &[
+    Field {
+        id: "pid",
+        title: "pid",
+        unit: Unit::None,
+        description: "Its process",
+        value: |part| Value::Whole(part.thread.pid.into()),
+    },
+    Field {
+        id: "tid",
+        title: "tid",
+        unit: Unit::None,
+        description: "Its number",
+        value: |part| Value::Whole(part.thread.tid.into()),
+    },
+    Field {
+        id: "comm",
+        title: "thread",
+        unit: Unit::None,
+        description: "Its name",
+        value: |part| Value::Text(part.thread.comm.clone()),
+    },
+    Field {
+        id: "held_ns",
+        title: "held",
+        unit: Unit::Nanos,
+        description: "Time for which it held the lock while it ran",
+        value: |part| Value::Whole(part.held_ns),
+    },
+    Field {
+        id: "waited_ns",
+        title: "waited",
+        unit: Unit::Nanos,
+        description: "CPU time that it spent waiting for the lock",
+        value: |part| Value::Whole(part.waited_ns),
+    },
+];

@@ -1,0 +1,268 @@
+//! Samples become names and counts while they come in. Tables are bounded; what they do not take is counted.
+
+use std::collections::BTreeMap;
+
+use hitm_layout::{Mapping, Symbolizer};
+use hitm_live::procfs::{self, TaskId};
+use hitm_live::recording::{LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, VERSION};
+use hitm_live::sampler::{RawSample, Record};
+use indexmap::{IndexMap, IndexSet};
+use rustc_hash::FxHashMap;
+
+use super::objects::{self, Call, Descriptors};
+use super::{Members, programs};
+use crate::input_file;
+use crate::kernel::KernelSymbols;
+
+/// Entries of each table. 480 CPUs have some 10,000 threads in some 50,000 places.
+const ENTRIES_MAX: usize = 1 << 18;
+/// Callers in a program that are kept; those in the kernel are limited by the kernel (127).
+const USER_FRAMES_MAX: usize = 8;
+
+/// Counts samples by thread, place and object.
+#[derive(Debug)]
+pub(super) struct Collector<'a> {
+    symbols: &'a KernelSymbols,
+    members: Members,
+    /// Processes that were looked at, and whether they count.
+    processes: FxHashMap<u32, bool>,
+    mappings: BTreeMap<u32, Vec<Mapping>>,
+    threads: IndexMap<u32, LiveThread>,
+    names: IndexSet<String>,
+    /// The name at each address of the kernel, and the call that it is the entry of.
+    at: FxHashMap<u64, (u32, Option<Call>)>,
+    places: IndexSet<Place>,
+    objects: IndexSet<LiveObject>,
+    samples: IndexMap<(u32, u32, Option<u32>), u64>,
+    descriptors: Descriptors,
+    lost_count: u64,
+}
+
+/// A place before the program's part has names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    kernel: Vec<u32>,
+    pid: u32,
+    user: Vec<u64>,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(symbols: &'a KernelSymbols, members: Members) -> Collector<'a> {
+        Collector {
+            symbols,
+            members,
+            processes: FxHashMap::default(),
+            mappings: BTreeMap::new(),
+            threads: IndexMap::new(),
+            names: IndexSet::new(),
+            at: FxHashMap::default(),
+            places: IndexSet::new(),
+            objects: IndexSet::new(),
+            samples: IndexMap::new(),
+            descriptors: Descriptors::default(),
+            lost_count: 0,
+        }
+    }
+
+    pub(super) fn take(&mut self, record: Record) {
+        match record {
+            Record::Lost(count) => self.lost_count += count,
+            Record::Comm { pid, tid, name } => {
+                if let Some(thread) = self.threads.get_mut(&tid) {
+                    thread.comm = name;
+                }
+                // It runs another program now.
+                if pid == tid {
+                    self.mappings.remove(&pid);
+                }
+            }
+            Record::Fork { pid, parent, .. } => self.adopt(pid, parent),
+            Record::Sample(sample) if sample.pid != 0 && sample.pid != std::process::id() => {
+                if self.counts(sample.pid) && self.sample(&sample).is_none() {
+                    self.lost_count += 1;
+                }
+            }
+            Record::Sample(_) => {}
+        }
+    }
+
+    /// What a process starts counts as it does, where processes were asked for.
+    fn adopt(&mut self, pid: u32, parent: u32) {
+        if pid == parent || !matches!(self.members, Members::Processes(_)) {
+            return;
+        }
+        let counts = self.counts(parent);
+        self.processes.insert(pid, counts);
+    }
+
+    fn counts(&mut self, pid: u32) -> bool {
+        if self.processes.len() > ENTRIES_MAX {
+            self.processes.clear();
+        }
+        let members = &self.members;
+        *self.processes.entry(pid).or_insert_with(|| match members {
+            Members::All => true,
+            Members::Processes(processes) => processes.contains(&pid),
+            Members::Cgroup(path) => programs::is_in_cgroup(pid, path),
+        })
+    }
+
+    /// Counts a sample; none when a table is full.
+    fn sample(&mut self, sample: &RawSample) -> Option<()> {
+        let thread = self.thread(sample)?;
+        let mut kernel = Vec::with_capacity(sample.kernel.len());
+        let mut call = None;
+        for (depth, address) in sample.kernel.iter().enumerate() {
+            // A caller goes on behind its call, which may be its last instruction.
+            let address = address.wrapping_sub(u64::from(depth > 0));
+            let (name, entry) = self.function(address)?;
+            call = entry.or(call);
+            kernel.push(name);
+        }
+        let object = call
+            .zip(sample.argument)
+            .and_then(|(call, argument)| self.descriptors.object(call, sample.pid, argument));
+        let object = match object {
+            Some(object) => Some(number(&mut self.objects, object)?),
+            None => None,
+        };
+        if !self.mappings.contains_key(&sample.pid) && self.mappings.len() < ENTRIES_MAX {
+            let mappings = programs::mappings(sample.pid);
+            self.mappings.insert(sample.pid, mappings);
+        }
+        let user = sample.user.iter().take(USER_FRAMES_MAX).copied().collect();
+        let pid = sample.pid;
+        let place = number(&mut self.places, Place { kernel, pid, user })?;
+        if self.samples.len() >= 4 * ENTRIES_MAX {
+            return None;
+        }
+        *self.samples.entry((thread, place, object)).or_default() += 1;
+        Some(())
+    }
+
+    fn thread(&mut self, sample: &RawSample) -> Option<u32> {
+        if let Some(index) = self.threads.get_index_of(&sample.tid) {
+            return Some(index as u32);
+        }
+        if self.threads.len() == ENTRIES_MAX {
+            return None;
+        }
+        let start_ticks = TaskId::of(sample.tid).map_or(0, |task| task.start_ticks);
+        let thread = LiveThread {
+            pid: sample.pid,
+            tid: sample.tid,
+            comm: procfs::comm(sample.tid).unwrap_or_default(),
+            start_ticks,
+        };
+        let (index, _) = self.threads.insert_full(sample.tid, thread);
+        Some(index as u32)
+    }
+
+    fn function(&mut self, address: u64) -> Option<(u32, Option<Call>)> {
+        if let Some(known) = self.at.get(&address) {
+            return Some(*known);
+        }
+        let name = self
+            .symbols
+            .at(address)
+            .map_or("[unknown]", |(name, _)| name);
+        let call = objects::call(name);
+        let known = (number(&mut self.names, name.to_owned())?, call);
+        if self.at.len() < ENTRIES_MAX {
+            self.at.insert(address, known);
+        }
+        Some(known)
+    }
+
+    /// Everything that was counted, with names for the programs' part as well.
+    pub(super) fn finish(mut self) -> LiveRecording {
+        let mut programs = Programs::new(std::mem::take(&mut self.mappings));
+        let mut stacks: IndexSet<LiveStack> = IndexSet::new();
+        let mut stack_of = Vec::with_capacity(self.places.len());
+        for place in &self.places {
+            let mut user = Vec::new();
+            for (depth, address) in place.user.iter().enumerate() {
+                let first = place.kernel.is_empty() && depth == 0;
+                let address = address.wrapping_sub(u64::from(!first));
+                let name = programs.function(place.pid, address);
+                user.push(self.names.insert_full(name).0 as u32);
+            }
+            let kernel = place.kernel.clone();
+            stack_of.push(stacks.insert_full(LiveStack { kernel, user }).0 as u32);
+        }
+        let mut samples: IndexMap<(u32, u32, Option<u32>), u64> = IndexMap::new();
+        for ((thread, place, object), count) in &self.samples {
+            let stack = stack_of[*place as usize];
+            *samples.entry((*thread, stack, *object)).or_default() += count;
+        }
+        let samples = samples.into_iter();
+        LiveRecording {
+            hitm_live: VERSION,
+            lost_count: self.lost_count,
+            threads: self.threads.into_values().collect(),
+            names: self.names.into_iter().collect(),
+            stacks: stacks.into_iter().collect(),
+            objects: self.objects.into_iter().collect(),
+            samples: samples
+                .map(|((thread, stack, object), count)| LiveSample {
+                    thread,
+                    stack,
+                    object,
+                    count,
+                })
+                .collect(),
+            ..LiveRecording::default()
+        }
+    }
+}
+
+/// Names of code in many processes, each file of which is read once: a process has its number above its
+/// addresses, which have 47 bits.
+struct Programs {
+    spaces: IndexSet<u32>,
+    symbolizer: Symbolizer<'static>,
+}
+
+impl Programs {
+    const SPACE_SHIFT: u32 = 48;
+    const SPACES_MAX: usize = 1 << 15;
+
+    fn new(mappings: BTreeMap<u32, Vec<Mapping>>) -> Programs {
+        let mut spaces = IndexSet::new();
+        let mut all = Vec::new();
+        for (pid, mappings) in mappings.into_iter().take(Programs::SPACES_MAX) {
+            let space = (spaces.insert_full(pid).0 as u64) << Programs::SPACE_SHIFT;
+            let user = mappings
+                .into_iter()
+                .filter(|own| own.end >> Programs::SPACE_SHIFT == 0);
+            all.extend(user.map(|own| Mapping {
+                start: own.start | space,
+                end: own.end | space,
+                ..own
+            }));
+        }
+        Programs {
+            spaces,
+            symbolizer: Symbolizer::new(all, input_file::load),
+        }
+    }
+
+    fn function(&mut self, pid: u32, address: u64) -> String {
+        let is_user = address >> Programs::SPACE_SHIFT == 0;
+        let Some(space) = self.spaces.get_index_of(&pid).filter(|_| is_user) else {
+            return "[unknown]".to_owned();
+        };
+        let name = self
+            .symbolizer
+            .code(address | (space as u64) << Programs::SPACE_SHIFT);
+        name.location.function.unwrap_or(name.place)
+    }
+}
+
+/// The number of an entry in a table that has room for it.
+fn number<T: std::hash::Hash + Eq>(table: &mut IndexSet<T>, entry: T) -> Option<u32> {
+    if let Some(index) = table.get_index_of(&entry) {
+        return Some(index as u32);
+    }
+    (table.len() < ENTRIES_MAX).then(|| table.insert_full(entry).0 as u32)
+}
