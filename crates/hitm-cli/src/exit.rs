@@ -10,6 +10,7 @@ use hitm::vm::VmError;
 use hitm_live::place::PlaceError;
 use hitm_live::rt::RtError;
 use hitm_live::sampler::SamplerError;
+use hitm_live::throttle::Error as ThrottleError;
 
 use crate::terminal::ResultNotWritten;
 
@@ -55,6 +56,9 @@ impl Exit {
             return Exit::Missing;
         }
         if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {
+            return Exit::Missing;
+        }
+        if let Some(ThrottleError::NoHierarchy(_)) = error.downcast_ref::<ThrottleError>() {
             return Exit::Missing;
         }
         if let Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) =

@@ -14,3 +14,11 @@ pub mod shim;
 pub mod spread;
 pub mod throttle;
 pub mod wakeups;
+
+/// Answers whether BPF programs work here; otherwise says what is missing.
+///
+/// # Errors
+/// They do not: the reason.
+pub fn bpf_available() -> Result<(), String> {
+    hitm_bpf::available().map_err(|unavailable| unavailable.to_string())
+}

@@ -1,5 +1,7 @@
 //! `hitm doctor`: what works on this host, and what to install for the rest.
 
+use hitm_live::cgroups::{Hierarchy, Version};
+
 use crate::record::{Architecture, Tools};
 
 /// One thing that hitm can do here, or cannot.
@@ -18,7 +20,40 @@ pub fn doctor() -> Vec<Finding> {
     let recording = [Architecture::X86_64, Architecture::Aarch64].map(recording);
     let mut findings = recording.to_vec();
     findings.push(processors());
+    findings.push(observing());
+    findings.push(quotas());
     findings
+}
+
+/// BPF programs: without them `hitm live throttle` and `hitm live wakeups` have the kernel's sums alone.
+fn observing() -> Finding {
+    let available = hitm_live::bpf_available();
+    Finding {
+        subject: "observe throttling and wake-ups".into(),
+        works: available.is_ok(),
+        detail: match available {
+            Ok(()) => "BPF programs load here".into(),
+            Err(reason) => format!("counters of the kernel alone: {reason}"),
+        },
+    }
+}
+
+fn quotas() -> Finding {
+    let hierarchy = Hierarchy::find();
+    Finding {
+        subject: "read quotas of cgroups".into(),
+        works: hierarchy.is_ok(),
+        detail: match hierarchy {
+            Ok(hierarchy) => {
+                let version = match hierarchy.version() {
+                    Version::One => 1,
+                    Version::Two => 2,
+                };
+                format!("cgroup version {version} at {}", hierarchy.root().display())
+            }
+            Err(error) => error.to_string(),
+        },
+    }
 }
 
 fn recording(architecture: Architecture) -> Finding {
