@@ -56,11 +56,11 @@ impl Exit {
         if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {
             return Exit::Missing;
         }
-        match error.downcast_ref::<LiveError>() {
-            Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) => {
-                return Exit::Missing;
-            }
-            _ => {}
+        let live = error.downcast_ref::<LiveError>();
+        if let Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) =
+            live
+        {
+            return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {
             Some(

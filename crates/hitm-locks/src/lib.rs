@@ -3,7 +3,7 @@
 //!
 //! Each acquisition is tried first, so that those that must wait are told from the others without a
 //! system call. Counts and times go to tables of each thread in a region that `hitm` hands down
-//! ([`layout`]); a killed program loses nothing. Without a region every call is passed on as it is.
+//! (`layout.rs`); a killed program loses nothing. Without a region every call is passed on as it is.
 //!
 //! A call may be interrupted by a signal handler that takes locks itself: a count may be lost then,
 //! never memory. Forced unwinding (cancellation) passes through, so nothing here has a destructor.
