@@ -4,23 +4,42 @@ use hitm_bpf::{Filter, Wakeups, slot_start_ns};
 
 use crate::with_bpf;
 
+/// How often this thread gave its CPU up to sleep, by the kernel's own count.
+fn sleeps() -> u64 {
+    // SAFETY: all zeroes is a valid `rusage`, which the call fills.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        usage
+    };
+    usage.ru_nvcsw.cast_unsigned()
+}
+
 #[test]
 fn each_sleep_of_a_thread_is_one_wakeup() {
     with_bpf("wake-ups", || {
         let pid = std::process::id();
         let wakeups = Wakeups::attach(&Filter::Processes(vec![pid])).unwrap();
-        let tid = std::thread::spawn(|| {
+        // A timer that fires before its thread has left the CPU wakes nobody: the kernel counts.
+        let (tid, before, table, after) = std::thread::spawn(move || {
             for _ in 0..50 {
                 std::thread::sleep(Duration::from_millis(2));
             }
             // SAFETY: gettid takes nothing and always succeeds.
-            unsafe { libc::gettid() }.cast_unsigned()
-        });
-        let tid = tid.join().unwrap();
-        let table = wakeups.read().unwrap();
+            let tid = unsafe { libc::gettid() }.cast_unsigned();
+            let before = sleeps();
+            (tid, before, wakeups.read().unwrap(), sleeps())
+        })
+        .join()
+        .unwrap();
         let task = table.tasks.iter().find(|task| task.tid == tid).unwrap();
-        // 50 sleeps and its start, and now and then a lock that it sleeps for.
-        assert!((51..60).contains(&task.latencies.count), "{task:?}");
+        // The thread's start is a wake-up, too. Under load Linux 6.18 passes over the tracepoint of about one switch
+        // in 600, for ftrace as for us.
+        assert!(before > 25, "{before} sleeps");
+        assert!(
+            (before - before / 10..=after + 1).contains(&task.latencies.count),
+            "{before} to {after} sleeps: {task:?}"
+        );
         let latencies = &task.latencies;
         let slots: u64 = latencies.slots.iter().map(|&count| u64::from(count)).sum();
         assert_eq!(slots, latencies.count);
