@@ -78,8 +78,7 @@ pub fn report(bytes: &[u8]) {
     if perf_data::sample_format(file.path()).is_none() {
         return;
     }
-    if let Ok(mut recording) = perf_data::load(file.path(), &mut |_, _| {}) {
-        let _ = perf_data::name_kernel(&mut recording, None);
+    if let Ok(recording) = perf_data::load(file.path(), None, &mut |_, _| {}) {
         crate::recording::show(&recording);
     }
 }

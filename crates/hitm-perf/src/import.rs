@@ -30,8 +30,12 @@ pub struct Rejected {
     pub no_source: u64,
     /// With a time, a latency or an address that no recording may hold.
     pub out_of_range: u64,
+    /// Of more threads than are kept.
+    pub too_many_threads: u64,
     /// Samples that do not say on which CPU they were taken; they count, for CPU 0.
     pub no_cpu: u64,
+    /// Samples of lines whose physical addresses are more than are compared; they count.
+    pub not_compared: u64,
 }
 
 impl Rejected {
@@ -49,8 +53,16 @@ impl Rejected {
                 "samples have a time, a latency or an address beyond all that can be",
             ),
             (
+                self.too_many_threads,
+                "samples are of more threads than are kept",
+            ),
+            (
                 self.no_cpu,
                 "samples do not say on which CPU they were taken: counted for CPU 0",
+            ),
+            (
+                self.not_compared,
+                "samples are of lines whose physical addresses are more than are compared",
             ),
         ];
         let seen = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -58,6 +70,12 @@ impl Rejected {
             .collect()
     }
 }
+
+/// Threads that are numbered, some 200 bytes each in the end. A machine runs as many in an hour of compiling.
+const THREADS_MAX: usize = 1 << 17;
+
+/// Lines whose physical addresses are compared, some 40 bytes each.
+const PHYSICAL_MAX: usize = 1 << 20;
 
 /// What was found last, by a few bits of what it was found for: threads and words repeat, and looking
 /// one up costs as much as everything else that is done with a sample.
@@ -110,6 +128,8 @@ pub struct Importer {
     /// Physical lines, by the line of the common space, in the order of appearance.
     physical: IndexMap<LineAddr, u64, FxBuildHasher>,
     aliases: Aliases,
+    /// Set where the aliases are all that there are.
+    has_all_aliases: bool,
     /// The callers that were asked for last.
     callers: Vec<CodeAddr>,
 }
@@ -137,6 +157,14 @@ impl Importer {
     /// The same, which counts these lines under others.
     pub fn with_aliases(self, aliases: Aliases) -> Importer {
         Importer { aliases, ..self }
+    }
+
+    /// The same for samples that were all read before: which lines are one is not asked for again.
+    pub fn with_all_aliases(self, aliases: Aliases) -> Importer {
+        Importer {
+            has_all_aliases: true,
+            ..self.with_aliases(aliases)
+        }
     }
 
     /// Lines whose samples had the same physical line under different addresses: each with the one that
@@ -187,11 +215,14 @@ impl Importer {
                 0
             }
         };
+        let Some(thread) = self.thread(sample, CpuId(cpu)) else {
+            self.rejected.too_many_threads += 1;
+            return None;
+        };
         self.cpu_max = self.cpu_max.max(Some(cpu));
         let translated = sample.data_src.tlb();
         self.tlb_known_count += u64::from(translated & (tlb::HIT | tlb::MISS) != 0);
         self.tlb_miss_count += u64::from(translated & tlb::MISS != 0);
-        let thread = self.thread(sample, CpuId(cpu));
         let addr = self.address(sample);
         let latency = Cycles(sample.weight);
         // Plain stores are posted: nobody waited.
@@ -236,28 +267,42 @@ impl Importer {
             return addr;
         }
         let line = LineAddr::of(addr);
-        let physical = sample.phys_addr / LINE_SIZE;
-        self.physical.entry(line).or_insert(physical);
+        if !self.has_all_aliases {
+            self.compare(line, sample.phys_addr / LINE_SIZE);
+        }
         match self.aliases.get(&line) {
             Some(same) => same.first_byte() + addr % LINE_SIZE,
             None => addr,
         }
     }
 
+    fn compare(&mut self, line: LineAddr, physical: u64) {
+        if self.physical.len() < PHYSICAL_MAX {
+            self.physical.entry(line).or_insert(physical);
+        } else if !self.physical.contains_key(&line) {
+            self.rejected.not_compared += 1;
+        }
+    }
+
+    /// The thread's number; none when there are too many.
     #[inline]
-    fn thread(&mut self, sample: &Sample, cpu: CpuId) -> ThreadId {
+    fn thread(&mut self, sample: &Sample, cpu: CpuId) -> Option<ThreadId> {
         let ids = (sample.process(), sample.thread());
         let slot = &mut self.recent.threads[sample.tid as usize % RECENT_COUNT];
         if let Some((last, thread)) = *slot
             && last == ids
         {
-            return thread;
+            return Some(thread);
         }
-        let entry = self.threads.entry(ids);
-        let thread = ThreadId(entry.index() as u32);
-        entry.or_insert((cpu, sample.time_ns));
+        let known = self.threads.get_index_of(&ids);
+        if known.is_none() && self.threads.len() == THREADS_MAX {
+            return None;
+        }
+        let first = (cpu, sample.time_ns);
+        let index = known.unwrap_or_else(|| self.threads.insert_full(ids, first).0);
+        let thread = ThreadId(index as u32);
         *slot = Some((ids, thread));
-        thread
+        Some(thread)
     }
 
     /// The threads by number: process and thread, first CPU and first time.

@@ -40,9 +40,9 @@ impl Spaces {
         }
         let index = match self.processes.get_index_of(&process) {
             Some(index) => index,
-            None => self.processes.insert_full(process).0,
+            None if self.processes.len() < PROCESSES_MAX => self.processes.insert_full(process).0,
+            None => 0,
         };
-        let index = if index < PROCESSES_MAX { index } else { 0 };
         let tag = (index as u64) << SHIFT;
         self.last = Some((process, tag));
         tag

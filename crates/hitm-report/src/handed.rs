@@ -18,7 +18,7 @@ pub const HANDED_ROWS_MAX: usize = 10;
 pub const HANDED_SHARE_MIN: f64 = 0.01;
 
 /// Bytes between the places of a line that are asked for a name. Allocators align to so many.
-const NAME_STEP_BYTES: usize = 16;
+pub(crate) const NAME_STEP_BYTES: usize = 16;
 
 /// Lines that change hands, and are not contended.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,7 +87,7 @@ impl HandedOver {
                 takers
                     .entry(key.code)
                     .or_default()
-                    .merge(&Handovers::of_row(row));
+                    .merge(&Handovers::of_row(key, row));
             }
         }
         rest.handed
@@ -149,6 +149,7 @@ fn rows(
                 .hitm_count
                 .saturating_sub(listed(|row| row.sums.hitm_count)),
             lost,
+            ..Handovers::default()
         },
         lost_share: share(lost.0, all.all.lost.0),
     };

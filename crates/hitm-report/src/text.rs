@@ -250,7 +250,7 @@ impl Writer {
         if quiet.line_count > 0 {
             let text = if report.run.sampled.is_some() {
                 format!(
-                    "  {} lines have too few contended samples for a verdict.",
+                    "  {} lines have too few contended samples for a verdict or to matter.",
                     figure("line_count")
                 )
             } else {

@@ -2,14 +2,14 @@
 
 mod budget;
 pub(crate) mod build_ids;
-mod contended;
+pub(crate) mod contended;
 mod elements;
 mod file;
 mod locks;
 mod machine;
 mod names;
 mod objects;
-mod statistics;
+pub(crate) mod statistics;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -61,6 +61,12 @@ pub enum RecordingError {
         path: PathBuf,
         /// Where and why.
         source: Box<hitm_base::machine::MachineError>,
+    },
+    /// What has no room in memory cannot be put aside.
+    #[error("cannot sort accesses by their lines in a temporary file")]
+    Temporary {
+        /// Why.
+        source: std::io::Error,
     },
 }
 
@@ -118,8 +124,8 @@ impl Recording {
         let mut recording = Recording::of_header(header, machine);
         let mut shards = statistics::shards(Collector::default);
         let take = &mut |record| recording.take(record);
-        let found = statistics::pass(reader, &mut shards, |_| false, take, progress)?;
-        recording.statistics = statistics::joined(shards, found.calls);
+        let found = statistics::pass(reader, &mut shards, take, progress)?;
+        recording.statistics = statistics::joined(shards, found.calls.finish());
         recording.has_work = found.has_work;
         recording.recovery = reader.recovery();
         Ok(recording)

@@ -161,18 +161,22 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
     let bar = Bar::start("reading");
     let mut progress = |read, all| bar.set(read, all);
-    let mut recording = match perf_data::sample_format(&args.input) {
-        Some(_) => perf_data::load(&args.input, &mut progress)?,
-        // A structure's accesses are shown whatever they cost.
-        None => match &args.type_name {
-            Some(name) => Recording::load_type(&args.input, name, &mut progress)?,
-            None => Recording::load_contended(&args.input, &mut progress)?,
-        },
+    let is_perf_data = perf_data::sample_format(&args.input).is_some();
+    let kernel = args.kernel.source();
+    // A structure's accesses are shown whatever they cost.
+    let mut recording = match (is_perf_data, &args.type_name) {
+        (true, Some(name)) => {
+            perf_data::load_type(&args.input, name, kernel.as_ref(), &mut progress)?
+        }
+        (true, None) => perf_data::load(&args.input, kernel.as_ref(), &mut progress)?,
+        (false, Some(name)) => Recording::load_type(&args.input, name, &mut progress)?,
+        (false, None) => Recording::load_contended(&args.input, &mut progress)?,
     };
     bar.finish();
-    if recording.header.sampled.is_some() {
-        perf_data::name_kernel(&mut recording, args.kernel.source().as_ref())?;
-    } else if args.kernel.source().is_some() {
+    // perf.data's addresses have got their names while it was read.
+    if !is_perf_data && recording.header.sampled.is_some() {
+        perf_data::name_kernel(&mut recording, kernel.as_ref())?;
+    } else if !is_perf_data && kernel.is_some() {
         bail!(
             "--kallsyms and --vmlinux name the kernel of samples, and {} has none",
             args.input.display()

@@ -1,6 +1,7 @@
 //! perf.data that lies: exit code 2, the place named, and little memory, to which `hitm` is held.
 
-use hitm_test::perf_data::{Layout, bits, generate, vendors};
+use hitm_perf::{CpuMode, DataSrc, Sample, level, lock, op, snoop};
+use hitm_test::perf_data::{Content, Layout, bits, generate, vendors};
 
 use crate::limited::run;
 
@@ -153,4 +154,100 @@ fn small_files_with_much_in_them_cost_little() {
         file.extend(piece);
     }
     check("zeros", &file, 2, "a compressed record does not decompress");
+}
+
+/// Samples of a file that makes much of little.
+const SAMPLES: u64 = 2_000_000;
+
+/// A compressed file of loads that found their line modified: `change` says how each differs.
+fn many(sample_type: u64, change: &dyn Fn(u64, &mut Sample)) -> Vec<u8> {
+    let found = op::LOAD | (level::L3 | level::HIT) << 5 | snoop::HITM << 19 | lock::NA << 24;
+    let mut content = vendors::content(
+        "x86_64",
+        "GenuineIntel,6,85,7",
+        &Vec::new(),
+        bits::WEIGHT | sample_type,
+    );
+    content.chain = |sample| vec![vendors::USER, sample.ip, sample.ip + 8 + sample.time_ns % 7];
+    let sample = |number: u64| {
+        let mut sample = Sample {
+            pid: 100,
+            tid: 100,
+            cpu: 1,
+            mode: CpuMode::User,
+            time_ns: 1_000_000,
+            ip: vendors::CODE,
+            addr: vendors::LINE,
+            data_src: DataSrc(found),
+            weight: 300,
+            period: 1,
+            ..Sample::default()
+        };
+        change(number, &mut sample);
+        (0, sample)
+    };
+    let content = Content {
+        samples: (0..SAMPLES).map(sample).collect(),
+        ..content
+    };
+    let layout = Layout {
+        compressed_piece: 32 << 10,
+        ..Layout::PLAIN
+    };
+    generate(&content, layout)
+}
+
+/// Lines, rows, chains, physical lines, threads and processes without end.
+#[test]
+fn samples_that_all_differ_take_little_memory() {
+    let none = |_: u64, _: &mut Sample| {};
+    let line = |number: u64, sample: &mut Sample| sample.addr += 64 * number;
+    let row = |number: u64, sample: &mut Sample| sample.ip += number;
+    let both = |number: u64, sample: &mut Sample| {
+        sample.addr += 64 * (number % 512);
+        sample.ip += number / 512 * 16;
+    };
+    let chain = |number: u64, sample: &mut Sample| {
+        both(number / 7, sample);
+        sample.time_ns += number % 7;
+    };
+    let physical = |number: u64, sample: &mut Sample| {
+        line(number, sample);
+        sample.phys_addr = 0x1_0000_0000 + 64 * (number / 2);
+    };
+    let thread = |number: u64, sample: &mut Sample| sample.tid = 100 + number as u32;
+    let process = |number: u64, sample: &mut Sample| {
+        sample.pid = 100 + number as u32;
+        sample.tid = sample.pid;
+    };
+    type Change<'c> = &'c dyn Fn(u64, &mut Sample);
+    let kinds: [(&str, u64, Change<'_>); 9] = [
+        ("all alike", 0, &none),
+        ("a line each", 0, &line),
+        ("a row each", 0, &row),
+        ("a row each on many lines", 0, &both),
+        ("a chain each", bits::CALLCHAIN, &chain),
+        ("a line and a chain each", bits::CALLCHAIN, &line),
+        ("a physical line each", bits::PHYS_ADDR, &physical),
+        ("a thread each", 0, &thread),
+        ("a process each", 0, &process),
+    ];
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    for (name, sample_type, change) in kinds {
+        let file = many(sample_type, change);
+        assert!(file.len() < 12 << 20, "{name}: {} bytes", file.len());
+        std::fs::write(directory.join("x.data"), file).expect("a temporary file");
+        for args in [
+            &["report", "-i", "x.data"][..],
+            &["report", "-i", "x.data", "--format", "json"],
+            &["report", "-i", "x.data", "--by", "function"],
+        ] {
+            if std::env::var("X").is_ok() {
+                continue;
+            }
+            let ended = run(directory, args);
+            assert_eq!(ended.code, 0, "{name}, {args:?}: {}", ended.error);
+        }
+    }
 }

@@ -316,7 +316,8 @@ impl RowTable {
         let keyed = rows.iter().map(|row| (identity(row).row_key(), *row));
         let mut keyed: Vec<(RowKey, RowId)> = keyed.collect();
         keyed.sort_unstable();
-        let mut shown: Vec<(RowKey, RowStats)> = Vec::new();
+        // One line may have all rows: a list that doubles would take twice their memory.
+        let mut shown: Vec<(RowKey, RowStats)> = Vec::with_capacity(keyed.len());
         for (key, row) in keyed {
             if shown.last().is_none_or(|(last, _)| *last != key) {
                 shown.push((key, RowStats::default()));

@@ -10,13 +10,20 @@ use hitm_base::{Access, AccessOp, CodeAddr, Cycles, DataSource, LineAddr, Outcom
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{LineStats, RowStats, SourceCounts, saturating_sum};
+use super::{LineStats, RowKey, RowStats, SourceCounts, saturating_sum};
 
-/// Lines of a [`RestOfLines`] that are kept one by one: 24 MiB of them.
+/// Lines of a [`RestOfLines`] that are kept one by one: 32 MiB of them.
 const HANDED_MAX: usize = 1 << 19;
 
-/// Instructions that are kept one by one: 2 MiB of them. Few programs have as many that ever find a line gone.
+/// Instructions that are kept one by one: 3 MiB of them. Few programs have as many that ever find a line gone.
 const TAKERS_MAX: usize = 1 << 15;
+
+/// Sources of [`Handovers::load_hitm`], in its order.
+const LOAD_HITM: [DataSource; 2] = [DataSource::LocalHitm, DataSource::RemoteHitm];
+
+fn load_hitm(loads: &[&SourceCounts]) -> [u64; 2] {
+    LOAD_HITM.map(|source| loads.iter().map(|counts| counts.get(source)).sum())
+}
 
 /// Accesses that took a line from another CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,16 +32,23 @@ pub struct Handovers {
     pub count: u64,
     /// The part of them that found the line modified.
     pub hitm_count: u64,
+    /// The loads and locked operations among these that found it modified in the same package, and in
+    /// another one.
+    pub load_hitm: [u64; 2],
     /// Cycles that threads lost by them.
     pub lost: Cycles,
 }
 
 impl Handovers {
     /// Those among the accesses of a row.
-    pub fn of_row(row: &RowStats) -> Handovers {
+    pub fn of_row(key: &RowKey, row: &RowStats) -> Handovers {
         Handovers {
             count: row.sources.contended(),
             hitm_count: row.sources.hitm(),
+            load_hitm: match key.op {
+                AccessOp::Store => [0; 2],
+                _ => load_hitm(&[&row.sources]),
+            },
             lost: row.contention_stall,
         }
     }
@@ -45,6 +59,7 @@ impl Handovers {
         Handovers {
             count: sources.iter().map(|counts| counts.contended()).sum(),
             hitm_count: line.hitm(),
+            load_hitm: load_hitm(&[&line.loads, &line.rmws]),
             lost: line.contention_stall,
         }
     }
@@ -53,20 +68,29 @@ impl Handovers {
     pub fn merge(&mut self, other: &Handovers) {
         self.count += other.count;
         self.hitm_count += other.hitm_count;
+        for (mine, theirs) in self.load_hitm.iter_mut().zip(other.load_hitm) {
+            *mine += theirs;
+        }
         self.lost = saturating_sum(self.lost, other.lost);
     }
 
-    fn add(&mut self, source: DataSource, stall: Cycles) {
-        self.merge(&Handovers {
+    /// That of an access that took its line from another CPU.
+    fn of_access(op: AccessOp, outcome: &Outcome) -> Handovers {
+        let is_load_from = |source| (op != AccessOp::Store && outcome.source == source).into();
+        Handovers {
             count: 1,
-            hitm_count: source.is_hitm().into(),
-            lost: stall,
-        });
+            hitm_count: outcome.source.is_hitm().into(),
+            load_hitm: LOAD_HITM.map(is_load_from),
+            lost: outcome.stall,
+        }
     }
 
     fn take_out(&mut self, part: &Handovers) {
         self.count = self.count.saturating_sub(part.count);
         self.hitm_count = self.hitm_count.saturating_sub(part.hitm_count);
+        for (mine, part) in self.load_hitm.iter_mut().zip(part.load_hitm) {
+            *mine = mine.saturating_sub(part);
+        }
         self.lost = self.lost.saturating_sub(part.lost);
     }
 }
@@ -113,6 +137,7 @@ impl RestOfLines {
         Handovers {
             count: sources.iter().map(|counts| counts.contended()).sum(),
             hitm_count: sources.iter().map(|counts| counts.hitm()).sum(),
+            load_hitm: load_hitm(&[&self.loads, &self.rmws]),
             lost: self.contention_stall(),
         }
     }
@@ -156,7 +181,7 @@ impl RestOfLines {
                 *lost = lost.saturating_sub(row.contention_stall);
             }
             if let Some(taken) = self.takers.get_mut(&key.code) {
-                taken.take_out(&Handovers::of_row(row));
+                taken.take_out(&Handovers::of_row(key, row));
                 if taken.count == 0 {
                     self.takers.remove(&key.code);
                 }
@@ -165,7 +190,7 @@ impl RestOfLines {
     }
 }
 
-/// Counts accesses by line, some 50 bytes each.
+/// Counts accesses by line, some 70 bytes each.
 #[derive(Debug, Clone, Default)]
 pub struct LineTally {
     lines: IndexMap<LineAddr, Handovers, FxBuildHasher>,
@@ -186,13 +211,36 @@ impl LineTally {
         self.all.stall = saturating_sum(self.all.stall, outcome.stall);
         let whole = self.lines.entry(access.line()).or_default();
         if outcome.source.is_contention() {
-            whole.add(outcome.source, outcome.stall);
-            let lost = self.all.lost.entry(access.thread).or_default();
-            *lost = saturating_sum(*lost, outcome.stall);
-            if self.takers.len() < TAKERS_MAX || self.takers.contains_key(&access.code) {
-                let taken = self.takers.entry(access.code).or_default();
-                taken.add(outcome.source, outcome.stall);
+            let handed = Handovers::of_access(access.op, outcome);
+            whole.merge(&handed);
+            self.add_taken((access.thread, access.code), &handed);
+        }
+    }
+
+    /// Counts a line of which no access was counted yet: what its rows add up to.
+    pub fn add_line(&mut self, line: LineAddr, stats: &LineStats) {
+        self.all.loads.merge(&stats.loads);
+        self.all.stores.merge(&stats.stores);
+        self.all.rmws.merge(&stats.rmws);
+        self.all.stall = saturating_sum(self.all.stall, stats.stall);
+        self.lines.insert(line, Handovers::of_line(stats));
+        for (key, row) in &stats.rows {
+            let handed = Handovers::of_row(key, row);
+            if handed.count > 0 {
+                self.add_taken((key.thread, key.code), &handed);
             }
+        }
+    }
+
+    #[inline]
+    fn add_taken(&mut self, (thread, code): (ThreadId, CodeAddr), handed: &Handovers) {
+        let lost = self.all.lost.entry(thread).or_default();
+        *lost = saturating_sum(*lost, handed.lost);
+        let is_full = self.takers.len() >= TAKERS_MAX;
+        match self.takers.get_mut(&code) {
+            Some(taken) => taken.merge(handed),
+            None if is_full => {}
+            None => drop(self.takers.insert(code, *handed)),
         }
     }
 
@@ -223,7 +271,7 @@ impl LineTally {
 
 #[cfg(test)]
 mod tests {
-    use hitm_base::{CodeAddr, CpuId, DataSource};
+    use hitm_base::{CodeAddr, CpuId};
     use proptest::prelude::*;
 
     use super::*;
@@ -253,6 +301,22 @@ mod tests {
     }
 
     proptest! {
+        /// Whenever rows become a tally: it is that of all accesses.
+        #[test]
+        fn rows_become_a_tally(accesses in prop::collection::vec(counted(), 0..200), rows in 0usize..200) {
+            let mut all = LineTally::default();
+            accesses.iter().for_each(|(access, outcome)| all.add(access, outcome));
+            let (first, then) = accesses.split_at(rows.min(accesses.len()));
+            let mut collector = Collector::default();
+            first.iter().for_each(|(access, outcome)| collector.add(access, outcome));
+            let mut tally = LineTally::default();
+            for (line, stats) in &collector.finish().lines {
+                tally.add_line(*line, stats);
+            }
+            then.iter().for_each(|(access, outcome)| tally.add(access, outcome));
+            prop_assert_eq!(tally.sums(), all.sums());
+        }
+
         /// Whichever lines have rows: those and the rest are all that there is.
         #[test]
         fn rows_and_the_rest_are_everything(accesses in prop::collection::vec(counted(), 0..200), listed in 0u64..64) {
@@ -288,7 +352,7 @@ mod tests {
             }
             let mut takers: BTreeMap<CodeAddr, Handovers> = BTreeMap::new();
             for (key, row) in left.iter().flat_map(|line| &line.rows) {
-                takers.entry(key.code).or_default().merge(&Handovers::of_row(row));
+                takers.entry(key.code).or_default().merge(&Handovers::of_row(key, row));
             }
             takers.retain(|_, taken| taken.count > 0);
             prop_assert_eq!(&rest.takers, &takers);

@@ -153,7 +153,25 @@ pub type Visit<'v> = dyn FnMut(usize, &Sample, &[u64]) + 'v;
 /// Reads a file to its end. `visit` gets the samples in the order of the file; `progress` how many
 /// bytes of how many have been read.
 pub fn read<R: Read + Seek>(
+    source: R,
+    visit: &mut Visit<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PerfData, ReadError> {
+    read_with(source, Side::default(), visit, progress)
+}
+
+/// Reads a file again: like [`read`], but passes over records about processes and mappings.
+pub fn read_again<R: Read + Seek>(
+    source: R,
+    visit: &mut Visit<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PerfData, ReadError> {
+    read_with(source, Side::full(), visit, progress)
+}
+
+fn read_with<R: Read + Seek>(
     mut source: R,
+    side: Side,
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, ReadError> {
@@ -162,7 +180,7 @@ pub fn read<R: Read + Seek>(
         order: layout.order,
         events: Events::default(),
         facts: FileFacts::default(),
-        side: Side::default(),
+        side,
         unused: Unused::default(),
         callers: Vec::new(),
         visit,

@@ -80,6 +80,14 @@ const MAP_SHARED: u32 = 1;
 const PROT_EXEC: u32 = 4;
 
 impl Side {
+    /// One that has no room for any record.
+    pub(super) fn full() -> Side {
+        Side {
+            kept_bytes: usize::MAX,
+            ..Side::default()
+        }
+    }
+
     /// Takes a record if it is one of these kinds; `None` when it is cut off.
     pub(super) fn take(
         &mut self,

@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
-use hitm_coherence::stats::{LineStats, RowKey, RowStats, Statistics};
+use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE, LineAddr, ThreadId};
+use hitm_coherence::stats::{Handovers, LineStats, RowKey, RowStats, Statistics};
 
 use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
+use crate::handed::NAME_STEP_BYTES;
 use crate::model::{AccessCounts, Totals, share};
 use crate::names::{CodeName, Names};
 
@@ -80,6 +81,15 @@ impl<'a> Namer<'a> {
             }))
         };
         objects.entry(place).or_insert_with(name).clone()
+    }
+
+    /// The object on a line; none when no place of it has a name, or places have several.
+    fn only_object(&self, line: LineAddr) -> Option<String> {
+        let places = (0..LINE_SIZE).step_by(NAME_STEP_BYTES);
+        let mut found = places.filter_map(|byte| self.names.data(line.first_byte() + byte, 1));
+        let first = found.next()?.object;
+        let is_only = found.all(|other| other.object == first);
+        (is_only && !first.is_empty()).then_some(first)
     }
 
     /// The program that ran the instruction: kernel code is its thread's.
@@ -236,6 +246,11 @@ impl<'a> Left<'a> {
                     .add_row(line, row, key.op),
             }
         }
+        let has_rest = self.filtered.is_none() && statistics.rest.line_count > 0;
+        let mut rest = Sum::of_rest(statistics);
+        if has_rest {
+            add_handed(namer, (by, &mut sums), &mut rest);
+        }
         let mut rows: Vec<TotalRow> = sums
             .into_iter()
             .map(|(name, sum)| {
@@ -248,11 +263,46 @@ impl<'a> Left<'a> {
             })
             .collect();
         sort_rows(&mut rows, sort);
-        if self.filtered.is_none() && statistics.rest.line_count > 0 {
-            let rest = Sum::of_rest(statistics);
+        if has_rest {
             rows.push(rest.row((REST.to_owned(), TotalKind::Rest), by, totals));
         }
         TotalsBy { by, rows }
+    }
+}
+
+/// Adds to the names what is known of lines without rows, and takes it out of `rest`: the accesses that took
+/// a line from another CPU have an instruction, and where a line has one object, an object.
+fn add_handed(
+    namer: &Namer<'_>,
+    (by, sums): (By, &mut BTreeMap<Option<String>, Sum>),
+    rest: &mut Sum,
+) {
+    let of_rest = &namer.statistics.rest;
+    match by {
+        By::Function | By::Source => {
+            for (code, taken) in &of_rest.takers {
+                let name = match by {
+                    By::Function => namer.code(*code).function.clone(),
+                    _ => namer.code(*code).source(),
+                };
+                if !name.is_empty() {
+                    let sum = sums.entry(Some(of_file(name, by))).or_default();
+                    sum.move_from(rest, taken);
+                    sum.has_unknown_lines = true;
+                }
+            }
+        }
+        By::Object => {
+            for (line, handed) in &of_rest.handed {
+                if let Some(object) = namer.only_object(*line) {
+                    let sum = sums.entry(Some(of_file(object, by))).or_default();
+                    sum.move_from(rest, handed);
+                    sum.line_count += 1;
+                    rest.line_count = rest.line_count.saturating_sub(1);
+                }
+            }
+        }
+        By::Line | By::Type | By::Caller | By::Process => {}
     }
 }
 
@@ -285,6 +335,8 @@ struct Sum {
     remote_hitm: u64,
     local_hitm: u64,
     line_count: u64,
+    /// Set if some of its accesses are on lines that are counted as a whole.
+    has_unknown_lines: bool,
     last_line: Option<LineAddr>,
 }
 
@@ -298,7 +350,24 @@ impl Sum {
             remote_hitm: counts.loads_from(DataSource::RemoteHitm),
             local_hitm: counts.loads_from(DataSource::LocalHitm),
             line_count: rest.line_count,
+            has_unknown_lines: false,
             last_line: None,
+        }
+    }
+
+    /// Moves accesses here from the rest of the lines. Those of lines and instructions for which
+    /// there was no room stay there.
+    fn move_from(&mut self, rest: &mut Sum, handed: &Handovers) {
+        let [local_hitm, remote_hitm] = handed.load_hitm;
+        for (mine, others, moved) in [
+            (&mut self.lost_cycles, &mut rest.lost_cycles, handed.lost.0),
+            (&mut self.access_count, &mut rest.access_count, handed.count),
+            (&mut self.remote_hitm, &mut rest.remote_hitm, remote_hitm),
+            (&mut self.local_hitm, &mut rest.local_hitm, local_hitm),
+        ] {
+            let moved = moved.min(*others);
+            *others -= moved;
+            *mine = mine.saturating_add(moved);
         }
     }
 
@@ -332,7 +401,7 @@ impl Sum {
             remote_hitm: hitm(self.remote_hitm),
             local_hitm: hitm(self.local_hitm),
             access_count: self.access_count,
-            line_count: Some(self.line_count),
+            line_count: (!self.has_unknown_lines).then_some(self.line_count),
         }
     }
 }

@@ -229,7 +229,7 @@ pub const QUIET_FIELDS: &[Field<Quiet>] = &[
         id: "line_count",
         title: "quiet lines",
         unit: Unit::Count,
-        description: "Lines with contended accesses, but too few for a verdict",
+        description: "Lines with contended accesses, but too few for a verdict or to matter",
         value: |quiet| Value::Whole(quiet.line_count),
     },
     Field {

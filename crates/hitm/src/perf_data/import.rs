@@ -10,10 +10,12 @@ use hitm_perf::Sample;
 use super::block_writer::BlockWriter;
 use super::kernel::{KernelFound, KernelSource};
 use super::pass::{Known, Pass, read_accesses};
+use super::samples::SamplesAt;
 use super::weights::Weights;
 use super::{PerfDataError, check_apart};
 use crate::output_file::OutputFile;
 use crate::recording::Recording;
+use crate::recording::contended::{self, Others, Wanted};
 
 /// Names the kernel's addresses in a recording of samples: from what is given, or else from what
 /// caches of this host have under the kernel's build id.
@@ -27,60 +29,61 @@ pub fn name_kernel(
     Ok(())
 }
 
-/// Reads a file of samples as a recording. The kernel's addresses are named by [`name_kernel`].
-pub fn load(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Recording, PerfDataError> {
-    load_with(path, |(), _, _, _| {}, progress).map(|(recording, ())| recording)
+/// Reads a file of samples as a recording, with names for the kernel's addresses as [`name_kernel`]. Of very
+/// many rows those of the lines that lost least are only summed up.
+pub fn load(
+    path: &Path,
+    kernel: Option<&KernelSource>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Recording, PerfDataError> {
+    let mut samples = SamplesAt::new(path.into(), kernel);
+    contended::load(&mut samples, contended::OF_REPORT, progress)
 }
 
-/// As [`load`], with what the samples stand for.
+/// Like [`load`] for a report of one type: of very many rows those of lines without an object of `type_name`
+/// are only summed up.
+pub fn load_type(
+    path: &Path,
+    type_name: &str,
+    kernel: Option<&KernelSource>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Recording, PerfDataError> {
+    let mut samples = SamplesAt::new(path.into(), kernel);
+    contended::load(&mut samples, Wanted::Type(type_name), progress)
+}
+
+/// Reads a file of samples as a recording with all rows, and what the samples stand for. The kernel's
+/// addresses are named by [`name_kernel`].
 pub(crate) fn load_weighed(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Recording, Weights), PerfDataError> {
-    let add = |weights: &mut Weights, access: &Access, outcome: &Outcome, sample: &Sample| {
-        weights.add(access, outcome, sample.period);
-    };
-    load_with(path, add, progress)
-}
-
-/// Reads samples as a recording, and counts them with `add` as well.
-fn load_with<T: Default>(
-    path: &Path,
-    add: impl Fn(&mut T, &Access, &Outcome, &Sample),
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Recording, T), PerfDataError> {
-    let mut count = |known: Known| -> Result<(Pass, Statistics, T), PerfDataError> {
-        let (mut collector, mut own) = (Collector::default(), T::default());
+    let mut count = |known: Known| -> Result<(Pass, Statistics, Weights), PerfDataError> {
+        let (mut collector, mut weights) = (Collector::default(), Weights::default());
         let mut calls = CallCollector::default();
         let mut sink =
             |access: &Access, outcome: &Outcome, sample: &Sample, callers: &[CodeAddr]| {
                 collector.add(access, outcome);
-                add(&mut own, access, outcome, sample);
+                weights.add(access, outcome, sample.period);
                 if !callers.is_empty() {
                     calls.add(access, outcome, callers);
                 }
             };
-        let pass = read_accesses(path, known, &mut sink, progress)?;
+        let pass = read_accesses(path, (known, Others::Kept), &mut sink, progress)?;
         let statistics = Statistics {
             calls: calls.finish(),
             ..collector.finish()
         };
-        Ok((pass, statistics, own))
+        Ok((pass, statistics, weights))
     };
-    let (mut pass, mut statistics, mut own) = count(Known::default())?;
+    let (mut pass, mut statistics, mut weights) = count(Known::default())?;
     let mut known = Known::default();
     // Whose accesses they are, or which lines are one, is known now: they are counted again.
     while let Some(more) = known.with(&pass.known) {
         known = more;
-        (pass, statistics, own) = count(known.clone())?;
+        (pass, statistics, weights) = count(known.clone())?;
     }
-    let (header, machine) = pass.header()?;
-    let mut recording = Recording::of_parts(header, machine, statistics);
-    pass.records()
-        .into_iter()
-        .for_each(|record| recording.take(record));
-    recording.extra_names = pass.extra_names();
-    Ok((recording, own))
+    Ok((pass.recording(statistics)?, weights))
 }
 
 /// What an import wrote.
@@ -109,7 +112,12 @@ pub fn import(
     let mut known = Known::default();
     let mut look = |known: &Known| {
         let mut progress = |done, all| progress(done, 2 * all);
-        read_accesses(from, known.clone(), &mut |_, _, _, _| {}, &mut progress)
+        read_accesses(
+            from,
+            (known.clone(), Others::Kept),
+            &mut |_, _, _, _| {},
+            &mut progress,
+        )
     };
     let mut first = look(&known)?;
     while let Some(more) = known.with(&first.known) {
@@ -139,6 +147,7 @@ pub fn import(
         accesses += 1;
         writer.push_access(access, outcome, callers);
     };
+    let known = (known, Others::PassedOver);
     read_accesses(from, known, &mut sink, &mut |done, all| {
         progress(all + done, 2 * all)
     })?;

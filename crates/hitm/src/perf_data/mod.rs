@@ -9,6 +9,7 @@ mod import;
 mod kernel;
 mod pass;
 mod sampled_tables;
+mod samples;
 mod tables;
 mod weights;
 
@@ -21,11 +22,13 @@ use crate::output_file::OutputError;
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
 pub(crate) use import::load_weighed;
-pub use import::{ImportSummary, import, load, name_kernel};
+pub use import::{ImportSummary, import, load, load_type, name_kernel};
 pub(crate) use kernel::ExtraNames;
 pub use kernel::KernelSource;
 pub use pass::{SampleFormat, sample_format};
 pub use sampled_tables::tables_of_samples;
+#[cfg(test)]
+pub(crate) use samples::SamplesAt;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
 pub(crate) use weights::Weights;
 

@@ -7,10 +7,11 @@ use std::path::Path;
 use hitm_base::{
     Access, AddrRange, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId,
 };
+use hitm_coherence::stats::Statistics;
 use hitm_perf::c2c::Maps as _;
 use hitm_perf::import::{Aliases, Importer};
 use hitm_perf::maps::KERNEL;
-use hitm_perf::read::{PerfData, Visit, is_perf_data, read};
+use hitm_perf::read::{PerfData, Visit, is_perf_data, read, read_again};
 use hitm_perf::{CpuMode, Lives, Sample, TaskId, script};
 use hitm_trace::{
     End, EndReason, Header, Mapping, Record, Region, RegionKind, Sampled, SampledEvent,
@@ -21,6 +22,8 @@ use super::PerfDataError;
 use super::kernel::ExtraNames;
 use crate::input_file::{self, NamedBy};
 use crate::machine;
+use crate::recording::Recording;
+use crate::recording::contended::Others;
 
 /// What a file of samples is, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +81,11 @@ impl Known {
     }
 }
 
-/// Reads the samples of a file, of whichever format.
+/// Reads the samples of a file, of whichever format. What else it says of processes and mappings may be
+/// passed over.
 pub(super) fn read_samples(
     path: &Path,
-    lives: &Lives,
+    (lives, others): (&Lives, Others),
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, PerfDataError> {
@@ -100,6 +104,7 @@ pub(super) fn read_samples(
             let reader = BufReader::with_capacity(1 << 20, file);
             script::read(reader, visit, &mut |done| progress(done, len)).map_err(failed)
         }
+        _ if others == Others::PassedOver => read_again(file, visit, progress).map_err(failed),
         _ => read(file, visit, progress).map_err(failed),
     }
 }
@@ -110,17 +115,21 @@ pub(super) type Sink<'s> = dyn FnMut(&Access, &Outcome, &Sample, &[CodeAddr]) + 
 
 pub(super) fn read_accesses(
     path: &Path,
-    known: Known,
+    (known, others): (Known, Others),
     sink: &mut Sink<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Pass, PerfDataError> {
-    let mut importer = Importer::default().with_aliases(known.aliases);
+    let importer = Importer::default();
+    let mut importer = match others {
+        Others::Kept => importer.with_aliases(known.aliases),
+        Others::PassedOver => importer.with_all_aliases(known.aliases),
+    };
     let mut visit = |_: usize, sample: &Sample, callers: &[u64]| {
         if let Some((access, outcome)) = importer.access(sample) {
             sink(&access, &outcome, sample, importer.callers(sample, callers));
         }
     };
-    let perf = read_samples(path, &known.lives, &mut visit, progress)?;
+    let perf = read_samples(path, (&known.lives, others), &mut visit, progress)?;
     let is_private = |line: LineAddr| {
         let (process, addr) = importer.spaces.unpack(line.first_byte());
         let maps = &perf.world.maps;
@@ -221,6 +230,22 @@ impl Pass {
             }),
         };
         Ok((header, machine))
+    }
+
+    /// A recording with these statistics, and everything else that the samples say.
+    pub(super) fn recording(&self, statistics: Statistics) -> Result<Recording, PerfDataError> {
+        let mut recording = self.empty_recording()?;
+        recording.statistics = statistics;
+        let records = self.records().into_iter();
+        records.for_each(|record| recording.take(record));
+        recording.extra_names = self.extra_names();
+        Ok(recording)
+    }
+
+    /// A recording that only says how it was made.
+    pub(super) fn empty_recording(&self) -> Result<Recording, PerfDataError> {
+        let (header, machine) = self.header()?;
+        Ok(Recording::of_parts(header, machine, Statistics::default()))
     }
 
     /// Threads, mappings and the end, which is the last.

@@ -14,6 +14,7 @@ use super::kernel::{KernelFound, KernelSource};
 use super::pass::{Known, Pass, SampleFormat, read_samples, sample_format};
 use super::tables::{C2cReport, Naming};
 use crate::input_file::{self, NamedBy};
+use crate::recording::contended::Others;
 
 /// Which node has which memory, by the feature sections of a file.
 fn memory_nodes(path: &Path) -> Result<MemoryNodes, PerfDataError> {
@@ -42,7 +43,7 @@ pub fn tables_of_samples(
             spaces.pack(sample.process(), 0);
             c2c.add(sample);
         };
-        let perf = read_samples(path, &lives, &mut visit, progress)?;
+        let perf = read_samples(path, (&lives, Others::Kept), &mut visit, progress)?;
         let is_same_memory = !c2c.has_physical() || perf.facts.memory == memory;
         if is_same_memory && perf.world.lives == lives {
             break (c2c, perf, spaces);

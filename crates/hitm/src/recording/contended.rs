@@ -1,8 +1,9 @@
-//! Recordings with more rows than there is memory for: lines first, rows only for those that matter.
+//! Files with more rows than there is memory for: lines first, rows only for those that matter.
 //!
 //! Buffers that threads hand to one another have a row for each place, thread and instruction, and cost
-//! their users next to nothing. When rows become many, the recording is read again: once to learn what
-//! each line lost, once for the rows of the lines that a report shows. Sums stay those of all lines.
+//! their users next to nothing. When rows become many, they are summed up by line, and the rest of the file
+//! is counted so: the first pass says what each line lost. A second one reads the rows of the lines that a
+//! report shows. Sums stay those of all lines.
 //!
 //! ```text
 //! all rows -> too many? -> tally of lines -> too many? -> tally of a quarter of the lines, four times ...
@@ -11,53 +12,70 @@
 //!               lines that are wanted -> their rows; sums - rows = the rest
 //! ```
 
+mod counted;
 mod part;
 mod parts;
 mod rows;
+mod source;
+mod spill;
 mod tallied;
 #[cfg(test)]
 mod tests;
 
 use std::path::Path;
 
-use hitm_base::{LineAddr, Machine};
-use hitm_coherence::stats::Collector;
-use hitm_trace::Record;
+use hitm_base::LineAddr;
+use hitm_coherence::stats::{CallStats, Collector};
 
-use super::statistics::{Found, Shard, joined, pass, shards};
-use super::{Recording, RecordingError, RecordingFile};
-use part::Part;
+use super::statistics::joined;
+use super::{Recording, RecordingError};
+use counted::Counted;
 pub(super) use rows::Nameless;
-use rows::{Chosen, ChosenRows, Keep, PartRows, add_nameless};
+use rows::{Chosen, ChosenRows, Keep, Tier, add_nameless};
+use source::RecordingAt;
+pub(crate) use source::{Others, Passed, Source};
 use tallied::Tallied;
 
 /// The most that is kept. A line counts as much as sixteen rows.
+#[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Rows of one shard up to which all are kept.
+    /// Rows up to which all are kept.
     rows: usize,
     /// Lines that are tallied at a time.
     lines: usize,
-    /// Rows of one shard's lines that are wanted. What has no row is among the sums of the rest.
-    rows_of_shard: usize,
+    /// Rows of the lines that are wanted. What has no row is among the sums of the rest.
+    wanted_rows: usize,
 }
 
-/// A row takes some 250 bytes at the end, a line of a tally 50; there are 16 shards.
+/// A row takes some 250 bytes at the end, a line of a tally 70.
 const LIMITS: Limits = Limits {
-    rows: 20_000,
+    rows: 320_000,
     lines: 500_000,
-    rows_of_shard: 20_000,
+    wanted_rows: 320_000,
 };
 
+impl Limits {
+    /// The part of one of so many shards, which have the lines of a pass together.
+    fn of_shard(&self, shards: usize) -> Limits {
+        Limits {
+            rows: self.rows / shards,
+            lines: self.lines,
+            wanted_rows: self.wanted_rows / shards,
+        }
+    }
+}
+
 /// Reports show lines that lost one cycle in a thousand.
-const OF_REPORT: Wanted<'static> = Wanted::CyclesPerLost(1 << 10);
+pub(crate) const OF_REPORT: Wanted<'static> = Wanted::CyclesPerLost(1 << 10);
 
 /// A line that a replay makes 64 times dearer may have to be shown.
 const OF_REPLAY: Wanted<'static> = Wanted::CyclesPerLost(1 << 16);
 
 /// The lines that have rows however many there are.
 #[derive(Debug, Clone, Copy)]
-enum Wanted<'a> {
-    /// Those that lost one cycle in at most so many of all threads' cycles.
+pub(crate) enum Wanted<'a> {
+    /// Those that lost one cycle in at most so many of all threads' cycles; of samples, which do not say how
+    /// long threads ran, those that lost most.
     CyclesPerLost(u64),
     /// Those with a byte of an object of this type.
     Type(&'a str),
@@ -70,7 +88,7 @@ impl Recording {
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        Recording::load_within(path, OF_REPORT, &LIMITS, progress)
+        load(&mut RecordingAt(path.into()), OF_REPORT, progress)
     }
 
     /// Reads a recording for a report of one type. Of very many rows those of lines without an object of
@@ -80,7 +98,11 @@ impl Recording {
         type_name: &str,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        Recording::load_within(path, Wanted::Type(type_name), &LIMITS, progress)
+        load(
+            &mut RecordingAt(path.into()),
+            Wanted::Type(type_name),
+            progress,
+        )
     }
 
     /// Reads a recording for a replay: like [`Recording::load_contended`], with more lines.
@@ -88,7 +110,7 @@ impl Recording {
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        Recording::load_within(path, OF_REPLAY, &LIMITS, progress)
+        load(&mut RecordingAt(path.into()), OF_REPLAY, progress)
     }
 
     /// Reads a recording, and gives `each` all its rows: of very many those of some lines at a time, with
@@ -115,61 +137,55 @@ impl Recording {
     ) -> Result<(), RecordingError> {
         let has_rows = |line: &LineAddr| self.statistics.lines.contains_key(line);
         let lines = lines.filter(|line| !has_rows(line));
-        let chosen: Chosen = lines.map(|line| (line, Keep::Rows)).collect();
+        let chosen: Chosen = lines.map(|line| (line, Keep::Rows(Tier::FIRST))).collect();
         if chosen.is_empty() {
             return Ok(());
         }
-        let (rows, found) = rows_of(path, (&chosen, LIMITS.rows_of_shard), self, progress)?;
-        let more = joined(rows, found.calls);
+        let source = &mut RecordingAt(path.into());
+        let (rows, calls) = rows_of(source, (&chosen, &LIMITS), self, progress)?;
+        let more = joined(rows, calls);
         for (line, stats) in &more.lines {
             self.statistics.rest.take_out(*line, stats);
         }
         self.statistics.merge_disjoint(more);
         Ok(())
     }
-
-    fn load_within(
-        path: &Path,
-        wanted: Wanted<'_>,
-        limits: &Limits,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Recording, RecordingError> {
-        let mut file = RecordingFile::open(path)?;
-        let machine = file.machine()?;
-        let mut recording = Recording::of_header(file.header().clone(), machine.clone());
-        let mut all_rows = shards(|| PartRows::new(Part::WHOLE, limits.rows));
-        let are_many = |shards: &[PartRows]| shards.iter().any(PartRows::is_full);
-        let mut take = |record| recording.take(record);
-        let found = read_all(&mut file, &mut all_rows, are_many, &mut take, progress)?;
-        if found.is_stopped {
-            drop((all_rows, recording));
-            return load_lines_first(path, (machine, wanted), limits, progress);
-        }
-        recording.has_work = found.has_work;
-        let rows = all_rows.into_iter().map(|shard| shard.rows).collect();
-        recording.statistics = joined(rows, found.calls);
-        recording.recovery = file.reader.recovery();
-        Ok(recording)
-    }
 }
 
-fn load_lines_first(
-    path: &Path,
-    (machine, wanted): (Machine, Wanted<'_>),
+/// Reads a file of which all rows are kept while they are few, and of many those of the wanted lines.
+pub(crate) fn load<S: Source>(
+    source: &mut S,
+    wanted: Wanted<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Recording, S::Error> {
+    load_within(source, wanted, &LIMITS, progress)
+}
+
+fn load_within<S: Source>(
+    source: &mut S,
+    wanted: Wanted<'_>,
     limits: &Limits,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Recording, RecordingError> {
-    let mut parts = 1;
-    let (mut recording, tallied) = loop {
-        match Tallied::of_file(path, &machine, wanted, (parts, limits.lines), progress)? {
-            Some(tallied) => break tallied,
-            None => parts *= 4,
-        }
+) -> Result<Recording, S::Error> {
+    let of_shard = limits.of_shard(S::SHARDS);
+    let first = source.read(Others::Kept, &|| Counted::rows(&of_shard), progress)?;
+    let (mut recording, tallied) = if first.is_stopped {
+        drop(first);
+        tallied_in_parts(source, wanted, limits, progress)?
+    } else if first.shards.iter().all(Counted::has_rows) {
+        let mut recording = first.recording;
+        let rows = first.shards.into_iter().filter_map(Counted::into_rows);
+        recording.statistics = joined(rows.collect(), first.calls.finish());
+        return Ok(recording);
+    } else {
+        let tallies = first.shards.into_iter().map(Counted::into_tally);
+        let mut tallied = Tallied::default();
+        tallied.add(&first.recording, tallies.collect(), wanted);
+        (first.recording, tallied)
     };
     let chosen = tallied.chosen(&recording, wanted);
-    let limits = (&chosen, limits.rows_of_shard);
-    let (rows, found) = rows_of(path, limits, &mut recording, progress)?;
-    recording.statistics = joined(rows, found.calls);
+    let (rows, calls) = rows_of(source, (&chosen, limits), &mut recording, progress)?;
+    recording.statistics = joined(rows, calls);
     let mut rest = tallied.sums;
     for (line, stats) in &recording.statistics.lines {
         rest.take_out(*line, stats);
@@ -178,44 +194,39 @@ fn load_lines_first(
     Ok(recording)
 }
 
-/// The rows of chosen lines, at most so many in a shard. Counts in `recording` what has none.
-fn rows_of(
-    path: &Path,
-    (chosen, rows_max): (&Chosen, usize),
+/// Tallies lines of which there are too many for one pass.
+fn tallied_in_parts<S: Source>(
+    source: &mut S,
+    wanted: Wanted<'_>,
+    limits: &Limits,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Recording, Tallied), S::Error> {
+    let mut parts = 4;
+    loop {
+        match Tallied::of_parts(source, wanted, (parts, limits), progress)? {
+            Some(tallied) => return Ok(tallied),
+            None => parts *= 4,
+        }
+    }
+}
+
+/// The rows of chosen lines, as many as the limits admit. Counts in `recording` what has none.
+fn rows_of<S: Source>(
+    source: &mut S,
+    (chosen, limits): (&Chosen, &Limits),
     recording: &mut Recording,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Vec<Collector>, Found), RecordingError> {
-    let mut shards = shards(|| ChosenRows {
-        chosen,
-        rows: Collector::default(),
-        rows_max,
-        left_out: 0,
-        nameless: Nameless::default(),
-    });
-    let mut file = RecordingFile::open(path)?;
-    let found = read_all(&mut file, &mut shards, |_| false, &mut |_| {}, progress)?;
+) -> Result<(Vec<Collector>, CallStats), S::Error> {
+    let rows_max = limits.of_shard(S::SHARDS).wanted_rows;
+    let make = || ChosenRows::new(chosen, rows_max);
+    let found = source.read(Others::PassedOver, &make, progress)?;
     let mut rows = Vec::new();
-    for shard in shards {
+    for shard in found.shards {
         recording.accesses_without_row += shard.left_out;
         for (code, found) in shard.nameless {
             add_nameless(&mut recording.nameless, code, found);
         }
-        rows.push(shard.rows);
+        rows.extend(shard.tiers);
     }
-    Ok((rows, found))
-}
-
-/// One pass over a file that has just been opened.
-fn read_all<S: Shard>(
-    file: &mut RecordingFile,
-    shards: &mut [S],
-    is_enough: impl Fn(&[S]) -> bool,
-    take: &mut dyn FnMut(Record),
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Found, RecordingError> {
-    let all = file.len();
-    let found = pass(&mut file.reader, shards, is_enough, take, &mut |read| {
-        progress(read, all);
-    });
-    found.map_err(|error| file.failed(error))
+    Ok((rows, found.calls.finish()))
 }

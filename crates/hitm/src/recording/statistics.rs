@@ -8,7 +8,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use hitm_base::{Access, CodeAddr, LineAddr, Outcome};
-use hitm_coherence::stats::{CallCollector, Collector, Statistics};
+use hitm_coherence::stats::{CallCollector, CallStats, Collector, Statistics};
 use hitm_trace::{RawChunk, ReadError, Record, TraceReader, Visitor, decode_chunk};
 use rayon::prelude::*;
 
@@ -16,8 +16,8 @@ use rayon::prelude::*;
 /// access of five bytes takes 64 when it is decoded, so no batch takes more than some 150 MiB.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// A power of two well above the cores of most machines.
-const SHARDS: usize = 16;
+/// Shards of a recording: a power of two well above the cores of most machines.
+pub(super) const SHARDS: usize = 16;
 
 #[derive(Default)]
 struct Decoded {
@@ -60,9 +60,41 @@ pub(super) fn line_hash(line: LineAddr) -> u64 {
 }
 
 /// Counts accesses to the lines of one shard.
-pub(super) trait Shard: Send {
+pub(crate) trait Shard: Send + Sized {
     /// Counts one access.
     fn add(&mut self, access: &Access, outcome: &Outcome);
+
+    /// Returns true if the callers of accesses to a line are counted.
+    fn has_calls(&self, _line: LineAddr) -> bool {
+        true
+    }
+
+    /// Returns true if a pass with these shards counts callers, or may still do so.
+    fn have_calls(_shards: &[Self]) -> bool {
+        true
+    }
+
+    /// Returns true if a pass into these shards need not go on.
+    fn are_full(_shards: &[Self]) -> bool {
+        false
+    }
+}
+
+/// Counts an access's callers where its shard wants them.
+pub(crate) fn add_call<S: Shard>(
+    calls: &mut CallCollector,
+    shards: &[S],
+    (access, outcome): (&Access, &Outcome),
+    callers: &[CodeAddr],
+) {
+    let line = access.line();
+    let shard = match shards {
+        [only] => only,
+        _ => &shards[shard_of(line)],
+    };
+    if shard.has_calls(line) {
+        calls.add(access, outcome, callers);
+    }
 }
 
 impl Shard for Collector {
@@ -72,8 +104,8 @@ impl Shard for Collector {
 }
 
 /// A counter for each shard.
-pub(super) fn shards<S>(make: impl Fn() -> S) -> Vec<S> {
-    (0..SHARDS).map(|_| make()).collect()
+pub(super) fn shards<S>(make: impl FnMut() -> S) -> Vec<S> {
+    std::iter::repeat_with(make).take(SHARDS).collect()
 }
 
 /// Results of a pass beside the counts of its shards.
@@ -86,12 +118,11 @@ pub(super) struct Found {
     pub(super) is_stopped: bool,
 }
 
-/// Reads everything into `shards`, unless `is_enough` says after a batch that it is. `take` gets all
-/// records but accesses and what is for a replay, in order.
+/// Reads everything into `shards`, until they are full after a batch. `take` gets all records but accesses
+/// and what is for a replay, in order.
 pub(super) fn pass<R: Read, S: Shard>(
     reader: &mut TraceReader<R>,
     shards: &mut [S],
-    is_enough: impl Fn(&[S]) -> bool,
     take: &mut dyn FnMut(Record),
     progress: &mut dyn FnMut(u64),
 ) -> Result<Found, ReadError> {
@@ -112,8 +143,12 @@ pub(super) fn pass<R: Read, S: Shard>(
                     }
                 }
             });
-        for (access, outcome, callers) in decoded.iter().flat_map(|chunk| &chunk.calls) {
-            found.calls.add(access, outcome, callers);
+        if S::have_calls(shards) {
+            for (access, outcome, callers) in decoded.iter().flat_map(|chunk| &chunk.calls) {
+                add_call(&mut found.calls, shards, (access, outcome), callers);
+            }
+        } else {
+            found.calls = CallCollector::default();
         }
         found.has_work |= decoded.iter().any(|chunk| chunk.has_work);
         decoded
@@ -121,7 +156,7 @@ pub(super) fn pass<R: Read, S: Shard>(
             .flat_map(|chunk| chunk.others)
             .for_each(&mut *take);
         progress(read_bytes);
-        if is_enough(shards) {
+        if S::are_full(shards) {
             found.is_stopped = true;
             break;
         }
@@ -130,10 +165,10 @@ pub(super) fn pass<R: Read, S: Shard>(
 }
 
 /// The statistics of all shards.
-pub(super) fn joined(parts: Vec<Collector>, calls: CallCollector) -> Statistics {
+pub(crate) fn joined(parts: Vec<Collector>, calls: CallStats) -> Statistics {
     let parts: Vec<Statistics> = parts.into_par_iter().map(Collector::finish).collect();
     let mut all = Statistics {
-        calls: calls.finish(),
+        calls,
         ..Statistics::default()
     };
     parts.into_iter().for_each(|part| all.merge_disjoint(part));

@@ -38,13 +38,14 @@ impl Part {
         self.count >= PARTS_MAX
     }
 
-    pub(super) fn is_first(self) -> bool {
-        self.number == 0
-    }
-
     /// Returns true if a line is in this part, or a group of lines that `line` stands for.
     pub(super) fn has(self, line: LineAddr) -> bool {
+        self.count == 1 || Part::number_of(line, self.count) == self.number
+    }
+
+    /// The number of the part that a line is in, or a group of lines that `line` stands for, of `count`.
+    pub(super) fn number_of(line: LineAddr, count: u64) -> u64 {
         // The bits beside those that choose a shard.
-        self.count == 1 || (line_hash(line) >> 40) % self.count == self.number
+        (line_hash(line) >> 40) % count
     }
 }

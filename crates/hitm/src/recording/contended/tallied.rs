@@ -1,16 +1,17 @@
 //! The first pass over a large recording: what each line lost, and which lines to keep.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{Access, LINE_SIZE, LineAddr, Machine, Outcome};
-use hitm_coherence::stats::{LineTally, RestOfLines};
+use hitm_base::{LINE_SIZE, LineAddr};
+use hitm_coherence::stats::{Handovers, LineTally, RestOfLines};
 
+use super::counted::Counted;
 use super::part::Part;
-use super::rows::{Chosen, Keep};
-use super::{Wanted, read_all};
-use crate::recording::statistics::{Shard, shards};
-use crate::recording::{Recording, RecordingError, RecordingFile};
+use super::rows::{Chosen, Keep, Tier};
+use super::source::{Others, Source};
+use super::{Limits, Wanted};
+use crate::recording::Recording;
 
 /// Lines that may matter: more only where a recording does not say how long its threads ran.
 const LINES_THAT_MATTER_MAX: usize = 1 << 14;
@@ -19,62 +20,69 @@ const LINES_THAT_MATTER_MAX: usize = 1 << 14;
 /// thread is smaller.
 const BLOCK_LINES_MAX: u64 = 1024;
 
+/// Lines that may be chosen for their blocks: 8 MiB of them. Blocks of the costliest lines come first.
+const LINES_OF_BLOCKS_MAX: usize = 1 << 18;
+
 /// Bytes between the places of a line at which a type is looked for. Structures begin and end at multiples
 /// of four, or are larger.
 const TYPE_STEP_BYTES: usize = 4;
 
 /// Facts about all lines.
+#[derive(Default)]
 pub(super) struct Tallied {
     pub(super) sums: RestOfLines,
-    lines: BTreeSet<LineAddr>,
+    /// Wanted lines, with cycles lost and accesses that found them gone.
+    lines: BTreeMap<LineAddr, Cost>,
+}
+
+/// Cycles that a line lost, HITMs, and accesses that found it gone: the order of lines.
+type Cost = (u64, u64, u64);
+
+fn cost_of(handed: &Handovers) -> Cost {
+    (handed.lost.0, handed.hitm_count, handed.count)
 }
 
 impl Tallied {
-    /// Tallies the lines of a file, in `parts` passes of at most `lines_max` lines, and reads everything
-    /// else; none when a part has more lines.
-    pub(super) fn of_file(
-        path: &Path,
-        machine: &Machine,
+    /// Tallies the lines of a file in `parts` passes, and reads everything else; none when a part has too
+    /// many lines.
+    pub(super) fn of_parts<S: Source>(
+        source: &mut S,
         wanted: Wanted<'_>,
-        (parts, lines_max): (u64, usize),
+        (parts, limits): (u64, &Limits),
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Option<(Recording, Tallied)>, RecordingError> {
-        let header = RecordingFile::open(path)?.header().clone();
-        let mut recording = Recording::of_header(header, machine.clone());
-        let mut tallied = Tallied {
-            sums: RestOfLines::default(),
-            lines: BTreeSet::new(),
-        };
-        let are_many = |tallies: &[PartTally]| {
-            let lines = tallies.iter().map(|part| part.tally.lines().len());
-            lines.sum::<usize>() > lines_max
-        };
+    ) -> Result<Option<(Recording, Tallied)>, S::Error> {
+        let mut tallied = Tallied::default();
+        let mut recording = None;
         for part in Part::all(parts) {
-            let mut tallies = shards(|| PartTally {
-                part,
-                tally: LineTally::default(),
-            });
-            let mut take = |record| {
-                if part.is_first() {
-                    recording.take(record);
-                }
+            let others = match recording {
+                None => Others::Kept,
+                Some(_) => Others::PassedOver,
             };
-            let mut file = RecordingFile::open(path)?;
-            let found = read_all(&mut file, &mut tallies, are_many, &mut take, progress)?;
-            if found.is_stopped {
+            let passed = source.read(others, &|| Counted::lines(part, limits), progress)?;
+            if passed.is_stopped {
                 return Ok(None);
             }
-            recording.has_work = found.has_work;
-            recording.recovery = file.reader.recovery();
-            tallied.choose(&recording, &tallies, wanted);
-            for part in tallies {
-                tallied.sums.merge(part.tally.sums());
-            }
+            let recording = recording.get_or_insert(passed.recording);
+            let tallies = passed.shards.into_iter().map(Counted::into_tally);
+            tallied.add(recording, tallies.collect(), wanted);
         }
-        Ok(Some((recording, tallied)))
+        Ok(recording.map(|recording| (recording, tallied)))
     }
 
-    fn choose(&mut self, recording: &Recording, tallies: &[PartTally], wanted: Wanted<'_>) {
+    /// Adds lines that have not been added yet.
+    pub(super) fn add(
+        &mut self,
+        recording: &Recording,
+        tallies: Vec<LineTally>,
+        wanted: Wanted<'_>,
+    ) {
+        self.choose(recording, &tallies, wanted);
+        for tally in tallies {
+            self.sums.merge(tally.sums());
+        }
+    }
+
+    fn choose(&mut self, recording: &Recording, tallies: &[LineTally], wanted: Wanted<'_>) {
         match wanted {
             Wanted::CyclesPerLost(most) => self.choose_costly(recording, tallies, most),
             Wanted::Type(name) => {
@@ -84,36 +92,46 @@ impl Tallied {
                     let mut places = bytes.map(|byte| line.first_byte() + byte);
                     places.any(|place| names.place_in_type(place, 1, name).is_some())
                 };
-                let lines = tallies.iter().flat_map(|part| part.tally.lines());
-                self.lines.extend(lines.filter(has_type));
+                let lines = tallies.iter().flat_map(LineTally::lines).filter(has_type);
+                self.lines.extend(lines.map(|line| (line, Cost::default())));
             }
         }
     }
 
-    fn choose_costly(&mut self, recording: &Recording, tallies: &[PartTally], most: u64) {
+    fn choose_costly(&mut self, recording: &Recording, tallies: &[LineTally], most: u64) {
         let thread_cycles = recording.thread_cycles().0;
-        let handed = tallies.iter().flat_map(|part| part.tally.handed());
+        let handed = tallies.iter().flat_map(LineTally::handed);
         let enough = handed.filter(|(_, handed)| {
-            // A recording that was cut short may not know how long its threads ran.
+            // Samples and a recording that was cut short do not say how long their threads ran.
             handed.lost.0.saturating_mul(most) >= thread_cycles
         });
-        let mut enough: Vec<(LineAddr, u64)> =
-            enough.map(|(line, handed)| (line, handed.lost.0)).collect();
-        enough.sort_unstable_by_key(|(line, lost)| (std::cmp::Reverse(*lost), *line));
-        let room = LINES_THAT_MATTER_MAX.saturating_sub(self.lines.len());
-        let lines = enough.into_iter().take(room).map(|(line, _)| line);
-        self.lines.extend(lines);
+        let known = std::mem::take(&mut self.lines);
+        let enough = enough.map(|(line, handed)| (line, cost_of(handed)));
+        let mut enough: Vec<(LineAddr, Cost)> = known.into_iter().chain(enough).collect();
+        enough.sort_unstable_by_key(|(line, cost)| (Reverse(*cost), *line));
+        enough.truncate(LINES_THAT_MATTER_MAX);
+        self.lines.extend(enough);
     }
 
     /// The chosen lines, all others of the heap blocks that they belong to, and for a report of a kernel
     /// those that have no name.
     pub(super) fn chosen(&self, recording: &Recording, wanted: Wanted<'_>) -> Chosen {
-        let mut chosen = match wanted {
-            Wanted::CyclesPerLost(_) => self.nameless(recording),
-            Wanted::Type(_) => Chosen::default(),
+        let mut ranked: Vec<(&LineAddr, &Cost)> = self.lines.iter().collect();
+        ranked.sort_unstable_by_key(|(line, cost)| (Reverse(**cost), **line));
+        let (mut chosen, tier): (_, fn(usize) -> Tier) = match wanted {
+            Wanted::CyclesPerLost(_) => (self.nameless(recording), Tier::of_rank),
+            Wanted::Type(_) => (Chosen::default(), |_| Tier::FIRST),
         };
-        let lines = with_blocks(recording, self.lines.clone());
-        chosen.extend(lines.into_iter().map(|line| (line, Keep::Rows)));
+        let lines = ranked.iter().enumerate();
+        let tiers: Vec<(LineAddr, Tier)> = lines
+            .map(|(rank, (line, _))| (**line, tier(rank)))
+            .collect();
+        let lines = with_blocks(recording, &tiers);
+        chosen.extend(
+            lines
+                .into_iter()
+                .map(|(line, tier)| (line, Keep::Rows(tier))),
+        );
         chosen
     }
 
@@ -133,31 +151,22 @@ impl Tallied {
     }
 }
 
-/// These lines, and all others of the heap blocks that they belong to: what an element of a block is, its
-/// other lines say.
-fn with_blocks(recording: &Recording, mut lines: BTreeSet<LineAddr>) -> BTreeSet<LineAddr> {
-    let blocks = lines
-        .iter()
-        .flat_map(|line| recording.objects.heap_on(*line));
-    let ends = blocks.map(|block| block.range.lines());
-    let small = ends.filter(|(first, last)| last.0 - first.0 < BLOCK_LINES_MAX);
-    let others: Vec<LineAddr> = small
-        .flat_map(|(first, last)| (first.0..=last.0).map(LineAddr))
-        .collect();
-    lines.extend(others);
-    lines
-}
-
-/// A tally of those lines that belong to a part.
-struct PartTally {
-    part: Part,
-    tally: LineTally,
-}
-
-impl Shard for PartTally {
-    fn add(&mut self, access: &Access, outcome: &Outcome) {
-        if self.part.has(access.line()) {
-            self.tally.add(access, outcome);
+/// These lines, costliest first, and all others of the heap blocks that they belong to: what an element of a
+/// block is, its other lines say.
+fn with_blocks(recording: &Recording, ranked: &[(LineAddr, Tier)]) -> BTreeMap<LineAddr, Tier> {
+    let mut lines: BTreeMap<LineAddr, Tier> = ranked.iter().copied().collect();
+    let mut blocks: BTreeSet<(LineAddr, LineAddr)> = BTreeSet::new();
+    for (line, tier) in ranked {
+        for block in recording.objects.heap_on(*line) {
+            let (first, last) = block.range.lines();
+            let has_room = lines.len() < LINES_OF_BLOCKS_MAX;
+            if last.0 - first.0 < BLOCK_LINES_MAX && has_room && blocks.insert((first, last)) {
+                for line in (first.0..=last.0).map(LineAddr) {
+                    let known = lines.entry(line).or_insert(*tier);
+                    *known = (*known).min(*tier);
+                }
+            }
         }
     }
+    lines
 }

@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 use hitm_base::{
     Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
 };
-use hitm_coherence::stats::{LineStats, SourceCounts};
+use hitm_coherence::stats::{LineStats, RestOfLines, SourceCounts};
 use hitm_trace::{
-    BlockEncoder, EncodeError, Header, HeapObject, ThreadExit, ThreadStart, TraceWriter,
+    BlockEncoder, EncodeError, Header, HeapObject, Record, ThreadExit, ThreadStart, TraceWriter,
 };
 
+use super::super::RecordingFile;
 use super::*;
 
 /// The recording with every row, read without a look at how many there are.
@@ -84,19 +85,28 @@ fn records() -> Vec<Record> {
 }
 
 fn written() -> tempfile::NamedTempFile {
+    written_of(&records())
+}
+
+fn written_of(records: &[Record]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = TraceWriter::new(file.reopen().unwrap(), &header()).unwrap();
     let mut encoder = BlockEncoder::new(vec![0; 4096]);
-    for record in records() {
-        if encoder.push(&record) == Err(EncodeError::Full) {
+    for record in records {
+        if encoder.push(record) == Err(EncodeError::Full) {
             writer.write_block(encoder.meta(), encoder.bytes()).unwrap();
             encoder.clear();
-            encoder.push(&record).unwrap();
+            encoder.push(record).unwrap();
         }
     }
     writer.write_block(encoder.meta(), encoder.bytes()).unwrap();
     writer.finish().unwrap();
     file
+}
+
+fn loaded(file: &tempfile::NamedTempFile, limits: &Limits) -> Recording {
+    let mut source = RecordingAt(file.path().into());
+    load_within(&mut source, OF_REPORT, limits, &mut |_, _| {}).unwrap()
 }
 
 /// Sums over lines and the rest.
@@ -122,11 +132,11 @@ fn lines_that_matter_have_their_rows_and_nothing_is_lost() {
     assert_eq!(all.statistics.lines.len(), 2002);
     for lines in [100_000, 500, 20] {
         let limits = Limits {
-            rows: 10,
+            rows: 160,
             lines,
-            rows_of_shard: 1000,
+            wanted_rows: 16_000,
         };
-        let some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
+        let some = loaded(&file, &limits);
         let kept: Vec<u64> = some.statistics.lines.keys().map(|line| line.0).collect();
         assert_eq!(kept, [0x8000 / 64, 0x9040 / 64], "{lines} lines at a time");
         for (line, stats) in &some.statistics.lines {
@@ -142,28 +152,116 @@ fn lines_that_matter_have_their_rows_and_nothing_is_lost() {
 fn rows_for_which_there_is_no_room_are_counted() {
     let file = written();
     let limits = Limits {
-        rows: 10,
+        rows: 160,
         lines: 100_000,
-        rows_of_shard: 5,
+        wanted_rows: 80,
     };
     let all = with_all_rows(file.path());
-    let some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
+    let some = loaded(&file, &limits);
     assert!(some.accesses_without_row > 0);
     assert_eq!(sums(&some), sums(&all));
     let said = some.diagnostics().join("\n");
     assert!(said.contains("are in the totals only"), "{said}");
 }
 
+/// Of lines that all may matter the costliest have all their rows, and the others none.
+#[test]
+fn where_there_is_no_room_for_all_wanted_lines_the_costliest_have_their_rows() {
+    const LINES: u64 = 400;
+    // Nobody says how long the threads ran. Line 0 is the costliest, and the last to be met.
+    let lines = (0..LINES).rev();
+    let records: Vec<Record> = lines
+        .flat_map(|line| (0..21).map(move |number| (line, number)))
+        .map(|(line, number)| access(number, 0x8000 + line * 64, 1000 - line))
+        .collect();
+    let file = written_of(&records);
+    let all = with_all_rows(file.path());
+    let kept_of = |wanted_rows| {
+        let limits = Limits {
+            rows: 160,
+            lines: 100_000,
+            wanted_rows,
+        };
+        let some = loaded(&file, &limits);
+        assert_eq!(sums(&some), sums(&all));
+        for (line, stats) in &some.statistics.lines {
+            assert_eq!(stats, &all.statistics.lines[line]);
+        }
+        let left_out = some.statistics.rest.access_count();
+        assert_eq!(some.accesses_without_row, left_out);
+        let kept = some.statistics.lines.keys();
+        kept.map(|line| line.0 - 0x8000 / 64).collect::<Vec<u64>>()
+    };
+    assert_eq!(kept_of(1_000_000).len(), LINES as usize);
+    let some = kept_of(4000);
+    assert!(some.len() > 8 && some.len() < LINES as usize, "{some:?}");
+    assert!(some.contains(&0), "{some:?}");
+}
+
+/// A file of samples: 300 lines, each with rows of three threads.
+fn samples() -> tempfile::NamedTempFile {
+    use hitm_test::perf_data::{Layout, bits, generate, vendors};
+    let words = vendors::intel();
+    let mut content = vendors::content("x86_64", "GenuineIntel,6,85,7", &words, bits::WEIGHT);
+    let of_line = |line: u64| {
+        let samples = content.samples.iter().skip(line as usize % 7);
+        samples.map(move |(event, sample)| {
+            let mut sample = *sample;
+            sample.addr += line * 64;
+            sample.weight += 1000 - line;
+            (*event, sample)
+        })
+    };
+    content.samples = (0..300).rev().flat_map(of_line).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), generate(&content, Layout::PLAIN)).unwrap();
+    file
+}
+
+/// perf.data is read lines first as well, however many lines are tallied at a time.
+#[test]
+fn samples_have_rows_for_the_costliest_lines_and_sums_of_all() {
+    let file = samples();
+    let of = |rows, lines, wanted_rows| {
+        let limits = Limits {
+            rows,
+            lines,
+            wanted_rows,
+        };
+        let mut samples = crate::perf_data::SamplesAt::new(file.path().into(), None);
+        load_within(&mut samples, OF_REPORT, &limits, &mut |_, _| {}).unwrap()
+    };
+    let all = of(1_000_000, 1_000_000, 1_000_000);
+    assert_eq!(all.statistics.lines.len(), 300);
+    assert_eq!(all.statistics.rest, RestOfLines::default());
+    for lines in [100_000, 60] {
+        let some = of(1000, lines, 4000);
+        assert_eq!(sums(&some), sums(&all));
+        assert_eq!(some.threads, all.threads);
+        assert!(some.accesses_without_row > 0);
+        let kept = &some.statistics.lines;
+        assert!(kept.len() >= 8 && kept.len() < 300, "{}", kept.len());
+        for (line, stats) in kept {
+            assert_eq!(stats, &all.statistics.lines[line]);
+        }
+        let least = kept.values().map(|line| line.contention_stall).min();
+        let others = all.statistics.lines.iter();
+        let others = others.filter(|(line, _)| !kept.contains_key(line));
+        let most = others.map(|(_, line)| line.contention_stall).max();
+        assert!(least >= most, "{least:?} {most:?}");
+    }
+}
+
 #[test]
 fn rows_that_are_added_leave_the_sums() {
     let file = written();
     let limits = Limits {
-        rows: 10,
+        rows: 160,
         lines: 100_000,
-        rows_of_shard: 1000,
+        wanted_rows: 16_000,
     };
     let all = with_all_rows(file.path());
-    let mut some = Recording::load_within(file.path(), OF_REPORT, &limits, &mut |_, _| {}).unwrap();
+    let mut some = loaded(&file, &limits);
     assert!(some.is_cut());
     let lines = [0x8000 / 64, 0x10_0000 / 64 + 2, 0x7000].map(LineAddr);
     some.add_rows(file.path(), lines.into_iter(), &mut |_, _| {})
