@@ -20,7 +20,7 @@ pgo: build
 
 # The end-to-end tests record real programs with the release build.
 test: build
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 lint:
 	$(CARGO) xtask lint

@@ -243,9 +243,6 @@ fn samples_that_all_differ_take_little_memory() {
             &["report", "-i", "x.data", "--format", "json"],
             &["report", "-i", "x.data", "--by", "function"],
         ] {
-            if std::env::var("X").is_ok() {
-                continue;
-            }
             let ended = run(directory, args);
             assert_eq!(ended.code, 0, "{name}, {args:?}: {}", ended.error);
         }
