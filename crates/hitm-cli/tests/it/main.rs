@@ -71,6 +71,7 @@ fn help_is_a_result() {
               whatif     Run a recording again with members moved or on another machine, and compare
               import     Make a recording of another tool's samples
               export     Write a recording in another tool's format
+              live       Look at this host while it runs: locks, throttling, late wake-ups
               vm         Record a whole kernel on a machine that you do not have
               sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
               reproduce  Simulate published cases again, and show published and simulated figures side by side
@@ -136,6 +137,7 @@ fn no_command_is_wrong_usage() {
               whatif     Run a recording again with members moved or on another machine, and compare
               import     Make a recording of another tool's samples
               export     Write a recording in another tool's format
+              live       Look at this host while it runs: locks, throttling, late wake-ups
               vm         Record a whole kernel on a machine that you do not have
               sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
               reproduce  Simulate published cases again, and show published and simulated figures side by side
