@@ -26,7 +26,7 @@ mod reader;
 mod record;
 pub mod ring;
 mod window;
-mod wire;
+pub mod wire;
 mod writer;
 
 pub use block::{

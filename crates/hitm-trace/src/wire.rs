@@ -19,12 +19,12 @@ pub(crate) const fn unzigzag(value: u64) -> i64 {
 }
 
 /// The difference from `base` to `value`, modulo 2^64, as a small number when they are close.
-pub(crate) const fn delta(base: u64, value: u64) -> u64 {
+pub const fn delta(base: u64, value: u64) -> u64 {
     zigzag(value.wrapping_sub(base) as i64)
 }
 
 /// The inverse of [`delta`].
-pub(crate) const fn undelta(base: u64, delta: u64) -> u64 {
+pub const fn undelta(base: u64, delta: u64) -> u64 {
     base.wrapping_add(unzigzag(delta) as u64)
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn put_varint(buffer: &mut [u8], mut at: usize, mut value: u64) -> us
 }
 
 /// Appends `value` as a varint.
-pub(crate) fn push_varint(out: &mut Vec<u8>, value: u64) {
+pub fn push_varint(out: &mut Vec<u8>, value: u64) {
     let mut bytes = [0; VARINT_LEN_MAX];
     let len = put_varint(&mut bytes, 0, value);
     out.extend_from_slice(&bytes[..len]);
@@ -70,26 +70,30 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// A position in a slice that is being read.
 #[derive(Debug, Clone)]
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+    /// The beginning of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
-    pub(crate) fn position(&self) -> usize {
+    /// Bytes that have been read.
+    pub fn position(&self) -> usize {
         self.at
     }
 
-    pub(crate) fn is_at_end(&self) -> bool {
+    /// Returns true if nothing is left.
+    pub fn is_at_end(&self) -> bool {
         self.at >= self.bytes.len()
     }
 
+    /// The next byte.
     #[inline(always)]
-    pub(crate) fn byte(&mut self) -> Result<u8, DecodeFault> {
+    pub fn byte(&mut self) -> Result<u8, DecodeFault> {
         match self.bytes.get(self.at) {
             Some(&byte) => {
                 self.at += 1;
@@ -99,9 +103,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// One or two bytes in line, which is nearly all of them; the rest out of line.
+    /// The next varint. One or two bytes are read in line, which is nearly all of them; the rest out of line.
     #[inline(always)]
-    pub(crate) fn varint(&mut self) -> Result<u64, DecodeFault> {
+    pub fn varint(&mut self) -> Result<u64, DecodeFault> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));

@@ -6,9 +6,11 @@
 //! thread did and asks which may go on.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod events;
 mod filter;
 mod log;
 mod order;
+mod pages;
 mod placement;
 mod relocation;
 pub mod replay;
@@ -18,6 +20,7 @@ mod weave;
 pub use filter::{HAND_OVER_EPOCHS, REPRIVATISE_RUN};
 pub use hitm_coherence::core::Position;
 pub use log::WorkLog;
+pub use pages::TemporaryFiles;
 pub use placement::{Placement, PlacementError};
 pub use relocation::{MovedSpan, Relocation};
 pub use thread::{ThreadEvent, ThreadTotals};

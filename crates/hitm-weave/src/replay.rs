@@ -24,7 +24,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::filter::{Filter, Touch, Toucher};
-use crate::{Slot, ThreadEvent, ThreadTotals, Weave};
+use crate::{Slot, TemporaryFiles, ThreadEvent, ThreadTotals, Weave};
 pub use ahead::ReadAhead;
 use arrivals::{Arrivals, Arrived};
 pub use error::ReplayError;
@@ -47,6 +47,10 @@ const THREADS_MAX: usize = 1 << 16;
 /// it; the rest is for a block of the file, of 256 KiB where a recorder wrote it and at most 4 MiB. A queue
 /// of accesses that grows by doubling is full at 48 MiB and takes no more.
 const WAITING_BYTES_MAX: usize = 48 << 20;
+
+/// The most memory for what fast threads did, encoded, before it goes to a file. Assumed, 1 to 256 MiB: less
+/// costs time where programs have little to put aside.
+const EVENTS_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of records that wait when the file is read ahead: some 400,000 records, so that threads which
 /// sleep for less cost no look through the file. Assumed, 4 to 64 MiB: less costs looks, more costs memory,
@@ -149,6 +153,12 @@ impl<R: Relocate> Replay<R> {
         self
     }
 
+    /// Keeps what fast threads did beyond 64 MiB in a temporary file, not in memory.
+    pub fn with_temporary_files(self, files: TemporaryFiles) -> Replay<R> {
+        self.weave.set_events_limit(EVENTS_BYTES_MAX, files);
+        self
+    }
+
     /// Reads ahead once so many bytes of records wait for others, not 16 MiB.
     pub fn with_patience(mut self, bytes: usize) -> Replay<R> {
         self.patience = bytes;
@@ -201,7 +211,7 @@ impl<R: Relocate> Replay<R> {
             note_priced(filter, epoch, access);
             sink(access, outcome);
         });
-        Ok(())
+        self.check_events()
     }
 
     /// Each thread's sums so far, in order of their starts.
@@ -338,9 +348,19 @@ impl<R: Relocate> Replay<R> {
                     note_priced(filter, epoch, access);
                     sink(access, outcome);
                 });
+                self.check_events()?;
             }
         }
         Ok(())
+    }
+
+    fn check_events(&self) -> Result<(), ReplayError> {
+        match self.weave.events_failure() {
+            None => Ok(()),
+            Some(error) => Err(ReplayError::Temporary {
+                reason: error.to_string(),
+            }),
+        }
     }
 
     fn wake_time(&self, waker: &Waker) -> Result<Cycles, ReplayError> {

@@ -1,13 +1,13 @@
 //! One thread of the recorded program: its clock, what it did and has not been woven in yet, and
 //! what its core still has under way.
 
-use std::collections::VecDeque;
-
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, Machine, Outcome, ThreadId};
 use hitm_coherence::core::{Head, LoadWindow, PendingLoad, Position, StoreBuffer};
 use hitm_coherence::directory::{Grant, LineId};
 
+use crate::events::Events;
 use crate::order::ProgramOrder;
+use crate::pages::Pages;
 
 /// One access as the recorder sees it: a position in the thread's program, no time yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Next {
 pub(crate) struct Thread {
     pub(crate) id: ThreadId,
     pub(crate) cpu: CpuId,
-    pub(crate) events: VecDeque<ThreadEvent>,
+    pub(crate) events: Events,
     /// How far the thread has run; everything before is in `events` or woven in.
     pub(crate) frontier: Position,
     /// How far it has been woven in.
@@ -111,12 +111,12 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    pub(crate) fn new(id: ThreadId, cpu: CpuId, machine: &Machine) -> Thread {
+    pub(crate) fn new((id, cpu): (ThreadId, CpuId), machine: &Machine, pages: Pages) -> Thread {
         let core = &machine.core;
         Thread {
             id,
             cpu,
-            events: VecDeque::new(),
+            events: Events::new(pages),
             frontier: Position::default(),
             woven: Position::default(),
             present: true,
@@ -213,7 +213,7 @@ impl Thread {
 
     /// The next event has been woven in.
     pub(crate) fn pop_event(&mut self) -> Option<ThreadEvent> {
-        let event = self.events.pop_front()?;
+        let event = self.events.pop()?;
         let is_store = u64::from(event.op == AccessOp::Store);
         self.woven = Position {
             insn: event.insn,

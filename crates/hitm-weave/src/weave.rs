@@ -1,5 +1,7 @@
 //! The weave phase: merges what the threads did by virtual time and prices it.
 
+use std::io;
+
 use hitm_base::{
     Access, AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId,
 };
@@ -9,6 +11,7 @@ use hitm_coherence::queue::Request;
 use hitm_coherence::services::Services;
 use hitm_coherence::tree::WinnerTree;
 
+use crate::pages::{Pages, TemporaryFiles};
 use crate::thread::{Blocked, Next, Thread, ThreadEvent, ThreadTotals};
 
 /// A thread's place in a [`Weave`], in order of [`Weave::add_thread`].
@@ -26,6 +29,8 @@ pub struct Weave {
     services: Services,
     now: Cycles,
     locked_hit: Cycles,
+    /// Events of threads that are far ahead.
+    pages: Pages,
 }
 
 impl Weave {
@@ -39,7 +44,18 @@ impl Weave {
             services: Services::default(),
             now: Cycles::ZERO,
             locked_hit,
+            pages: Pages::default(),
         }
+    }
+
+    /// Keeps events of threads that are far ahead in a temporary file when they take more than so many bytes.
+    pub fn set_events_limit(&self, bytes: usize, files: TemporaryFiles) {
+        self.pages.set_limit(bytes, files);
+    }
+
+    /// Why the temporary file could not be written or read, once. Events may be lost.
+    pub fn events_failure(&self) -> Option<io::Error> {
+        self.pages.failure()
     }
 
     /// The modelled machine.
@@ -54,7 +70,7 @@ impl Weave {
 
     /// Adds a thread on `cpu`, present, with its clock at the present time.
     pub fn add_thread(&mut self, id: ThreadId, cpu: CpuId) -> Slot {
-        let mut thread = Thread::new(id, cpu, self.directory.machine());
+        let mut thread = Thread::new((id, cpu), self.directory.machine(), self.pages.clone());
         thread.add_delay(self.now);
         self.threads.push(thread);
         let slot = Slot(self.tree.push(self.now));

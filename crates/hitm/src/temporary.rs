@@ -3,9 +3,16 @@
 use std::fs::File;
 use std::io;
 
+use hitm_weave::TemporaryFiles;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::limits;
+
+/// Temporary files of a replay.
+pub(crate) const FILES: TemporaryFiles = TemporaryFiles {
+    open: unnamed_file,
+    explain,
+};
 
 /// Makes a file without a name: it is gone when nobody has it open, whoever dies.
 pub(crate) fn unnamed_file() -> io::Result<File> {

@@ -49,6 +49,12 @@ pub enum ReplayError {
         /// The thread of the last record.
         thread: u32,
     },
+    /// What threads did that are far ahead does not fit memory, and not a file.
+    #[error("what fast threads did cannot be put aside: {reason}")]
+    Temporary {
+        /// Why.
+        reason: String,
+    },
     /// A thread runs on a CPU that the machine does not have.
     #[error("thread {thread} runs on CPU {cpu}, but the machine has {count} CPUs")]
     NoSuchCpu {

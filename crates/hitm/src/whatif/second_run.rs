@@ -15,6 +15,7 @@ use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError};
 use crate::kernel::KERNEL_PATH;
 use crate::recording::{Recording, RecordingFile};
+use crate::temporary;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -279,7 +280,7 @@ fn feed(
         order = Some(cpus);
     }
     let kept = Kept::of(recording, &moves);
-    let mut replay = Replay::new(machine, moves);
+    let mut replay = Replay::new(machine, moves).with_temporary_files(temporary::FILES);
     // The recorder of a whole machine hands no lines over.
     let mut mappings = recording.mappings().iter();
     if mappings.all(|mapping| mapping.path != KERNEL_PATH) {
