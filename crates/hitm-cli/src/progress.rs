@@ -8,30 +8,57 @@ use hitm::sim::Progress;
 use hitm_base::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Work whose length nobody knows.
-pub(crate) struct Spinner(ProgressBar);
+/// Time between two lines of a log.
+const LINE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Work whose length nobody knows. Where no terminal shows it, it writes a line now and then.
+pub(crate) struct Spinner {
+    bar: ProgressBar,
+    what: &'static str,
+    is_log: bool,
+    started: Instant,
+    line_count: Cell<u32>,
+}
 
 impl Spinner {
     pub(crate) fn start(what: &'static str) -> Spinner {
         // The recorded program writes to standard output: on a terminal the two would mix.
-        let bar = ProgressBar::new_spinner();
-        let bar = if io::stdout().is_terminal() {
-            ProgressBar::hidden()
-        } else {
-            visible(bar)
+        let is_mixed = io::stdout().is_terminal();
+        let bar = match is_mixed {
+            true => ProgressBar::hidden(),
+            false => visible(ProgressBar::new_spinner()),
         };
+        let is_log = bar.is_hidden() && !is_mixed;
         bar.set_style(style("{spinner} {prefix}: {msg} ({elapsed})"));
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(100));
-        Spinner(bar)
+        Spinner {
+            bar,
+            what,
+            is_log,
+            started: Instant::now(),
+            line_count: Cell::new(0),
+        }
     }
 
     pub(crate) fn say(&self, text: &str) {
-        self.0.set_message(printable(text).into_owned());
+        let text = printable(text);
+        let elapsed = self.started.elapsed();
+        if self.is_log && elapsed >= LINE_PERIOD * (self.line_count.get() + 1) {
+            self.line_count.set(self.line_count.get() + 1);
+            // A log that is gone stops no work.
+            let _ = writeln!(
+                io::stderr(),
+                "hitm: {}: {text} ({} s)",
+                self.what,
+                elapsed.as_secs()
+            );
+        }
+        self.bar.set_message(text.into_owned());
     }
 
     pub(crate) fn finish(self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 
@@ -57,9 +84,6 @@ struct Pass {
 impl Bar {
     /// Time in which it says nothing.
     const QUIET: Duration = Duration::from_secs(1);
-
-    /// Time between two lines of a log.
-    const LINE_PERIOD: Duration = Duration::from_secs(10);
 
     /// Work that is counted in bytes.
     pub(crate) fn start(what: &'static str) -> Bar {
@@ -111,7 +135,7 @@ impl Bar {
         }
         self.bar.set_length(all);
         self.bar.set_position(done);
-        if self.bar.is_hidden() && elapsed >= Bar::LINE_PERIOD * (self.line_count.get() + 1) {
+        if self.bar.is_hidden() && elapsed >= LINE_PERIOD * (self.line_count.get() + 1) {
             self.line_count.set(self.line_count.get() + 1);
             // A log that is gone stops no work.
             let _ = writeln!(io::stderr(), "hitm: {}", self.line(all));

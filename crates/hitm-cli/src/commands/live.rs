@@ -1,6 +1,6 @@
 //! `hitm live`.
 
-mod duration;
+pub(super) mod duration;
 mod locks;
 mod rt;
 mod throttle;

@@ -1,6 +1,7 @@
 //! `hitm record`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -8,6 +9,7 @@ use hitm::record::{Ended, Progress, RecordConfig, record};
 use hitm_base::Cycles;
 use hitm_weave::Placement;
 
+use super::live::duration::duration;
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
 
@@ -38,8 +40,16 @@ pub(crate) struct RecordArgs {
     /// Let the program go on, unrecorded, when hitm is killed; otherwise it is killed as well
     #[arg(long)]
     keep_running: bool,
+    /// End the recording after this time, as 10s, 500ms or 2m, and the program with SIGTERM
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
     /// The program to record and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     command: Vec<String>,
 }
 
@@ -57,6 +67,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         output: args.output,
         qemu: args.qemu,
         keeps_running: args.keep_running,
+        duration: args.duration,
     };
     let spinner = Spinner::start("recording");
     let ended = record(&config, &mut |progress| spinner.say(&text(progress)))?;
@@ -66,11 +77,11 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
 }
 
 fn text(progress: &Progress) -> String {
-    let (cycles, records) = (progress.time.0, progress.record_count);
     format!(
-        "{:.1} M cycles, {:.1} M records",
-        cycles as f64 / 1e6,
-        records as f64 / 1e6
+        "{:.1} M cycles, {:.1} M records, {:.1} MB",
+        progress.time.0 as f64 / 1e6,
+        progress.record_count as f64 / 1e6,
+        progress.file_bytes as f64 / 1e6
     )
 }
 

@@ -128,6 +128,24 @@ fn a_hangup_ends_a_recording_cleanly() {
     assert_eq!(report["run"]["complete"], true);
 }
 
+/// The program's own options need no `--` before them.
+#[test]
+fn a_recording_ends_after_its_duration() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let spinner = ["sh", "-c", "while :; do :; done"];
+    let output = run(
+        directory,
+        &[
+            &["record", "--duration", "2s", "-o", "x.hitm"][..],
+            &spinner,
+        ]
+        .concat(),
+    );
+    assert_eq!(output.status.code(), Some(128 + libc::SIGTERM));
+    assert_eq!(report(&directory.join("x.hitm"))["run"]["complete"], true);
+}
+
 #[test]
 fn a_hangup_that_is_ignored_stays_ignored() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -16,6 +16,7 @@ mod target;
 mod tools;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
 use hitm_trace::Header;
@@ -57,6 +58,8 @@ pub struct RecordConfig {
     /// Set if the program goes on, unrecorded, when this process is killed. Otherwise it is killed
     /// as well; the programs that it forked go on in any case.
     pub keeps_running: bool,
+    /// Time after which the recording ends as by a SIGTERM that is sent to this process.
+    pub duration: Option<Duration>,
 }
 
 /// Why nothing, or not everything, was recorded.

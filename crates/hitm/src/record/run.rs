@@ -60,11 +60,15 @@ pub(crate) fn run(
     let signals = Signals::catch();
     let child = command(target, tools, &region, config.keeps_running).spawn();
     let mut child = child.map_err(system(&format!("start {}", tools.qemu.path.display())))?;
+    let stop = Stop {
+        ends_at: config.duration.map(|span| Instant::now() + span),
+        ..Stop::default()
+    };
     let status = follow(
         &mut child,
         &mut region.consumer,
         &mut sink,
-        &signals,
+        (&signals, stop),
         progress,
     );
     let status = status.map_err(system("wait for the program"))?;
@@ -103,11 +107,10 @@ fn follow(
     child: &mut Child,
     consumer: &mut Consumer,
     sink: &mut Sink,
-    signals: &Signals,
+    (signals, mut stop): (&Signals, Stop),
     progress: &mut dyn FnMut(&Progress),
 ) -> std::io::Result<ExitStatus> {
     let mut reported_at = Instant::now();
-    let mut stop = Stop::default();
     loop {
         consumer.beat();
         let drained = sink.drain(consumer);
@@ -128,13 +131,17 @@ fn follow(
 /// The end of a recording before the program's own.
 #[derive(Debug, Default)]
 struct Stop {
+    /// When it is to end, if nobody asks earlier.
+    ends_at: Option<Instant>,
     requested_at: Option<Instant>,
     passed_on: bool,
 }
 
 impl Stop {
     fn look(&mut self, child: &Child, consumer: &Consumer, signals: &Signals, has_failed: bool) {
-        let pending = signals.pending();
+        let is_late = self.ends_at.is_some_and(|end| Instant::now() >= end);
+        let late = is_late.then_some((libc::SIGTERM, true));
+        let pending = signals.pending().or(late);
         if self.requested_at.is_none() && (pending.is_some() || has_failed) {
             consumer.request_stop();
             self.requested_at = Some(Instant::now());

@@ -18,7 +18,7 @@ pub(super) struct Counted {
 
 enum Counts {
     Rows(Collector),
-    Lines(LineTally),
+    Lines(Box<LineTally>),
 }
 
 impl Counted {
@@ -36,7 +36,7 @@ impl Counted {
     pub(super) fn lines(part: Part, limits: &Limits) -> Counted {
         Counted {
             part,
-            counts: Counts::Lines(LineTally::default()),
+            counts: Counts::Lines(Box::default()),
             ..Counted::rows(limits)
         }
     }
@@ -58,7 +58,7 @@ impl Counted {
     pub(super) fn into_tally(self) -> LineTally {
         match self.counts {
             Counts::Rows(rows) => tally_of(rows),
-            Counts::Lines(tally) => tally,
+            Counts::Lines(tally) => *tally,
         }
     }
 
@@ -89,7 +89,7 @@ impl Shard for Counted {
             Counts::Rows(rows) => {
                 rows.add(access, outcome);
                 if rows.size_in_rows() > self.rows_max {
-                    self.counts = Counts::Lines(tally_of(std::mem::take(rows)));
+                    self.counts = Counts::Lines(Box::new(tally_of(std::mem::take(rows))));
                 }
             }
         }
