@@ -76,7 +76,13 @@ fn a_hold_share_is_of_time_that_works() {
     assert_eq!(lock.threads.len(), 2);
     assert_eq!(lock.threads[0].thread.tid, 100);
     let chain = "ext4_buffered_write_iter < vfs_write < sys_write";
-    assert_eq!(lock.callers, [(chain.to_owned(), 50)]);
+    let caller = LockCaller {
+        chain: chain.to_owned(),
+        samples: 50,
+        traced_ns: 0,
+    };
+    assert_eq!(lock.callers, [caller]);
+    assert_eq!(lock.slept_ns(), None);
 }
 
 #[test]
@@ -208,6 +214,19 @@ fn sleepers_are_added_to_the_lock_that_their_threads_spin_for() {
         (0, 45_000_000)
     );
     assert_eq!(traced(&found[1]).addresses, [0xb0]);
+    assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
+    // A rwsem's tracepoints begin when its waiter sleeps.
+    assert_eq!(found[0].slept_ns(), Some(20_000_000));
+}
+
+#[test]
+fn a_mutex_waiter_sleeps_for_what_it_does_not_spin() {
+    let waiting = "sys_x f mutex_lock __mutex_lock";
+    let mut seen = recording(&[(0, waiting, None, 30), (0, "sys_x f", None, 10)]);
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 50)]);
+    assert_eq!(judge(&seen)[0].slept_ns(), Some(20_000_000));
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 20)]);
+    assert_eq!(judge(&seen)[0].slept_ns(), Some(0));
 }
 
 #[test]

@@ -47,7 +47,8 @@ pub(super) fn add(
         // A thread that sleeps is not sampled while it waits; it is one of the lock's all the same.
         group.waited.entry(wait.thread).or_default();
         let chain = functions.chain(wait.stack, at.taker);
-        group.callers.entry(chain).or_default();
+        let (_, traced_ns) = group.callers.entry(chain).or_default();
+        *traced_ns = traced_ns.saturating_add(wait.wait_ns);
         group.traced.get_or_insert_default().add(wait);
     }
 }
