@@ -12,6 +12,7 @@ mod known;
 mod site;
 mod waits;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
@@ -23,6 +24,8 @@ use site::{At, Functions};
 
 /// Waiting samples below which a lock is not shown: a share of fewer has no meaning.
 const WAITING_MIN: u64 = 10;
+/// Locks that are judged: each one looks at all samples of its threads.
+const LOCKS_MAX: usize = 512;
 /// Takers and functions that are kept for each lock.
 const CALLERS_MAX: usize = 5;
 
@@ -128,8 +131,17 @@ impl Lock {
     }
 }
 
-/// Judges the locks of a recording: those that waste most CPU time first.
-pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
+/// The locks of a recording.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Judged {
+    /// Those that waste most CPU time first.
+    pub locks: Vec<Lock>,
+    /// Locks that found no room, and were waited for least.
+    pub left_out_count: usize,
+}
+
+/// Judges the locks of a recording.
+pub fn judge(recording: &LiveRecording) -> Judged {
     let functions = Functions::of(recording);
     let mut groups: IndexMap<Key, Group> = IndexMap::new();
     for sample in &recording.samples {
@@ -151,12 +163,13 @@ pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
         group.callers.entry(chain).or_default().0 += sample.count;
     }
     waits::add(recording, &functions, &mut groups);
-    let least_ns = WAITING_MIN * recording.period_ns;
+    let least_ns = WAITING_MIN.saturating_mul(recording.period_ns);
     groups.retain(|_, group| {
-        let traced_ns = group.traced.as_ref().map_or(0, |traced| traced.wait_ns);
-        let samples: u64 = group.waited.values().sum();
-        samples >= WAITING_MIN || traced_ns >= least_ns.max(1)
+        group.waiting_samples() >= WAITING_MIN || group.traced_ns() >= least_ns.max(1)
     });
+    let left_out_count = groups.len().saturating_sub(LOCKS_MAX);
+    groups.sort_by_cached_key(|_, group| Reverse((group.waiting_samples(), group.traced_ns())));
+    groups.truncate(LOCKS_MAX);
     let locks = groups.into_iter();
     let mut locks: Vec<Lock> = locks
         .map(|(key, group)| lock(recording, &functions, key, group))
@@ -167,7 +180,10 @@ pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
         let order = order.then_with(|| slept(b).cmp(&slept(a)));
         order.then_with(|| (&a.name, &a.object).cmp(&(&b.name, &b.object)))
     });
-    locks
+    Judged {
+        locks,
+        left_out_count,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -188,6 +204,16 @@ struct Group {
     traced: Option<Traced>,
     /// Nothing but the lock's address is known.
     is_by_address: bool,
+}
+
+impl Group {
+    fn waiting_samples(&self) -> u64 {
+        self.waited.values().sum()
+    }
+
+    fn traced_ns(&self) -> u64 {
+        self.traced.as_ref().map_or(0, |traced| traced.wait_ns)
+    }
 }
 
 fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: Group) -> Lock {

@@ -59,6 +59,15 @@ impl Tracepoints {
     }
 }
 
+/// Gives up the capabilities of the calling thread that loading programs and opening clocks needs. Reading goes on
+/// without them, and they cannot be had back.
+///
+/// # Errors
+/// The kernel refuses: the reason.
+pub fn drop_capabilities() -> Result<(), String> {
+    hitm_bpf::drop_capabilities().map_err(|error| error.to_string())
+}
+
 /// The number of a cgroup that programs know.
 fn cgroup(path: &str) -> Option<u64> {
     let hierarchy = Hierarchy::find().ok()?;

@@ -48,6 +48,8 @@ pub struct LiveRun {
     pub sample_count: u64,
     /// Samples that were not.
     pub lost_count: u64,
+    /// Locks that found no room.
+    pub left_out_count: usize,
 }
 
 /// A lock, and the time that shares are of.
@@ -83,7 +85,8 @@ impl LiveLocks {
     /// Judges a recording.
     pub fn of(recording: &LiveRecording) -> LiveLocks {
         let duration_ns = recording.duration_ns;
-        let locks = locks::judge(recording).into_iter();
+        let judged = locks::judge(recording);
+        let locks = judged.locks.into_iter();
         LiveLocks {
             run: LiveRun {
                 kernel: recording.kernel.clone(),
@@ -95,6 +98,7 @@ impl LiveLocks {
                 period_ns: recording.period_ns,
                 sample_count: recording.sample_count(),
                 lost_count: recording.lost_count,
+                left_out_count: judged.left_out_count,
             },
             locks: locks.map(|lock| LockView { lock, duration_ns }).collect(),
             program: recording.program.as_ref().map(ProgramLocks::of),
@@ -162,6 +166,7 @@ mod tests {
                 period_ns: 1_000_000,
                 sample_count: 2510,
                 lost_count: 0,
+                left_out_count: 0,
             },
             locks: vec![
                 lock("inode's i_rwsem", "inode 8:1:7 /f", 500_000_000),

@@ -149,7 +149,7 @@ pub struct LiveEnded {
 }
 
 /// Observes until the time is over, the program ends, or a signal comes. `progress` is asked now and then. Layers
-/// that do not work here are named in the recording.
+/// that do not work here are named in the recording. The calling thread loses capabilities that only starting needs.
 ///
 /// # Errors
 /// No layer works: the kernel allows no samples or hides its names, and no program was started whose own locks

@@ -40,6 +40,12 @@ fn recording(samples: &[(u32, &str, Option<u32>, u64)]) -> LiveRecording {
     recording
 }
 
+fn judge(recording: &LiveRecording) -> Vec<Lock> {
+    let judged = super::judge(recording);
+    assert_eq!(judged.left_out_count, 0);
+    judged.locks
+}
+
 const WRITE: &str = "sys_write vfs_write ext4_buffered_write_iter";
 
 fn write(rest: &str) -> String {
@@ -244,4 +250,26 @@ fn spinning_without_interrupts_is_no_hold() {
         (40_000_000, 20_000_000)
     );
     assert_eq!(found[0].hold_share(), 20.0 / 60.0);
+}
+
+#[test]
+fn locks_without_room_are_those_that_matter_least_and_are_counted() {
+    let spin = "sys_x f _raw_spin_lock native_queued_spin_lock_slowpath";
+    let mut seen = recording(&[(1, spin, None, 0)]);
+    let addresses = 1..LOCKS_MAX as u64 + 3;
+    seen.waits = Some(
+        addresses
+            .map(|address| wait(0, 0, address, 20 + address))
+            .collect(),
+    );
+    let judged = super::judge(&seen);
+    assert_eq!((judged.locks.len(), judged.left_out_count), (LOCKS_MAX, 2));
+    assert_eq!(judged.locks.last().unwrap().object, "at 0x3");
+}
+
+#[test]
+fn a_period_without_end_is_no_panic() {
+    let mut seen = recording(&[]);
+    seen.period_ns = u64::MAX;
+    assert_eq!(judge(&seen), []);
 }

@@ -70,6 +70,13 @@ pub const LIVE_RUN_FIELDS: &[Field<LiveRun>] = &[
         description: "Samples that found no room, and threads that were not followed",
         value: |run| Value::Whole(run.lost_count),
     },
+    Field {
+        id: "left_out_count",
+        title: "left out",
+        unit: Unit::Count,
+        description: "Locks that are not shown, since at most 512 are: those that were waited for least",
+        value: |run| Value::Whole(run.left_out_count as u64),
+    },
 ];
 
 /// Of a lock.

@@ -99,6 +99,11 @@ impl Writer {
                 format!("  {count} more below {limit} of the sampled time (--percent-limit)");
             self.push(Style::Plain, &text);
         }
+        if locks.run.left_out_count > 0 {
+            let count = by_id(LIVE_RUN_FIELDS, "left_out_count").text(&locks.run);
+            let text = format!("  {count} more found no room: they were waited for least");
+            self.push(Style::Plain, &text);
+        }
     }
 
     fn live_locks(&mut self, views: &[&LockView]) {

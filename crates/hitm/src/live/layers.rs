@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::{Sampler, Target};
 use hitm_live::shim::Launch;
-use hitm_live::tracepoints::{LockWaitCounts, Tracepoints, Waiters};
+use hitm_live::tracepoints::{self, LockWaitCounts, Tracepoints, Waiters};
 
 use super::collect::Collector;
 use super::exact::{self, ExactError};
@@ -63,7 +63,7 @@ impl Layers {
         self.exact.as_ref()?.as_ref().ok()
     }
 
-    /// Starts to take samples.
+    /// Starts to take samples. Gives up the capabilities of the calling thread that are not needed any more.
     ///
     /// # Errors
     /// There are none, and nothing else observes the target.
@@ -94,6 +94,10 @@ impl Layers {
                 self.missing.extend(text);
                 self.exact = exact;
             }
+        }
+        // A clock for each thread is opened when the thread comes.
+        if !self.sampler.as_ref().is_some_and(Sampler::is_by_thread) {
+            self.missing.extend(tracepoints::drop_capabilities().err());
         }
         Ok(())
     }
