@@ -93,7 +93,7 @@ const LIVE_KERNEL: &str = r#"{"hitm_live":1,"kernel":"6","cpu_count":4,"target":
 /// A live recording of one mutex of a program.
 const LIVE_PROGRAM: &str = r#"{"hitm_live":1,"kernel":"6","cpu_count":4,"target":"t","layers":[],"missing":[],
 "period_ns":0,"duration_ns":9,"lost_count":0,"threads":[],"names":[],"stacks":[],"objects":[],"samples":[],
-"program":{"processes":[{"pid":7,"parent":1,"comm":"a"}],"locks":[{"process":0,"address":4096,"kind":"mutex",
+"program":{"processes":[{"pid":7,"parent":1,"comm":"a"}],"locks":[{"process":0,"address":4096,"kind":"mutex","variable":"v",
 "call_site":{"address":1,"module":{"path":"/p","offset":1},"name":"f"},"wait_site":null,"acquisitions":9,
 "contended":3,"refused":0,"signals":0,"handovers":2,"wait_ns":5,"wait_max_ns":4,"held_ns":7,"held_max_ns":7,
 "held_contended_ns":7,"ran_held_contended_ns":7,"ran_cycle_contended_ns":17,"ran_held_ns":7,"ran_cycle_ns":17,

@@ -259,6 +259,7 @@ mod tests {
             process: 0,
             address: 0x7f00_0000_1000,
             kind,
+            variable: Some("queue.lock".into()).filter(|_| kind == LockKind::Mutex),
             call_site: site("serve server.c:40", Some(module.clone())),
             wait_site: Some(site("", Some(module))),
             acquisitions,
@@ -319,7 +320,7 @@ mod tests {
             == The program's own locks by the time that their threads waited ===================================
                 waited acquired contended% handed over   u% CPUs of use bound threads kind  lock of
               600.0 ms   10,000       25.0           7 40.0           3  2.50       2 mutex serve server.c:40
-                        0x7f0000001000 of process 100 (server)
+                        queue.lock at 0x7f0000001000 of process 100 (server)
                         longest wait 300.0 ms at /opt/server+0x1234
                         held 800.0 ms, the longest 40.0 us
               1 more waited for below 0.5% of the time (--percent-limit)

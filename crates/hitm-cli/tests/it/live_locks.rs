@@ -86,7 +86,10 @@ fn check_share(printed: &str, lock: &Value) {
     let needed = (1.0 / share).ceil();
     assert_eq!(lock["needed_cpus"].as_f64(), Some(needed), "{lock}");
     assert!((lock["bound"].as_f64().unwrap() - 1.0 / share).abs() < 1e-9);
-    assert_eq!(lock["kind"], "mutex");
+    assert_eq!(
+        (&lock["kind"], &lock["variable"]),
+        (&"mutex".into(), &"mutex".into())
+    );
     assert_eq!(lock["thread_count"], 4);
     assert!(lock["contended_count"].as_u64() > Some(0), "{lock}");
     assert!(lock["handover_count"].as_u64() > Some(0), "{lock}");

@@ -236,6 +236,30 @@ fn a_mutex_waiter_sleeps_for_what_it_does_not_spin() {
 }
 
 #[test]
+fn a_lock_inside_of_a_wait_is_no_second_wait() {
+    let waiting = write("down_write rwsem_down_write_slowpath");
+    let inner = format!("{waiting} _raw_spin_lock_irq native_queued_spin_lock_slowpath");
+    let mut seen = recording(&[(0, &waiting, Some(0), 10), (0, &inner, Some(0), 1)]);
+    seen.stacks[0].user.push(0);
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 20), wait(0, 1, 0xa8, 15)]);
+    let found = judge(&seen);
+    let traced = found[0].traced.clone().unwrap();
+    assert_eq!((traced.wait_ns, traced.addresses), (20_000_000, vec![0xa0]));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
+}
+
+#[test]
+fn a_writer_of_a_percpu_rwsem_waits_where_it_takes_it() {
+    let mut seen = recording(&[(0, "sys_x freeze percpu_down_write", None, 0)]);
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 20)]);
+    let found = judge(&seen);
+    assert_eq!(found[0].class, Class::PercpuRwsem);
+    assert_eq!(found[0].name, "taken by freeze");
+    assert_eq!(found[0].slept_ns(), Some(20_000_000));
+}
+
+#[test]
 fn spinning_without_interrupts_is_no_hold() {
     let spin = "sys_x f _raw_spin_lock_irqsave native_queued_spin_lock_slowpath";
     let mut seen = recording(&[

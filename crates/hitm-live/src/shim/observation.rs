@@ -126,6 +126,8 @@ pub struct LockUse {
     pub address: u64,
     /// Its kind.
     pub kind: LockKind,
+    /// The variable that it is or lies in. None on the heap, and before somebody has looked at the file.
+    pub variable: Option<String>,
     /// The first acquirer's call.
     pub call_site: CallSite,
     /// The call that waited longest; none if none waited.
@@ -412,6 +414,7 @@ impl<'a> Region<'a> {
             process,
             address,
             kind,
+            variable: None,
             call_site: self.call_site(word(lock::SITE), word(lock::MODULE)),
             wait_site: None,
             acquisitions: 0,

@@ -137,6 +137,16 @@ pub const LIVE_PROGRAM_LOCK_FIELDS: &[Field<ProgramLock>] = &[
         value: |lock| Value::Text(format!("{:#x}", lock.used.address)),
     },
     Field {
+        id: "variable",
+        title: "variable",
+        unit: Unit::None,
+        description: "The variable that it is or lies in, where it is one of the file whose code takes it",
+        value: |lock| {
+            let variable = lock.used.variable.as_deref();
+            Value::text_or_missing(variable.unwrap_or_default())
+        },
+    },
+    Field {
         id: "pid",
         title: "pid",
         unit: Unit::None,

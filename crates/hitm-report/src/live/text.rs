@@ -231,22 +231,14 @@ fn traced_note(view: &LockView) -> Option<String> {
 
 fn program_notes(lock: &ProgramLock) -> Vec<String> {
     let field = |id| by_id(LIVE_PROGRAM_LOCK_FIELDS, id).text(lock);
+    let variable = lock.used.variable.as_deref();
+    let which = variable.map_or_else(String::new, |variable| format!("{variable} at "));
+    let process = format!("process {} ({})", field("pid"), field("comm"));
+    let (wait, site) = (field("wait_longest_ns"), field("wait_site"));
+    let (held, longest) = (field("held_ns"), field("held_longest_ns"));
     vec![
-        format!(
-            "{} of process {} ({})",
-            field("address"),
-            field("pid"),
-            field("comm")
-        ),
-        format!(
-            "longest wait {} at {}",
-            field("wait_longest_ns"),
-            field("wait_site")
-        ),
-        format!(
-            "held {}, the longest {}",
-            field("held_ns"),
-            field("held_longest_ns")
-        ),
+        format!("{which}{} of {process}", field("address")),
+        format!("longest wait {wait} at {site}"),
+        format!("held {held}, the longest {longest}"),
     ]
 }

@@ -1,14 +1,16 @@
 //! The exact layer: the locks of a program that hitm starts, as its preloaded library counts them.
 
 use hitm_layout::Symbolizer;
-use hitm_live::shim::{CallSite, Launch, Observation, ShimError, check_program, library_directory};
+use hitm_live::shim::{
+    CallSite, Launch, LockUse, Observation, ShimError, check_program, library_directory,
+};
 use thiserror::Error;
 
 use crate::input_file;
 use crate::record::{Target, TargetError};
 
-/// Call sites that are looked up by name. Others keep their addresses.
-const SITES_MAX: usize = 65_536;
+/// Locks whose call sites get names. Those of others keep their addresses.
+const NAMED_MAX: usize = 32_768;
 
 /// The reason why a program's own locks cannot be observed.
 #[derive(Debug, Error)]
@@ -43,15 +45,12 @@ pub(super) fn observation(launch: &Launch) -> Result<Observation, String> {
         return Err("no program loaded the observer: nothing of its locks was seen".to_owned());
     }
     let mut symbolizer = Symbolizer::new(Vec::new(), input_file::load);
-    let mut left = SITES_MAX;
-    for lock in &mut observation.locks {
-        let sites = [Some(&mut lock.call_site), lock.wait_site.as_mut()];
-        for site in sites.into_iter().flatten() {
-            if left > 0 {
-                left -= 1;
-                name(&mut symbolizer, site);
-            }
+    for lock in observation.locks.iter_mut().take(NAMED_MAX) {
+        name(&mut symbolizer, &mut lock.call_site);
+        if let Some(site) = &mut lock.wait_site {
+            name(&mut symbolizer, site);
         }
+        lock.variable = variable(&mut symbolizer, lock);
     }
     Ok(observation)
 }
@@ -63,4 +62,16 @@ fn name(symbolizer: &mut Symbolizer<'_>, site: &mut CallSite) {
     // The call lies before the address that it returns to.
     let found = symbolizer.code_in_file(&module.path, module.offset.wrapping_sub(1));
     site.name = Some(found.to_string());
+}
+
+/// The variable at a lock's address, if it lies in the file whose code takes it.
+fn variable(symbolizer: &mut Symbolizer<'_>, lock: &LockUse) -> Option<String> {
+    let module = lock.call_site.module.as_ref()?;
+    let bias = lock.call_site.address.wrapping_sub(module.offset);
+    let file = symbolizer.file(&module.path)?;
+    let vaddr = lock.address.wrapping_sub(bias);
+    if !file.is_loaded(vaddr) {
+        return None;
+    }
+    Some(file.data_location(vaddr, 1)?.to_string())
 }
