@@ -2,7 +2,7 @@
 
 use hitm_layout::Symbolizer;
 use hitm_live::shim::{
-    CallSite, Launch, LockUse, Observation, ShimError, check_program, library_directory,
+    CallSite, Launch, LockKind, LockUse, Observation, ShimError, check_program, library_directory,
 };
 use thiserror::Error;
 
@@ -73,5 +73,16 @@ fn variable(symbolizer: &mut Symbolizer<'_>, lock: &LockUse) -> Option<String> {
     if !file.is_loaded(vaddr) {
         return None;
     }
-    Some(file.data_location(vaddr, 1)?.to_string())
+    Some(file.data_location(vaddr, size(lock.kind))?.to_string())
+}
+
+/// Bytes of a lock: a smaller part of one would get the name of a member inside of it.
+fn size(kind: LockKind) -> u64 {
+    let size = match kind {
+        LockKind::Mutex => size_of::<libc::pthread_mutex_t>(),
+        LockKind::Read | LockKind::Write => size_of::<libc::pthread_rwlock_t>(),
+        LockKind::Spin => size_of::<libc::c_int>(),
+        LockKind::Condition => size_of::<libc::pthread_cond_t>(),
+    };
+    size as u64
 }
