@@ -73,7 +73,10 @@ fn variable(symbolizer: &mut Symbolizer<'_>, lock: &LockUse) -> Option<String> {
     if !file.is_loaded(vaddr) {
         return None;
     }
-    Some(file.data_location(vaddr, size(lock.kind))?.to_string())
+    let name = file.data_location(vaddr, size(lock.kind))?.to_string();
+    // The member of glibc's unions that is as large as the lock.
+    let whole = name.strip_suffix(".__size").unwrap_or(&name);
+    Some(whole.to_owned())
 }
 
 /// Bytes of a lock: a smaller part of one would get the name of a member inside of it.
