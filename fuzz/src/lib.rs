@@ -5,6 +5,7 @@ pub mod btf;
 pub mod elf;
 pub mod journal;
 pub mod layout;
+pub mod live;
 mod memory_file;
 pub mod perf_data;
 pub mod recording;

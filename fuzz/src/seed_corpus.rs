@@ -29,6 +29,8 @@ fn main() -> std::io::Result<()> {
     written("fuzz/corpus/layout_rules", "every-rule", RULES)?;
     written("fuzz/corpus/guest_text", "each", GUEST)?;
     written("fuzz/corpus/journal", "each", JOURNAL)?;
+    written("fuzz/corpus/live_recording", "kernel", LIVE_KERNEL)?;
+    written("fuzz/corpus/live_recording", "program", LIVE_PROGRAM)?;
     written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
@@ -78,6 +80,25 @@ const GUEST: &str = "0000000000036040 A runqueues\nffffffff81000000 T _text\nfff
 /// A record of each kind; the target adds the head and the checksums.
 const JOURNAL: &str = "control /cg/a%20b/cgroup.subtree_control\ngroup /cg/a%20b/hitm-7-900\n\
     process 10 5 10 9 whole free 0-15\ntask 11 5 10 bound 0-3,8\nguard 8 901\n";
+
+/// A live recording of one rwsem, by samples and by tracepoints.
+const LIVE_KERNEL: &str = r#"{"hitm_live":1,"kernel":"6","cpu_count":4,"target":"t","layers":[],"missing":[],
+"period_ns":1000000,"duration_ns":9,"lost_count":3,"threads":[{"pid":7,"tid":7,"comm":"a","start_ticks":1}],
+"names":["f","down_write","rwsem_down_write_slowpath"],
+"stacks":[{"kernel":[2,1,0],"user":[]},{"kernel":[0],"user":[]}],
+"objects":[{"file":{"inode":"8:1:7","path":"/f"}},{"futex":{"pid":7,"address":4096}}],
+"samples":[{"thread":0,"stack":0,"object":0,"count":40},{"thread":0,"stack":1,"count":60}],
+"waits":[{"thread":0,"stack":0,"lock":64,"count":5,"wait_ns":90000000,"longest_ns":7}]}"#;
+
+/// A live recording of one mutex of a program.
+const LIVE_PROGRAM: &str = r#"{"hitm_live":1,"kernel":"6","cpu_count":4,"target":"t","layers":[],"missing":[],
+"period_ns":0,"duration_ns":9,"lost_count":0,"threads":[],"names":[],"stacks":[],"objects":[],"samples":[],
+"program":{"processes":[{"pid":7,"parent":1,"comm":"a"}],"locks":[{"process":0,"address":4096,"kind":"mutex","variable":"v",
+"call_site":{"address":1,"module":{"path":"/p","offset":1},"name":"f"},"wait_site":null,"acquisitions":9,
+"contended":3,"refused":0,"signals":0,"handovers":2,"wait_ns":5,"wait_max_ns":4,"held_ns":7,"held_max_ns":7,
+"held_contended_ns":7,"ran_held_contended_ns":7,"ran_cycle_contended_ns":17,"ran_held_ns":7,"ran_cycle_ns":17,
+"threads":[7],"thread_count":1}],"threads":[],"losses":{"loaded":1,"acquisitions":0,"operations":0,
+"stale_holds":0,"processes":0,"threads":0,"modules":0}}}"#;
 
 /// A result of `hitm sim` with what a profile needs.
 const SIMULATED: &str = r#"{ "schema": 1, "scenario": "s", "machine": "m", "variants": [

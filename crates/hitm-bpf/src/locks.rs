@@ -47,6 +47,8 @@ pub struct LockWaitCounts {
     pub lost_stacks: u64,
     /// Ends without a beginning: waits from before the programs were attached, or of tasks that are not observed.
     pub unmatched: u64,
+    /// Children that were not followed, since the table of processes was full (4,096).
+    pub lost_processes: u64,
 }
 
 /// What was counted up to now.
@@ -65,12 +67,16 @@ pub struct LockWaits {
 }
 
 impl LockWaits {
-    /// Starts to count the waits of the tasks of `filter`.
+    /// Starts to count the waits of the tasks of `filter`. Processes are followed to what they start from now on.
     ///
     /// # Errors
     /// The programs cannot be loaded or attached here.
     pub fn attach(filter: &Filter) -> Result<LockWaits, Error> {
         let mut object = Object::open_filtered(image::LOCKS, filter, &[])?;
+        if matches!(filter, Filter::Processes(_)) {
+            object.attach("forget_process", Hook::Typed("sched_process_free"))?;
+            object.attach("follow_fork", Hook::Typed("sched_process_fork"))?;
+        }
         // Ends first: each beginning has its end then.
         object.attach("contention_end", Hook::Typed("contention_end"))?;
         object.attach("contention_begin", Hook::Typed("contention_begin"))?;
@@ -96,7 +102,14 @@ impl LockWaits {
             waits.push(LockWait::begun(key, value, now, &chains));
         }
         waits.sort();
-        let [ended, lost_begins, lost_waits, lost_stacks, unmatched] = self.object.counts()?;
+        let [
+            ended,
+            lost_begins,
+            lost_waits,
+            lost_stacks,
+            unmatched,
+            lost_processes,
+        ] = self.object.counts()?;
         Ok(LockWaitTable {
             waits: merged(waits),
             counts: LockWaitCounts {
@@ -105,6 +118,7 @@ impl LockWaits {
                 lost_waits,
                 lost_stacks,
                 unmatched,
+                lost_processes,
             },
         })
     }

@@ -9,7 +9,6 @@ use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
 use hitm_live::place::PlaceError;
 use hitm_live::rt::RtError;
-use hitm_live::sampler::SamplerError;
 use hitm_live::throttle::Error as ThrottleError;
 
 use crate::terminal::ResultNotWritten;
@@ -61,8 +60,9 @@ impl Exit {
         if let Some(ThrottleError::NoHierarchy(_)) = error.downcast_ref::<ThrottleError>() {
             return Exit::Missing;
         }
-        if let Some(LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. })) =
-            error.downcast_ref::<LiveError>()
+        if error
+            .downcast_ref::<LiveError>()
+            .is_some_and(LiveError::is_missing)
         {
             return Exit::Missing;
         }

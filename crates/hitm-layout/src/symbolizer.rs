@@ -160,6 +160,18 @@ impl<'l> Symbolizer<'l> {
         }
     }
 
+    /// Where the instruction at an address of a file comes from, whether it is mapped or not. The address is as the
+    /// file's own symbols have it.
+    pub fn code_in_file(&mut self, path: &str, vaddr: u64) -> CodeName {
+        self.load_file(path, None);
+        let location = self.file(path).map(|file| file.code_location(vaddr));
+        CodeName {
+            place: file_place(path, vaddr),
+            path: Some(path.to_owned()),
+            location: location.unwrap_or_default(),
+        }
+    }
+
     /// What an access of `size` bytes at a runtime address touches.
     pub fn data(&mut self, address: u64, size: u64) -> DataName {
         match self.place(address) {
@@ -275,20 +287,23 @@ impl<'l> Symbolizer<'l> {
     /// Loads the file of a mapping, once.
     fn load_mapped(&mut self, index: usize) {
         let mapping = &self.mappings[index];
-        let path = mapping.path.clone();
-        if self.files.contains_key(&path) {
+        let (path, recorded) = (mapping.path.clone(), mapping.build_id.clone());
+        self.load_file(&path, recorded);
+    }
+
+    fn load_file(&mut self, path: &str, recorded: Option<Vec<u8>>) {
+        if self.files.contains_key(path) {
             return;
         }
-        let recorded = mapping.build_id.clone();
-        let own = self.open(&path, &path, recorded.as_deref());
-        let file = match own.or_else(|problem| self.open_copy(&path, recorded, problem)) {
+        let own = self.open(path, path, recorded.as_deref());
+        let file = match own.or_else(|problem| self.open_copy(path, recorded, problem)) {
             Ok(file) => Some(file),
             Err(problem) => {
-                self.diagnostics.push(&path, problem);
+                self.diagnostics.push(path, problem);
                 None
             }
         };
-        self.files.insert(path, file);
+        self.files.insert(path.to_owned(), file);
     }
 
     /// A copy of the file at `path`, which cannot be used for the reason given.

@@ -13,6 +13,7 @@ pub mod sampler;
 pub mod shim;
 pub mod spread;
 pub mod throttle;
+pub mod tracepoints;
 pub mod wakeups;
 
 /// Answers whether BPF programs work here; otherwise says what is missing.

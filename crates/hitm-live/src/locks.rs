@@ -12,6 +12,7 @@ mod known;
 mod site;
 mod waits;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
@@ -23,6 +24,8 @@ use site::{At, Functions};
 
 /// Waiting samples below which a lock is not shown: a share of fewer has no meaning.
 const WAITING_MIN: u64 = 10;
+/// Locks that are judged: each one looks at all samples of its threads.
+const LOCKS_MAX: usize = 512;
 /// Takers and functions that are kept for each lock.
 const CALLERS_MAX: usize = 5;
 
@@ -47,12 +50,23 @@ pub struct Lock {
     pub working_samples: u64,
     /// What the kernel's tracepoints saw of it; none where they were not looked at.
     pub traced: Option<Traced>,
-    /// Who calls for it, as a chain from the innermost on, and how many waiting samples each has.
-    pub callers: Vec<(String, u64)>,
+    /// Who calls for it, the one that waits longest first.
+    pub callers: Vec<LockCaller>,
 }
 
-/// Waits for a lock, as the kernel's tracepoints tell of them: all that slept and, but for a rwsem's, all that
-/// spun.
+/// A place that waits for a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockCaller {
+    /// Functions from the one that takes the lock outwards.
+    pub chain: String,
+    /// Samples that waited there.
+    pub samples: u64,
+    /// Nanoseconds of its waits that the kernel's tracepoints saw.
+    pub traced_ns: u64,
+}
+
+/// Waits for a lock, as the kernel's tracepoints tell of them: all that slept, and all that spun for a mutex or a
+/// spin lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Traced {
     /// How many.
@@ -96,6 +110,20 @@ impl Lock {
         (share > 0.0).then(|| (1.0 / share - 1e-9).ceil() as u32)
     }
 
+    /// Nanoseconds for which its waiters slept: what the tracepoints saw of them, without the CPU time that samples
+    /// saw. A rwsem's and a percpu_rwsem's tracepoints begin when the spinning ends; waiters of spin locks never
+    /// sleep. None where the tracepoints were not looked at.
+    pub fn slept_ns(&self) -> Option<u64> {
+        let traced_ns = self.traced.as_ref()?.wait_ns;
+        Some(match self.class {
+            Class::Rwsem | Class::PercpuRwsem => traced_ns,
+            Class::Mutex | Class::Rtmutex | Class::Futex => {
+                traced_ns.saturating_sub(self.waited_ns)
+            }
+            Class::Spinlock | Class::Rwlock => 0,
+        })
+    }
+
     /// How many times as fast as one thread any number of threads can be: `1/u`.
     pub fn bound(&self) -> Option<f64> {
         let share = self.hold_share();
@@ -103,8 +131,17 @@ impl Lock {
     }
 }
 
-/// Judges the locks of a recording: those that waste most CPU time first.
-pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
+/// The locks of a recording.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Judged {
+    /// Those that waste most CPU time first.
+    pub locks: Vec<Lock>,
+    /// Locks that found no room, and were waited for least.
+    pub left_out_count: usize,
+}
+
+/// Judges the locks of a recording.
+pub fn judge(recording: &LiveRecording) -> Judged {
     let functions = Functions::of(recording);
     let mut groups: IndexMap<Key, Group> = IndexMap::new();
     for sample in &recording.samples {
@@ -123,15 +160,16 @@ pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
         group.takers.insert(taker);
         *group.waited.entry(sample.thread).or_default() += sample.count;
         let chain = functions.chain(sample.stack, taker);
-        *group.callers.entry(chain).or_default() += sample.count;
+        group.callers.entry(chain).or_default().0 += sample.count;
     }
     waits::add(recording, &functions, &mut groups);
-    let least_ns = WAITING_MIN * recording.period_ns;
+    let least_ns = WAITING_MIN.saturating_mul(recording.period_ns);
     groups.retain(|_, group| {
-        let traced_ns = group.traced.as_ref().map_or(0, |traced| traced.wait_ns);
-        let samples: u64 = group.waited.values().sum();
-        samples >= WAITING_MIN || traced_ns >= least_ns.max(1)
+        group.waiting_samples() >= WAITING_MIN || group.traced_ns() >= least_ns.max(1)
     });
+    let left_out_count = groups.len().saturating_sub(LOCKS_MAX);
+    groups.sort_by_cached_key(|_, group| Reverse((group.waiting_samples(), group.traced_ns())));
+    groups.truncate(LOCKS_MAX);
     let locks = groups.into_iter();
     let mut locks: Vec<Lock> = locks
         .map(|(key, group)| lock(recording, &functions, key, group))
@@ -142,7 +180,10 @@ pub fn judge(recording: &LiveRecording) -> Vec<Lock> {
         let order = order.then_with(|| slept(b).cmp(&slept(a)));
         order.then_with(|| (&a.name, &a.object).cmp(&(&b.name, &b.object)))
     });
-    locks
+    Judged {
+        locks,
+        left_out_count,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -158,10 +199,21 @@ struct Group {
     takers: BTreeSet<u32>,
     /// Waiting samples of each thread.
     waited: IndexMap<u32, u64>,
-    callers: IndexMap<String, u64>,
+    /// Samples and traced nanoseconds of each chain.
+    callers: IndexMap<String, (u64, u64)>,
     traced: Option<Traced>,
     /// Nothing but the lock's address is known.
     is_by_address: bool,
+}
+
+impl Group {
+    fn waiting_samples(&self) -> u64 {
+        self.waited.values().sum()
+    }
+
+    fn traced_ns(&self) -> u64 {
+        self.traced.as_ref().map_or(0, |traced| traced.wait_ns)
+    }
 }
 
 fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: Group) -> Lock {
@@ -199,9 +251,6 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
     let mut threads: Vec<LockThread> = threads.collect();
     threads.sort_by_key(|part| (u64::MAX - part.waited_ns, part.thread.tid));
     let held: u64 = held.values().sum();
-    let mut callers: Vec<(String, u64)> = group.callers.into_iter().collect();
-    callers.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    callers.truncate(CALLERS_MAX);
     let mut lock = Lock {
         class: key.class,
         name: key.name,
@@ -212,10 +261,25 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
         other_ns: time(other),
         working_samples: held + other,
         traced: group.traced,
-        callers,
+        callers: callers(group.callers),
     };
     waits::move_unseen_spinning(&mut lock);
     lock
+}
+
+/// The callers that wait longest, first by samples: those are of CPU time.
+fn callers(counts: IndexMap<String, (u64, u64)>) -> Vec<LockCaller> {
+    let callers = counts.into_iter();
+    let callers = callers.map(|(chain, (samples, traced_ns))| LockCaller {
+        chain,
+        samples,
+        traced_ns,
+    });
+    let mut callers: Vec<LockCaller> = callers.collect();
+    let waits = |caller: &LockCaller| (caller.samples, caller.traced_ns);
+    callers.sort_by(|a, b| waits(b).cmp(&waits(a)).then_with(|| a.chain.cmp(&b.chain)));
+    callers.truncate(CALLERS_MAX);
+    callers
 }
 
 /// The owner of a lock in words; empty when it is not known.

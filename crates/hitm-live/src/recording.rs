@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::shim::Observation;
+
 /// The version of the file's form.
 pub const VERSION: u32 = 1;
 
@@ -41,6 +43,9 @@ pub struct LiveRecording {
     /// Waits for locks of the kernel, as its tracepoints tell of them. None where they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Vec<LiveWait>>,
+    /// All uses of the program's own locks. None where they were not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Observation>,
 }
 
 /// One thread.
@@ -138,7 +143,7 @@ pub enum LiveFormatError {
         /// Where it stands.
         place: String,
         /// The number.
-        found: u32,
+        found: u64,
         /// Entries of the table.
         end: usize,
     },
@@ -178,6 +183,7 @@ impl LiveRecording {
             below(wait.thread, self.threads.len(), || place("thread"))?;
             below(wait.stack, self.stacks.len(), || place("stack"))?;
         }
+        self.check_program()?;
         let waited = self.waits.iter().flatten().map(|wait| wait.wait_ns);
         let waited = waited.fold(0, u64::saturating_add);
         let mut total = 0u64;
@@ -200,14 +206,35 @@ impl LiveRecording {
         }
     }
 
+    fn check_program(&self) -> Result<(), LiveFormatError> {
+        let Some(program) = &self.program else {
+            return Ok(());
+        };
+        let end = program.processes.len();
+        for (number, lock) in program.locks.iter().enumerate() {
+            let place = || format!("program.locks[{number}].process");
+            below(lock.process as u64, end, place)?;
+        }
+        for (number, thread) in program.threads.iter().enumerate() {
+            let place = || format!("program.threads[{number}].process");
+            below(thread.process as u64, end, place)?;
+        }
+        Ok(())
+    }
+
     /// Samples in all.
     pub fn sample_count(&self) -> u64 {
         self.samples.iter().map(|sample| sample.count).sum()
     }
 }
 
-fn below(found: u32, end: usize, place: impl FnOnce() -> String) -> Result<(), LiveFormatError> {
-    match (found as usize) < end {
+fn below(
+    found: impl Into<u64>,
+    end: usize,
+    place: impl FnOnce() -> String,
+) -> Result<(), LiveFormatError> {
+    let found = found.into();
+    match found < end as u64 {
         true => Ok(()),
         false => Err(LiveFormatError::Number {
             place: place(),
@@ -220,6 +247,7 @@ fn below(found: u32, end: usize, place: impl FnOnce() -> String) -> Result<(), L
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shim::ThreadUse;
 
     fn recording() -> LiveRecording {
         LiveRecording {
@@ -263,6 +291,18 @@ mod tests {
         other = recording();
         other.samples[0].object = Some(1);
         let expected = "samples[0].object: found 1, expected a number below 1";
+        assert_eq!(read(&other), Err(expected.into()));
+        other = recording();
+        let mut program = Observation::default();
+        program.threads.push(ThreadUse {
+            tid: 1,
+            process: 2,
+            users: 1,
+            ran_ns: 0,
+            paused_ns: 0,
+        });
+        other.program = Some(program);
+        let expected = "program.threads[0].process: found 2, expected a number below 0";
         assert_eq!(read(&other), Err(expected.into()));
         other = recording();
         (other.period_ns, other.samples[0].count) = (u64::MAX / 2, 3);

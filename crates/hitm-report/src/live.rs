@@ -2,6 +2,7 @@
 
 mod fields;
 mod json;
+mod program;
 mod text;
 
 use hitm_live::locks::{self, Lock};
@@ -9,6 +10,7 @@ use hitm_live::recording::LiveRecording;
 
 pub use fields::{LIVE_CALLER_FIELDS, LIVE_LOCK_FIELDS, LIVE_RUN_FIELDS, LIVE_THREAD_FIELDS};
 pub use json::render as json;
+pub use program::{LIVE_PROGRAM_FIELDS, LIVE_PROGRAM_LOCK_FIELDS, ProgramLock, ProgramLocks};
 pub use text::render as text;
 
 /// The version of the JSON form.
@@ -21,6 +23,8 @@ pub struct LiveLocks {
     pub run: LiveRun,
     /// Those that waste most CPU time first.
     pub locks: Vec<LockView>,
+    /// Locks of a program that was started; none where nothing observed them.
+    pub program: Option<ProgramLocks>,
 }
 
 /// What was looked at.
@@ -44,6 +48,8 @@ pub struct LiveRun {
     pub sample_count: u64,
     /// Samples that were not.
     pub lost_count: u64,
+    /// Locks that found no room.
+    pub left_out_count: usize,
 }
 
 /// A lock, and the time that shares are of.
@@ -64,6 +70,11 @@ impl LockView {
         part_ns as f64 / self.cpu_ns().max(1) as f64
     }
 
+    /// Its waiters' sleep as a part of the run's time: more than 1 where several sleep at once.
+    fn slept_share(&self) -> f64 {
+        self.lock.slept_ns().unwrap_or(0) as f64 / self.duration_ns.max(1) as f64
+    }
+
     /// CPUs that its waiters keep from other work.
     fn wasted_cpus(&self) -> f64 {
         self.lock.waited_ns as f64 / self.duration_ns.max(1) as f64
@@ -74,7 +85,8 @@ impl LiveLocks {
     /// Judges a recording.
     pub fn of(recording: &LiveRecording) -> LiveLocks {
         let duration_ns = recording.duration_ns;
-        let locks = locks::judge(recording).into_iter();
+        let judged = locks::judge(recording);
+        let locks = judged.locks.into_iter();
         LiveLocks {
             run: LiveRun {
                 kernel: recording.kernel.clone(),
@@ -86,8 +98,10 @@ impl LiveLocks {
                 period_ns: recording.period_ns,
                 sample_count: recording.sample_count(),
                 lost_count: recording.lost_count,
+                left_out_count: judged.left_out_count,
             },
             locks: locks.map(|lock| LockView { lock, duration_ns }).collect(),
+            program: recording.program.as_ref().map(ProgramLocks::of),
         }
     }
 }
@@ -95,8 +109,9 @@ impl LiveLocks {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use hitm_live::locks::{Class, LockThread};
+    use hitm_live::locks::{Class, LockCaller, LockThread, Traced};
     use hitm_live::recording::LiveThread;
+    use hitm_live::shim::{CallSite, LockKind, LockUse, Losses, Module, Observation, Process};
 
     use super::*;
     use crate::text::{PercentLimit, TextOptions};
@@ -129,7 +144,11 @@ mod tests {
                 other_ns: 1_140_000_000,
                 working_samples: 2000,
                 traced: None,
-                callers: vec![("ext4_buffered_write_iter < vfs_write".into(), 500)],
+                callers: vec![LockCaller {
+                    chain: "ext4_buffered_write_iter < vfs_write".into(),
+                    samples: 500,
+                    traced_ns: 0,
+                }],
             },
             duration_ns: 2_000_000_000,
         }
@@ -147,11 +166,13 @@ mod tests {
                 period_ns: 1_000_000,
                 sample_count: 2510,
                 lost_count: 0,
+                left_out_count: 0,
             },
             locks: vec![
                 lock("inode's i_rwsem", "inode 8:1:7 /f", 500_000_000),
                 lock("taken by f", "", 10_000_000),
             ],
+            program: None,
         }
     }
 
@@ -196,6 +217,137 @@ mod tests {
     }
 
     #[test]
+    fn sleepers_are_shown_where_nobody_spins() {
+        let mut seen = locks();
+        seen.locks.remove(0);
+        let lock = &mut seen.locks[0].lock;
+        lock.waited_ns = 0;
+        lock.traced = Some(Traced {
+            count: 1200,
+            wait_ns: 900_000_000,
+            longest_ns: 4_000_000,
+            addresses: vec![0xffff_8880_0123_4560, 0xffff_8880_0123_4600],
+        });
+        lock.callers[0].traced_ns = 900_000_000;
+        let shown = shown(&seen, PercentLimit::DEFAULT);
+        let note =
+            "slept 900.0 ms in 1,200 waits, the longest 4.0 ms, at 0xffff888001234560 and 1 more";
+        assert!(shown.contains(note), "{shown}");
+        assert!(
+            shown.contains("100 % by ext4_buffered_write_iter"),
+            "{shown}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&json(&seen)).unwrap();
+        let lock = &json["locks"][0];
+        assert_eq!(lock["slept_ns"], 900_000_000);
+        assert_eq!(lock["wait_count"], 1200);
+        assert_eq!(lock["addresses"][1], "0xffff888001234600");
+        assert_eq!(lock["callers"][0]["wait_ns"], 900_000_000);
+    }
+
+    fn used(kind: LockKind, acquisitions: u64, wait_ns: u64) -> LockUse {
+        let site = |name: &str, module| CallSite {
+            address: 0x5000_1234,
+            module,
+            name: Some(name.into()).filter(|_| !name.is_empty()),
+        };
+        let module = Module {
+            path: "/opt/server".into(),
+            offset: 0x1234,
+        };
+        LockUse {
+            process: 0,
+            address: 0x7f00_0000_1000,
+            kind,
+            variable: Some("queue.lock".into()).filter(|_| kind == LockKind::Mutex),
+            call_site: site("serve server.c:40", Some(module.clone())),
+            wait_site: Some(site("", Some(module))),
+            acquisitions,
+            contended: acquisitions / 4,
+            refused: 0,
+            signals: 0,
+            handovers: 7,
+            wait_ns,
+            wait_max_ns: wait_ns / 2,
+            held_ns: 800_000_000,
+            held_max_ns: 40_000,
+            held_contended_ns: 0,
+            ran_held_contended_ns: 300,
+            ran_cycle_contended_ns: 750,
+            ran_held_ns: 500,
+            ran_cycle_ns: 2000,
+            threads: vec![101, 102],
+            thread_count: 2,
+        }
+    }
+
+    fn with_program(locks: LiveLocks) -> LiveLocks {
+        let seen = Observation {
+            processes: vec![Process {
+                pid: 100,
+                parent: 1,
+                comm: "server".into(),
+            }],
+            locks: vec![
+                used(LockKind::Condition, 50, 1_900_000_000),
+                used(LockKind::Write, 3, 0),
+                used(LockKind::Mutex, 10_000, 600_000_000),
+            ],
+            threads: Vec::new(),
+            losses: Losses {
+                loaded: 1,
+                ..Losses::default()
+            },
+        };
+        LiveLocks {
+            program: Some(ProgramLocks::of(&seen)),
+            ..locks
+        }
+    }
+
+    #[test]
+    fn a_programs_own_locks_are_a_table_of_their_own() {
+        let mut seen = with_program(locks());
+        seen.locks.clear();
+        expect![[r#"
+            hitm live locks: ./copy
+              host: 4 CPUs, Linux 6.12.1
+              samples: 2,510 in 2.0 s, 0 lost
+              layer: samples
+              not used: BPF: not root
+            No lock is contended.
+
+            == The program's own locks by the time that their threads waited ===================================
+                waited acquired contended% handed over   u% CPUs of use bound threads kind  lock of
+              600.0 ms   10,000       25.0           7 40.0           3  2.50       2 mutex serve server.c:40
+                        queue.lock at 0x7f0000001000 of process 100 (server)
+                        longest wait 300.0 ms at /opt/server+0x1234
+                        held 800.0 ms, the longest 40.0 us
+              1 more waited for below 0.5% of the time (--percent-limit)
+              u: u is the share of its working time for which a thread holds the lock; 1/u CPUs are of use to
+                 its threads, and together they are at most 1/u times as fast as one
+              conditions: 1 with 50 waits; the longest took 950.0 ms at /opt/server+0x1234
+              seen: 10,053 acquisitions by 0 threads of 1 processes; 0 operations lost, 0 holds ended by other
+                    threads
+        "#]].assert_eq(&shown(&seen, PercentLimit::DEFAULT));
+    }
+
+    #[test]
+    fn json_has_the_programs_locks() {
+        let json: serde_json::Value = serde_json::from_str(&json(&with_program(locks()))).unwrap();
+        let lock = &json["program"]["locks"][0];
+        assert_eq!(lock["kind"], "mutex");
+        assert_eq!(lock["address"], "0x7f0000001000");
+        assert_eq!(lock["call_site"], "serve server.c:40");
+        assert_eq!(lock["wait_site"], "/opt/server+0x1234");
+        assert_eq!(lock["hold_share"], 0.4);
+        assert_eq!(lock["needed_cpus"], 3);
+        assert_eq!(lock["bound"], 2.5);
+        assert_eq!(json["program"]["locks"][2]["kind"], "condition");
+        assert_eq!(json["program"]["program_count"], 1);
+    }
+
+    #[test]
     fn json_has_every_field() {
         let json: serde_json::Value = serde_json::from_str(&json(&locks())).unwrap();
         let lock = &json["locks"][0];
@@ -204,6 +356,8 @@ mod tests {
         assert_eq!(lock["wasted_cpus"], 0.25);
         assert_eq!(lock["threads"][1]["comm"], "evil\x1b[2J");
         assert_eq!(lock["callers"][0]["waiting_samples"], 500);
+        assert_eq!(lock["slept_ns"], serde_json::Value::Null);
         assert_eq!(json["run"]["missing"][0], "BPF: not root");
+        assert_eq!(json["program"], serde_json::Value::Null);
     }
 }

@@ -25,7 +25,8 @@ pub fn doctor() -> Vec<Finding> {
     findings
 }
 
-/// BPF programs: without them `hitm live throttle` and `hitm live wakeups` have the kernel's sums alone.
+/// BPF programs: without them `hitm live throttle` and `hitm live wakeups` have the kernel's sums alone, and
+/// `hitm live locks` does not see waiters that sleep.
 fn observing() -> Finding {
     let available = hitm_live::bpf_available();
     Finding {

@@ -4,6 +4,8 @@
 //! that `hitm report` can judge it on another host.
 
 mod collect;
+mod exact;
+mod layers;
 mod objects;
 mod programs;
 
@@ -14,7 +16,8 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use hitm_live::recording::{LiveFormatError, LiveRecording};
-use hitm_live::sampler::{Sampler, SamplerError, Target};
+use hitm_live::sampler::SamplerError;
+use hitm_live::shim::Launch;
 use thiserror::Error;
 
 use crate::input_file::{self, NamedBy};
@@ -22,6 +25,8 @@ use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 use crate::output_file::{self, OutputError};
 use crate::record::Signals;
 use collect::Collector;
+pub use exact::ExactError;
+use layers::Layers;
 
 /// Whom to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +83,14 @@ pub enum LiveError {
         "/proc/kallsyms has no addresses: run as root, or with CAP_SYSLOG and kernel.kptr_restrict=1"
     )]
     NoKernelNames,
+    /// A program was to be started, and no layer can observe it.
+    #[error("{samples}; the program's own locks cannot be observed either: {exact}")]
+    Unobservable {
+        /// Why there are no samples.
+        samples: Box<LiveError>,
+        /// Why the program's own locks cannot be observed.
+        exact: ExactError,
+    },
     /// A file of the kernel cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
@@ -113,6 +126,19 @@ pub enum LiveError {
     Output(#[from] OutputError),
 }
 
+impl LiveError {
+    /// Returns true when something is missing on this host: the kernel's permission, or a part of hitm.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. }) => true,
+            LiveError::Unobservable { samples, exact } => {
+                samples.is_missing() || exact.is_missing()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What was seen, and how a program that was started ended.
 #[derive(Debug)]
 pub struct LiveEnded {
@@ -122,82 +148,55 @@ pub struct LiveEnded {
     pub exit_code: Option<u8>,
 }
 
-/// Samples until the time is over, the program ends, or a signal comes. `progress` is asked now and then.
+/// Observes until the time is over, the program ends, or a signal comes. `progress` is asked now and then. Layers
+/// that do not work here are named in the recording. The calling thread loses capabilities that only starting needs.
 ///
 /// # Errors
-/// The kernel allows no samples or hides its names, or the target is not there.
+/// No layer works: the kernel allows no samples or hides its names, and no program was started whose own locks
+/// could be observed. Or the target is not there.
 pub fn record_locks(
     config: &LocksConfig,
     progress: &mut dyn FnMut(LiveProgress),
 ) -> Result<LiveEnded, LiveError> {
-    let symbols = kernel_symbols()?;
     let signals = Signals::catch();
-    let (mut child, members) = members(&config.target)?;
-    let target = match &members {
-        Members::All => Target::System,
-        Members::Processes(processes) => Target::Processes(processes.clone()),
-        Members::Cgroup(path) => Target::Processes(programs::in_cgroup(path)),
-    };
-    let opened = Sampler::open(&target, &online_cpus()?, config.frequency);
-    let mut sampler = match (opened, &mut child) {
-        (Err(error), Some(child)) => {
-            // Nobody wants a program whose samples cannot be taken.
+    let mut layers = Layers::prepare(&config.target);
+    let (mut child, members) = members(&config.target, layers.launch())?;
+    if let Err(error) = layers.sample(&members, config.frequency) {
+        if let Some(child) = &mut child {
+            // Nobody wants a program that is not observed.
             let _ = child.kill().and_then(|()| child.wait());
-            return Err(error.into());
         }
-        (opened, _) => opened?,
-    };
-    let mut collector = Collector::new(&symbols, members);
+        return Err(error);
+    }
+    let mut collector = Collector::new(members);
     let start = Instant::now();
     let mut exit_code = None;
-    let mut seen = 0;
-    sampler.run(
-        config.duration,
-        |sample_count| {
-            seen = sample_count;
-            let elapsed = start.elapsed();
-            progress(LiveProgress {
-                elapsed,
-                sample_count,
-            });
-            if let Some(child) = &mut child
-                && let Ok(Some(status)) = child.try_wait()
-            {
-                exit_code = Some(code_of(status));
-            }
-            exit_code.is_none() && signals.pending().is_none()
-        },
-        |record| collector.take(record),
-    );
-    let mut recording = collector.finish();
+    let mut goes_on = |sample_count| {
+        let elapsed = start.elapsed();
+        progress(LiveProgress {
+            elapsed,
+            sample_count,
+        });
+        if let Some(child) = &mut child
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            exit_code = Some(code_of(status));
+        }
+        exit_code.is_none() && signals.pending().is_none()
+    };
+    layers.run(config.duration, &mut goes_on, &mut collector);
+    let duration = start.elapsed();
+    let mut recording = layers.finish(collector);
     recording.kernel = kernel_release();
     recording.cpu_count = online_cpus()?.len() as u32;
     recording.target = config.target.text();
-    recording.period_ns = sampler.period_ns();
-    recording.duration_ns = start.elapsed().as_nanos() as u64;
-    recording.layers.push(layer(&sampler));
-    recording.lost_count += sampler.threads_left_out;
-    end(child, exit_code);
+    recording.duration_ns = duration.as_nanos() as u64;
+    // A program that is still running when the time is over goes on without us.
+    drop(child);
     Ok(LiveEnded {
         recording,
         exit_code,
     })
-}
-
-fn layer(sampler: &Sampler) -> String {
-    let of_whom = match sampler.is_by_thread() {
-        true => "of each thread",
-        false => "of each CPU",
-    };
-    let hertz = 1_000_000_000 / sampler.period_ns();
-    format!("samples of the CPU clock {of_whom} at {hertz} Hz, with callers")
-}
-
-/// A program that is still running when the time is over goes on without us.
-fn end(child: Option<Child>, exit_code: Option<u8>) {
-    if exit_code.is_none() {
-        drop(child);
-    }
 }
 
 /// Which processes count.
@@ -208,7 +207,10 @@ enum Members {
     Cgroup(String),
 }
 
-fn members(target: &LiveTarget) -> Result<(Option<Child>, Members), LiveError> {
+fn members(
+    target: &LiveTarget,
+    launch: Option<&Launch>,
+) -> Result<(Option<Child>, Members), LiveError> {
     Ok(match target {
         LiveTarget::System => (None, Members::All),
         LiveTarget::Process(pid) => (None, Members::Processes(vec![*pid])),
@@ -221,8 +223,12 @@ fn members(target: &LiveTarget) -> Result<(Option<Child>, Members), LiveError> {
         }
         LiveTarget::Program(command) => {
             let (program, arguments) = command.split_first().expect("clap asks for a program");
-            let child = Command::new(program).args(arguments).spawn();
-            let child = child.map_err(|source| LiveError::CannotRun {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            if let Some(launch) = launch {
+                launch.observe(&mut command);
+            }
+            let child = command.spawn().map_err(|source| LiveError::CannotRun {
                 program: program.clone(),
                 source,
             })?;

@@ -12,7 +12,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 // This program and bpf_trace_run2, which calls it.
 #define OWN_FRAMES 2
 
-enum { COUNT_ENDED, COUNT_LOST_BEGINS, COUNT_LOST_WAITS, COUNT_LOST_STACKS, COUNT_UNMATCHED, COUNTS };
+enum { COUNT_ENDED, COUNT_LOST_BEGINS, COUNT_LOST_WAITS, COUNT_LOST_STACKS, COUNT_UNMATCHED, COUNT_LOST_PROCESSES,
+       COUNTS };
 
 // A task waits for several locks at once when interrupts nest. An idle task is one for each CPU, all with number 0.
 struct begin_key {
@@ -153,5 +154,33 @@ int contention_end(u64 *ctx)
 		add(known, wait_ns);
 	else
 		count(counts, COUNT_LOST_WAITS);
+	return 0;
+}
+
+// A child of an observed process is observed from its first instruction on. Where the table is full it is not.
+SEC("tp_btf/sched_process_fork")
+int follow_fork(u64 *ctx)
+{
+	struct task_struct *parent = (struct task_struct *)ctx[0];
+	struct task_struct *child = (struct task_struct *)ctx[1];
+	u32 pid = child->tgid;
+	u8 is_child = 1;
+
+	if (pid == (u32)parent->tgid || !is_observed(parent))
+		return 0;
+	if (bpf_map_update_elem(&processes, &pid, &is_child, BPF_ANY))
+		count(counts, COUNT_LOST_PROCESSES);
+	return 0;
+}
+
+// A process that is gone leaves its number to others. Its first thread is freed last.
+SEC("tp_btf/sched_process_free")
+int forget_process(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 pid = task->tgid;
+
+	if (task->pid == task->tgid)
+		bpf_map_delete_elem(&processes, &pid);
 	return 0;
 }

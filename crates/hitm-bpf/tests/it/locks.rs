@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use hitm_bpf::{Filter, LockWaits};
@@ -82,4 +83,40 @@ fn the_root_cgroup_holds_every_task() {
         }
         panic!("no wait of this process in 100 attempts");
     });
+}
+
+/// A child's fight, as this test's own program: [`fight_as_child`] takes part in it.
+#[test]
+fn a_child_is_observed_with_its_parent() {
+    with_bpf("children of a process", || {
+        let waits = LockWaits::attach(&Filter::Processes(vec![std::process::id()])).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "locks::fight_as_child", "--nocapture"])
+            .env(CHILD, "1")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        assert!(child.wait().unwrap().success());
+        let table = waits.read().unwrap();
+        assert!(table.waits.iter().any(|wait| wait.pid == pid));
+        assert_eq!(table.counts.lost_processes, 0);
+    });
+}
+
+const CHILD: &str = "HITM_BPF_TEST_CHILD";
+
+/// Fights until somebody had to wait, when it is the child of the test above.
+#[test]
+fn fight_as_child() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let waits = LockWaits::attach(&Filter::Processes(vec![std::process::id()])).unwrap();
+    for _ in 0..100 {
+        fight();
+        if waits.read().unwrap().counts.ended > 0 {
+            break;
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod layout;
 mod layout_btf;
 mod limited;
 mod limits;
+mod live_locks;
 mod live_rt;
 mod perf_data;
 mod perf_data_hostile;

@@ -50,6 +50,15 @@ pub(super) enum Role {
     Wait(Class),
 }
 
+impl Role {
+    /// The kind of lock.
+    pub(super) const fn class(self) -> Class {
+        match self {
+            Role::Acquire(class) | Role::Wait(class) => class,
+        }
+    }
+}
+
 /// The part of the function `name`, without what compilers add.
 pub(super) fn role(name: &str) -> Option<Role> {
     use Class::{Futex, Mutex, PercpuRwsem, Rtmutex, Rwlock, Rwsem, Spinlock};

@@ -56,9 +56,26 @@ impl<'a> Functions<'a> {
         let outermost = frames
             .iter()
             .rposition(|name| matches!(self.roles[*name as usize], Some(Role::Wait(_))))?;
-        let Some(Role::Wait(class)) = self.roles[frames[outermost] as usize] else {
-            return None;
+        self.at(frames, outermost)
+    }
+
+    /// The wait that a tracepoint in a stack is about. None when it is for a lock inside of another wait: that one
+    /// has a tracepoint of its own, which counts the time as well.
+    pub(super) fn traced(&self, stack: u32) -> Option<At> {
+        let frames = &self.recording.stacks[stack as usize].kernel;
+        let role = |at: usize| self.roles[frames[at] as usize];
+        let innermost = (0..frames.len()).find_map(role)?.class();
+        let Some(wait) = self.waits[stack as usize] else {
+            // A percpu_rwsem's writer waits in the very function that takes it.
+            let outermost = (0..frames.len()).rfind(|at| role(*at).is_some())?;
+            return self.at(frames, outermost);
         };
+        (wait.class == innermost).then_some(wait)
+    }
+
+    /// The wait of the function at `outermost`, which has a part in a lock.
+    fn at(&self, frames: &[u32], outermost: usize) -> Option<At> {
+        let class = self.roles[frames[outermost] as usize]?.class();
         let callers = frames.iter().enumerate().skip(outermost + 1);
         let mut takers = callers.filter(|(_, name)| !self.is_lock_code(**name, class));
         let (depth, taker) = takers.next()?;

@@ -40,6 +40,12 @@ fn recording(samples: &[(u32, &str, Option<u32>, u64)]) -> LiveRecording {
     recording
 }
 
+fn judge(recording: &LiveRecording) -> Vec<Lock> {
+    let judged = super::judge(recording);
+    assert_eq!(judged.left_out_count, 0);
+    judged.locks
+}
+
 const WRITE: &str = "sys_write vfs_write ext4_buffered_write_iter";
 
 fn write(rest: &str) -> String {
@@ -76,7 +82,13 @@ fn a_hold_share_is_of_time_that_works() {
     assert_eq!(lock.threads.len(), 2);
     assert_eq!(lock.threads[0].thread.tid, 100);
     let chain = "ext4_buffered_write_iter < vfs_write < sys_write";
-    assert_eq!(lock.callers, [(chain.to_owned(), 50)]);
+    let caller = LockCaller {
+        chain: chain.to_owned(),
+        samples: 50,
+        traced_ns: 0,
+    };
+    assert_eq!(lock.callers, [caller]);
+    assert_eq!(lock.slept_ns(), None);
 }
 
 #[test]
@@ -208,6 +220,43 @@ fn sleepers_are_added_to_the_lock_that_their_threads_spin_for() {
         (0, 45_000_000)
     );
     assert_eq!(traced(&found[1]).addresses, [0xb0]);
+    assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
+    // A rwsem's tracepoints begin when its waiter sleeps.
+    assert_eq!(found[0].slept_ns(), Some(20_000_000));
+}
+
+#[test]
+fn a_mutex_waiter_sleeps_for_what_it_does_not_spin() {
+    let waiting = "sys_x f mutex_lock __mutex_lock";
+    let mut seen = recording(&[(0, waiting, None, 30), (0, "sys_x f", None, 10)]);
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 50)]);
+    assert_eq!(judge(&seen)[0].slept_ns(), Some(20_000_000));
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 20)]);
+    assert_eq!(judge(&seen)[0].slept_ns(), Some(0));
+}
+
+#[test]
+fn a_lock_inside_of_a_wait_is_no_second_wait() {
+    let waiting = write("down_write rwsem_down_write_slowpath");
+    let inner = format!("{waiting} _raw_spin_lock_irq native_queued_spin_lock_slowpath");
+    let mut seen = recording(&[(0, &waiting, Some(0), 10), (0, &inner, Some(0), 1)]);
+    seen.stacks[0].user.push(0);
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 20), wait(0, 1, 0xa8, 15)]);
+    let found = judge(&seen);
+    let traced = found[0].traced.clone().unwrap();
+    assert_eq!((traced.wait_ns, traced.addresses), (20_000_000, vec![0xa0]));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
+}
+
+#[test]
+fn a_writer_of_a_percpu_rwsem_waits_where_it_takes_it() {
+    let mut seen = recording(&[(0, "sys_x freeze percpu_down_write", None, 0)]);
+    seen.waits = Some(vec![wait(0, 0, 0xa0, 20)]);
+    let found = judge(&seen);
+    assert_eq!(found[0].class, Class::PercpuRwsem);
+    assert_eq!(found[0].name, "taken by freeze");
+    assert_eq!(found[0].slept_ns(), Some(20_000_000));
 }
 
 #[test]
@@ -225,4 +274,26 @@ fn spinning_without_interrupts_is_no_hold() {
         (40_000_000, 20_000_000)
     );
     assert_eq!(found[0].hold_share(), 20.0 / 60.0);
+}
+
+#[test]
+fn locks_without_room_are_those_that_matter_least_and_are_counted() {
+    let spin = "sys_x f _raw_spin_lock native_queued_spin_lock_slowpath";
+    let mut seen = recording(&[(1, spin, None, 0)]);
+    let addresses = 1..LOCKS_MAX as u64 + 3;
+    seen.waits = Some(
+        addresses
+            .map(|address| wait(0, 0, address, 20 + address))
+            .collect(),
+    );
+    let judged = super::judge(&seen);
+    assert_eq!((judged.locks.len(), judged.left_out_count), (LOCKS_MAX, 2));
+    assert_eq!(judged.locks.last().unwrap().object, "at 0x3");
+}
+
+#[test]
+fn a_period_without_end_is_no_panic() {
+    let mut seen = recording(&[]);
+    seen.period_ns = u64::MAX;
+    assert_eq!(judge(&seen), []);
 }

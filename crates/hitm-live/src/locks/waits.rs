@@ -1,5 +1,7 @@
 //! What the kernel's tracepoints tell beside samples.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 
 use super::known::{self, Class, Owner};
@@ -19,15 +21,14 @@ pub(super) fn add(
     for group in groups.values_mut() {
         group.traced = Some(Traced::default());
     }
+    let sampled = sampled(groups);
     for wait in waits {
-        let Some(at) = functions.waiting(wait.stack) else {
+        let Some(at) = functions.traced(wait.stack) else {
             continue;
         };
         let (name, owner) = known::lock_of(at.class, functions.name(at.taker));
-        let sampled = groups.iter().position(|(key, group)| {
-            key.class == at.class && key.name == name && group.waited.contains_key(&wait.thread)
-        });
-        let index = sampled.unwrap_or_else(|| {
+        let known = sampled.get(&(at.class, name.clone(), wait.thread));
+        let index = known.copied().unwrap_or_else(|| {
             let object = match owner {
                 Owner::Process => object(recording, owner, wait.thread, None),
                 Owner::File | Owner::Unknown => format!("at {:#x}", wait.lock),
@@ -47,9 +48,27 @@ pub(super) fn add(
         // A thread that sleeps is not sampled while it waits; it is one of the lock's all the same.
         group.waited.entry(wait.thread).or_default();
         let chain = functions.chain(wait.stack, at.taker);
-        group.callers.entry(chain).or_default();
+        // Samples have the program's own function behind the kernel's, tracepoints have not.
+        let longer = group.callers.keys().position(|own| own.starts_with(&chain));
+        let traced_ns = match longer.and_then(|index| group.callers.get_index_mut(index)) {
+            Some((_, (_, traced_ns))) => traced_ns,
+            None => &mut group.callers.entry(chain).or_default().1,
+        };
+        *traced_ns = traced_ns.saturating_add(wait.wait_ns);
         group.traced.get_or_insert_default().add(wait);
     }
+}
+
+/// The groups that samples found, by the kind and name of the lock and by waiter: of several the first.
+fn sampled(groups: &IndexMap<Key, Group>) -> BTreeMap<(Class, String, u32), usize> {
+    let mut sampled = BTreeMap::new();
+    for (index, (key, group)) in groups.iter().enumerate() {
+        for thread in group.waited.keys() {
+            let waiter = (key.class, key.name.clone(), *thread);
+            sampled.entry(waiter).or_insert(index);
+        }
+    }
+    sampled
 }
 
 impl Traced {

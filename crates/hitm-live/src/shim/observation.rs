@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::ShimError;
 use super::layout::{
     self, LENGTH, LOCKS_AT, MAGIC, MODULES_AT, POOL_AT, PROCESSES_AT, THREADS_AT, VERSION, WORD,
@@ -12,7 +14,7 @@ use super::layout::{
 const TABLE_LOG2_MAX: u32 = 16;
 
 /// All that the library has observed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Observation {
     /// Processes that took a lock, in the order in which they took their first. A process that runs
     /// another program counts anew.
@@ -26,7 +28,7 @@ pub struct Observation {
 }
 
 /// A process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its number, of its own PID namespace.
     pub pid: u32,
@@ -37,7 +39,7 @@ pub struct Process {
 }
 
 /// A thread. Threads of a process beyond the first 512 share entries with ended ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Its number, the last one's if several shared the entry.
     pub tid: u32,
@@ -53,7 +55,8 @@ pub struct ThreadUse {
 }
 
 /// A kind of lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LockKind {
     /// `pthread_mutex_t`.
     Mutex,
@@ -68,6 +71,17 @@ pub enum LockKind {
 }
 
 impl LockKind {
+    /// Its name in POSIX.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockKind::Mutex => "mutex",
+            LockKind::Read => "rwlock, read",
+            LockKind::Write => "rwlock, write",
+            LockKind::Spin => "spinlock",
+            LockKind::Condition => "condition",
+        }
+    }
+
     fn of(number: u64) -> Option<LockKind> {
         Some(match number {
             layout::kind::MUTEX => LockKind::Mutex,
@@ -81,7 +95,7 @@ impl LockKind {
 }
 
 /// A program or library.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Module {
     /// Its file, cut after 480 bytes.
     pub path: String,
@@ -90,19 +104,21 @@ pub struct Module {
 }
 
 /// The return address of a call.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CallSite {
     /// The address in the process.
     pub address: u64,
     /// Its place in a file; none before glibc 2.35, and in code that no file holds.
     pub module: Option<Module>,
+    /// The function and the line that call. None before somebody has looked at the file.
+    pub name: Option<String>,
 }
 
 /// A lock and the threads of one process that use it. Sums over threads; times in nanoseconds.
 ///
 /// A cycle of a thread goes from one release of the lock to its next. Running time leaves out waits for
 /// locks and conditions, sleep and preemption.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockUse {
     /// Index of its process.
     pub process: usize,
@@ -110,6 +126,8 @@ pub struct LockUse {
     pub address: u64,
     /// Its kind.
     pub kind: LockKind,
+    /// The variable that it is or lies in. None on the heap, and before somebody has looked at the file.
+    pub variable: Option<String>,
     /// The first acquirer's call.
     pub call_site: CallSite,
     /// The call that waited longest; none if none waited.
@@ -155,7 +173,13 @@ impl LockUse {
         share(self.ran_held_contended_ns, self.ran_cycle_contended_ns)
     }
 
-    /// The same over all cycles, contended or not.
+    /// How many times as fast as one thread any number of threads can be while the lock is contended: `1/u`.
+    pub fn bound(&self) -> Option<f64> {
+        let share = self.hold_share().filter(|share| *share > 0.0);
+        share.map(|share| 1.0 / share)
+    }
+
+    /// The hold share over all cycles, contended or not.
     pub fn hold_share_all(&self) -> Option<f64> {
         share(self.ran_held_ns, self.ran_cycle_ns)
     }
@@ -172,7 +196,7 @@ fn share(held: u64, cycle: u64) -> Option<f64> {
 }
 
 /// What was not observed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Losses {
     /// Programs that loaded the library. 0: nothing was observed at all.
     pub loaded: u64,
@@ -390,6 +414,7 @@ impl<'a> Region<'a> {
             process,
             address,
             kind,
+            variable: None,
             call_site: self.call_site(word(lock::SITE), word(lock::MODULE)),
             wait_site: None,
             acquisitions: 0,
@@ -476,6 +501,10 @@ impl<'a> Region<'a> {
                 offset: address.wrapping_sub(word(module::BIAS)),
             })
         });
-        CallSite { address, module }
+        CallSite {
+            address,
+            module,
+            name: None,
+        }
     }
 }

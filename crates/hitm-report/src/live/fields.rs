@@ -1,6 +1,6 @@
 //! Quantities of live locks. docs/formats/live.md is checked against them.
 
-use hitm_live::locks::LockThread;
+use hitm_live::locks::{LockCaller, LockThread, Traced};
 
 use super::{LiveRun, LockView};
 use crate::fields::{Field, Unit, Value};
@@ -69,6 +69,13 @@ pub const LIVE_RUN_FIELDS: &[Field<LiveRun>] = &[
         unit: Unit::Count,
         description: "Samples that found no room, and threads that were not followed",
         value: |run| Value::Whole(run.lost_count),
+    },
+    Field {
+        id: "left_out_count",
+        title: "left out",
+        unit: Unit::Count,
+        description: "Locks that are not shown, since at most 512 are: those that were waited for least",
+        value: |run| Value::Whole(run.left_out_count as u64),
     },
 ];
 
@@ -158,23 +165,75 @@ pub const LIVE_LOCK_FIELDS: &[Field<LockView>] = &[
         description: "How many times as fast as one thread all of them can be: 1/u",
         value: |view| Value::number_or_missing(view.lock.bound()),
     },
+    Field {
+        id: "wait_count",
+        title: "waits",
+        unit: Unit::Count,
+        description: "Waits that the kernel's tracepoints saw: all but those that only spun for a rwsem",
+        value: |view| traced(view, |traced| Value::Whole(traced.count)),
+    },
+    Field {
+        id: "wait_ns",
+        title: "waits",
+        unit: Unit::Nanos,
+        description: "Time of those waits in all, spinning and asleep",
+        value: |view| traced(view, |traced| Value::Whole(traced.wait_ns)),
+    },
+    Field {
+        id: "longest_ns",
+        title: "longest",
+        unit: Unit::Nanos,
+        description: "The longest of those waits",
+        value: |view| traced(view, |traced| Value::Whole(traced.longest_ns)),
+    },
+    Field {
+        id: "slept_ns",
+        title: "slept",
+        unit: Unit::Nanos,
+        description: "Time for which its waiters slept: wait_ns, without waited_ns where waiters spin in it",
+        value: |view| Value::whole_or_missing(view.lock.slept_ns()),
+    },
+    Field {
+        id: "addresses",
+        title: "at",
+        unit: Unit::None,
+        description: "Addresses that those waits were for: several where locks of one name cannot be told apart",
+        value: |view| traced(view, |traced| Value::Texts(addresses(&traced.addresses))),
+    },
 ];
 
+/// A quantity that only tracepoints give.
+fn traced(view: &LockView, value: impl FnOnce(&Traced) -> Value) -> Value {
+    view.lock.traced.as_ref().map_or(Value::Missing, value)
+}
+
+fn addresses(addresses: &[u64]) -> Vec<String> {
+    let texts = addresses.iter().map(|address| format!("{address:#x}"));
+    texts.collect()
+}
+
 /// Of a caller.
-pub const LIVE_CALLER_FIELDS: &[Field<(String, u64)>] = &[
+pub const LIVE_CALLER_FIELDS: &[Field<LockCaller>] = &[
     Field {
         id: "chain",
         title: "called by",
         unit: Unit::None,
         description: "Functions from the one that takes the lock outwards",
-        value: |caller| Value::Text(caller.0.clone()),
+        value: |caller| Value::Text(caller.chain.clone()),
     },
     Field {
         id: "waiting_samples",
         title: "samples",
         unit: Unit::Count,
         description: "Samples that waited there",
-        value: |caller| Value::Whole(caller.1),
+        value: |caller| Value::Whole(caller.samples),
+    },
+    Field {
+        id: "wait_ns",
+        title: "waits",
+        unit: Unit::Nanos,
+        description: "Time of the waits there that the kernel's tracepoints saw",
+        value: |caller| Value::Whole(caller.traced_ns),
     },
 ];
 

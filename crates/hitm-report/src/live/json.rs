@@ -4,8 +4,8 @@ use hitm_live::locks::Lock;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{
-    LIVE_CALLER_FIELDS, LIVE_LOCK_FIELDS, LIVE_RUN_FIELDS, LIVE_SCHEMA, LIVE_THREAD_FIELDS,
-    LiveLocks, LockView,
+    LIVE_CALLER_FIELDS, LIVE_LOCK_FIELDS, LIVE_PROGRAM_FIELDS, LIVE_PROGRAM_LOCK_FIELDS,
+    LIVE_RUN_FIELDS, LIVE_SCHEMA, LIVE_THREAD_FIELDS, LiveLocks, LockView, ProgramLocks,
 };
 use crate::json::{Fields, list};
 
@@ -25,6 +25,20 @@ impl Serialize for LocksJson<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &LIVE_SCHEMA)?;
         map.serialize_entry("run", &Fields(LIVE_RUN_FIELDS, &self.0.run, &[]))?;
+        map.serialize_entry("locks", &locks)?;
+        let program = self.0.program.as_ref().map(ProgramJson);
+        map.serialize_entry("program", &program)?;
+        map.end()
+    }
+}
+
+struct ProgramJson<'a>(&'a ProgramLocks);
+
+impl Serialize for ProgramJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let locks = list(LIVE_PROGRAM_LOCK_FIELDS, &self.0.locks, &[]);
+        let mut map = serializer.serialize_map(None)?;
+        Fields(LIVE_PROGRAM_FIELDS, self.0, &[]).write(&mut map)?;
         map.serialize_entry("locks", &locks)?;
         map.end()
     }

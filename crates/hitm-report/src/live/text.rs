@@ -1,8 +1,12 @@
 //! Live locks as text.
 
 use hitm_base::{Printout, grouped};
+use hitm_live::locks::LockCaller;
 
-use super::{LIVE_LOCK_FIELDS, LIVE_RUN_FIELDS, LiveLocks, LockView};
+use super::{
+    LIVE_LOCK_FIELDS, LIVE_PROGRAM_FIELDS, LIVE_PROGRAM_LOCK_FIELDS, LIVE_RUN_FIELDS, LiveLocks,
+    LockView, ProgramLock, ProgramLocks,
+};
 use crate::fields::by_id;
 use crate::text::style::Style;
 use crate::text::table::{Align, FieldTable};
@@ -20,6 +24,20 @@ const COLUMNS: &[(&str, Align)] = &[
     ("class", Align::Left),
     ("name", Align::Name),
 ];
+const PROGRAM_COLUMNS: &[(&str, Align)] = &[
+    ("wait_ns", Align::Right),
+    ("acquisition_count", Align::Right),
+    ("contended_share", Align::Right),
+    ("handover_count", Align::Right),
+    ("hold_share", Align::Right),
+    ("needed_cpus", Align::Right),
+    ("bound", Align::Right),
+    ("thread_count", Align::Right),
+    ("kind", Align::Left),
+    ("call_site", Align::Name),
+];
+const LEGEND: &str = "u is the share of its working time for which a thread holds the lock; 1/u CPUs are of use to its \
+                      threads, and together they are at most 1/u times as fast as one";
 /// Callers and threads that are named below a lock.
 const NOTES_MAX: usize = 3;
 
@@ -27,21 +45,9 @@ const NOTES_MAX: usize = 3;
 pub fn render(locks: &LiveLocks, options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
     writer.live_header(locks);
-    let limit = options.percent_limit;
-    let all = locks.cpu_ns().max(1) as f64;
-    let share = |view: &LockView| view.lock.waited_ns as f64 / all;
-    let (shown, hidden): (Vec<&LockView>, Vec<&LockView>) = locks
-        .locks
-        .iter()
-        .partition(|view| limit.holds(share(view)));
-    match shown.is_empty() {
-        true => writer.push(Style::Plain, "No lock is contended."),
-        false => writer.live_locks(&shown),
-    }
-    if !hidden.is_empty() {
-        let (count, limit) = (hidden.len(), limit.text());
-        let text = format!("  {count} more below {limit} of the sampled time (--percent-limit)");
-        writer.push(Style::Plain, &text);
+    writer.kernel_locks(locks, options);
+    if let Some(program) = &locks.program {
+        writer.program_locks(program, locks.run.duration_ns, options);
     }
     writer.out
 }
@@ -74,6 +80,32 @@ impl Writer {
         }
     }
 
+    fn kernel_locks(&mut self, locks: &LiveLocks, options: &TextOptions) {
+        let limit = options.percent_limit;
+        let all = locks.cpu_ns().max(1) as f64;
+        let is_shown = |view: &&LockView| {
+            limit.holds(view.lock.waited_ns as f64 / all) || limit.holds(view.slept_share())
+        };
+        let (shown, hidden): (Vec<&LockView>, Vec<&LockView>) =
+            locks.locks.iter().partition(is_shown);
+        match (shown.is_empty(), locks.run.sample_count) {
+            (true, 0) => {}
+            (true, _) => self.push(Style::Plain, "No lock is contended."),
+            (false, _) => self.live_locks(&shown),
+        }
+        if !hidden.is_empty() {
+            let (count, limit) = (hidden.len(), limit.text());
+            let text =
+                format!("  {count} more below {limit} of the sampled time (--percent-limit)");
+            self.push(Style::Plain, &text);
+        }
+        if locks.run.left_out_count > 0 {
+            let count = by_id(LIVE_RUN_FIELDS, "left_out_count").text(&locks.run);
+            let text = format!("  {count} more found no room: they were waited for least");
+            self.push(Style::Plain, &text);
+        }
+    }
+
     fn live_locks(&mut self, views: &[&LockView]) {
         self.title("Locks by CPU time that their waiters waste");
         let mut table = FieldTable::new(LIVE_LOCK_FIELDS, COLUMNS);
@@ -82,9 +114,67 @@ impl Writer {
             table.table.push_with_notes(cells, notes(view));
         }
         self.table(&table.table);
-        let legend = "u is the share of its working time for which a thread holds the lock; 1/u CPUs are of \
-                      use to its threads, and together they are at most 1/u times as fast as one";
-        self.paragraph(Style::Plain, "u", legend);
+        self.paragraph(Style::Plain, "u", LEGEND);
+    }
+
+    fn program_locks(&mut self, program: &ProgramLocks, duration_ns: u64, options: &TextOptions) {
+        let limit = options.percent_limit;
+        self.title("The program's own locks by the time that their threads waited");
+        let locks = program.locks.iter().filter(|lock| !lock.is_condition());
+        let share = |lock: &ProgramLock| lock.used.wait_ns as f64 / duration_ns.max(1) as f64;
+        let is_shown = |lock: &&ProgramLock| lock.used.contended > 0 && limit.holds(share(lock));
+        let (shown, hidden): (Vec<&ProgramLock>, Vec<&ProgramLock>) = locks.partition(is_shown);
+        let mut table = FieldTable::new(LIVE_PROGRAM_LOCK_FIELDS, PROGRAM_COLUMNS);
+        for lock in &shown {
+            let cells = table.cells(lock);
+            table.table.push_with_notes(cells, program_notes(lock));
+        }
+        match shown.is_empty() {
+            true => self.push(Style::Plain, "  No lock of the program is contended."),
+            false => self.table(&table.table),
+        }
+        if !hidden.is_empty() {
+            let (count, limit) = (grouped(hidden.len() as u64), limit.text());
+            let text =
+                format!("  {count} more waited for below {limit} of the time (--percent-limit)");
+            self.push(Style::Plain, &text);
+        }
+        if !shown.is_empty() {
+            self.paragraph(Style::Plain, "u", LEGEND);
+        }
+        self.conditions(program);
+        let field = |id| by_id(LIVE_PROGRAM_FIELDS, id).text(program);
+        let seen = format!(
+            "{} acquisitions by {} threads of {} processes; {} operations lost, {} holds ended by other threads",
+            field("acquisition_count"),
+            field("thread_count"),
+            field("process_count"),
+            field("lost_count"),
+            field("stale_count"),
+        );
+        self.paragraph(Style::Plain, "seen", &seen);
+    }
+
+    /// A wait for a condition is no contention: a line for all of them.
+    fn conditions(&mut self, program: &ProgramLocks) {
+        let conditions: Vec<&ProgramLock> = program
+            .locks
+            .iter()
+            .filter(|lock| lock.is_condition())
+            .collect();
+        let Some(longest) = conditions.iter().max_by_key(|lock| lock.used.wait_max_ns) else {
+            return;
+        };
+        let waits = conditions.iter().map(|lock| lock.used.acquisitions);
+        let field = |id| by_id(LIVE_PROGRAM_LOCK_FIELDS, id).text(longest);
+        let text = format!(
+            "{} with {} waits; the longest took {} at {}",
+            grouped(conditions.len() as u64),
+            grouped(waits.fold(0, u64::saturating_add)),
+            field("wait_longest_ns"),
+            field("wait_site"),
+        );
+        self.paragraph(Style::Plain, "conditions", &text);
     }
 }
 
@@ -94,10 +184,16 @@ fn notes(view: &LockView) -> Vec<String> {
     if !lock.object.is_empty() {
         notes.push(format!("of {}", lock.object));
     }
-    let waiting: u64 = lock.callers.iter().map(|(_, count)| count).sum();
-    for (chain, count) in lock.callers.iter().take(NOTES_MAX) {
-        let share = *count as f64 * 100.0 / waiting.max(1) as f64;
-        notes.push(format!("{share:.0} % by {chain}"));
+    notes.extend(traced_note(view));
+    // Callers of sleepers alone have no samples.
+    let weight = |caller: &LockCaller| match lock.waited_ns {
+        0 => caller.traced_ns,
+        _ => caller.samples,
+    };
+    let all = lock.callers.iter().map(weight).fold(0, u64::saturating_add);
+    for caller in lock.callers.iter().take(NOTES_MAX) {
+        let share = weight(caller) as f64 * 100.0 / all.max(1) as f64;
+        notes.push(format!("{share:.0} % by {}", caller.chain));
     }
     let threads = lock.threads.iter().take(NOTES_MAX);
     let named = threads.map(|part| format!("{} {}", part.thread.comm, part.thread.tid));
@@ -110,4 +206,39 @@ fn notes(view: &LockView) -> Vec<String> {
     }
     notes.push(format!("threads {}", named.join(", ")));
     notes
+}
+
+/// Sleep and addresses, where tracepoints saw a wait.
+fn traced_note(view: &LockView) -> Option<String> {
+    let traced = view
+        .lock
+        .traced
+        .as_ref()
+        .filter(|traced| traced.count > 0)?;
+    let field = |id| by_id(LIVE_LOCK_FIELDS, id).text(view);
+    let first = traced.addresses.first().copied().unwrap_or_default();
+    let others = match traced.addresses.len() {
+        0 | 1 => String::new(),
+        count => format!(" and {} more", grouped(count as u64 - 1)),
+    };
+    Some(format!(
+        "slept {} in {} waits, the longest {}, at {first:#x}{others}",
+        field("slept_ns"),
+        field("wait_count"),
+        field("longest_ns"),
+    ))
+}
+
+fn program_notes(lock: &ProgramLock) -> Vec<String> {
+    let field = |id| by_id(LIVE_PROGRAM_LOCK_FIELDS, id).text(lock);
+    let variable = lock.used.variable.as_deref();
+    let which = variable.map_or_else(String::new, |variable| format!("{variable} at "));
+    let process = format!("process {} ({})", field("pid"), field("comm"));
+    let (wait, site) = (field("wait_longest_ns"), field("wait_site"));
+    let (held, longest) = (field("held_ns"), field("held_longest_ns"));
+    vec![
+        format!("{which}{} of {process}", field("address")),
+        format!("longest wait {wait} at {site}"),
+        format!("held {held}, the longest {longest}"),
+    ]
 }

@@ -76,6 +76,8 @@ fn every_field_is_described() {
     check(LIVE, "locks", live::LIVE_LOCK_FIELDS);
     check(LIVE, "callers", live::LIVE_CALLER_FIELDS);
     check(LIVE, "threads", live::LIVE_THREAD_FIELDS);
+    check(LIVE, "program", live::LIVE_PROGRAM_FIELDS);
+    check(LIVE, "locks of the program", live::LIVE_PROGRAM_LOCK_FIELDS);
     check(SIDES, "rows", SIDE_FIELDS);
     check(TYPE, "type", TYPE_FIELDS);
     check(TYPE, "lines", TYPE_LINE_FIELDS);

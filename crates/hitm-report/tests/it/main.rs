@@ -4,6 +4,7 @@ mod by;
 mod document;
 mod example;
 mod gates;
+mod live_recording;
 mod model;
 mod of_type;
 mod views;

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use hitm_layout::{Mapping, Symbolizer};
 use hitm_live::procfs::{self, TaskId};
-use hitm_live::recording::{LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, VERSION};
+use hitm_live::recording::{
+    LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, LiveWait, VERSION,
+};
 use hitm_live::sampler::{RawSample, Record};
+use hitm_live::tracepoints::LockWait;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxHashMap;
 
@@ -21,8 +24,7 @@ const USER_FRAMES_MAX: usize = 8;
 
 /// Counts samples by thread, place and object.
 #[derive(Debug)]
-pub(super) struct Collector<'a> {
-    symbols: &'a KernelSymbols,
+pub(super) struct Collector {
     members: Members,
     /// Processes that were looked at, and whether they count.
     processes: FxHashMap<u32, bool>,
@@ -34,6 +36,8 @@ pub(super) struct Collector<'a> {
     places: IndexSet<Place>,
     objects: IndexSet<LiveObject>,
     samples: IndexMap<(u32, u32, Option<u32>), u64>,
+    /// Waits by thread, place and lock. None where nobody asked.
+    waits: Option<IndexMap<(u32, u32, u64), LiveWait>>,
     descriptors: Descriptors,
     lost_count: u64,
 }
@@ -46,10 +50,9 @@ struct Place {
     user: Vec<u64>,
 }
 
-impl<'a> Collector<'a> {
-    pub(super) fn new(symbols: &'a KernelSymbols, members: Members) -> Collector<'a> {
+impl Collector {
+    pub(super) fn new(members: Members) -> Collector {
         Collector {
-            symbols,
             members,
             processes: FxHashMap::default(),
             mappings: BTreeMap::new(),
@@ -59,12 +62,14 @@ impl<'a> Collector<'a> {
             places: IndexSet::new(),
             objects: IndexSet::new(),
             samples: IndexMap::new(),
+            waits: None,
             descriptors: Descriptors::default(),
             lost_count: 0,
         }
     }
 
-    pub(super) fn take(&mut self, record: Record) {
+    /// Counts a record; `symbols` names the kernel's part of samples.
+    pub(super) fn take(&mut self, symbols: &KernelSymbols, record: Record) {
         match record {
             Record::Lost(count) => self.lost_count += count,
             Record::Comm { pid, tid, name } => {
@@ -78,7 +83,7 @@ impl<'a> Collector<'a> {
             }
             Record::Fork { pid, parent, .. } => self.adopt(pid, parent),
             Record::Sample(sample) if sample.pid != 0 && sample.pid != std::process::id() => {
-                if self.counts(sample.pid) && self.sample(&sample).is_none() {
+                if self.counts(sample.pid) && self.sample(symbols, &sample).is_none() {
                     self.lost_count += 1;
                 }
             }
@@ -107,15 +112,70 @@ impl<'a> Collector<'a> {
         })
     }
 
+    /// Adds what the kernel's tracepoints saw; `is_filtered` says that all of it is of the target. Returns the
+    /// waits that found no room here.
+    pub(super) fn waits(
+        &mut self,
+        symbols: &KernelSymbols,
+        waits: &[LockWait],
+        is_filtered: bool,
+    ) -> u64 {
+        self.waits.get_or_insert_default();
+        let mut lost_count = 0u64;
+        for wait in waits {
+            let is_idle = wait.pid == 0 && !matches!(self.members, Members::All);
+            let is_left_out = wait.pid == std::process::id() || is_idle;
+            if !is_left_out
+                && (is_filtered || self.counts(wait.pid))
+                && self.wait(symbols, wait).is_none()
+            {
+                lost_count = lost_count.saturating_add(wait.count);
+            }
+        }
+        lost_count
+    }
+
+    /// Adds a wait; none when a table is full.
+    fn wait(&mut self, symbols: &KernelSymbols, wait: &LockWait) -> Option<()> {
+        let comm = match wait.tid {
+            0 => "idle CPUs".to_owned(),
+            _ => wait.comm.clone(),
+        };
+        let thread = self.thread(wait.pid, wait.tid, || comm)?;
+        // All of them are callers: the tracepoint itself is not among them.
+        let kernel = wait.stack.iter().map(|address| address.wrapping_sub(1));
+        let kernel: Option<Vec<u32>> = kernel
+            .map(|address| Some(self.function(symbols, address)?.0))
+            .collect();
+        let place = Place {
+            kernel: kernel?,
+            pid: wait.pid,
+            user: Vec::new(),
+        };
+        let stack = number(&mut self.places, place)?;
+        let new = LiveWait {
+            thread,
+            stack,
+            lock: wait.lock,
+            count: 0,
+            wait_ns: 0,
+            longest_ns: 0,
+        };
+        let waits = self.waits.get_or_insert_default();
+        add(waits.entry((thread, stack, wait.lock)).or_insert(new), wait);
+        Some(())
+    }
+
     /// Counts a sample; none when a table is full.
-    fn sample(&mut self, sample: &RawSample) -> Option<()> {
-        let thread = self.thread(sample)?;
+    fn sample(&mut self, symbols: &KernelSymbols, sample: &RawSample) -> Option<()> {
+        let comm = || procfs::comm(sample.tid).unwrap_or_default();
+        let thread = self.thread(sample.pid, sample.tid, comm)?;
         let mut kernel = Vec::with_capacity(sample.kernel.len());
         let mut call = None;
         for (depth, address) in sample.kernel.iter().enumerate() {
             // A caller goes on behind its call, which may be its last instruction.
             let address = address.wrapping_sub(u64::from(depth > 0));
-            let (name, entry) = self.function(address)?;
+            let (name, entry) = self.function(symbols, address)?;
             call = entry.or(call);
             kernel.push(name);
         }
@@ -140,32 +200,29 @@ impl<'a> Collector<'a> {
         Some(())
     }
 
-    fn thread(&mut self, sample: &RawSample) -> Option<u32> {
-        if let Some(index) = self.threads.get_index_of(&sample.tid) {
+    fn thread(&mut self, pid: u32, tid: u32, comm: impl FnOnce() -> String) -> Option<u32> {
+        if let Some(index) = self.threads.get_index_of(&tid) {
             return Some(index as u32);
         }
         if self.threads.len() == ENTRIES_MAX {
             return None;
         }
-        let start_ticks = TaskId::of(sample.tid).map_or(0, |task| task.start_ticks);
+        let start_ticks = TaskId::of(tid).map_or(0, |task| task.start_ticks);
         let thread = LiveThread {
-            pid: sample.pid,
-            tid: sample.tid,
-            comm: procfs::comm(sample.tid).unwrap_or_default(),
+            pid,
+            tid,
+            comm: comm(),
             start_ticks,
         };
-        let (index, _) = self.threads.insert_full(sample.tid, thread);
+        let (index, _) = self.threads.insert_full(tid, thread);
         Some(index as u32)
     }
 
-    fn function(&mut self, address: u64) -> Option<(u32, Option<Call>)> {
+    fn function(&mut self, symbols: &KernelSymbols, address: u64) -> Option<(u32, Option<Call>)> {
         if let Some(known) = self.at.get(&address) {
             return Some(*known);
         }
-        let name = self
-            .symbols
-            .at(address)
-            .map_or("[unknown]", |(name, _)| name);
+        let name = symbols.at(address).map_or("[unknown]", |(name, _)| name);
         let call = objects::call(name);
         let known = (number(&mut self.names, name.to_owned())?, call);
         if self.at.len() < ENTRIES_MAX {
@@ -196,6 +253,14 @@ impl<'a> Collector<'a> {
             *samples.entry((*thread, stack, *object)).or_default() += count;
         }
         let samples = samples.into_iter();
+        let waits = self.waits.take().map(|waits| {
+            let waits = waits.into_values();
+            let named = |wait: LiveWait| LiveWait {
+                stack: stack_of[wait.stack as usize],
+                ..wait
+            };
+            waits.map(named).collect()
+        });
         LiveRecording {
             hitm_live: VERSION,
             lost_count: self.lost_count,
@@ -211,6 +276,7 @@ impl<'a> Collector<'a> {
                     count,
                 })
                 .collect(),
+            waits,
             ..LiveRecording::default()
         }
     }
@@ -257,6 +323,13 @@ impl Programs {
             .code(address | (space as u64) << Programs::SPACE_SHIFT);
         name.location.function.unwrap_or(name.place)
     }
+}
+
+/// Adds a wait to those of its thread, place and lock.
+fn add(sum: &mut LiveWait, wait: &LockWait) {
+    sum.count = sum.count.saturating_add(wait.count);
+    sum.wait_ns = sum.wait_ns.saturating_add(wait.wait_ns);
+    sum.longest_ns = sum.longest_ns.max(wait.longest_ns);
 }
 
 /// The number of an entry in a table that has room for it.

@@ -1,0 +1,240 @@
+//! `hitm live locks` on real programs of this host.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::programs::{build, hitm, root, say_not_run};
+
+/// Four threads and one mutex, held for 40 % of the time.
+const HOLD_SHARE: [&str; 5] = ["mutex", "4", "20000", "30000", "1000"];
+
+fn hold_share(directory: &Path) -> PathBuf {
+    let source = root().join("crates/hitm-live/tests/programs/hold_share.c");
+    build(directory, "hold_share", &source, &[])
+}
+
+fn live_locks(hitm: &Path, options: &[&str], program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(hitm);
+    command.args(["live", "locks"]).args(options).arg("--");
+    command.arg(program).args(args).stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// What the program prints, and the report after it.
+fn parts(output: &Output) -> (String, Value) {
+    let text = text(&output.stdout);
+    let (printed, json) = text.split_at(text.find('{').expect("an object"));
+    (
+        printed.to_owned(),
+        serde_json::from_str(json).expect("JSON"),
+    )
+}
+
+fn texts(run: &Value, key: &str) -> Vec<String> {
+    let texts = run["run"][key].as_array().expect("a list").iter();
+    texts
+        .map(|text| text.as_str().expect("text").to_owned())
+        .collect()
+}
+
+fn has(run: &Value, key: &str, part: &str) -> bool {
+    texts(run, key).iter().any(|text| text.contains(part))
+}
+
+/// Lets `command` have no right that samples, BPF programs or names of the kernel need. A user without rights has
+/// none to lose.
+fn without_rights(command: &mut Command) {
+    const CAPABILITIES: [libc::c_ulong; 4] = [21, 34, 38, 39]; // SYS_ADMIN, SYSLOG, PERFMON, BPF
+    // SAFETY: system calls alone.
+    unsafe {
+        command.pre_exec(|| {
+            for capability in CAPABILITIES {
+                libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Returns true where a user without rights may sample the kernel's part of own threads.
+fn everybody_samples() -> bool {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    paranoid.is_ok_and(|text| text.trim().parse::<i32>().is_ok_and(|level| level < 2))
+}
+
+#[track_caller]
+fn check_share(printed: &str, lock: &Value) {
+    let (acquisitions, held) = printed.trim().split_once(" acquisitions, held ").unwrap();
+    assert_eq!(
+        lock["acquisition_count"].to_string(),
+        acquisitions,
+        "{lock}"
+    );
+    let truth = held.parse::<f64>().unwrap() / 1000.0;
+    let share = lock["hold_share"].as_f64().expect("it is contended");
+    assert!(
+        (share - truth).abs() < 0.05,
+        "{share}, in truth {truth}: {lock}"
+    );
+    let needed = (1.0 / share).ceil();
+    assert_eq!(lock["needed_cpus"].as_f64(), Some(needed), "{lock}");
+    // JSON has four digits of each.
+    let bound = lock["bound"].as_f64().expect("it is contended");
+    assert!((bound * share - 1.0).abs() < 0.001, "{lock}");
+    assert_eq!(
+        (&lock["kind"], &lock["variable"]),
+        (&"mutex".into(), &"mutex".into())
+    );
+    assert_eq!(lock["thread_count"], 4);
+    assert!(lock["contended_count"].as_u64() > Some(0), "{lock}");
+    assert!(lock["handover_count"].as_u64() > Some(0), "{lock}");
+    assert!(lock["wait_ns"].as_u64() > Some(0), "{lock}");
+    for key in ["call_site", "wait_site"] {
+        let site = lock[key].as_str().unwrap();
+        assert!(site.contains(" hold_share.c:"), "{lock}");
+    }
+}
+
+#[test]
+fn the_share_of_a_programs_own_lock_is_true() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = hold_share(folder.path());
+    let file = folder.path().join("live");
+    let path = file.to_str().expect("UTF-8");
+    let options = ["--format", "json", "--record", path];
+    let output = live_locks(hitm(), &options, &program, &HOLD_SHARE).output();
+    let output = output.expect("hitm starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (printed, json) = parts(&output);
+    let locks = json["program"]["locks"].as_array().expect("a list");
+    assert_eq!(locks.len(), 1, "{json}");
+    check_share(&printed, &locks[0]);
+    assert!(has(&json, "layers", "preloaded"), "{json}");
+
+    // The file says the same, and text has the lock as well.
+    let report = |options: &[&str]| {
+        let mut report = Command::new(hitm());
+        report.args(["report", "-i", path]).args(options);
+        let output = report.output().expect("hitm starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let again: Value = serde_json::from_str(&report(&["--format", "json"])).expect("JSON");
+    assert_eq!(again, json);
+    let shown = report(&[]);
+    assert!(shown.contains("== The program's own locks"), "{shown}");
+    assert!(shown.contains(" 4 mutex "), "{shown}");
+    assert!(shown.contains("hold_share.c:"), "{shown}");
+}
+
+#[test]
+fn without_rights_the_exact_layer_is_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = hold_share(folder.path());
+    let mut command = live_locks(hitm(), &["--format", "json"], &program, &HOLD_SHARE);
+    without_rights(&mut command);
+    let output = command.output().expect("hitm starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (printed, json) = parts(&output);
+    check_share(&printed, &json["program"]["locks"][0]);
+    assert!(has(&json, "missing", "tracepoints of locks: "), "{json}");
+    if !everybody_samples() {
+        assert!(has(&json, "missing", "samples: "), "{json}");
+        assert_eq!(texts(&json, "layers").len(), 1, "{json}");
+    }
+}
+
+#[test]
+fn a_program_that_takes_no_library_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = root().join("crates/hitm-live/tests/programs/hold_share.c");
+    let program = folder.path().join("hold_share_static");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-pthread", "-static", "-o"]);
+    let built = compiler.arg(&program).arg(source).status();
+    assert!(built.expect("the compiler starts").success());
+    let args = ["mutex", "2", "1000", "1000", "300"];
+    let output = live_locks(hitm(), &["--format", "json"], &program, &args).output();
+    let output = output.expect("hitm starts");
+    if output.status.code() == Some(3) {
+        let error = text(&output.stderr);
+        assert!(error.contains("is linked statically"), "{error}");
+        return say_not_run("samples of a static program", &error);
+    }
+    let (_, json) = parts(&output);
+    assert_eq!(json["program"], Value::Null);
+    assert!(has(&json, "missing", "is linked statically"), "{json}");
+}
+
+#[test]
+fn without_its_library_and_without_rights_nothing_is_left() {
+    if everybody_samples() {
+        return say_not_run("nothing observes", "everybody may sample here");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = hold_share(folder.path());
+    let alone = folder.path().join("hitm");
+    std::fs::copy(hitm(), &alone).expect("room for a program");
+    let mut command = live_locks(&alone, &[], &program, &HOLD_SHARE);
+    without_rights(&mut command);
+    let output = command.output().expect("hitm starts");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("libhitm_locks.so is not in "), "{error}");
+    assert!(output.stdout.is_empty(), "the program was ended");
+}
+
+/// Writers of one file, started by a shell: samples see how they spin, tracepoints how they sleep.
+#[test]
+fn waits_of_a_programs_children_in_the_kernel_are_seen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let loads = build(folder.path(), "loads", &root().join("guest/loads.c"), &[]);
+    let script = format!(
+        "{} file-copy --threads 4 --seconds 3 --blocks 400 --folder {}; exit 7",
+        loads.display(),
+        folder.path().display()
+    );
+    let shell = Path::new("/bin/sh");
+    let options = ["--format", "json", "-F", "1999"];
+    let output = live_locks(hitm(), &options, shell, &["-c", &script]).output();
+    let output = output.expect("hitm starts");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let (_, json) = parts(&output);
+    for reason in texts(&json, "missing") {
+        if reason.starts_with("samples: ") {
+            return say_not_run("hitm live locks", &reason);
+        }
+    }
+    let locks = json["locks"].as_array().expect("a list").iter();
+    let inodes: Vec<&Value> = locks
+        .filter(|lock| lock["name"] == "inode's i_rwsem")
+        .collect();
+    assert!(!inodes.is_empty(), "{json}");
+    assert!(inodes.iter().all(|lock| lock["class"] == "rwsem"), "{json}");
+    if !has(&json, "layers", "tracepoints") {
+        let reasons = texts(&json, "missing");
+        return say_not_run("waits by BPF", reasons.first().map_or("", String::as_str));
+    }
+    let slept = |lock: &&&Value| lock["wait_count"].as_u64() > Some(0);
+    let slept = inodes
+        .iter()
+        .find(slept)
+        .unwrap_or_else(|| panic!("nobody slept: {json}"));
+    assert_eq!(slept["slept_ns"], slept["wait_ns"], "{slept}");
+    assert!(slept["longest_ns"].as_u64() > Some(0), "{slept}");
+    let addresses = slept["addresses"].as_array().expect("a list");
+    let first = addresses[0].as_str().expect("text");
+    assert!(first.starts_with("0xffff"), "{slept}");
+    let callers = slept["callers"].as_array().expect("a list").iter();
+    let traced: u64 = callers
+        .filter_map(|caller| caller["wait_ns"].as_u64())
+        .sum();
+    assert!(traced > 0, "{slept}");
+}

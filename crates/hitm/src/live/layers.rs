@@ -1,0 +1,223 @@
+//! The layers of `hitm live locks`: samples, the kernel's tracepoints, and the library in a program of ours.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hitm_live::recording::LiveRecording;
+use hitm_live::sampler::{Sampler, Target};
+use hitm_live::shim::Launch;
+use hitm_live::tracepoints::{self, LockWaitCounts, Tracepoints, Waiters};
+
+use super::collect::Collector;
+use super::exact::{self, ExactError};
+use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus, programs};
+use crate::kernel::KernelSymbols;
+
+/// How often a program without samples is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What observes, and why the rest does not.
+pub(super) struct Layers {
+    /// Names of the kernel's functions, without which samples and tracepoints say nothing of its locks.
+    symbols: Result<KernelSymbols, Option<LiveError>>,
+    tracepoints: Option<Tracepoints>,
+    sampler: Option<Sampler>,
+    /// None where no program is started.
+    exact: Option<Result<Launch, ExactError>>,
+    missing: Vec<String>,
+}
+
+impl Layers {
+    /// Readies what must be there before a program starts. Loading BPF programs takes up to half a second.
+    pub(super) fn prepare(target: &LiveTarget) -> Layers {
+        let symbols = kernel_symbols().map_err(Some);
+        let mut missing = Vec::new();
+        let waiters = match target {
+            LiveTarget::System => Waiters::All,
+            LiveTarget::Process(pid) => Waiters::Processes(vec![*pid]),
+            LiveTarget::Cgroup(path) => Waiters::Cgroup(programs::cgroup_path(path)),
+            // It is a child of this process.
+            LiveTarget::Program(_) => Waiters::Processes(vec![std::process::id()]),
+        };
+        let tracepoints = match &symbols {
+            Ok(_) => Tracepoints::attach(&waiters),
+            Err(_) => Err("the kernel hides the names of its functions".to_owned()),
+        };
+        let reason = |reason| missing.push(format!("tracepoints of locks: {reason}"));
+        let tracepoints = tracepoints.map_err(reason).ok();
+        let exact = match target {
+            LiveTarget::Program(command) => Some(exact::prepare(command)),
+            _ => None,
+        };
+        Layers {
+            symbols,
+            tracepoints,
+            sampler: None,
+            exact,
+            missing,
+        }
+    }
+
+    /// The library for a program that is to be started.
+    pub(super) fn launch(&self) -> Option<&Launch> {
+        self.exact.as_ref()?.as_ref().ok()
+    }
+
+    /// Starts to take samples. Gives up the capabilities of the calling thread that are not needed any more.
+    ///
+    /// # Errors
+    /// There are none, and nothing else observes the target.
+    pub(super) fn sample(&mut self, members: &Members, frequency: u32) -> Result<(), LiveError> {
+        let target = match members {
+            Members::All => Target::System,
+            Members::Processes(processes) => Target::Processes(processes.clone()),
+            Members::Cgroup(path) => Target::Processes(programs::in_cgroup(path)),
+        };
+        let opened = match &mut self.symbols {
+            Ok(_) => open(&target, frequency),
+            Err(error) => Err(error.take().unwrap_or(LiveError::NoKernelNames)),
+        };
+        let error = opened.map(|sampler| self.sampler = Some(sampler)).err();
+        match (error, self.exact.take()) {
+            (None, None) => {}
+            (None, Some(Err(exact))) => {
+                let text = format!("exact locks of the program: {exact}");
+                self.missing.push(text);
+            }
+            (Some(samples), Some(Err(exact))) => {
+                let samples = Box::new(samples);
+                return Err(LiveError::Unobservable { samples, exact });
+            }
+            (Some(samples), None) => return Err(samples),
+            (error, exact) => {
+                let text = error.map(|samples| format!("samples: {samples}"));
+                self.missing.extend(text);
+                self.exact = exact;
+            }
+        }
+        // A clock for each thread is opened when the thread comes.
+        if !self.sampler.as_ref().is_some_and(Sampler::is_by_thread) {
+            self.missing.extend(tracepoints::drop_capabilities().err());
+        }
+        Ok(())
+    }
+
+    /// Gives samples to `collector` until `duration` is over or `goes_on`, which gets the number of samples, says
+    /// no.
+    pub(super) fn run(
+        &mut self,
+        duration: Option<Duration>,
+        goes_on: &mut dyn FnMut(u64) -> bool,
+        collector: &mut Collector,
+    ) {
+        let Some(sampler) = &mut self.sampler else {
+            let start = Instant::now();
+            while goes_on(0) && duration.is_none_or(|duration| start.elapsed() < duration) {
+                thread::sleep(LOOK_EVERY);
+            }
+            return;
+        };
+        let symbols = self.symbols.as_ref();
+        let symbols = symbols.expect("samples are taken where the kernel's names are known");
+        sampler.run(duration, goes_on, |record| collector.take(symbols, record));
+    }
+
+    /// Everything that was seen, and the layers that saw it.
+    pub(super) fn finish(mut self, mut collector: Collector) -> LiveRecording {
+        let mut layers = Vec::new();
+        let mut lost_count = 0;
+        if let Some(sampler) = &self.sampler {
+            layers.push(text(sampler));
+            lost_count += sampler.threads_left_out;
+        }
+        if self.read_tracepoints(&mut collector) {
+            layers.push("tracepoints of the kernel's lock waits, by BPF".to_owned());
+        }
+        let program = self.launch().map(exact::observation);
+        let program = program.and_then(|seen| {
+            let reason = |reason| format!("exact locks of the program: {reason}");
+            let seen = seen.map_err(|error| self.missing.push(reason(error)));
+            seen.ok()
+        });
+        if program.is_some() {
+            layers.push(
+                "every use of the program's pthread locks, by a preloaded library".to_owned(),
+            );
+        }
+        let mut recording = collector.finish();
+        recording.period_ns = self.sampler.as_ref().map_or(0, Sampler::period_ns);
+        recording.lost_count += lost_count;
+        recording.program = program;
+        recording.layers = layers;
+        recording.missing = self.missing;
+        recording
+    }
+
+    /// Returns true if the tracepoints were looked at.
+    fn read_tracepoints(&mut self, collector: &mut Collector) -> bool {
+        let (Some(tracepoints), Ok(symbols)) = (&self.tracepoints, &self.symbols) else {
+            return false;
+        };
+        let table = match tracepoints.read() {
+            Ok(table) => table,
+            Err(reason) => {
+                let text = format!("tracepoints of locks: {reason}");
+                self.missing.push(text);
+                return false;
+            }
+        };
+        let is_filtered = !tracepoints.takes_others();
+        let lost_count = collector.waits(symbols, &table.waits, is_filtered);
+        self.missing.extend(losses(table.counts, lost_count));
+        true
+    }
+}
+
+/// What the tables did not take, in words.
+fn losses(counts: LockWaitCounts, lost_here: u64) -> Option<String> {
+    let waits = counts.lost_begins + counts.lost_waits + lost_here;
+    let parts = [
+        (waits, "waits that found no room"),
+        (counts.lost_stacks, "waits without their callers"),
+        (counts.lost_processes, "processes that were not followed"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!parts.is_empty()).then(|| format!("tracepoints of locks: {}", parts.join(", ")))
+}
+
+fn open(target: &Target, frequency: u32) -> Result<Sampler, LiveError> {
+    Ok(Sampler::open(target, &online_cpus()?, frequency)?)
+}
+
+fn text(sampler: &Sampler) -> String {
+    let of_whom = match sampler.is_by_thread() {
+        true => "of each thread",
+        false => "of each CPU",
+    };
+    let hertz = 1_000_000_000 / sampler.period_ns();
+    format!("samples of the CPU clock {of_whom} at {hertz} Hz, with callers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_found_no_room_is_said() {
+        let counts = LockWaitCounts {
+            ended: 9,
+            lost_begins: 1,
+            lost_waits: 2,
+            unmatched: 7,
+            lost_processes: 5,
+            ..LockWaitCounts::default()
+        };
+        let expected =
+            "tracepoints of locks: 7 waits that found no room, 5 processes that were not followed";
+        assert_eq!(losses(counts, 4).as_deref(), Some(expected));
+        assert_eq!(losses(LockWaitCounts::default(), 0), None);
+    }
+}
