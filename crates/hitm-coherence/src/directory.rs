@@ -67,6 +67,8 @@ pub struct Grant {
     pub done: Cycles,
     /// How long the request waited behind others at the line's home.
     pub queued: Cycles,
+    /// Whether a core of another NUMA node had modified the line and answered.
+    pub other_node: bool,
 }
 
 /// In order of what the owner's copy allows.
@@ -117,6 +119,8 @@ struct LineBackground {
     /// The set of an LLC that it belongs in.
     llc_set: u32,
     queue: LineQueue,
+    /// Until then the owner keeps the line from its waiters.
+    held_until: Cycles,
 }
 
 /// The states of all lines of one machine.
@@ -205,6 +209,7 @@ impl Directory {
                 addr,
                 llc_set: self.llc.set_of(addr),
                 queue: LineQueue::default(),
+                held_until: Cycles::ZERO,
             });
             self.copies.resize(self.copies.len() + self.words, 0);
         }
@@ -363,36 +368,75 @@ impl Directory {
         }
         entry.has_waiters = true;
         let llc = self.prices.parts(cpu).llc;
-        self.backgrounds[line.0 as usize].queue.push(request, llc);
+        let queue = &mut self.backgrounds[line.0 as usize].queue;
+        let is_first = queue.push(request, llc);
+        if is_first {
+            self.note_hold(line);
+        }
         None
+    }
+
+    /// Notes until when the owner keeps the line from the next waiter. A shared line goes at once.
+    fn note_hold(&mut self, line: LineId) {
+        let contention = self.prices.machine().contention;
+        if contention.hold_milli == 0 {
+            return;
+        }
+        let entry = self.lines[line.index()];
+        let background = &mut self.backgrounds[line.index()];
+        let near = self.prices.parts(entry.owner).llc;
+        let next = background.queue.next_cpu(near, contention.visit);
+        background.held_until = match (next, background.queue.next_service(entry.free_at)) {
+            (Some(cpu), Some(free)) if entry.state >= State::Owned => {
+                free + self.prices.hold(cpu, entry.owner, entry.home, free)
+            }
+            _ => Cycles::ZERO,
+        };
     }
 
     /// When the line's next waiter can be served, if there is one.
     pub fn next_service(&self, line: LineId) -> Option<Cycles> {
         let free_at = self.lines[line.index()].free_at;
-        self.backgrounds[line.0 as usize]
-            .queue
-            .next_service(free_at)
+        let background = &self.backgrounds[line.0 as usize];
+        let free = background.queue.next_service(free_at)?;
+        Some(free.max(background.held_until))
     }
 
     /// Serves the line's next waiter, at the time that [`Directory::next_service`] named. Panics
     /// when nobody waits.
     pub fn serve_next(&mut self, line: LineId) -> (Request, Grant) {
         let entry = &mut self.lines[line.0 as usize];
-        let queue = &mut self.backgrounds[line.0 as usize].queue;
+        let LineBackground {
+            queue, held_until, ..
+        } = &mut self.backgrounds[line.0 as usize];
         let now = queue
             .next_service(entry.free_at)
             .expect("only a line with waiters is served");
-        let request = queue.take_next(now, self.prices.parts(entry.owner).llc);
+        let near = self.prices.parts(entry.owner).llc;
+        let visit = self.prices.machine().contention.visit;
+        let request = queue.take_next(now, near, visit);
+        let held_until = std::mem::take(held_until);
         entry.has_waiters = !queue.is_empty();
-        (request, self.grant(request, line))
+        let has_waiters = entry.has_waiters;
+        let mut grant = self.grant(request, line);
+        // The owner kept the line for that long, whatever became of its copy meanwhile.
+        grant.done = grant.done.max(held_until);
+        let entry = &mut self.lines[line.index()];
+        entry.free_at = entry.free_at.max(held_until);
+        if has_waiters {
+            self.note_hold(line);
+        }
+        (request, grant)
     }
 
     /// Keeps the line with its new owner until `until`, for stores that were already waiting for
-    /// it in that core.
+    /// it in that core. It delays the next hand-over only if the owner would not have kept the line
+    /// for so long anyway.
     pub fn hold(&mut self, line: LineId, until: Cycles) {
         let entry = &mut self.lines[line.index()];
-        entry.free_at = entry.free_at.max(until);
+        if !entry.has_waiters || self.backgrounds[line.index()].held_until < until {
+            entry.free_at = entry.free_at.max(until);
+        }
     }
 
     /// Makes known what happened to a line before anybody counted: `cpu` alone has it, modified or
@@ -441,6 +485,7 @@ impl Directory {
                 source,
                 done: start + latency,
                 queued: start - arrived,
+                other_node: false,
             };
         }
         let quote = self.quote(cpu, line, exclusive);
@@ -463,6 +508,8 @@ impl Directory {
         // The line may have moved farther away while the request was under way.
         let done = (start + price.occupancy).max(issued + price.latency);
         entry.free_at = done;
+        let node = |cpu| self.prices.parts(cpu).node;
+        let other_node = source.is_hitm() && node(entry.owner) != node(cpu);
         if exclusive {
             self.make_owner(cpu, line);
         } else {
@@ -473,6 +520,7 @@ impl Directory {
             source,
             done,
             queued: start - arrived,
+            other_node,
         }
     }
 

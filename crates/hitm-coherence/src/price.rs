@@ -1,7 +1,7 @@
 //! Prices: what a transfer costs between any two CPUs of a machine, precomputed so that the
 //! directory looks up and never searches.
 
-use hitm_base::machine::{Machine, Transfer};
+use hitm_base::machine::{Contention, Machine, Transfer};
 use hitm_base::{CpuId, Cycles, DataSource, Distance};
 
 /// Cycles for which one read of an already shared line keeps the next request waiting at its home:
@@ -78,7 +78,7 @@ impl Prices {
                 ];
                 by_dirty.map(|of| by_home(&machine, of, exclusive))
             }),
-            invalidate: machine.transfers.map(clean_price),
+            invalidate: Distance::ALL.map(|distance| upgrade_price(&machine, distance)),
             shared_read: machine.transfers.map(shared_read_price),
             llc_hit: Price {
                 latency,
@@ -91,6 +91,24 @@ impl Prices {
     /// The machine that the prices belong to.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// How long `owner` goes on hitting a line after `cpu` has asked for it: until the snoop reaches
+    /// it. `moment` picks one of the lengths that the jitter allows.
+    #[inline]
+    pub(crate) fn hold(&self, cpu: CpuId, owner: CpuId, home: u16, moment: Cycles) -> Cycles {
+        let Contention {
+            hold_milli,
+            jitter_milli,
+            ..
+        } = self.machine.contention;
+        if hold_milli == 0 || self.parts(cpu).core == self.parts(owner).core {
+            return Cycles::ZERO;
+        }
+        let (price, _) = self.owned(cpu, owner, home, (true, false));
+        let jitter = u64::from(jitter_milli);
+        let share = u64::from(hold_milli) * (1_000 - jitter + mix(cpu, moment) % (2 * jitter + 1));
+        Cycles((price.occupancy.0 * share + 500_000) / 1_000_000)
     }
 
     /// The parts of the machine that `cpu` belongs to.
@@ -197,6 +215,29 @@ fn clean_price(transfer: Transfer) -> Price {
     }
 }
 
+/// Taking a shared line whose farthest copy is at `distance`.
+fn upgrade_price(machine: &Machine, distance: Distance) -> Price {
+    let ratio_milli = u64::from(if distance.is_remote() {
+        machine.upgrade.remote_milli
+    } else {
+        machine.upgrade.package_milli
+    });
+    let scaled = |cycles: Cycles| Cycles((cycles.0 * ratio_milli + 500) / 1_000);
+    let Price { latency, occupancy } = clean_price(machine.transfers[distance.index()]);
+    Price {
+        latency: scaled(latency),
+        occupancy: scaled(occupancy),
+    }
+}
+
+/// A number that looks random and is the same for the same request at the same time, however the
+/// lines are dealt out to directories.
+#[inline]
+fn mix(cpu: CpuId, moment: Cycles) -> u64 {
+    let mixed = (moment.0 ^ u64::from(cpu.0) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32
+}
+
 fn shared_read_price(transfer: Transfer) -> Price {
     Price {
         latency: transfer.clean,
@@ -289,4 +330,51 @@ fn llcs_by_distance(machine: &Machine) -> Vec<[u64; Distance::COUNT]> {
         at
     };
     representative.iter().map(of_llc).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::machine::preset;
+
+    use super::*;
+
+    fn prices() -> Prices {
+        let text = preset("xeon8176-8s").unwrap();
+        Prices::new(Machine::from_toml(text, "xeon8176-8s").unwrap())
+    }
+
+    #[test]
+    fn holds_vary_about_their_share_of_the_hand_over() {
+        let prices = prices();
+        let holds = (0..2_000).map(|moment| prices.hold(CpuId(0), CpuId(112), 0, Cycles(moment)).0);
+        let holds: Vec<u64> = holds.collect();
+        // 942 cycles x 0.125, half of it more or less.
+        assert!(holds.iter().all(|hold| (59..=177).contains(hold)));
+        assert!(holds.iter().any(|hold| *hold < 65) && holds.iter().any(|hold| *hold > 171));
+        let mean = holds.iter().sum::<u64>() as f64 / holds.len() as f64;
+        assert!((mean / 117.75 - 1.0).abs() < 0.02, "{mean}");
+    }
+
+    #[test]
+    fn threads_of_a_core_take_no_line_from_each_other() {
+        let prices = prices();
+        let sibling =
+            prices.machine().topology.cpus().find(|cpu| {
+                *cpu != CpuId(0) && prices.parts(*cpu).core == prices.parts(CpuId(0)).core
+            });
+        let hold = prices.hold(sibling.unwrap(), CpuId(0), 0, Cycles(9));
+        assert_eq!(hold, Cycles::ZERO);
+    }
+
+    #[test]
+    fn taking_a_shared_line_across_packages_costs_the_upgrade() {
+        let prices = prices();
+        let clean = |distance: Distance| prices.machine().transfers[distance.index()].clean.0;
+        let upgrade = |distance| prices.invalidate(distance).latency.0;
+        assert_eq!(upgrade(Distance::Remote), 2 * clean(Distance::Remote));
+        assert_eq!(
+            upgrade(Distance::Llc),
+            (clean(Distance::Llc) * 1_140 + 500) / 1_000
+        );
+    }
 }

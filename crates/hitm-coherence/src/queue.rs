@@ -1,13 +1,9 @@
 //! The queue of one contended line: who gets it next.
 //!
 //! A line is served one request at a time. Requests that arrive while it is taken wait at the
-//! line's home. When it becomes free, the waiters under the current owner's last-level cache go
-//! first, each at most once per visit, then the oldest waiter of all, and with it the line moves.
-//! The reason is how coherence is built: a request is resolved by the snoop filter next to the
-//! owner before the rest of the machine sees it. The published atomic-increment figures of an
-//! 8-socket Xeon 8176 show it: 28 CPUs of one socket 22.3 ns a transfer, 56 CPUs of two sockets
-//! 23.7 ns, though a transfer between sockets takes three times as long as one inside; with first
-//! come, first served every second transfer would cross.
+//! line's home. When it becomes free, waiters under the current owner's last-level cache go first,
+//! each at most once per visit and no more of them than the machine says, then the oldest waiter of
+//! all, and with it the line moves. A visit of one request is first come, first served.
 
 use std::collections::VecDeque;
 
@@ -90,6 +86,8 @@ pub struct LineQueue {
     first_arrival: Cycles,
     /// Waiters that arrived later than this do not belong to the current visit.
     visit_began: Cycles,
+    /// Requests served in the current visit.
+    visit_served: u16,
 }
 
 impl Default for LineQueue {
@@ -99,13 +97,16 @@ impl Default for LineQueue {
             waiting: 0,
             first_arrival: Cycles::MAX,
             visit_began: Cycles::ZERO,
+            visit_served: 0,
         }
     }
 }
 
 impl LineQueue {
-    /// Adds a waiter whose CPU is under the last-level cache `llc`.
-    pub fn push(&mut self, request: Request, llc: u16) {
+    /// Adds a waiter whose CPU is under the last-level cache `llc`; returns whether it arrived before
+    /// all others.
+    pub fn push(&mut self, request: Request, llc: u16) -> bool {
+        let is_first = request.arrived < self.first_arrival;
         self.first_arrival = self.first_arrival.min(request.arrived);
         let group = usize::from(llc);
         if self.groups.len() <= group {
@@ -113,6 +114,7 @@ impl LineQueue {
         }
         self.groups[group].push(request);
         self.waiting |= 1 << llc;
+        is_first
     }
 
     /// Whether nobody waits.
@@ -125,17 +127,38 @@ impl LineQueue {
         (!self.is_empty()).then(|| self.first_arrival.max(free_at))
     }
 
-    /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
-    /// cache `near`. Panics when nobody has arrived by `now`.
-    pub fn take_next(&mut self, now: Cycles, near: u16) -> Request {
+    /// The last-level cache whose first waiter is served next, with the line's present owner under
+    /// the last-level cache `near`, and whether that begins a visit.
+    #[inline]
+    fn next_group(&self, near: u16, visit: Option<u16>) -> (usize, bool) {
         let near = usize::from(near);
+        let may_stay = visit.is_none_or(|visit| self.visit_served < visit);
         let is_in_visit = |group: &Group| group.first.0 <= self.visit_began;
-        let index = if self.groups.get(near).is_some_and(is_in_visit) {
-            near
+        if may_stay && self.groups.get(near).is_some_and(is_in_visit) {
+            (near, false)
         } else {
+            (self.oldest().unwrap_or(0), true)
+        }
+    }
+
+    /// The CPU that [`LineQueue::take_next`] will serve, if no other request comes before.
+    #[inline]
+    pub fn next_cpu(&self, near: u16, visit: Option<u16>) -> Option<CpuId> {
+        let (group, _) = self.next_group(near, visit);
+        let first = self.groups.get(group)?.waiters.front()?;
+        Some(first.cpu)
+    }
+
+    /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
+    /// cache `near` and at most `visit` requests served in one visit. Panics when nobody has arrived
+    /// by `now`.
+    pub fn take_next(&mut self, now: Cycles, near: u16, visit: Option<u16>) -> Request {
+        let (index, begins) = self.next_group(near, visit);
+        if begins {
             self.visit_began = now;
-            self.oldest().unwrap_or(0)
-        };
+            self.visit_served = 0;
+        }
+        self.visit_served = self.visit_served.saturating_add(1);
         let waiter = self.groups.get_mut(index).and_then(Group::pop);
         let waiter = waiter.expect("a line is served only when somebody waits for it");
         assert!(
@@ -177,6 +200,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_visit_ends_after_the_requests_that_it_may_serve() {
+        // Under the first last-level cache CPUs 1, 2, 3 wait, under the other CPU 10, which came last.
+        let order = |visit: Option<u16>| {
+            let mut queue = LineQueue::default();
+            for (cpu, arrived) in [(1, 1), (10, 2), (2, 3), (3, 4)] {
+                queue.push(request(cpu, arrived), u16::from(cpu >= 10));
+            }
+            let mut near = 1;
+            let served = (0..4).map(|turn| {
+                assert!(queue.next_cpu(near, visit).is_some());
+                let next = queue.next_cpu(near, visit);
+                let request = queue.take_next(Cycles(10 + turn), near, visit);
+                assert_eq!(next, Some(request.cpu), "as foretold");
+                near = u16::from(request.cpu.0 >= 10);
+                request.cpu.0
+            });
+            served.collect::<Vec<u16>>()
+        };
+        assert_eq!(order(Some(1)), [1, 10, 2, 3], "first come, first served");
+        assert_eq!(order(Some(2)), [1, 2, 10, 3]);
+        assert_eq!(order(None), [1, 2, 3, 10]);
+    }
+
     /// CPUs 0 to 9 are under one last-level cache, 10 and up under the other; the line starts under
     /// the first.
     #[test]
@@ -189,15 +236,15 @@ mod tests {
         push(&mut queue, 1, 6);
         push(&mut queue, 2, 7);
         // Nobody arrived before the last visit began at 0: the oldest goes, a new visit begins.
-        assert_eq!(queue.take_next(Cycles(10), 0).cpu, CpuId(10));
+        assert_eq!(queue.take_next(Cycles(10), 0, None).cpu, CpuId(10));
         push(&mut queue, 11, 8);
         push(&mut queue, 10, 12);
-        assert_eq!(queue.take_next(Cycles(20), 1).cpu, CpuId(11));
+        assert_eq!(queue.take_next(Cycles(20), 1, None).cpu, CpuId(11));
         // CPU 10 came back after this visit began, so the other package has its turn.
-        assert_eq!(queue.take_next(Cycles(30), 1).cpu, CpuId(1));
-        assert_eq!(queue.take_next(Cycles(40), 0).cpu, CpuId(2));
+        assert_eq!(queue.take_next(Cycles(30), 1, None).cpu, CpuId(1));
+        assert_eq!(queue.take_next(Cycles(40), 0, None).cpu, CpuId(2));
         assert_eq!(queue.next_service(Cycles(50)), Some(Cycles(50)));
-        assert_eq!(queue.take_next(Cycles(50), 0).cpu, CpuId(10));
+        assert_eq!(queue.take_next(Cycles(50), 0, None).cpu, CpuId(10));
         assert!(queue.is_empty());
     }
 }

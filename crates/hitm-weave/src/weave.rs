@@ -440,6 +440,7 @@ impl Weave {
                 source,
                 done: now + self.locked_hit,
                 queued: Cycles::ZERO,
+                other_node: false,
             };
             self.complete_locked(slot, grant, sink);
             return;

@@ -11,9 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use super::item::{CacheLevel, CachePart, CorePart, DramPart, Home, Item, Reach, TransferPart};
+use super::item::{
+    CacheLevel, CachePart, ContentionPart, CorePart, DramPart, Home, Item, Reach, TransferPart,
+};
 use super::quantity::Quantity;
-use super::{CacheShape, Caches, CoreModel, Dram, Machine, Protocol, Transfer};
+use super::{
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+};
 use crate::{Clock, CpuPlace, Cycles, Distance, LINE_SIZE, Topology, TopologyShape};
 
 /// All caches of a machine together, in bytes: what the engine's tag arrays must be able to hold.
@@ -171,6 +175,8 @@ impl MachineFile {
             caches,
             transfers,
             transfers_away_from_home: self.transfers_away(transfers, places)?,
+            contention: self.contention(),
+            upgrade: self.upgrade(),
             dram: self.dram(clock),
             core: self.core(clock),
             topology,
@@ -423,6 +429,28 @@ impl MachineFile {
         Ok(table)
     }
 
+    /// A file that says nothing gets the model of the format's first files.
+    fn contention(&self) -> Contention {
+        let part = |part| self.get(Item::Contention(part)).map(Quantity::raw);
+        // The ceilings of the dimensions keep every number within its type.
+        Contention {
+            hold_milli: part(ContentionPart::OwnerHold).unwrap_or(0) as u32,
+            jitter_milli: part(ContentionPart::HoldJitter).unwrap_or(0) as u32,
+            visit: part(ContentionPart::Visit).map(|count| count as u16),
+        }
+    }
+
+    fn upgrade(&self) -> UpgradeRatio {
+        let ratio = |reach| {
+            self.get(Item::UpgradeRatio(reach))
+                .map_or(1_000, Quantity::raw) as u32
+        };
+        UpgradeRatio {
+            package_milli: ratio(Reach::Package),
+            remote_milli: ratio(Reach::Remote),
+        }
+    }
+
     fn dram(&self, clock: Clock) -> Dram {
         let mut nearer = self.cycles(Item::Dram(DramPart::Local), clock);
         let mut next = |part| {
@@ -469,7 +497,10 @@ fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
         Item::Transfer(Home::Near, distance, part) => {
             present.contains(&distance) && part != TransferPart::Occupancy
         }
-        Item::Transfer(Home::Away, ..) | Item::Dram(DramPart::Package) => false,
+        Item::Transfer(Home::Away, ..)
+        | Item::Dram(DramPart::Package)
+        | Item::Contention(_)
+        | Item::UpgradeRatio(_) => false,
         Item::OccupancyRatio(Reach::Package) => present.iter().any(|d| !d.is_remote()),
         Item::OccupancyRatio(Reach::Remote) => present.iter().any(|d| d.is_remote()),
         Item::Dram(DramPart::Remote) => present.contains(&Distance::Remote),

@@ -90,6 +90,17 @@ pub enum Reach {
     Remote,
 }
 
+/// What there is to say about a line that several CPUs wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContentionPart {
+    /// Share of a hand-over for which the owner still hits the line.
+    OwnerHold,
+    /// Share of the hold by which single holds are longer or shorter.
+    HoldJitter,
+    /// Requests served in one visit to a last-level cache.
+    Visit,
+}
+
 /// Whose memory a load reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DramPart {
@@ -127,6 +138,10 @@ pub enum Item {
     Cache(CacheLevel, CachePart),
     /// The share of a dirty transfer's latency during which the line is taken.
     OccupancyRatio(Reach),
+    /// The line's owner and the order of its waiters.
+    Contention(ContentionPart),
+    /// Latency of taking a shared line over the clean transfer.
+    UpgradeRatio(Reach),
     /// A transfer at one distance.
     Transfer(Home, Distance, TransferPart),
     /// A memory latency.
@@ -146,6 +161,11 @@ impl Item {
         }
         items.push(Item::OccupancyRatio(Reach::Package));
         items.push(Item::OccupancyRatio(Reach::Remote));
+        items.push(Item::Contention(ContentionPart::OwnerHold));
+        items.push(Item::Contention(ContentionPart::HoldJitter));
+        items.push(Item::Contention(ContentionPart::Visit));
+        items.push(Item::UpgradeRatio(Reach::Package));
+        items.push(Item::UpgradeRatio(Reach::Remote));
         for home in [Home::Near, Home::Away] {
             for distance in &Distance::ALL[1..] {
                 for part in TransferPart::ALL {
@@ -179,6 +199,8 @@ impl Item {
             Item::Clock => String::new(),
             Item::Cache(level, _) => format!("caches.{}", level.name()),
             Item::OccupancyRatio(_) => "occupancy_ratio".into(),
+            Item::Contention(_) => "contention".into(),
+            Item::UpgradeRatio(_) => "upgrade_ratio".into(),
             Item::Transfer(Home::Near, distance, _) => {
                 format!("transfers.{}", distance_key(distance))
             }
@@ -197,8 +219,15 @@ impl Item {
             Item::Cache(_, CachePart::Size) => "size",
             Item::Cache(_, CachePart::Ways) => "ways",
             Item::Cache(_, CachePart::Latency) => "latency",
-            Item::OccupancyRatio(Reach::Package) | Item::Dram(DramPart::Package) => "package",
-            Item::OccupancyRatio(Reach::Remote) | Item::Dram(DramPart::Remote) => "remote",
+            Item::OccupancyRatio(Reach::Package)
+            | Item::UpgradeRatio(Reach::Package)
+            | Item::Dram(DramPart::Package) => "package",
+            Item::OccupancyRatio(Reach::Remote)
+            | Item::UpgradeRatio(Reach::Remote)
+            | Item::Dram(DramPart::Remote) => "remote",
+            Item::Contention(ContentionPart::OwnerHold) => "owner_hold",
+            Item::Contention(ContentionPart::HoldJitter) => "hold_jitter",
+            Item::Contention(ContentionPart::Visit) => "visit",
             Item::Transfer(_, _, part) => part.name(),
             Item::Dram(DramPart::Local) => "local",
             Item::Dram(DramPart::FarRemote) => "far_remote",
@@ -226,7 +255,12 @@ impl Item {
             Item::Clock => Dimension::Frequency,
             Item::Cache(_, CachePart::Size) => Dimension::Size,
             Item::Cache(_, CachePart::Ways) => Dimension::Count("", 1024),
-            Item::OccupancyRatio(_) => Dimension::Share,
+            Item::OccupancyRatio(_)
+            | Item::Contention(ContentionPart::OwnerHold | ContentionPart::HoldJitter) => {
+                Dimension::Share
+            }
+            Item::Contention(ContentionPart::Visit) => Dimension::Count("requests", 8192),
+            Item::UpgradeRatio(_) => Dimension::Factor,
             Item::Core(CorePart::Cpi) => Dimension::Cpi,
             Item::Core(CorePart::StoreBuffer) => Dimension::Count("entries", 4096),
             Item::Core(CorePart::LoadWindow) => Dimension::Count("instructions", 16384),

@@ -16,7 +16,8 @@ mod tests;
 
 pub use file::{MachineError, MachineFile, Origin, Sourced, TopologySpec, present_distances};
 pub use item::{
-    CacheLevel, CachePart, CorePart, DramPart, Home, Item, Reach, TransferPart, distance_key,
+    CacheLevel, CachePart, ContentionPart, CorePart, DramPart, Home, Item, Reach, TransferPart,
+    distance_key,
 };
 pub use preset::{preset, preset_names};
 pub use quantity::{Dimension, Quantity};
@@ -68,6 +69,46 @@ pub struct Transfer {
     pub occupancy: Cycles,
 }
 
+/// A line that several CPUs wait for: how long its owner keeps it, and who gets it next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contention {
+    /// Share of a hand-over, in thousandths, for which the owner still hits the line: until the
+    /// next requester's snoop reaches it.
+    pub hold_milli: u32,
+    /// Share of the hold, in thousandths, by which single holds are longer or shorter.
+    pub jitter_milli: u32,
+    /// Requests served in one visit to a last-level cache before the oldest waiter of all is. At 1
+    /// the line goes to who came first; `None` serves each waiter that was there when the visit
+    /// began.
+    pub visit: Option<u16>,
+}
+
+impl Contention {
+    /// The model of machine files without a table `contention`.
+    pub const NEAR_FIRST: Contention = Contention {
+        hold_milli: 0,
+        jitter_milli: 0,
+        visit: None,
+    };
+}
+
+/// Latency of taking a shared line over the clean transfer, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpgradeRatio {
+    /// The farthest copy is in the writer's package.
+    pub package_milli: u32,
+    /// It is in another package.
+    pub remote_milli: u32,
+}
+
+impl UpgradeRatio {
+    /// Taking a shared line costs what a clean transfer does.
+    pub const ONE: UpgradeRatio = UpgradeRatio {
+        package_milli: 1_000,
+        remote_milli: 1_000,
+    };
+}
+
 /// Memory latencies, from issue to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dram {
@@ -116,6 +157,10 @@ pub struct Machine {
     /// The same when neither side is in the package of the line's home node (2-socket EPYC: the
     /// home decides); equal to `transfers` where a machine has no such rule.
     pub transfers_away_from_home: [Transfer; Distance::COUNT],
+    /// A line that several CPUs wait for.
+    pub contention: Contention,
+    /// Price of taking a shared line.
+    pub upgrade: UpgradeRatio,
     /// Memory latencies.
     pub dram: Dram,
     /// The core.

@@ -137,6 +137,8 @@ pub enum Dimension {
     Share,
     /// Cycles per instruction.
     Cpi,
+    /// A multiple of something, between 1 and 10.
+    Factor,
 }
 
 impl Dimension {
@@ -156,6 +158,7 @@ impl Dimension {
             }
             Dimension::Share => "a number above 0 and at most 1, such as 0.47".into(),
             Dimension::Cpi => "a number between 0.05 and 100, such as 1.0".into(),
+            Dimension::Factor => "a number between 1 and 10, such as 2.0".into(),
         }
     }
 
@@ -177,7 +180,9 @@ impl Dimension {
             Dimension::Count(word, _) if unit == word || unit.is_empty() => {
                 Quantity::Count(whole(milli)?, word)
             }
-            Dimension::Share | Dimension::Cpi if unit.is_empty() => Quantity::Milli(milli),
+            Dimension::Share | Dimension::Cpi | Dimension::Factor if unit.is_empty() => {
+                Quantity::Milli(milli)
+            }
             _ => return None,
         };
         self.admits(quantity).then_some(quantity)
@@ -197,6 +202,7 @@ impl Dimension {
             }
             (Dimension::Share, Quantity::Milli(milli)) => (1..=1_000).contains(&milli),
             (Dimension::Cpi, Quantity::Milli(milli)) => (50..=100_000).contains(&milli),
+            (Dimension::Factor, Quantity::Milli(milli)) => (1_000..=10_000).contains(&milli),
             _ => false,
         }
     }

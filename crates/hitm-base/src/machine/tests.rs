@@ -68,14 +68,36 @@ fn cycles_follow_from_nanoseconds_and_the_occupancy_ratio() {
         let transfer = machine.transfers[distance.index()];
         (transfer.clean.0, transfer.dirty.0, transfer.occupancy.0)
     };
-    assert_eq!(row(Distance::Smt), (4, 27, 13));
-    assert_eq!(row(Distance::Llc), (133, 133, 63)); // 47.5 ns, of which 22.3 ns
-    assert_eq!(row(Distance::Remote), (383, 417, 196));
-    assert_eq!(row(Distance::FarRemote), (867, 942, 443));
+    assert_eq!(row(Distance::Smt), (4, 27, 27));
+    assert_eq!(row(Distance::Llc), (133, 133, 133)); // 47.5 ns
+    assert_eq!(row(Distance::Remote), (383, 417, 417));
+    assert_eq!(row(Distance::FarRemote), (867, 942, 942));
     // No CPUs are as far apart as these: the nearer neighbour stands in.
     assert_eq!(row(Distance::Cluster), row(Distance::Smt));
     assert_eq!(row(Distance::Package), row(Distance::Llc));
     assert_eq!(row(Distance::Same), (0, 0, 0));
+}
+
+#[test]
+fn a_contended_line_has_numbers_of_its_own() {
+    let machine = resolved("xeon8176-8s");
+    let of_file = Contention {
+        hold_milli: 125,
+        jitter_milli: 500,
+        visit: Some(1),
+    };
+    assert_eq!(machine.contention, of_file);
+    assert_eq!(machine.upgrade.package_milli, 1_140);
+    assert_eq!(machine.upgrade.remote_milli, 2_000);
+    assert_eq!(resolved("milan-2s").contention, Contention::NEAR_FIRST);
+
+    // Files of recordings made before these keys existed mean what they meant then.
+    let mut file = MachineFile::parse(preset("xeon8176-8s").unwrap(), "old").unwrap();
+    file.items
+        .retain(|item, _| !matches!(item, Item::Contention(_) | Item::UpgradeRatio(_)));
+    let old = file.resolve().unwrap();
+    assert_eq!(old.contention, Contention::NEAR_FIRST);
+    assert_eq!(old.upgrade, UpgradeRatio::ONE);
 }
 
 #[test]

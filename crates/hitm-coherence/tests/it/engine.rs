@@ -100,6 +100,7 @@ pub(crate) struct Answer {
     pub(crate) issued: Cycles,
     pub(crate) done: Cycles,
     pub(crate) queued: Cycles,
+    pub(crate) other_node: bool,
 }
 
 /// Drives an engine; `see` is called after each answer, in the order in which lines are handed out.
@@ -120,7 +121,7 @@ pub(crate) fn drive<E: Engine>(
         if !known.contains(&line) {
             known.push(line);
         }
-        let answer = |is_hit, source, done, queued| Answer {
+        let answer = |is_hit, source, done, (queued, other_node)| Answer {
             step: index,
             cpu,
             line,
@@ -130,13 +131,22 @@ pub(crate) fn drive<E: Engine>(
             issued: now,
             done,
             queued,
+            other_node,
         };
         if let Some((source, latency)) = engine.hit(cpu, line, exclusive) {
-            see(engine, answer(true, source, now + latency, Cycles::ZERO));
+            see(
+                engine,
+                answer(true, source, now + latency, (Cycles::ZERO, false)),
+            );
         } else if let Some(grant) = engine.request(now, cpu, (line, exclusive), index as u64) {
             see(
                 engine,
-                answer(false, grant.source, grant.done, grant.queued),
+                answer(
+                    false,
+                    grant.source,
+                    grant.done,
+                    (grant.queued, grant.other_node),
+                ),
             );
         }
     }
@@ -169,6 +179,7 @@ fn serve_before<E: Engine>(
             issued: request.issued,
             done: grant.done,
             queued: grant.queued,
+            other_node: grant.other_node,
         };
         see(engine, answer);
     }

@@ -1,6 +1,8 @@
 //! Random small machines, and random traffic on them.
 
-use hitm_base::machine::{CacheShape, Caches, CoreModel, Dram, Machine, Protocol, Transfer};
+use hitm_base::machine::{
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+};
 use hitm_base::{AccessOp, Clock, Cycles, Distance, Numbering, Topology, TopologyShape};
 use proptest::prelude::*;
 
@@ -53,7 +55,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
     ];
     let prices = prop::collection::vec((1..200u64, 1..=100u64, 1..=100u64), Distance::COUNT);
     let away = any::<bool>();
-    (topology, protocol, prices, away).prop_map(|(shape, protocol, prices, away)| {
+    let parts = (topology, protocol, prices, away, contention());
+    parts.prop_map(|(shape, protocol, prices, away, (contention, upgrade))| {
         let transfers = transfers(&prices);
         let dearer = transfers.map(|transfer| Transfer {
             clean: transfer.clean + Cycles(33),
@@ -69,6 +72,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
             caches: CACHES,
             transfers,
             transfers_away_from_home: if away { dearer } else { transfers },
+            contention,
+            upgrade,
             dram: Dram {
                 local: Cycles(150),
                 package: Cycles(180),
@@ -83,6 +88,25 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
                 locked_hit: Cycles(18),
             },
         }
+    })
+}
+
+/// Without jitter, which the reference does not know.
+fn contention() -> impl Strategy<Value = (Contention, UpgradeRatio)> {
+    let hold = prop_oneof![Just(0), 1..=1_000u32];
+    let visit = prop_oneof![Just(None), (1..4u16).prop_map(Some)];
+    let ratio = || prop_oneof![Just(1_000u32), 1_000..=3_000u32];
+    (hold, visit, ratio(), ratio()).prop_map(|(hold_milli, visit, package_milli, remote_milli)| {
+        let contention = Contention {
+            hold_milli,
+            jitter_milli: 0,
+            visit,
+        };
+        let upgrade = UpgradeRatio {
+            package_milli,
+            remote_milli,
+        };
+        (contention, upgrade)
     })
 }
 

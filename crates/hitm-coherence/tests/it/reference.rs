@@ -30,6 +30,9 @@ struct Line {
     free_at: Cycles,
     waiters: Vec<Request>,
     visit_began: Cycles,
+    visit_served: u16,
+    /// Until then the owner keeps the line from its waiters.
+    held_until: Cycles,
 }
 
 /// A cache: its sets, each a list of lines, the most recently used first.
@@ -192,8 +195,19 @@ impl Reference {
             .max()
             .unwrap();
         let transfer = self.machine.transfers[farthest.index()];
-        let invalidation = (transfer.clean, transfer.occupancy.min(transfer.clean));
         let is_remote = farthest.is_remote();
+        let is_alone = line
+            .copies
+            .values()
+            .any(|copy| matches!(copy, Copy::Modified | Copy::Exclusive));
+        let milli = match is_remote {
+            _ if is_alone => 1_000,
+            true => u64::from(self.machine.upgrade.remote_milli),
+            false => u64::from(self.machine.upgrade.package_milli),
+        };
+        let scaled = |cycles: Cycles| Cycles((cycles.0 * milli + 500) / 1_000);
+        let occupied = transfer.occupancy.min(transfer.clean);
+        let invalidation = (scaled(transfer.clean), scaled(occupied));
         let Some((latency, occupancy, source)) = fetch else {
             let source = if is_remote {
                 DataSource::RemoteUpgrade
@@ -215,6 +229,48 @@ impl Reference {
         }
     }
 
+    /// When the line is free for the waiter that came first.
+    fn free_for_next(&self, addr: u64) -> Option<Cycles> {
+        let line = self.lines.get(&addr)?;
+        let first = line.waiters.iter().map(|request| request.arrived).min()?;
+        Some(first.max(line.free_at))
+    }
+
+    /// Sorts the waiters; returns the place of one that the visit serves.
+    fn next_waiter(&mut self, addr: u64) -> Option<usize> {
+        let topology = &self.machine.topology;
+        let line = self.lines.get_mut(&addr).unwrap();
+        line.waiters
+            .sort_by_key(|request| (request.arrived, request.ticket));
+        let visit = self.machine.contention.visit;
+        if visit.is_some_and(|visit| line.visit_served >= visit) {
+            return None;
+        }
+        let owner_llc = topology.llc_of(line.last_owner);
+        line.waiters.iter().position(|request| {
+            topology.llc_of(request.cpu) == owner_llc && request.arrived <= line.visit_began
+        })
+    }
+
+    /// The owner of a line goes on with it for a share of its hand-over, without jitter.
+    fn note_hold(&mut self, addr: u64) {
+        let index = self.next_waiter(addr).unwrap_or(0);
+        let line = &self.lines[&addr];
+        let has_owner = line.copies.values().any(|copy| *copy != Copy::Shared);
+        let held_until = match line.waiters.get(index) {
+            _ if self.machine.contention.hold_milli == 0 => Cycles::ZERO,
+            Some(next) if has_owner && self.core(next.cpu) != self.core(line.last_owner) => {
+                let (transfer, _) = self.transfer(next.cpu, line.last_owner, line.home);
+                let share = u64::from(self.machine.contention.hold_milli);
+                // An owner's clean copy is priced as a dirty one here: its snoop is the same.
+                let hold = Cycles((transfer.occupancy.0 * share + 500) / 1_000);
+                self.free_for_next(addr).unwrap() + hold
+            }
+            _ => Cycles::ZERO,
+        };
+        self.lines.get_mut(&addr).unwrap().held_until = held_until;
+    }
+
     fn grant(&mut self, request: Request, addr: u64) -> Grant {
         let Request {
             cpu,
@@ -230,10 +286,14 @@ impl Reference {
                 source,
                 done: start + latency,
                 queued,
+                other_node: false,
             };
         }
         let (latency, occupancy, source) = self.quote(cpu, addr, exclusive);
         let done = (start + occupancy).max(issued + latency);
+        let nodes = [cpu, self.lines[&addr].last_owner];
+        let nodes = nodes.map(|cpu| self.machine.topology.node_of(cpu));
+        let other_node = source.is_hitm() && nodes[0] != nodes[1];
         let core = self.core(cpu);
         let topology = &self.machine.topology;
         let (llc, moesi) = (
@@ -266,6 +326,7 @@ impl Reference {
             source,
             done,
             queued,
+            other_node,
         }
     }
 
@@ -310,6 +371,8 @@ impl Engine for Reference {
             free_at: Cycles::ZERO,
             waiters: Vec::new(),
             visit_began: Cycles::ZERO,
+            visit_served: 0,
+            held_until: Cycles::ZERO,
         });
     }
 
@@ -357,31 +420,34 @@ impl Engine for Reference {
         if line.waiters.is_empty() && line.free_at <= arrived {
             return Some(self.grant(request, addr));
         }
+        let is_first = line.waiters.iter().all(|other| arrived < other.arrived);
         line.waiters.push(request);
+        if is_first {
+            self.note_hold(addr);
+        }
         None
     }
 
     fn next_service(&mut self, addr: u64) -> Option<Cycles> {
-        let line = self.lines.get(&addr)?;
-        let first = line.waiters.iter().map(|request| request.arrived).min()?;
-        Some(first.max(line.free_at))
+        Some(self.free_for_next(addr)?.max(self.lines[&addr].held_until))
     }
 
     fn serve_next(&mut self, addr: u64) -> (Request, Grant) {
-        let now = self.next_service(addr).unwrap();
-        let topology = &self.machine.topology;
+        let now = self.free_for_next(addr).unwrap();
+        let held_until = self.lines[&addr].held_until;
+        let index = self.next_waiter(addr);
         let line = self.lines.get_mut(&addr).unwrap();
-        line.waiters
-            .sort_by_key(|request| (request.arrived, request.ticket));
-        let owner_llc = topology.llc_of(line.last_owner);
-        let in_visit = line.waiters.iter().position(|request| {
-            topology.llc_of(request.cpu) == owner_llc && request.arrived <= line.visit_began
-        });
-        if in_visit.is_none() {
-            line.visit_began = now;
+        match index {
+            Some(_) => line.visit_served += 1,
+            None => (line.visit_began, line.visit_served) = (now, 1),
         }
-        let request = line.waiters.remove(in_visit.unwrap_or(0));
-        (request, self.grant(request, addr))
+        let request = line.waiters.remove(index.unwrap_or(0));
+        let mut grant = self.grant(request, addr);
+        grant.done = grant.done.max(held_until);
+        let line = self.lines.get_mut(&addr).unwrap();
+        line.free_at = line.free_at.max(held_until);
+        self.note_hold(addr);
+        (request, grant)
     }
 
     fn copies(&mut self, addr: u64) -> Vec<u16> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use hitm::recording::KnownAs;
-use hitm_base::machine::{CacheShape, Caches, CoreModel, Dram, Machine, Protocol, Transfer};
+use hitm_base::machine::{
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+};
 use hitm_base::{
     Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Distance, Numbering, Outcome,
     ThreadId, Topology, TopologyShape,
@@ -53,6 +55,8 @@ pub(crate) fn machine() -> Machine {
         },
         transfers: [transfer; Distance::COUNT],
         transfers_away_from_home: [transfer; Distance::COUNT],
+        contention: Contention::NEAR_FIRST,
+        upgrade: UpgradeRatio::ONE,
         dram: Dram {
             local: Cycles(200),
             package: Cycles(200),

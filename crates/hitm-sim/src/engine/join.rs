@@ -212,6 +212,7 @@ impl State {
                 source,
                 done: arrival.unwrap_or(Cycles::ZERO).max(now + latency),
                 queued: Cycles::ZERO,
+                other_node: false,
             };
             self.join_done(index, join, group, grant);
             return true;
@@ -254,6 +255,7 @@ impl State {
             source: grant.source,
             latency: grant.done - group.issued,
             queued: grant.queued,
+            other_node: grant.other_node,
         };
         let value = join.results[group.from as usize];
         let at = self.cpus[index].clock;

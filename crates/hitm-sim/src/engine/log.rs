@@ -16,6 +16,8 @@ pub(super) struct Sample {
     pub(super) source: DataSource,
     pub(super) latency: Cycles,
     pub(super) queued: Cycles,
+    /// Whether a core of another NUMA node had modified the line.
+    pub(super) other_node: bool,
 }
 
 /// An access that nobody else is part of.
@@ -25,6 +27,7 @@ pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
         source,
         latency,
         queued: Cycles::ZERO,
+        other_node: false,
     }
 }
 

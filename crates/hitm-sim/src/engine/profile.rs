@@ -39,6 +39,8 @@ pub struct ProfileRow {
     pub latency_min: Cycles,
     /// The part of the sum spent in the line's queue.
     pub queued: Cycles,
+    /// Accesses of lines that a core of another NUMA node had modified.
+    pub node_hitm: u64,
     /// The CPUs that made them.
     pub cpus: CpuSet,
 }
@@ -323,6 +325,7 @@ impl Profile {
             sum.latency_max = sum.latency_max.max(entry.row.latency_max);
             sum.latency_min = sum.latency_min.min(entry.row.latency_min);
             sum.queued += entry.row.queued;
+            sum.node_hitm += entry.row.node_hitm;
             sum.cpus.merge(&entry.row.cpus);
         }
         sum
@@ -341,6 +344,7 @@ impl ProfileRow {
         self.latency_max = self.latency_max.max(sample.latency);
         self.latency_min = self.latency_min.min(sample.latency);
         self.queued += Cycles(sample.queued.0 * count);
+        self.node_hitm += u64::from(sample.other_node) * count;
     }
 
     /// Mean latency in cycles, 0 when nothing was counted.

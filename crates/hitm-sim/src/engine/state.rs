@@ -330,6 +330,7 @@ impl State {
             source: grant.source,
             latency: grant.done - issued,
             queued: grant.queued,
+            other_node: grant.other_node,
         };
         let at = self.cpus[index].clock;
         self.record((index, at), (place, site), (sample, old));

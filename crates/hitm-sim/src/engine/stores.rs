@@ -81,6 +81,7 @@ impl State {
             source: grant.source,
             latency: grant.done - issued,
             queued: grant.queued,
+            other_node: grant.other_node,
         };
         self.commit(index, posted, sample, grant.done);
         let cpu = &mut self.cpus[index];

@@ -24,6 +24,8 @@ pub struct C2cLine {
     pub remote_hitm: u64,
     /// Loads of a line that another core of the package had modified.
     pub local_hitm: u64,
+    /// Loads of a line that a core of another NUMA node had modified, in the package or not.
+    pub node_hitm: u64,
     /// Loads, locked operations included.
     pub loads: u64,
     /// Stores, locked operations included.
@@ -47,6 +49,8 @@ pub struct C2cRow {
     pub remote_hitm: u64,
     /// As for the line.
     pub local_hitm: u64,
+    /// As for the line.
+    pub node_hitm: u64,
     /// As for the line.
     pub loads: u64,
     /// As for the line.
@@ -158,6 +162,7 @@ fn since(row: &ProfileRow, before: Option<&ProfileRow>) -> ProfileRow {
         row.count -= before.count;
         row.latency_sum = row.latency_sum - before.latency_sum;
         row.queued = row.queued - before.queued;
+        row.node_hitm -= before.node_hitm;
     }
     row
 }
@@ -172,6 +177,7 @@ fn line(
         offset_bytes,
         remote_hitm: 0,
         local_hitm: 0,
+        node_hitm: 0,
         loads: 0,
         stores: 0,
         load_cycles: Cycles::ZERO,
@@ -180,6 +186,7 @@ fn line(
     for row in &line.rows {
         line.remote_hitm += row.remote_hitm;
         line.local_hitm += row.local_hitm;
+        line.node_hitm += row.node_hitm;
         line.loads += row.loads;
         line.stores += row.stores;
         line.load_cycles += row.load_cycles;
@@ -203,6 +210,7 @@ impl C2cRow {
         self.loads += row.count;
         self.remote_hitm += sources.get(DataSource::RemoteHitm);
         self.local_hitm += sources.get(DataSource::LocalHitm);
+        self.node_hitm += row.node_hitm;
         self.load_cycles += row.latency_sum;
         self.load_cycles_max = self.load_cycles_max.max(row.latency_max);
     }

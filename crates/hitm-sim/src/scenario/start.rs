@@ -105,7 +105,10 @@ pub(super) fn start(
         }
         WorkloadKind::PiStress(spec) => {
             let config = PiStressConfig {
-                groups: vec![None; spec.groups.unwrap_or(cpus.div_ceil(2))],
+                // As the program does: from the second CPU on, in turn.
+                groups: (1..=spec.groups.unwrap_or(cpus.div_ceil(2)))
+                    .map(|group| CpuId((group % cpus) as u16))
+                    .collect(),
                 base_prio: spec.base_prio,
                 hold: nanos(spec.hold),
             };

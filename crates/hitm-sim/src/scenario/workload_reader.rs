@@ -75,7 +75,7 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
             )
         }
         Kind::Cyclic => {
-            let sleep = Duration::from_micros(10);
+            let sleep = Duration::from_micros(100);
             (
                 "cyclic",
                 WorkloadKind::Cyclic(cyclic(table, "sleep", sleep)?),
@@ -247,11 +247,11 @@ fn schbench(table: &Table<'_, '_, '_>) -> Result<SchbenchSpec, ScenarioError> {
 }
 
 fn pi_stress(table: &Table<'_, '_, '_>) -> Result<PiStressSpec, ScenarioError> {
-    let hold = table.time("hold", Duration::from_nanos(1), TIME_MAX)?;
+    let hold = table.time("hold", Duration::ZERO, TIME_MAX)?;
     Ok(PiStressSpec {
         groups: count(table, "groups", 4096)?,
         base_prio: table.number("base_prio", 1, 97)?.unwrap_or(1) as u8,
-        hold: hold.unwrap_or(Duration::from_micros(1)),
+        hold: hold.unwrap_or_default(),
     })
 }
 

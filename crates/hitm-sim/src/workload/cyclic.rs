@@ -2,8 +2,8 @@
 //! stressor of stress-ng; and threads that only burn time.
 //!
 //! Sources: rt-tests, src/cyclictest/cyclictest.c (absolute sleeps by an interval, lateness of each);
-//! stress-ng, stress-cyclic.c (relative sleeps of 10 us at the highest priority of the policy, one
-//! bogo operation each).
+//! stress-ng, stress-cyclic.c of 2019 (relative sleeps of 100 us by clock_nanosleep at the highest
+//! priority of the policy, one bogo operation each).
 //! Not modelled: the statistics that the stressor computes at its end.
 
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use crate::kernel::{CpuMask, Kernel, Policy, Task, TaskSpec, Thread};
 pub enum Sleep {
     /// Until multiples of the interval after its start (`cyclictest`).
     Absolute(Nanos),
-    /// For the span, from each wake-up on (`stress-ng --cyclic`; its default is 10 us).
+    /// For the span, from each wake-up on (`stress-ng --cyclic`; its default is 100 us).
     Relative(Nanos),
 }
 

@@ -2,15 +2,16 @@
 //!
 //! In each round the low thread locks a mutex with priority inheritance; then the high thread waits
 //! for it while the medium one wants the CPU. The inversion is over when the low thread, boosted, has
-//! unlocked.
+//! unlocked. All three run on one CPU, so that none of them is ever pushed or pulled.
 //!
-//! Source: rt-tests, src/pi_tests/pi_stress.c. Not modelled: the reporter thread, the watchdog and the
-//! admin thread's own priority.
+//! Source: rt-tests, src/pi_tests/pi_stress.c of 2020 (commit 07445ec). Not modelled: the reporter
+//! thread, the watchdog, and the two mutexes around the loop's end, of which one is shared by all
+//! groups and taken once a round.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use hitm_base::{CpuId, Nanos};
+use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::SimError;
 use crate::kernel::{Barrier, CpuMask, Kernel, PiMutex, Policy, TaskSpec, Thread};
@@ -18,18 +19,18 @@ use crate::kernel::{Barrier, CpuMask, Kernel, PiMutex, Policy, TaskSpec, Thread}
 /// The groups of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PiStressConfig {
-    /// Where each group may run; `None` for everywhere.
-    pub groups: Vec<Option<CpuMask>>,
+    /// The CPU to which each group is bound.
+    pub groups: Vec<CpuId>,
     /// Priority of the low threads; medium and high are the next two.
     pub base_prio: u8,
-    /// What the low thread does with the mutex. Assumed 1 us where a scenario does not say (0.2 to
-    /// 10 us): the test itself does next to nothing.
+    /// What the low thread does with the mutex; nothing in the program itself.
     pub hold: Nanos,
 }
 
 #[derive(Debug)]
 struct Group {
     mutex: Rc<PiMutex>,
+    next_round: Rc<Barrier>,
     start: Rc<Barrier>,
     locked: Rc<Barrier>,
     elevate: Rc<Barrier>,
@@ -50,25 +51,22 @@ impl PiStress {
             hold: config.hold,
             inversions: Cell::new(0),
         });
-        for (number, allowed) in config.groups.iter().enumerate() {
+        for (number, cpu) in config.groups.iter().copied().enumerate() {
             let barrier = |name: &str, count| kernel.barrier(&format!("pi_stress.{name}"), count);
             let group = Rc::new(Group {
                 mutex: kernel.pi_mutex("pi_stress.mutex")?,
+                next_round: barrier("loop_barr", 3)?,
                 start: barrier("start", 3)?,
-                locked: barrier("locked", 3)?,
+                locked: barrier("locked", 2)?,
                 elevate: barrier("elevate", 2)?,
                 finish: barrier("finish", 3)?,
             });
             let mut random = kernel.engine().random(&format!("pi_stress {number}"));
             for role in 0..3u8 {
-                let cpu = match allowed {
-                    Some(allowed) => super::cyclic::any_of(allowed, usize::from(role))?,
-                    None => CpuId(random.below(kernel.cpu_count() as u64) as u16),
-                };
                 let spec = TaskSpec {
                     name: format!("pi_stress{number}/{role}"),
                     policy: Policy::Fifo(config.base_prio + role),
-                    allowed: allowed.clone(),
+                    allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
                     cpu,
                     start: kernel.cycles(Nanos(random.below(1_000_000) as f64)),
                 };
@@ -84,19 +82,22 @@ impl PiStress {
     }
 
     async fn round(&self, thread: &Thread, group: &Group, role: u8) {
+        thread.barrier_wait(&group.next_round).await;
         thread.barrier_wait(&group.start).await;
-        if role == 0 {
-            thread.pi_lock(&group.mutex).await;
-        }
-        thread.barrier_wait(&group.locked).await;
         match role {
             0 => {
+                thread.pi_lock(&group.mutex).await;
+                thread.barrier_wait(&group.locked).await;
                 thread.barrier_wait(&group.elevate).await;
-                thread.run(thread.kernel().cycles(self.hold)).await;
+                let hold = thread.kernel().cycles(self.hold);
+                if hold > Cycles::ZERO {
+                    thread.run(hold).await;
+                }
                 thread.pi_unlock(&group.mutex).await;
             }
             1 => thread.barrier_wait(&group.elevate).await,
             _ => {
+                thread.barrier_wait(&group.locked).await;
                 thread.pi_lock(&group.mutex).await;
                 thread.pi_unlock(&group.mutex).await;
                 self.inversions.set(self.inversions.get() + 1);

@@ -6,6 +6,7 @@ mod cpusets;
 mod determinism;
 mod engine;
 mod fair;
+mod hand_over;
 mod join;
 mod lock_affinity;
 mod locks;

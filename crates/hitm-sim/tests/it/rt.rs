@@ -183,9 +183,8 @@ fn a_boosted_owner_lets_the_highest_thread_in() {
         Nanos(50e6),
         KernelConfig::new(Balancing::PushIpi),
     );
-    let first = CpuMask::of(2, [CpuId(0)]);
     let config = PiStressConfig {
-        groups: vec![Some(first)],
+        groups: vec![CpuId(0)],
         base_prio: 10,
         hold: Nanos(1e3),
     };

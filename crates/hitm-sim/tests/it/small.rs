@@ -32,7 +32,7 @@ pub(crate) fn small_hash(seed: u64) -> u64 {
         }
         1 => {
             let config = PiStressConfig {
-                groups: vec![None; cpus],
+                groups: (0..cpus as u16).map(CpuId).collect(),
                 base_prio: 10,
                 hold: Nanos(1e3),
             };

@@ -82,7 +82,25 @@ const NEEDED: [Table; 10] = [
 ];
 
 /// Tables that a machine may have.
-const OPTIONAL: [Table; 5] = [
+const OPTIONAL: [Table; 7] = [
+    (
+        "contention",
+        &[
+            ("owner_hold", &["0.125", "0.5", "1", "0"]),
+            ("hold_jitter", &["0.5", "1", "0"]),
+            (
+                "visit",
+                &["\"1 requests\"", "\"8 requests\"", "\"0 requests\""],
+            ),
+        ],
+    ),
+    (
+        "upgrade_ratio",
+        &[
+            ("package", &["1.14", "1", "10"]),
+            ("remote", &["2.0", "1", "0.9"]),
+        ],
+    ),
     ("transfers.cluster", &[("clean", TIMES), ("dirty", TIMES)]),
     (
         "transfers.die",

@@ -43,6 +43,13 @@ pub const LINE_FIELDS: &[Field<C2cLine>] = &[
         |l| Value::Whole(l.local_hitm),
     ),
     field(
+        "node_hitm_count",
+        "Node HITM",
+        Unit::Count,
+        "Loads that found it modified in another NUMA node, of the package or not",
+        |l| Value::Whole(l.node_hitm),
+    ),
+    field(
         "load_count",
         "Loads",
         Unit::Count,
@@ -92,6 +99,7 @@ pub struct RowView {
     row: C2cRow,
     remote_hitm_share: f64,
     local_hitm_share: f64,
+    node_hitm_share: f64,
     store_share: f64,
 }
 
@@ -109,6 +117,7 @@ impl RowView {
             row: row.clone(),
             remote_hitm_share: share(row.remote_hitm, line.remote_hitm),
             local_hitm_share: share(row.local_hitm, line.local_hitm),
+            node_hitm_share: share(row.node_hitm, line.node_hitm),
             store_share: share(row.stores, line.stores),
         };
         line.rows.iter().map(view).collect()
@@ -151,6 +160,13 @@ pub const ROW_FIELDS: &[Field<RowView>] = &[
         Unit::Share,
         "Its part of the line's local HITMs",
         |r| Value::Number(r.local_hitm_share),
+    ),
+    field(
+        "node_hitm_share",
+        "Node",
+        Unit::Share,
+        "Its part of the line's HITMs from another NUMA node",
+        |r| Value::Number(r.node_hitm_share),
     ),
     field(
         "store_share",

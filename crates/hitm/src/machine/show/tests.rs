@@ -56,6 +56,6 @@ fn json_holds_every_number_of_the_file_and_the_table_of_the_engine() {
     }
     let file = crate::machine::load("xeon8176-8s").unwrap();
     let json: serde_json::Value = serde_json::from_str(&show_json(&file).unwrap()).unwrap();
-    assert_eq!(json["transfers"]["llc"]["occupancy_cycles"], 63);
+    assert_eq!(json["transfers"]["llc"]["occupancy_cycles"], 133);
     assert_eq!(json["numbers"]["transfers.far_remote.dirty"]["ns"], 336.6);
 }
