@@ -133,7 +133,7 @@ fn a_simulation_is_advised_and_simulated_again_with_the_advice() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let directory = directory.path();
     let scenario = scenario();
-    let sim = ["sim", &scenario, "--quick", "--format", "json"];
+    let sim = ["sim", &scenario, "--format", "json"];
     let before = run(directory, &[&sim[..], &["--layout", "linux-6.12"]].concat());
     std::fs::write(directory.join("sim.json"), &before).expect("a temporary file");
     let question = ["layout", "advise", "root_domain", "-i", "linux-6.12"];
