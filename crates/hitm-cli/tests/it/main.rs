@@ -15,6 +15,7 @@ mod layout_btf;
 mod limited;
 mod limits;
 mod live_rt;
+mod live_throttle;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;
