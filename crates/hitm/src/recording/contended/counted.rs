@@ -17,8 +17,8 @@ pub(super) struct Counted {
 }
 
 enum Counts {
-    Rows(Collector),
-    Lines(LineTally),
+    Rows(Box<Collector>),
+    Lines(Box<LineTally>),
 }
 
 impl Counted {
@@ -26,7 +26,7 @@ impl Counted {
     pub(super) fn rows(limits: &Limits) -> Counted {
         Counted {
             part: Part::WHOLE,
-            counts: Counts::Rows(Collector::default()),
+            counts: Counts::Rows(Box::default()),
             rows_max: limits.rows,
             lines_max: limits.lines,
         }
@@ -36,7 +36,7 @@ impl Counted {
     pub(super) fn lines(part: Part, limits: &Limits) -> Counted {
         Counted {
             part,
-            counts: Counts::Lines(LineTally::default()),
+            counts: Counts::Lines(Box::default()),
             ..Counted::rows(limits)
         }
     }
@@ -49,7 +49,7 @@ impl Counted {
     /// The rows; none when they were too many.
     pub(super) fn into_rows(self) -> Option<Collector> {
         match self.counts {
-            Counts::Rows(rows) => Some(rows),
+            Counts::Rows(rows) => Some(*rows),
             Counts::Lines(_) => None,
         }
     }
@@ -57,8 +57,8 @@ impl Counted {
     /// What each line lost.
     pub(super) fn into_tally(self) -> LineTally {
         match self.counts {
-            Counts::Rows(rows) => tally_of(rows),
-            Counts::Lines(tally) => tally,
+            Counts::Rows(rows) => tally_of(*rows),
+            Counts::Lines(tally) => *tally,
         }
     }
 
@@ -89,7 +89,7 @@ impl Shard for Counted {
             Counts::Rows(rows) => {
                 rows.add(access, outcome);
                 if rows.size_in_rows() > self.rows_max {
-                    self.counts = Counts::Lines(tally_of(std::mem::take(rows)));
+                    self.counts = Counts::Lines(Box::new(tally_of(std::mem::take(&mut **rows))));
                 }
             }
         }
