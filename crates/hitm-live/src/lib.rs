@@ -4,6 +4,7 @@
 //! data that a test can write down. No model of a machine is loaded here.
 
 pub mod cgroups;
+pub mod lock_waits;
 pub mod locks;
 pub mod place;
 pub mod procfs;

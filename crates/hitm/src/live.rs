@@ -6,13 +6,16 @@
 mod collect;
 mod objects;
 mod programs;
+mod windows;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use hitm_live::lock_waits::LockWaits;
 use hitm_live::recording::{LiveFormatError, LiveRecording};
 use hitm_live::sampler::{Sampler, SamplerError, Target};
 use thiserror::Error;
@@ -22,6 +25,7 @@ use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 use crate::output_file::{self, OutputError};
 use crate::record::Signals;
 use collect::Collector;
+pub use windows::LockWindows;
 
 /// Whom to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,15 +134,10 @@ pub fn record_locks(
     config: &LocksConfig,
     progress: &mut dyn FnMut(LiveProgress),
 ) -> Result<LiveEnded, LiveError> {
-    let symbols = kernel_symbols()?;
+    let symbols = Rc::new(kernel_symbols()?);
     let signals = Signals::catch();
     let (mut child, members) = members(&config.target)?;
-    let target = match &members {
-        Members::All => Target::System,
-        Members::Processes(processes) => Target::Processes(processes.clone()),
-        Members::Cgroup(path) => Target::Processes(programs::in_cgroup(path)),
-    };
-    let opened = Sampler::open(&target, &online_cpus()?, config.frequency);
+    let opened = Sampler::open(&members.target(), &online_cpus()?, config.frequency);
     let mut sampler = match (opened, &mut child) {
         (Err(error), Some(child)) => {
             // Nobody wants a program whose samples cannot be taken.
@@ -147,7 +146,8 @@ pub fn record_locks(
         }
         (opened, _) => opened?,
     };
-    let mut collector = Collector::new(&symbols, members);
+    let waits = LockWaits::attach(members.process());
+    let mut collector = Collector::new(symbols, members);
     let start = Instant::now();
     let mut exit_code = None;
     let mut seen = 0;
@@ -169,6 +169,8 @@ pub fn record_locks(
         },
         |record| collector.take(record),
     );
+    let waits = waits.and_then(|mut waits| waits.take());
+    let waits = waits.map(|waits| collector.take_waits(&waits));
     let mut recording = collector.finish();
     recording.kernel = kernel_release();
     recording.cpu_count = online_cpus()?.len() as u32;
@@ -176,12 +178,28 @@ pub fn record_locks(
     recording.period_ns = sampler.period_ns();
     recording.duration_ns = start.elapsed().as_nanos() as u64;
     recording.layers.push(layer(&sampler));
+    match waits {
+        Ok(()) => recording.layers.push(WAITS_LAYER.to_owned()),
+        Err(reason) => recording.missing.push(format!("{WAITS_LAYER}: {reason}")),
+    }
     recording.lost_count += sampler.threads_left_out;
     end(child, exit_code);
     Ok(LiveEnded {
         recording,
         exit_code,
     })
+}
+
+/// Returns the layer of samples that works for this process's threads, in words.
+///
+/// # Errors
+/// None does: the reason.
+pub fn sampling_layer() -> Result<String, LiveError> {
+    const FREQUENCY: u32 = 999;
+    kernel_symbols()?;
+    let target = Target::Processes(vec![std::process::id()]);
+    let sampler = Sampler::open(&target, &online_cpus()?, FREQUENCY)?;
+    Ok(layer(&sampler))
 }
 
 fn layer(sampler: &Sampler) -> String {
@@ -206,6 +224,28 @@ enum Members {
     All,
     Processes(Vec<u32>),
     Cgroup(String),
+}
+
+/// The layer that sees waiters asleep.
+const WAITS_LAYER: &str = "waits by the kernel's tracepoints (BPF)";
+
+impl Members {
+    /// The process whose waits alone are counted in the kernel, if there is one.
+    fn process(&self) -> Option<u32> {
+        match self {
+            Members::Processes(processes) => processes.first().copied(),
+            Members::All | Members::Cgroup(_) => None,
+        }
+    }
+
+    /// The processes that are sampled where each thread needs a ring of its own.
+    fn target(&self) -> Target {
+        match self {
+            Members::All => Target::System,
+            Members::Processes(processes) => Target::Processes(processes.clone()),
+            Members::Cgroup(path) => Target::Processes(programs::in_cgroup(path)),
+        }
+    }
 }
 
 fn members(target: &LiveTarget) -> Result<(Option<Child>, Members), LiveError> {

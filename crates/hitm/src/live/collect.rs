@@ -1,10 +1,14 @@
 //! Samples become names and counts while they come in. Tables are bounded; what they do not take is counted.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use hitm_layout::{Mapping, Symbolizer};
+use hitm_live::lock_waits::KernelWait;
 use hitm_live::procfs::{self, TaskId};
-use hitm_live::recording::{LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, VERSION};
+use hitm_live::recording::{
+    LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, LiveWait, VERSION,
+};
 use hitm_live::sampler::{RawSample, Record};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxHashMap;
@@ -21,9 +25,11 @@ const USER_FRAMES_MAX: usize = 8;
 
 /// Counts samples by thread, place and object.
 #[derive(Debug)]
-pub(super) struct Collector<'a> {
-    symbols: &'a KernelSymbols,
+pub(super) struct Collector {
+    symbols: Rc<KernelSymbols>,
     members: Members,
+    /// Set to keep the functions of programs.
+    keeps_user: bool,
     /// Processes that were looked at, and whether they count.
     processes: FxHashMap<u32, bool>,
     mappings: BTreeMap<u32, Vec<Mapping>>,
@@ -34,6 +40,8 @@ pub(super) struct Collector<'a> {
     places: IndexSet<Place>,
     objects: IndexSet<LiveObject>,
     samples: IndexMap<(u32, u32, Option<u32>), u64>,
+    /// By number in `places` for a stack; none where nobody looked.
+    waits: Option<Vec<LiveWait>>,
     descriptors: Descriptors,
     lost_count: u64,
 }
@@ -46,11 +54,12 @@ struct Place {
     user: Vec<u64>,
 }
 
-impl<'a> Collector<'a> {
-    pub(super) fn new(symbols: &'a KernelSymbols, members: Members) -> Collector<'a> {
+impl Collector {
+    pub(super) fn new(symbols: Rc<KernelSymbols>, members: Members) -> Collector {
         Collector {
             symbols,
             members,
+            keeps_user: true,
             processes: FxHashMap::default(),
             mappings: BTreeMap::new(),
             threads: IndexMap::new(),
@@ -59,9 +68,65 @@ impl<'a> Collector<'a> {
             places: IndexSet::new(),
             objects: IndexSet::new(),
             samples: IndexMap::new(),
+            waits: None,
             descriptors: Descriptors::default(),
             lost_count: 0,
         }
+    }
+
+    /// Keeps no functions of programs: their names cost more than everything else.
+    pub(super) fn without_programs(mut self) -> Collector {
+        self.keeps_user = false;
+        self
+    }
+
+    /// Returns what was counted, and begins anew with the processes that are known.
+    pub(super) fn restart(&mut self) -> LiveRecording {
+        let mut next = Collector::new(Rc::clone(&self.symbols), self.members.clone());
+        next.keeps_user = self.keeps_user;
+        next.processes.clone_from(&self.processes);
+        std::mem::replace(self, next).finish()
+    }
+
+    /// Adds waits that the kernel's tracepoints told of.
+    pub(super) fn take_waits(&mut self, waits: &[KernelWait]) {
+        self.waits.get_or_insert_default();
+        for wait in waits {
+            if wait.pid == 0 || wait.pid == std::process::id() || !self.counts(wait.pid) {
+                continue;
+            }
+            if self.wait(wait).is_none() {
+                self.lost_count += 1;
+            }
+        }
+    }
+
+    /// Counts a wait; none when a table is full.
+    fn wait(&mut self, wait: &KernelWait) -> Option<()> {
+        let thread = self.thread(wait.pid, wait.tid)?;
+        let mut kernel = Vec::with_capacity(wait.stack.len());
+        for address in &wait.stack {
+            kernel.push(self.function(address.wrapping_sub(1))?.0);
+        }
+        let place = Place {
+            kernel,
+            pid: wait.pid,
+            user: Vec::new(),
+        };
+        let stack = number(&mut self.places, place)?;
+        let waits = self.waits.get_or_insert_default();
+        if waits.len() >= ENTRIES_MAX {
+            return None;
+        }
+        waits.push(LiveWait {
+            thread,
+            stack,
+            lock: wait.lock,
+            count: wait.count,
+            wait_ns: wait.wait_ns,
+            longest_ns: wait.longest_ns,
+        });
+        Some(())
     }
 
     pub(super) fn take(&mut self, record: Record) {
@@ -109,7 +174,7 @@ impl<'a> Collector<'a> {
 
     /// Counts a sample; none when a table is full.
     fn sample(&mut self, sample: &RawSample) -> Option<()> {
-        let thread = self.thread(sample)?;
+        let thread = self.thread(sample.pid, sample.tid)?;
         let mut kernel = Vec::with_capacity(sample.kernel.len());
         let mut call = None;
         for (depth, address) in sample.kernel.iter().enumerate() {
@@ -126,11 +191,13 @@ impl<'a> Collector<'a> {
             Some(object) => Some(number(&mut self.objects, object)?),
             None => None,
         };
-        if !self.mappings.contains_key(&sample.pid) && self.mappings.len() < ENTRIES_MAX {
+        let needs_mappings = self.keeps_user && !self.mappings.contains_key(&sample.pid);
+        if needs_mappings && self.mappings.len() < ENTRIES_MAX {
             let mappings = programs::mappings(sample.pid);
             self.mappings.insert(sample.pid, mappings);
         }
-        let user = sample.user.iter().take(USER_FRAMES_MAX).copied().collect();
+        let frames = if self.keeps_user { USER_FRAMES_MAX } else { 0 };
+        let user = sample.user.iter().take(frames).copied().collect();
         let pid = sample.pid;
         let place = number(&mut self.places, Place { kernel, pid, user })?;
         if self.samples.len() >= 4 * ENTRIES_MAX {
@@ -140,21 +207,21 @@ impl<'a> Collector<'a> {
         Some(())
     }
 
-    fn thread(&mut self, sample: &RawSample) -> Option<u32> {
-        if let Some(index) = self.threads.get_index_of(&sample.tid) {
+    fn thread(&mut self, pid: u32, tid: u32) -> Option<u32> {
+        if let Some(index) = self.threads.get_index_of(&tid) {
             return Some(index as u32);
         }
         if self.threads.len() == ENTRIES_MAX {
             return None;
         }
-        let start_ticks = TaskId::of(sample.tid).map_or(0, |task| task.start_ticks);
+        let start_ticks = TaskId::of(tid).map_or(0, |task| task.start_ticks);
         let thread = LiveThread {
-            pid: sample.pid,
-            tid: sample.tid,
-            comm: procfs::comm(sample.tid).unwrap_or_default(),
+            pid,
+            tid,
+            comm: procfs::comm(tid).unwrap_or_default(),
             start_ticks,
         };
-        let (index, _) = self.threads.insert_full(sample.tid, thread);
+        let (index, _) = self.threads.insert_full(tid, thread);
         Some(index as u32)
     }
 
@@ -196,6 +263,10 @@ impl<'a> Collector<'a> {
             *samples.entry((*thread, stack, *object)).or_default() += count;
         }
         let samples = samples.into_iter();
+        let mut waits = self.waits;
+        for wait in waits.iter_mut().flatten() {
+            wait.stack = stack_of[wait.stack as usize];
+        }
         LiveRecording {
             hitm_live: VERSION,
             lost_count: self.lost_count,
@@ -211,6 +282,7 @@ impl<'a> Collector<'a> {
                     count,
                 })
                 .collect(),
+            waits,
             ..LiveRecording::default()
         }
     }
