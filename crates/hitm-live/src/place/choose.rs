@@ -112,15 +112,15 @@ mod tests {
     use super::*;
     use crate::recording::{LiveSample, LiveStack, LiveThread, LiveWait, VERSION};
 
-    /// Functions of a waiter and of the holder of a rwsem, from the innermost on.
+    /// Functions of a waiter for a rwsem, from the innermost on, and of its holder, below the same caller.
     const WAIT: [&str; 3] = ["rwsem_spin_on_owner", "down_write", "vm_mmap_pgoff"];
-    const HOLD: [&str; 2] = ["do_mmap", "vm_mmap_pgoff"];
+    const HOLD: &str = "do_mmap";
 
     /// A second of two threads of process 100, which spin for and hold its mmap_lock, 1 ms a sample, and sleep
     /// for it.
     fn recording(waited: u64, held: u64, other: u64, slept_ms: u64) -> LiveRecording {
-        let names = [&WAIT[..], &HOLD, &["sys_read"]].concat();
-        let stacks: [&[u32]; 3] = [&[0, 1, 2], &[3, 4], &[5]];
+        let names = [&WAIT[..], &[HOLD, "sys_read"]].concat();
+        let stacks: [&[u32]; 3] = [&[0, 1, 2], &[3, 2], &[4]];
         let thread = |tid| LiveThread {
             pid: 100,
             tid,
