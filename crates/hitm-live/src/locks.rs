@@ -97,6 +97,25 @@ impl Lock {
         self.held_ns as f64 / working.max(1) as f64
     }
 
+    /// Its class, its name and its object, in words.
+    pub fn title(&self) -> String {
+        let (class, name, object) = (self.class.name(), &self.name, &self.object);
+        match object.is_empty() {
+            true => format!("{class} {name}"),
+            false => format!("{class} {name} of {object}"),
+        }
+    }
+
+    /// Time for which threads waited, spinning or asleep. The tracepoints see a mutex's and a spinlock's spinners as
+    /// well, and of a rwsem those that sleep alone.
+    pub fn waiting_ns(&self) -> u64 {
+        let traced_ns = self.traced.as_ref().map_or(0, |traced| traced.wait_ns);
+        match self.class {
+            Class::Rwsem | Class::PercpuRwsem => self.waited_ns.saturating_add(traced_ns),
+            _ => self.waited_ns.max(traced_ns),
+        }
+    }
+
     /// The standard error of [`Self::hold_share`], of samples that are independent of each other.
     pub fn hold_share_error(&self) -> f64 {
         let share = self.hold_share();
@@ -219,7 +238,7 @@ impl Group {
 fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: Group) -> Lock {
     let (mut held, mut other) = (IndexMap::<u32, u64>::new(), 0);
     for sample in &recording.samples {
-        if !group.waited.contains_key(&sample.thread) {
+        if !group.waited.contains_key(&sample.thread) || functions.is_cut(sample.stack) {
             continue;
         }
         let is_wait = functions.waiting(sample.stack).is_some_and(|at| {

@@ -8,8 +8,10 @@
 //! Undoing needs the journal alone. It is done by the tool, by its guard when the tool dies, and by the
 //! next start of hitm when both die. After a reboot nothing is left to undo.
 
+mod acquisitions;
 mod backend;
 mod change;
+mod choose;
 mod cpus;
 mod dissolve;
 mod domain;
@@ -31,8 +33,10 @@ mod task;
 mod undo;
 pub mod watch;
 
+pub use acquisitions::AcquisitionMeter;
 pub use backend::{Backend, Obstacle};
 pub use change::Placed;
+pub use choose::{Chooser, contention_in};
 pub use cpus::CpuSet;
 pub use domain::{Domain, Level, Machine, Wish, tightest};
 pub use error::PlaceError;

@@ -8,6 +8,7 @@
 //! pthread locks (futexes of Rust's standard library, `mtx_lock`, those inside of the C library), and what
 //! programs do that another user owns.
 
+mod attached;
 mod launch;
 #[allow(
     dead_code,
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+pub use attached::Attached;
 pub use launch::{Launch, library_directory};
 pub use observation::{
     CallSite, LockKind, LockUse, Losses, Module, Observation, Process, ThreadUse,

@@ -1,11 +1,14 @@
 //! Waits for locks of the kernel, as its tracepoints tell of them: `hitm-bpf` counts, this says of whom.
 
+mod growth;
+
 use std::path::Path;
 
 use hitm_bpf::{Filter, LockWaits};
 pub use hitm_bpf::{LockWait, LockWaitCounts, LockWaitTable};
 
 use crate::cgroups::Hierarchy;
+pub use growth::Growth;
 
 /// Whose waits count.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! `hitm doctor`: what works on this host, and what to install for the rest.
 
 use hitm_live::cgroups::{Hierarchy, Version};
+use hitm_live::place::{Backend, Linux, Mounts, Obstacle, means_for};
+use hitm_live::shim::{Launch, library_directory};
 
 use crate::record::{Architecture, Tools};
 
@@ -20,17 +22,81 @@ pub fn doctor() -> Vec<Finding> {
     let recording = [Architecture::X86_64, Architecture::Aarch64].map(recording);
     let mut findings = recording.to_vec();
     findings.push(processors());
+    findings.push(sampling());
+    findings.push(counting());
     findings.push(observing());
     findings.push(quotas());
+    findings.push(placing());
     findings
 }
 
+/// Samples of the CPU clock and the kernel's names: without them `hitm live locks` sees nothing.
+fn sampling() -> Finding {
+    let layer = crate::live::sampling_layer();
+    Finding {
+        subject: "sample locks of the kernel".into(),
+        works: layer.is_ok(),
+        detail: layer.unwrap_or_else(|error| error.to_string()),
+    }
+}
+
+/// The preloaded library: without it pthread locks are sampled alone.
+fn counting() -> Finding {
+    let launch = Launch::prepare(&library_directory());
+    Finding {
+        subject: "count locks of programs".into(),
+        works: launch.is_ok(),
+        detail: match launch {
+            Ok(_) => "libhitm_locks.so can be preloaded".into(),
+            Err(error) => error.to_string(),
+        },
+    }
+}
+
+/// Means of `hitm place` for this process's threads: the best one that works, and why better ones do not.
+fn placing() -> Finding {
+    let means = Mounts::read(&Linux)
+        .and_then(|mounts| means_for(&Linux, &mounts, std::process::id()))
+        .map_err(|error| error.to_string());
+    let (works, detail) = match means {
+        Ok(means) => means_text(means),
+        Err(error) => (false, error),
+    };
+    Finding {
+        subject: "place threads".into(),
+        works,
+        detail,
+    }
+}
+
+fn means_text(means: Vec<(Backend, Option<Obstacle>)>) -> (bool, String) {
+    let found = means.iter().position(|(_, obstacle)| obstacle.is_none());
+    let used = found.map_or("by no means", |index| means[index].0.name());
+    let better = means
+        .into_iter()
+        .take(found.unwrap_or(usize::MAX))
+        .filter_map(|(backend, obstacle)| {
+            Some(format!("; not {}: {}", backend.name(), words(obstacle?)))
+        });
+    (
+        found.is_some(),
+        used.to_owned() + &better.collect::<String>(),
+    )
+}
+
+fn words(obstacle: Obstacle) -> String {
+    match obstacle.needed {
+        Some(needed) => format!("{}: that needs {needed}", obstacle.reason),
+        None => obstacle.reason,
+    }
+}
+
 /// BPF programs: without them `hitm live throttle` and `hitm live wakeups` have the kernel's sums alone, and
-/// `hitm live locks` does not see waiters that sleep.
+/// `hitm live locks` and `hitm place apply --watch` do not see waiters that sleep.
 fn observing() -> Finding {
     let available = hitm_live::bpf_available();
     Finding {
-        subject: "observe throttling and wake-ups".into(),
+        subject: "observe throttling, wake-ups and sleeping waiters".into(),
         works: available.is_ok(),
         detail: match available {
             Ok(()) => "BPF programs load here".into(),
@@ -91,5 +157,28 @@ fn processors() -> Finding {
         subject: "probe this machine".into(),
         detail,
         works: count > 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn obstacle(needed: Option<&str>) -> Option<Obstacle> {
+        Some(Obstacle {
+            reason: "it is not there".into(),
+            needed: needed.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn the_best_means_is_named_and_why_better_ones_are_not_used() {
+        let [v2, v1, masks] = Backend::ALL;
+        let means = vec![(v2, obstacle(Some("root"))), (v1, None), (masks, None)];
+        let expected = "cpuset-v1; not cpuset-v2: it is not there: that needs root";
+        assert_eq!(means_text(means), (true, expected.into()));
+        let none = means_text(vec![(v1, obstacle(None))]);
+        let expected = "by no means; not cpuset-v1: it is not there";
+        assert_eq!(none, (false, expected.into()));
     }
 }

@@ -8,6 +8,7 @@ mod exact;
 mod layers;
 mod objects;
 mod programs;
+mod windows;
 
 use std::fs;
 use std::io;
@@ -16,8 +17,9 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use hitm_live::recording::{LiveFormatError, LiveRecording};
-use hitm_live::sampler::SamplerError;
+use hitm_live::sampler::{SamplerError, Target};
 use hitm_live::shim::Launch;
+use hitm_live::tracepoints::Waiters;
 use thiserror::Error;
 
 use crate::input_file::{self, NamedBy};
@@ -27,6 +29,7 @@ use crate::record::Signals;
 use collect::Collector;
 pub use exact::ExactError;
 use layers::Layers;
+pub use windows::LockWindows;
 
 /// Whom to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,17 @@ impl LiveTarget {
             LiveTarget::Process(pid) => format!("process {pid}"),
             LiveTarget::Cgroup(path) => format!("cgroup {path}"),
             LiveTarget::Program(command) => command.join(" "),
+        }
+    }
+
+    /// Whose waits the kernel counts.
+    fn waiters(&self) -> Waiters {
+        match self {
+            LiveTarget::System => Waiters::All,
+            LiveTarget::Process(pid) => Waiters::Processes(vec![*pid]),
+            LiveTarget::Cgroup(path) => Waiters::Cgroup(programs::cgroup_path(path)),
+            // It is a child of this process.
+            LiveTarget::Program(_) => Waiters::Processes(vec![std::process::id()]),
         }
     }
 }
@@ -205,6 +219,28 @@ enum Members {
     All,
     Processes(Vec<u32>),
     Cgroup(String),
+}
+
+impl Members {
+    /// The processes that are sampled where each thread needs a ring of its own.
+    fn target(&self) -> Target {
+        match self {
+            Members::All => Target::System,
+            Members::Processes(processes) => Target::Processes(processes.clone()),
+            Members::Cgroup(path) => Target::Processes(programs::in_cgroup(path)),
+        }
+    }
+}
+
+/// Returns the layer of samples that works for this process's threads, in words.
+///
+/// # Errors
+/// None does: the reason.
+pub fn sampling_layer() -> Result<String, LiveError> {
+    const FREQUENCY: u32 = 999;
+    kernel_symbols()?;
+    let target = Target::Processes(vec![std::process::id()]);
+    Ok(layers::text(&layers::open(&target, FREQUENCY)?))
 }
 
 fn members(

@@ -6,9 +6,12 @@ mod rt;
 mod throttle;
 mod wakeups;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use super::place;
 use crate::{Exit, Terminal};
 pub(super) use locks::show;
 
@@ -17,6 +20,9 @@ pub(super) use locks::show;
 pub(crate) struct LiveArgs {
     #[command(subcommand)]
     verb: LiveVerb,
+    /// The folder of the journals of `hitm place`: placements whose processes were killed are undone at the start
+    #[arg(long, value_name = "FOLDER", global = true)]
+    journals: Option<PathBuf>,
 }
 
 /// One verb each.
@@ -33,6 +39,7 @@ enum LiveVerb {
 }
 
 pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
+    place::recover_at_start(args.journals.as_ref(), terminal);
     match args.verb {
         LiveVerb::Locks(args) => locks::run(args, terminal),
         LiveVerb::Rt(args) => rt::run(&args, terminal),

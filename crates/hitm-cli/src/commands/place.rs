@@ -3,16 +3,16 @@
 mod apply;
 mod json;
 mod text;
+mod watch;
+mod wish;
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use hitm_live::place;
-use hitm_live::place::{
-    Backend, Contention, Linux, Mounts, Place, Plan, PlanOptions, Recovered, Store, System as _,
-    task_of, tasks_of_cgroup, tasks_of_process,
-};
+use hitm_live::place::{Linux, Mounts, Place, Plan, Recovered, Store, System as _};
+use wish::WishArgs;
 
 use crate::commands::Format;
 use crate::{Exit, Terminal};
@@ -33,7 +33,8 @@ enum Command {
         #[command(flatten)]
         common: CommonArgs,
     },
-    /// Place the threads until a signal, --for, or their end, and put them back then
+    /// Place the threads until a signal, --for, or their end, and put them back then; with --prove the exit code is 1
+    /// if the placement does not help
     Apply(Box<apply::ApplyArgs>),
     /// Put the threads of every placement back
     Undo {
@@ -63,45 +64,6 @@ struct CommonArgs {
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-/// The lock and its threads.
-#[derive(Debug, Args)]
-struct WishArgs {
-    /// Share of its time for which a thread holds the lock: the lock keeps ceil(1 / U) CPUs busy
-    #[arg(long, value_name = "U")]
-    lock_share: f64,
-    #[command(flatten)]
-    tasks: TasksArgs,
-    /// A name for the lock, for people
-    #[arg(long, value_name = "TEXT", default_value = "a lock")]
-    name: String,
-    /// The means to use: cpuset-v2, cpuset-v1 or affinity; by default the first one that can be undone here
-    #[arg(long, value_name = "NAME", value_parser = backend)]
-    backend: Option<Backend>,
-    /// Keep other threads off these CPUs meanwhile: by a partition of cgroup version 2 everybody, by a cpuset of
-    /// version 1 those of the same cpuset
-    #[arg(long)]
-    keep_others_out: bool,
-}
-
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct TasksArgs {
-    /// These threads
-    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
-    tids: Vec<u32>,
-    /// All threads of a process, and those that it makes meanwhile
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
-    /// All threads of a cgroup's processes, and those that they make meanwhile; a folder, or its path in a hierarchy
-    #[arg(long, value_name = "PATH")]
-    cgroup: Option<String>,
-}
-
-fn backend(name: &str) -> Result<Backend, String> {
-    let names = Backend::ALL.map(Backend::name).join(", ");
-    Backend::parse(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
 pub(super) fn run(args: PlaceArgs, terminal: &mut Terminal) -> Result<Exit> {
@@ -143,35 +105,32 @@ fn recover(place: &Place<'_>, terminal: &mut Terminal) -> Result<Recovered> {
     Ok(recovered)
 }
 
+/// Undoes what dead placements left behind in a folder of journals, or in this user's, and says so. A command that
+/// places nothing works without.
+pub(super) fn recover_at_start(journals: Option<&PathBuf>, terminal: &mut Terminal) {
+    let common = CommonArgs {
+        journals: journals.cloned(),
+        format: Format::Text,
+    };
+    let mut recovered = || -> Result<()> {
+        let Some(store) = store(&common, false)? else {
+            return Ok(());
+        };
+        let mounts = Mounts::read(&Linux)?;
+        recover(&here(&mounts, &store), terminal)?;
+        Ok(())
+    };
+    if let Err(error) = recovered() {
+        terminal.note(&format!("placements were not looked for: {error:#}"));
+    }
+}
+
 /// A plan of what was asked for, where other placements have theirs.
 fn planned(wish: &WishArgs, mounts: &Mounts, recovered: &Recovered) -> Result<Plan> {
     let machine = hitm::place::host()?;
-    let (contention, options) = contention(wish, mounts)?;
+    let (contention, options) = wish.contention(mounts)?;
     let rest = (&options, &recovered.reserved);
     Ok(Plan::new(&Linux, (mounts, &machine), &contention, rest)?)
-}
-
-fn contention(wish: &WishArgs, mounts: &Mounts) -> Result<(Contention, PlanOptions)> {
-    let tasks = match (&wish.tasks.pid, &wish.tasks.cgroup) {
-        (Some(pid), _) => tasks_of_process(&Linux, *pid)?,
-        (None, Some(cgroup)) => tasks_of_cgroup(&Linux, mounts, cgroup)?,
-        (None, None) => {
-            let tids = wish.tasks.tids.iter();
-            tids.map(|tid| task_of(&Linux, *tid))
-                .collect::<Result<_, _>>()?
-        }
-    };
-    let contention = Contention {
-        share: wish.lock_share,
-        tasks,
-        name: wish.name.clone(),
-    };
-    let options = PlanOptions {
-        is_whole: wish.tasks.tids.is_empty(),
-        backend: wish.backend,
-        keeps_others_out: wish.keep_others_out,
-    };
-    Ok((contention, options))
 }
 
 fn plan(wish: &WishArgs, common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {

@@ -16,6 +16,7 @@ mod limited;
 mod limits;
 mod live_locks;
 mod live_rt;
+mod live_throttle;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;

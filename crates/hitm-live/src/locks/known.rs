@@ -6,6 +6,12 @@
 
 use serde::Serialize;
 
+/// Returns true for a jump by way of which compilers keep CPUs from speculating. The kernel finds no caller of one:
+/// its stack ends there (`arch/x86/lib/retpoline.S`).
+pub(super) fn is_thunk(name: &str) -> bool {
+    name.starts_with("__x86_indirect_") || name.ends_with("_return_thunk")
+}
+
 /// A kind of lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -45,6 +45,12 @@ impl<'a> Functions<'a> {
         known::bare(&self.recording.names[number as usize])
     }
 
+    /// Returns true if a stack has no callers because it could not be walked: nobody knows where it belongs.
+    pub(super) fn is_cut(&self, stack: u32) -> bool {
+        let kernel = &self.recording.stacks[stack as usize].kernel;
+        matches!(kernel[..], [only] if known::is_thunk(self.name(only)))
+    }
+
     /// The wait that a stack is in.
     pub(super) fn waiting(&self, stack: u32) -> Option<At> {
         self.waits[stack as usize]

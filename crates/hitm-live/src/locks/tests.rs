@@ -92,6 +92,20 @@ fn a_hold_share_is_of_time_that_works() {
 }
 
 #[test]
+fn a_sample_without_callers_is_nobodys() {
+    let wait = write("down_write rwsem_down_write_slowpath");
+    let found = judge(&recording(&[
+        (0, &wait, Some(0), 10),
+        (0, &write("copy"), Some(0), 30),
+        (0, "__x86_indirect_thunk_rax", Some(0), 20),
+        (0, "srso_return_thunk", Some(0), 5),
+        (0, "main", None, 10),
+    ]));
+    // With them the share would be 0.46.
+    assert_eq!(found[0].hold_share(), 0.75);
+}
+
+#[test]
 fn two_files_are_two_locks() {
     let wait = write("down_write rwsem_down_write_slowpath");
     let copy = write("copy");

@@ -1,6 +1,11 @@
-//! Signals that end a placement: noted, so that it is undone before the process ends.
+//! Signals that end a placement or an observation: noted, so that it is undone or shown before the process ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How soon [`Stop::sleep`] notices a signal.
+const STEP: Duration = Duration::from_millis(50);
 
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
 
@@ -35,6 +40,18 @@ impl Stop {
     /// Returns true once a signal has come.
     pub fn is_requested(self) -> bool {
         IS_REQUESTED.load(Ordering::Acquire)
+    }
+
+    /// Sleeps for a time, or until a signal comes.
+    pub fn sleep(self, time: Duration) {
+        let begun = Instant::now();
+        while !self.is_requested() {
+            let left = time.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(STEP));
+        }
     }
 }
 

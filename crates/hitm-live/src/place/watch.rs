@@ -181,18 +181,20 @@ impl<'a> Watcher<'a> {
         self.session.is_some()
     }
 
-    /// Places new threads and sees to the guard. To be called several times a second.
+    /// Places new threads and sees to the guard. To be called several times a second. Returns the state of the
+    /// placement, if there is one.
     ///
     /// # Errors
     /// As [`Session::tick`].
-    pub fn tick(&mut self) -> Result<(), PlaceError> {
+    pub fn tick(&mut self) -> Result<Option<Tick>, PlaceError> {
         let Some(session) = &mut self.session else {
-            return Ok(());
+            return Ok(None);
         };
-        if session.tick()? != Tick::Placed {
+        let tick = session.tick()?;
+        if tick != Tick::Placed {
             self.release()?;
         }
-        Ok(())
+        Ok(Some(tick))
     }
 
     /// Undoes what is placed.

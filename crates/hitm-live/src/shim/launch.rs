@@ -119,24 +119,25 @@ impl Launch {
     /// # Errors
     /// The region cannot be read, or a program has overwritten it.
     pub fn read(&self) -> Result<Observation, ShimError> {
-        let now = self.clock.now();
-        let read = |bytes: &mut [u8], at: usize| {
-            self.region
-                .read_exact_at(bytes, at as u64)
-                .map_err(|source| {
-                    ShimError::system("cannot read the lock observer's region", source)
-                })
-        };
-        let mut pool = [0; WORD];
-        read(&mut pool, header::POOL * WORD)?;
-        let pool = usize::try_from(u64::from_ne_bytes(pool)).unwrap_or(usize::MAX);
-        let end = layout::POOL_AT.saturating_add(pool).min(layout::LENGTH);
-        let mut bytes = vec![0; end];
-        for (index, chunk) in bytes.chunks_mut(READ_BYTES).enumerate() {
-            read(chunk, index * READ_BYTES)?;
-        }
-        Observation::parse(&bytes, now)
+        read_region(&self.region, self.clock.now())
     }
+}
+
+/// Reads a region as it is at time `now` of its clock.
+pub(super) fn read_region(region: &File, now: u64) -> Result<Observation, ShimError> {
+    let read = |bytes: &mut [u8], at: usize| {
+        let read = region.read_exact_at(bytes, at as u64);
+        read.map_err(|source| ShimError::system("cannot read the lock observer's region", source))
+    };
+    let mut pool = [0; WORD];
+    read(&mut pool, header::POOL * WORD)?;
+    let pool = usize::try_from(u64::from_ne_bytes(pool)).unwrap_or(usize::MAX);
+    let end = layout::POOL_AT.saturating_add(pool).min(layout::LENGTH);
+    let mut bytes = vec![0; end];
+    for (index, chunk) in bytes.chunks_mut(READ_BYTES).enumerate() {
+        read(chunk, index * READ_BYTES)?;
+    }
+    Observation::parse(&bytes, now)
 }
 
 /// Where hitm's libraries are: beside the program, or in `../lib/hitm` as packages install them. Tests run

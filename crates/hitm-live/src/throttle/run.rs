@@ -9,6 +9,7 @@ use hitm_bpf::{Throttling, drop_capabilities, monotonic_ns};
 
 use super::{GroupRow, Observation, Source, ThrottleReport, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
+use crate::place::Stop;
 
 /// The programs' buffer holds some 37,000 events: at this interval 700,000 a second.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -21,8 +22,10 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Options {
     /// A group and those below it; every group otherwise.
     pub cgroup: Option<String>,
-    /// For how long.
+    /// For how long at most.
     pub duration: Duration,
+    /// Signals that end it earlier.
+    pub stop: Stop,
     /// Never load BPF programs.
     pub counters_only: bool,
 }
@@ -44,7 +47,7 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
-/// Observes throttling for `options.duration`. `trace` is called with each line of the trace. Where no BPF program
+/// Observes throttling for `options.duration`, or until a signal comes. `trace` is called with each line of the trace. Where no BPF program
 /// works the kernel's counters are all there is; the report has the reason.
 ///
 /// # Errors
@@ -62,19 +65,19 @@ pub fn observe(options: &Options, trace: &mut dyn FnMut(&str)) -> Result<Throttl
         return Ok(counters(
             &hierarchy,
             observation,
-            options.duration,
+            options,
             "BPF was not wanted",
         ));
     }
     match Throttling::attach() {
         Ok(programs) => {
             drop_capabilities()?;
-            watch(&hierarchy, programs, observation, options.duration, trace)
+            watch(&hierarchy, programs, observation, options, trace)
         }
         Err(reason) => Ok(counters(
             &hierarchy,
             observation,
-            options.duration,
+            options,
             &reason.to_string(),
         )),
     }
@@ -102,14 +105,15 @@ fn watch(
     hierarchy: &Hierarchy,
     mut programs: Throttling,
     mut observation: Observation,
-    duration: Duration,
+    options: &Options,
     trace: &mut dyn FnMut(&str),
 ) -> Result<ThrottleReport, Error> {
     let before = stats(hierarchy, observation.tree());
     let begin = Instant::now();
     let mut scanned = begin;
-    while begin.elapsed() < duration {
-        std::thread::sleep(INTERVAL.min(duration.saturating_sub(begin.elapsed())));
+    while begin.elapsed() < options.duration && !options.stop.is_requested() {
+        let left = options.duration.saturating_sub(begin.elapsed());
+        std::thread::sleep(INTERVAL.min(left));
         drain(&mut programs, &mut observation, trace);
         // Groups that were made meanwhile; at the end once more, for those that are throttled since.
         if observation.has_unknown() && scanned.elapsed() >= SCAN_INTERVAL {
@@ -147,14 +151,14 @@ fn drain(programs: &mut Throttling, observation: &mut Observation, trace: &mut d
 fn counters(
     hierarchy: &Hierarchy,
     observation: Observation,
-    duration: Duration,
+    options: &Options,
     reason: &str,
 ) -> ThrottleReport {
     let tree = observation.tree().clone();
     let before = stats(hierarchy, &tree);
     let delays_before = run_delays(hierarchy, &tree);
     let begin = Instant::now();
-    std::thread::sleep(duration);
+    options.stop.sleep(options.duration);
     let grown = growth(&before, &stats(hierarchy, &tree));
     let delays = run_delays(hierarchy, &tree);
     let mut report = observation.finish(&[], 0, &grown);

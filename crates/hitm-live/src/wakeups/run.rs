@@ -8,6 +8,7 @@ use hitm_bpf::{Filter, Wakeups, drop_capabilities};
 
 use super::{Measured, RunDelay, WakeupReport};
 use crate::cgroups::Hierarchy;
+use crate::place::Stop;
 use crate::procfs;
 
 /// The tasks to measure.
@@ -26,8 +27,10 @@ pub enum Target {
 pub struct Options {
     /// The tasks.
     pub target: Target,
-    /// For how long.
+    /// For how long at most.
     pub duration: Duration,
+    /// Signals that end it earlier.
+    pub stop: Stop,
     /// Never load BPF programs.
     pub counters_only: bool,
 }
@@ -47,7 +50,7 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
-/// Measures wake-ups for `options.duration`. Where no BPF program works the kernel's sums of run delays are all
+/// Measures wake-ups for `options.duration`, or until a signal comes. Where no BPF program works the kernel's sums of run delays are all
 /// there is; the report has the reason.
 ///
 /// # Errors
@@ -62,12 +65,12 @@ pub fn measure(options: &Options) -> Result<WakeupReport, Error> {
     let measured = match attached {
         Ok(programs) => {
             drop_capabilities()?;
-            std::thread::sleep(options.duration);
+            options.stop.sleep(options.duration);
             Measured::Wakeups(programs.read()?)
         }
         Err(reason) => Measured::RunDelays {
             reason,
-            delays: run_delays(&options.target, options.duration)?,
+            delays: run_delays(options)?,
         },
     };
     Ok(WakeupReport {
@@ -98,9 +101,10 @@ fn no_group(name: &str, source: io::Error) -> Error {
     }
 }
 
-fn run_delays(target: &Target, duration: Duration) -> Result<Vec<RunDelay>, Error> {
+fn run_delays(options: &Options) -> Result<Vec<RunDelay>, Error> {
+    let target = &options.target;
     let before: BTreeMap<u32, [u64; 2]> = schedstats(target)?;
-    std::thread::sleep(duration);
+    options.stop.sleep(options.duration);
     let mut delays: Vec<RunDelay> = schedstats(target)?
         .into_iter()
         .filter_map(|(tid, [delay, runs])| {

@@ -26,6 +26,8 @@ const USER_FRAMES_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Collector {
     members: Members,
+    /// Whether functions of programs count.
+    has_programs: bool,
     /// Processes that were looked at, and whether they count.
     processes: FxHashMap<u32, bool>,
     mappings: BTreeMap<u32, Vec<Mapping>>,
@@ -54,6 +56,7 @@ impl Collector {
     pub(super) fn new(members: Members) -> Collector {
         Collector {
             members,
+            has_programs: true,
             processes: FxHashMap::default(),
             mappings: BTreeMap::new(),
             threads: IndexMap::new(),
@@ -66,6 +69,20 @@ impl Collector {
             descriptors: Descriptors::default(),
             lost_count: 0,
         }
+    }
+
+    /// Leaves functions of programs out.
+    pub(super) fn without_programs(mut self) -> Collector {
+        self.has_programs = false;
+        self
+    }
+
+    /// Returns what was counted, and begins anew with the processes that are known.
+    pub(super) fn restart(&mut self) -> LiveRecording {
+        let mut next = Collector::new(self.members.clone());
+        next.has_programs = self.has_programs;
+        next.processes.clone_from(&self.processes);
+        std::mem::replace(self, next).finish()
     }
 
     /// Counts a record; `symbols` names the kernel's part of samples.
@@ -186,11 +203,17 @@ impl Collector {
             Some(object) => Some(number(&mut self.objects, object)?),
             None => None,
         };
-        if !self.mappings.contains_key(&sample.pid) && self.mappings.len() < ENTRIES_MAX {
+        let is_new = self.has_programs && !self.mappings.contains_key(&sample.pid);
+        if is_new && self.mappings.len() < ENTRIES_MAX {
             let mappings = programs::mappings(sample.pid);
             self.mappings.insert(sample.pid, mappings);
         }
-        let user = sample.user.iter().take(USER_FRAMES_MAX).copied().collect();
+        let frames = if self.has_programs {
+            USER_FRAMES_MAX
+        } else {
+            0
+        };
+        let user = sample.user.iter().take(frames).copied().collect();
         let pid = sample.pid;
         let place = number(&mut self.places, Place { kernel, pid, user })?;
         if self.samples.len() >= 4 * ENTRIES_MAX {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::{Sampler, Target};
 use hitm_live::shim::Launch;
-use hitm_live::tracepoints::{self, LockWaitCounts, Tracepoints, Waiters};
+use hitm_live::tracepoints::{self, LockWaitCounts, Tracepoints};
 
 use super::collect::Collector;
 use super::exact::{self, ExactError};
-use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus, programs};
+use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus};
 use crate::kernel::KernelSymbols;
 
 /// How often a program without samples is looked at.
@@ -32,15 +32,8 @@ impl Layers {
     pub(super) fn prepare(target: &LiveTarget) -> Layers {
         let symbols = kernel_symbols().map_err(Some);
         let mut missing = Vec::new();
-        let waiters = match target {
-            LiveTarget::System => Waiters::All,
-            LiveTarget::Process(pid) => Waiters::Processes(vec![*pid]),
-            LiveTarget::Cgroup(path) => Waiters::Cgroup(programs::cgroup_path(path)),
-            // It is a child of this process.
-            LiveTarget::Program(_) => Waiters::Processes(vec![std::process::id()]),
-        };
         let tracepoints = match &symbols {
-            Ok(_) => Tracepoints::attach(&waiters),
+            Ok(_) => Tracepoints::attach(&target.waiters()),
             Err(_) => Err("the kernel hides the names of its functions".to_owned()),
         };
         let reason = |reason| missing.push(format!("tracepoints of locks: {reason}"));
@@ -68,13 +61,8 @@ impl Layers {
     /// # Errors
     /// There are none, and nothing else observes the target.
     pub(super) fn sample(&mut self, members: &Members, frequency: u32) -> Result<(), LiveError> {
-        let target = match members {
-            Members::All => Target::System,
-            Members::Processes(processes) => Target::Processes(processes.clone()),
-            Members::Cgroup(path) => Target::Processes(programs::in_cgroup(path)),
-        };
         let opened = match &mut self.symbols {
-            Ok(_) => open(&target, frequency),
+            Ok(_) => open(&members.target(), frequency),
             Err(error) => Err(error.take().unwrap_or(LiveError::NoKernelNames)),
         };
         let error = opened.map(|sampler| self.sampler = Some(sampler)).err();
@@ -188,11 +176,11 @@ fn losses(counts: LockWaitCounts, lost_here: u64) -> Option<String> {
     (!parts.is_empty()).then(|| format!("tracepoints of locks: {}", parts.join(", ")))
 }
 
-fn open(target: &Target, frequency: u32) -> Result<Sampler, LiveError> {
+pub(super) fn open(target: &Target, frequency: u32) -> Result<Sampler, LiveError> {
     Ok(Sampler::open(target, &online_cpus()?, frequency)?)
 }
 
-fn text(sampler: &Sampler) -> String {
+pub(super) fn text(sampler: &Sampler) -> String {
     let of_whom = match sampler.is_by_thread() {
         true => "of each thread",
         false => "of each CPU",

@@ -36,6 +36,13 @@ pub(super) fn is_in_cgroup(pid: u32, path: &str) -> bool {
     groups.iter().any(|(_, group)| group.starts_with(path))
 }
 
+/// Returns true while a process has not ended. A zombie has.
+pub(super) fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes());
+    state.is_some_and(|rest| !matches!(rest.first(), Some(b'Z' | b'X')))
+}
+
 /// The processes in the cgroup and in those below it.
 pub(super) fn in_cgroup(path: &str) -> Vec<u32> {
     let processes = procfs::processes().unwrap_or_default();

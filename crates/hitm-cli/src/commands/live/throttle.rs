@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hitm_base::Printout;
+use hitm_live::place::Stop;
 use hitm_live::throttle::{self, Options};
 
 use super::duration::duration;
@@ -17,7 +18,7 @@ pub(crate) struct ThrottleArgs {
     /// Look at this cgroup and at those below it, instead of at all
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
-    /// For how long, as 10s, 500ms or 2m
+    /// For how long at most, as 10s, 500ms or 2m; Ctrl-C ends it earlier
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// Write a line for the begin and the end of each walk of a timer, as ftrace does, before the report
@@ -35,6 +36,7 @@ pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> 
     let options = Options {
         cgroup: args.cgroup.clone(),
         duration: args.duration,
+        stop: Stop::catch(),
         counters_only: args.counters,
     };
     let mut written = Ok(());

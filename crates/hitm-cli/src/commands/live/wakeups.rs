@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use hitm_live::place::Stop;
 use hitm_live::wakeups::{self, Options, Target};
 
 use super::duration::duration;
@@ -20,7 +21,7 @@ pub(crate) struct WakeupsArgs {
     /// The tasks of this cgroup and of those below it
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
-    /// For how long, as 10s, 500ms or 2m
+    /// For how long at most, as 10s, 500ms or 2m; Ctrl-C ends it earlier
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// Load no BPF program: the kernel's sums alone
@@ -40,6 +41,7 @@ pub(super) fn run(args: &WakeupsArgs, terminal: &mut Terminal) -> Result<Exit> {
     let report = wakeups::measure(&Options {
         target,
         duration: args.duration,
+        stop: Stop::catch(),
         counters_only: args.counters,
     })?;
     match args.format {

@@ -9,12 +9,13 @@ use clap::Args;
 use hitm_base::Printout;
 use hitm_live::place::prove::{Meter, Proof, ProveOptions, Trial, prove};
 use hitm_live::place::{
-    CommandMeter, EventMeter, Launcher, Linux, Mounts, Place, PlaceError, Plan, Session, Stop,
-    Tick, Undone,
+    AcquisitionMeter, CommandMeter, EventMeter, Launcher, Linux, Mounts, Place, PlaceError, Plan,
+    Session, Stop, Tick, Undone,
 };
 use serde_json::{Value, json};
 
-use super::{CommonArgs, WishArgs, json as as_json, text};
+use super::wish::WishArgs;
+use super::{CommonArgs, json as as_json, text, watch};
 use crate::commands::Format;
 use crate::{Exit, Terminal};
 
@@ -25,12 +26,19 @@ const PERIOD: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
-    wish: WishArgs,
+    pub(super) wish: WishArgs,
     #[command(flatten)]
     common: CommonArgs,
     /// Put the threads back after this time
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "keep")]
-    time: Option<Duration>,
+    pub(super) time: Option<Duration>,
+    /// Watch a process (--pid) or a cgroup (--cgroup): place the threads that fight for a lock, follow its share,
+    /// release them when they do not fight any more
+    #[arg(long, conflicts_with_all = ["lock_share", "input", "tids", "name", "keep", "prove", "prove_command"])]
+    watch: bool,
+    /// Length of a window of --watch
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub(super) window: Duration,
     /// Leave the threads placed, with a guard in the background, until `hitm place undo`
     #[arg(long)]
     keep: bool,
@@ -40,10 +48,12 @@ pub(super) struct ApplyArgs {
 
 #[derive(Debug, Args)]
 struct ProveArgs {
-    /// Keep the placement only if this event comes more often with it: context-switches, instructions, ...
+    /// Keep the placement only if this event comes more often with it: context-switches, instructions, ..., or
+    /// lock-acquisitions of a program with libhitm_locks.so; otherwise undo it and end with exit code 1
     #[arg(long, value_name = "EVENT", conflicts_with = "prove_command")]
     prove: Option<String>,
-    /// Keep the placement only if the number that this shell command prints grows faster with it
+    /// Keep the placement only if the number that this shell command prints grows faster with it; otherwise undo it and
+    /// end with exit code 1
     #[arg(long, value_name = "COMMAND")]
     prove_command: Option<String>,
     /// Length of one interval of the proof
@@ -95,6 +105,14 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let place = super::here(&mounts, &store);
     let recovered = super::recover(&place, terminal)?;
+    if args.watch {
+        let report = Report {
+            terminal,
+            format: args.common.format,
+            json: json!({ "schema": 1 }),
+        };
+        return watch::run(args, (place, stop), report);
+    }
     let plan = super::planned(&args.wish, &mounts, &recovered)?;
     let mut report = Report {
         terminal,
@@ -105,10 +123,7 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
     if plan.placement()?.is_none() {
         return report.end(Exit::Done);
     }
-    let launcher = Launcher {
-        program: PathBuf::from("/proc/self/exe"),
-        args: ["place", "guard"].map(Into::into).to_vec(),
-    };
+    let launcher = launcher();
     let mut switch = Switch {
         place,
         plan: &plan,
@@ -131,6 +146,14 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
     switch.switch(true)?;
     hold(args, switch, report)
+}
+
+/// Starts a guard: this program again.
+pub(super) fn launcher() -> Launcher {
+    Launcher {
+        program: PathBuf::from("/proc/self/exe"),
+        args: ["place", "guard"].map(Into::into).to_vec(),
+    }
 }
 
 /// Holds the placement for as long as was asked for.
@@ -217,6 +240,9 @@ impl ProveArgs {
         let Some(event) = &self.prove else {
             return Ok(None);
         };
+        if event == AcquisitionMeter::NAME {
+            return Ok(Some(Box::new(AcquisitionMeter::of(plan)?)));
+        }
         let tids = plan.tasks.iter().map(|task| task.id.tid);
         Ok(Some(Box::new(EventMeter::open(event, tids)?)))
     }
@@ -261,10 +287,10 @@ impl Trial for Switch<'_> {
 }
 
 /// The answer: lines as they come, or one value at the end.
-struct Report<'a> {
+pub(super) struct Report<'a> {
     terminal: &'a mut Terminal,
     format: Format,
-    json: Value,
+    pub(super) json: Value,
 }
 
 impl Report<'_> {
@@ -275,13 +301,13 @@ impl Report<'_> {
         }
     }
 
-    fn line(&mut self, line: &str) -> Result<()> {
+    pub(super) fn line(&mut self, line: &str) -> Result<()> {
         let mut text = Printout::new();
         text.line(line);
         self.text(&text)
     }
 
-    fn note(&mut self, note: &str) {
+    pub(super) fn note(&mut self, note: &str) {
         self.terminal.note(note);
     }
 
@@ -290,7 +316,7 @@ impl Report<'_> {
         self.text(&text::proof(proof, unit, min_gain))
     }
 
-    fn end(self, exit: Exit) -> Result<Exit> {
+    pub(super) fn end(self, exit: Exit) -> Result<Exit> {
         if let Format::Json = self.format {
             self.terminal.json(&as_json::text(&self.json))?;
         }

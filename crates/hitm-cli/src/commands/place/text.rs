@@ -116,6 +116,20 @@ pub(super) fn applied(placed: Placed, end: &str) -> String {
     format!("placed {}{ended}; {end}", counted(placed.placed, "thread"))
 }
 
+/// One line on threads that a watch placed.
+pub(super) fn watched(plan: &Plan, waiting: f64) -> String {
+    let threads = counted(plan.tasks.len(), "thread");
+    let (name, share) = (&plan.name, plan.share * 100.0);
+    let cpus = match &plan.decision {
+        Decision::Place(domain) => domain.cpus.to_string(),
+        Decision::Stay(_) => String::new(),
+    };
+    let means = plan.backend.map_or("", Backend::name);
+    format!(
+        "placed {threads} on CPUs {cpus} by {means} for {name}: held {share:.1} % of a thread's time, {waiting:.1} waited"
+    )
+}
+
 pub(super) fn undone(undone: &Undone) -> String {
     let verb = if undone.restored == 1 {
         "is as it was"

@@ -1,0 +1,106 @@
+//! Locks of running processes in windows of time, one after the other.
+
+use std::time::{Duration, Instant};
+
+use hitm_live::recording::LiveRecording;
+use hitm_live::sampler::Sampler;
+use hitm_live::tracepoints::{Growth, Tracepoints};
+
+use super::collect::Collector;
+use super::{
+    LiveError, LiveTarget, Members, kernel_release, kernel_symbols, online_cpus, programs,
+};
+use crate::kernel::KernelSymbols;
+
+/// Samples and, where BPF programs work, waits of processes that run.
+#[derive(Debug)]
+pub struct LockWindows {
+    symbols: KernelSymbols,
+    sampler: Sampler,
+    collector: Collector,
+    tracepoints: Option<(Tracepoints, Growth)>,
+    target: LiveTarget,
+    members: Members,
+    cpu_count: u32,
+    begun: Instant,
+    /// The reason why sleeping waiters are not seen, if they are not.
+    pub missing: Option<String>,
+}
+
+impl LockWindows {
+    /// Starts to look at a target, `frequency` times a second on each CPU.
+    ///
+    /// # Errors
+    /// The kernel allows no samples or hides its names, or the target is not there.
+    pub fn open(target: &LiveTarget, frequency: u32) -> Result<LockWindows, LiveError> {
+        let symbols = kernel_symbols()?;
+        let (_, members) = super::members(target, None)?;
+        let cpus = online_cpus()?;
+        let sampler = Sampler::open(&members.target(), &cpus, frequency)?;
+        let (tracepoints, missing) = match Tracepoints::attach(&target.waiters()) {
+            Ok(tracepoints) => (Some((tracepoints, Growth::default())), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        Ok(LockWindows {
+            symbols,
+            sampler,
+            collector: Collector::new(members.clone()).without_programs(),
+            tracepoints,
+            target: target.clone(),
+            members,
+            cpu_count: cpus.len() as u32,
+            begun: Instant::now(),
+            missing,
+        })
+    }
+
+    /// Takes samples for a time.
+    pub fn sample(&mut self, time: Duration) {
+        let (collector, symbols) = (&mut self.collector, &self.symbols);
+        let take = |record| collector.take(symbols, record);
+        self.sampler.run(Some(time), |_| true, take);
+    }
+
+    /// Ends a window and begins the next one. Functions of programs are left out.
+    pub fn end_window(&mut self) -> LiveRecording {
+        if let Err(reason) = self.take_waits() {
+            self.tracepoints = None;
+            self.missing = Some(reason);
+        }
+        let mut window = self.collector.restart();
+        window.kernel = kernel_release();
+        window.cpu_count = self.cpu_count;
+        window.period_ns = self.sampler.period_ns();
+        window.duration_ns = self.begun.elapsed().as_nanos() as u64;
+        self.begun = Instant::now();
+        window
+    }
+
+    /// Adds the waits of this window. When the tables in the kernel were full, they begin anew.
+    fn take_waits(&mut self) -> Result<(), String> {
+        let Some((tracepoints, growth)) = &mut self.tracepoints else {
+            return Ok(());
+        };
+        let table = tracepoints.read()?;
+        let is_filtered = !tracepoints.takes_others();
+        let waits = growth.since_last(table.waits);
+        self.collector.waits(&self.symbols, &waits, is_filtered);
+        if table.counts.lost_begins > 0 || table.counts.lost_waits > 0 {
+            let anew = Tracepoints::attach(&self.target.waiters())?;
+            self.tracepoints = Some((anew, Growth::default()));
+        }
+        Ok(())
+    }
+
+    /// Returns true while a process of the target lives.
+    pub fn has_processes(&self) -> bool {
+        match &self.members {
+            Members::All => true,
+            Members::Processes(processes) => {
+                let mut processes = processes.iter();
+                processes.any(|pid| programs::is_alive(*pid))
+            }
+            Members::Cgroup(path) => !programs::in_cgroup(path).is_empty(),
+        }
+    }
+}
