@@ -125,13 +125,13 @@ fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
     }
     expect![[r#"
         period 30000
-        now: transfers 2718 and 2922, latency 909655 and 1447556, stall 59067 and 467539, ratio 0.28
-        restructured: transfers 1941 and 2054, latency 525807 and 702485, stall 54189 and 179553, ratio 0.46
-        ours: transfers 1941 and 2048, latency 525807 and 705454, stall 54189 and 181376, ratio 0.46
+        now: transfers 2626 and 2741, latency 6733176 and 8824091, stall 5431310 and 6919546, ratio 0.78
+        restructured: transfers 1890 and 2006, latency 3972175 and 3648942, stall 3088058 and 2826587, ratio 1.09
+        ours: transfers 1890 and 1999, latency 3972175 and 3435755, stall 3088058 and 2604961, ratio 1.18
         period 300000
-        now: transfers 2881 and 2976, latency 434426 and 521048, stall 45596 and 72860, ratio 0.73
-        restructured: transfers 1992 and 2054, latency 330513 and 372243, stall 45214 and 69962, ratio 0.75
-        ours: transfers 2280 and 2304, latency 368046 and 428962, stall 45554 and 72378, ratio 0.73
+        now: transfers 2880 and 2972, latency 482385 and 621594, stall 47111 and 134639, ratio 0.52
+        restructured: transfers 1992 and 2053, latency 355447 and 413393, stall 46392 and 96611, ratio 0.62
+        ours: transfers 1822 and 1843, latency 343757 and 411932, stall 47101 and 108827, ratio 0.57
     "#]]
     .assert_eq(&out);
 }
