@@ -134,7 +134,8 @@ fn rows(
     rows.sort_by_key(|row| std::cmp::Reverse((row.sums.lost, row.sums.count)));
     let others = rows.split_off(rows.len().min(HANDED_ROWS_MAX));
     let listed = |of: fn(&HandedRow) -> u64| rows.iter().map(of).sum::<u64>();
-    let lost = hitm_base::Cycles(all.all.lost.0.saturating_sub(listed(|row| row.sums.lost.0)));
+    let mut sums = all.all;
+    rows.iter().for_each(|row| sums.take_out(&row.sums));
     let left = HandedRow {
         name: String::new(),
         name_count: others.len() as u64,
@@ -142,16 +143,8 @@ fn rows(
             let lines = listed(|row| row.line_count.unwrap_or(0));
             all.line_count.saturating_sub(lines)
         }),
-        sums: Handovers {
-            count: all.all.count.saturating_sub(listed(|row| row.sums.count)),
-            hitm_count: all
-                .all
-                .hitm_count
-                .saturating_sub(listed(|row| row.sums.hitm_count)),
-            lost,
-            ..Handovers::default()
-        },
-        lost_share: share(lost.0, all.all.lost.0),
+        sums,
+        lost_share: share(sums.lost.0, all.all.lost.0),
     };
     if left.sums.count > 0 {
         rows.push(left);

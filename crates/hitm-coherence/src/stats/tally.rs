@@ -85,7 +85,8 @@ impl Handovers {
         }
     }
 
-    fn take_out(&mut self, part: &Handovers) {
+    /// Takes a part of these out, or all there is.
+    pub fn take_out(&mut self, part: &Handovers) {
         self.count = self.count.saturating_sub(part.count);
         self.hitm_count = self.hitm_count.saturating_sub(part.hitm_count);
         for (mine, part) in self.load_hitm.iter_mut().zip(part.load_hitm) {
