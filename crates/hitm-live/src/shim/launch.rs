@@ -129,14 +129,20 @@ pub(super) fn read_region(region: &File, now: u64) -> Result<Observation, ShimEr
         let read = region.read_exact_at(bytes, at as u64);
         read.map_err(|source| ShimError::system("cannot read the lock observer's region", source))
     };
+    // The program goes on meanwhile: what points to something is read before it, as it was written after it.
+    let threads = layout::THREADS_AT..layout::POOL_AT;
+    let mut bytes = vec![0; layout::POOL_AT];
+    read(&mut bytes[threads.clone()], threads.start)?;
     let mut pool = [0; WORD];
     read(&mut pool, header::POOL * WORD)?;
     let pool = usize::try_from(u64::from_ne_bytes(pool)).unwrap_or(usize::MAX);
     let end = layout::POOL_AT.saturating_add(pool).min(layout::LENGTH);
-    let mut bytes = vec![0; end];
-    for (index, chunk) in bytes.chunks_mut(READ_BYTES).enumerate() {
-        read(chunk, index * READ_BYTES)?;
+    bytes.resize(end, 0);
+    for at in (layout::POOL_AT..end).step_by(READ_BYTES) {
+        let chunk_end = end.min(at + READ_BYTES);
+        read(&mut bytes[at..chunk_end], at)?;
     }
+    read(&mut bytes[..threads.start], 0)?;
     Observation::parse(&bytes, now)
 }
 

@@ -236,6 +236,26 @@ fn threads_beyond_the_records_share_them() {
     assert_eq!(users, 3000);
 }
 
+/// Threads begin while the region is read.
+#[test]
+fn a_running_program_is_read_whole() {
+    let launch = Launch::prepare(libraries()).expect("the library is there");
+    let mut read_count = 0;
+    for _ in 0..20 {
+        let mut command = Command::new(programs().join("hold_share"));
+        command.args(["mutex", "64", "1000", "1000", "20"]);
+        command.stdout(Stdio::null());
+        launch.observe(&mut command);
+        let mut child = command.spawn().expect("the program starts");
+        while child.try_wait().expect("a child").is_none() {
+            launch.read().expect("a region");
+            read_count += 1;
+        }
+    }
+    assert!(read_count > 20, "{read_count} looks");
+    assert!(launch.read().expect("a region").threads.len() > 64);
+}
+
 #[test]
 fn signal_handlers_may_lock() {
     let observation = case("signals");
