@@ -156,6 +156,10 @@ impl Local {
         self.long.set(ticks(LONG_NANOS));
         self.paused.set(0);
         self.endings.set(0);
+        // Whoever sees the table has to see whose it is.
+        // SAFETY: the call always succeeds.
+        record[thread::TID].set(unsafe { libc::gettid() } as u64);
+        record[thread::PROCESS].set(process as u64);
         let (at, log2) = layout::unpack_table(record[thread::TABLE].get());
         match at {
             0 => {
@@ -165,9 +169,6 @@ impl Local {
             _ => self.inherit(region.usages(at, 1 << log2)),
         }
         let now = clock::now();
-        // SAFETY: the call always succeeds.
-        record[thread::TID].set(unsafe { libc::gettid() } as u64);
-        record[thread::PROCESS].set(process as u64);
         record[thread::STARTED].set(now);
         record[thread::PAUSED].set(0);
         record[thread::ENDED].set(0);

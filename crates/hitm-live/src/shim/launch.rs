@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::layout::{self, LIBRARY, WORD, header};
+use super::layout::{self, LIBRARY, WORD, header, thread};
 use super::{Observation, ShimError};
 
 /// The variable by which glibc's loader takes libraries to preload.
@@ -142,7 +142,18 @@ pub(super) fn read_region(region: &File, now: u64) -> Result<Observation, ShimEr
         let chunk_end = end.min(at + READ_BYTES);
         read(&mut bytes[at..chunk_end], at)?;
     }
-    read(&mut bytes[..threads.start], 0)?;
+    let tables = bytes[threads].to_vec();
+    read(
+        &mut bytes[layout::LOCKS_AT..layout::POOL_AT],
+        layout::LOCKS_AT,
+    )?;
+    read(&mut bytes[..layout::LOCKS_AT], 0)?;
+    // A thread without a table then may have one that was not read.
+    for (at, record) in tables.chunks_exact(thread::WORDS * WORD).enumerate() {
+        let table = thread::TABLE * WORD..(thread::TABLE + 1) * WORD;
+        let at = layout::THREADS_AT + at * record.len();
+        bytes[at + table.start..at + table.end].copy_from_slice(&record[table]);
+    }
     Observation::parse(&bytes, now)
 }
 
