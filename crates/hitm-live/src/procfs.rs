@@ -124,9 +124,27 @@ fn numbers(folder: &Path) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
+/// For how many nanoseconds a task was ready and did not run, and how often it ran: fields 2 and 3 of
+/// /proc/TID/schedstat.
+pub fn run_delays(tid: u32) -> Option<[u64; 2]> {
+    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    parse_schedstat(&text)
+}
+
+fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
+    let mut words = text.split_ascii_whitespace().skip(1);
+    Some([words.next()?.parse().ok()?, words.next()?.parse().ok()?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_second_field_is_the_delay() {
+        assert_eq!(parse_schedstat("100 20 3\n"), Some([20, 3]));
+        assert_eq!(parse_schedstat("100\n"), None);
+    }
 
     #[test]
     fn names_with_brackets_do_not_shift_the_fields() {

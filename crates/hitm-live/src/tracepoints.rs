@@ -2,8 +2,6 @@
 
 mod growth;
 
-use std::path::Path;
-
 use hitm_bpf::{Filter, LockWaits};
 pub use hitm_bpf::{LockWait, LockWaitCounts, LockWaitTable};
 
@@ -74,8 +72,5 @@ pub fn drop_capabilities() -> Result<(), String> {
 /// The number of a cgroup that programs know.
 fn cgroup(path: &str) -> Option<u64> {
     let hierarchy = Hierarchy::find().ok()?;
-    let folder = hierarchy
-        .root()
-        .join(Path::new(path.trim_start_matches('/')));
-    hierarchy.id(&folder).ok()
+    hierarchy.id(&hierarchy.folder(path)).ok()
 }

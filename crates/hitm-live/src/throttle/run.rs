@@ -10,6 +10,7 @@ use hitm_bpf::{Throttling, drop_capabilities, monotonic_ns};
 use super::{GroupRow, Observation, Source, ThrottleReport, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
 use crate::place::Stop;
+use crate::procfs;
 
 /// The programs' buffer holds some 37,000 events: at this interval 700,000 a second.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -47,8 +48,8 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
-/// Observes throttling for `options.duration`, or until a signal comes. `trace` is called with each line of the trace. Where no BPF program
-/// works the kernel's counters are all there is; the report has the reason.
+/// Observes throttling for `options.duration`, or until a signal comes. `trace` is called with each line of the trace.
+/// Where no BPF program works the kernel's counters are all there is; the report has the reason.
 ///
 /// # Errors
 /// There is no hierarchy of groups, or no such group, or the programs' tables cannot be read.
@@ -188,18 +189,12 @@ fn run_delays(hierarchy: &Hierarchy, tree: &Tree) -> Delays {
     for (id, group) in tree.iter().filter(|(id, _)| tree.limited(*id).is_some()) {
         let folder = hierarchy.folder(&group.path);
         for tid in hierarchy.threads(&folder).unwrap_or_default() {
-            if let Some(delay) = run_delay_ns(tid) {
+            if let Some([delay, _]) = procfs::run_delays(tid) {
                 delays.insert(tid, (id, delay));
             }
         }
     }
     delays
-}
-
-/// The second field of /proc/TID/schedstat.
-fn run_delay_ns(tid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Counters of the groups that have a quota.

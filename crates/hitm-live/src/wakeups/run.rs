@@ -50,8 +50,8 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
-/// Measures wake-ups for `options.duration`, or until a signal comes. Where no BPF program works the kernel's sums of run delays are all
-/// there is; the report has the reason.
+/// Measures wake-ups for `options.duration`, or until a signal comes. Where no BPF program works the kernel's sums of
+/// run delays are all there is; the report has the reason.
 ///
 /// # Errors
 /// There are no such tasks, or the programs' tables cannot be read.
@@ -122,19 +122,13 @@ fn run_delays(options: &Options) -> Result<Vec<RunDelay>, Error> {
     Ok(delays)
 }
 
-/// Run delay and number of runs of each task: fields 2 and 3 of /proc/TID/schedstat.
+/// Run delay and number of runs of each task.
 fn schedstats(target: &Target) -> Result<BTreeMap<u32, [u64; 2]>, Error> {
     let tids = tids(target)?;
-    let stats = tids.into_iter().filter_map(|tid| {
-        let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-        Some((tid, parse_schedstat(&text)?))
-    });
+    let stats = tids
+        .into_iter()
+        .filter_map(|tid| Some((tid, procfs::run_delays(tid)?)));
     Ok(stats.collect())
-}
-
-fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
-    let mut words = text.split_ascii_whitespace().skip(1);
-    Some([words.next()?.parse().ok()?, words.next()?.parse().ok()?])
 }
 
 fn tids(target: &Target) -> Result<Vec<u32>, Error> {
@@ -159,16 +153,5 @@ fn tids(target: &Target) -> Result<Vec<u32>, Error> {
                 .filter_map(|(_, group)| hierarchy.threads(&hierarchy.folder(&group.path)).ok());
             Ok(threads.flatten().collect())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_second_field_is_the_delay() {
-        assert_eq!(parse_schedstat("100 20 3\n"), Some([20, 3]));
-        assert_eq!(parse_schedstat("100\n"), None);
     }
 }
