@@ -32,7 +32,7 @@ impl Histogram {
         self.buckets[bucket] += count;
     }
 
-    /// How many values were counted.
+    /// The number of values counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -55,7 +55,7 @@ impl RtMigrateConfig {
     }
 }
 
-/// What one thread did in one iteration, in microseconds and loops.
+/// One thread in one iteration, in microseconds and loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
     /// From the parent's time to the thread's first instruction after the barrier.

@@ -1,4 +1,4 @@
-//! What can go wrong between a program and the kernel.
+//! Failures between a program and the kernel.
 
 use std::io;
 

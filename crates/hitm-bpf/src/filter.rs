@@ -1,4 +1,4 @@
-//! Which tasks a program observes.
+//! The tasks that a program observes.
 
 use aya::maps::{HashMap, Map};
 

@@ -21,7 +21,7 @@ pub struct LockWait {
     pub comm: String,
     /// LCB_F_* of the kernel's tracepoint: 1 spins, 2 reads, 4 writes, 8 rtmutex, 16 percpu_rwsem, 32 mutex.
     pub flags: u32,
-    /// How often it waited, with the wait that goes on.
+    /// The number of its waits, with the wait that goes on.
     pub count: u64,
     /// The sum of its waits, with the time so far of the one that goes on.
     pub wait_ns: u64,
@@ -51,7 +51,7 @@ pub struct LockWaitCounts {
     pub lost_processes: u64,
 }
 
-/// What was counted up to now.
+/// All counts up to now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockWaitTable {
     /// Rows in the order of lock, thread and call chain.

@@ -56,7 +56,7 @@ pub fn available() -> Result<(), Unavailable> {
         .map_err(refused)
 }
 
-/// Where a program is attached.
+/// The place that a program is attached to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Hook {
     /// A tracepoint whose arguments the verifier knows by type.

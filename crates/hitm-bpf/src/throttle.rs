@@ -46,9 +46,9 @@ pub struct Episode {
 pub struct Work {
     /// A timer: the moment it was set for. A CPU: the moment it was asked.
     pub due_ns: u64,
-    /// When it began, with interrupts off.
+    /// Its begin, with interrupts off.
     pub begin_ns: u64,
-    /// When it ended.
+    /// Its end.
     pub end_ns: u64,
     /// The inode number of the folder of the timer's group.
     pub cgroup: u64,
@@ -69,7 +69,7 @@ pub struct Work {
 /// A task that waits for a kernel lock whose holder is throttled.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockWaiter {
-    /// When it began to wait.
+    /// The begin of its wait.
     pub at_ns: u64,
     /// The lock's address.
     pub lock: u64,

@@ -15,13 +15,13 @@ const WORDS: usize = 6 + SLOTS / 2;
 /// Latencies as a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latencies {
-    /// How many there were.
+    /// Their number.
     pub count: u64,
     /// Their sum.
     pub sum_ns: u64,
     /// The longest.
     pub longest_ns: u64,
-    /// How many fell into each slot; [`slot_start_ns`] has the bounds.
+    /// The number in each slot; [`slot_start_ns`] has the bounds.
     pub slots: Vec<u32>,
 }
 

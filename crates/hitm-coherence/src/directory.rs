@@ -67,7 +67,7 @@ pub struct Grant {
     pub done: Cycles,
     /// How long the request waited behind others at the line's home.
     pub queued: Cycles,
-    /// Whether a core of another NUMA node had modified the line and answered.
+    /// Set if a core of another NUMA node had modified the line and answered.
     pub other_node: bool,
 }
 

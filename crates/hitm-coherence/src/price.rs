@@ -93,7 +93,7 @@ impl Prices {
         &self.machine
     }
 
-    /// How long `owner` goes on hitting a line after `cpu` has asked for it: until the snoop reaches
+    /// The time for which `owner` goes on hitting a line after `cpu` has asked for it: until the snoop reaches
     /// it. `moment` picks one of the lengths that the jitter allows.
     #[inline]
     pub(crate) fn hold(&self, cpu: CpuId, owner: CpuId, home: u16, moment: Cycles) -> Cycles {

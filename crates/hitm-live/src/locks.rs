@@ -1,4 +1,4 @@
-//! Which locks threads fight for, judged by samples of running threads.
+//! Locks that threads fight for, judged by samples of running threads.
 //!
 //! A sample below a function that waits for a lock is time spent waiting; the function that called for
 //! the lock holds it while it runs, so its other samples are time held. From both follow the hold share
@@ -34,7 +34,7 @@ const CALLERS_MAX: usize = 5;
 pub struct Lock {
     /// The kind of lock.
     pub class: Class,
-    /// Which one of its kind: whose member it is, or who takes it.
+    /// Its owner: whose member it is, or who takes it.
     pub name: String,
     /// The file, process or address that it belongs to; empty when nobody knows.
     pub object: String,
@@ -48,9 +48,9 @@ pub struct Lock {
     pub other_ns: u64,
     /// Samples that were neither waiting: what the share is of.
     pub working_samples: u64,
-    /// What the kernel's tracepoints saw of it; none where they were not looked at.
+    /// Its waits, by the kernel's tracepoints; none where they were not looked at.
     pub traced: Option<Traced>,
-    /// Who calls for it, the one that waits longest first.
+    /// Its callers, the one that waits longest first.
     pub callers: Vec<LockCaller>,
 }
 
@@ -69,7 +69,7 @@ pub struct LockCaller {
 /// spin lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Traced {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Nanoseconds in all.
     pub wait_ns: u64,
@@ -143,7 +143,7 @@ impl Lock {
         })
     }
 
-    /// How many times as fast as one thread any number of threads can be: `1/u`.
+    /// The limit of the speed of any number of threads, in that of one: `1/u`.
     pub fn bound(&self) -> Option<f64> {
         let share = self.hold_share();
         (share > 0.0).then(|| 1.0 / share)

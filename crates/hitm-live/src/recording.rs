@@ -9,7 +9,7 @@ use crate::shim::Observation;
 /// The version of the file's form.
 pub const VERSION: u32 = 1;
 
-/// What was seen of a host.
+/// Everything that was seen of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LiveRecording {
     /// [`VERSION`].
@@ -18,11 +18,11 @@ pub struct LiveRecording {
     pub kernel: String,
     /// CPUs that were online.
     pub cpu_count: u32,
-    /// What was looked at, in words.
+    /// The target, in words.
     pub target: String,
     /// The layers that were used, in words.
     pub layers: Vec<String>,
-    /// What was not used, and why.
+    /// Layers that were not used, and why.
     pub missing: Vec<String>,
     /// Nanoseconds of CPU time for which each sample stands.
     pub period_ns: u64,
@@ -38,7 +38,7 @@ pub struct LiveRecording {
     pub stacks: Vec<LiveStack>,
     /// Files and addresses that system calls were about.
     pub objects: Vec<LiveObject>,
-    /// How often each thread was seen in each place.
+    /// Samples of each thread in each place.
     pub samples: Vec<LiveSample>,
     /// Waits for locks of the kernel, as its tracepoints tell of them. None where they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct LiveStack {
     pub user: Vec<u32>,
 }
 
-/// What a system call was about.
+/// The thing that a system call was about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LiveObject {
@@ -100,7 +100,7 @@ pub struct LiveSample {
     /// Number in [`LiveRecording::objects`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub object: Option<u32>,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct LiveWait {
     pub stack: u32,
     /// The lock's address.
     pub lock: u64,
-    /// How often.
+    /// Their number.
     pub count: u64,
     /// For how long, in nanoseconds.
     pub wait_ns: u64,
@@ -127,7 +127,7 @@ pub enum LiveFormatError {
     /// Not the JSON of one.
     #[error("line {} column {}: {source}", source.line(), source.column())]
     Json {
-        /// What the parser says.
+        /// The parser's message.
         #[from]
         source: serde_json::Error,
     },
@@ -140,7 +140,7 @@ pub enum LiveFormatError {
     /// A number that names nothing.
     #[error("{place}: found {found}, expected a number below {end}")]
     Number {
-        /// Where it stands.
+        /// Its place.
         place: String,
         /// The number.
         found: u64,

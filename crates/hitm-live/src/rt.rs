@@ -37,7 +37,7 @@ pub enum RtError {
         option: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The values that are allowed.
         expected: &'static str,
     },
     /// The kernel refuses real-time priorities.
@@ -63,7 +63,7 @@ pub enum RtError {
     },
 }
 
-/// Where a thread ran in an iteration.
+/// The CPUs of a thread in an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// The CPU of its first instruction behind the barrier.

@@ -16,7 +16,7 @@ use crate::procfs;
 pub use record::{RawSample, Record};
 use ring::{Event, Ring};
 
-/// How often rings are read.
+/// Time between two looks at the rings.
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Threads that have a ring of their own at most, 132 KiB each.
 const RINGS_MAX: usize = 2048;
@@ -38,7 +38,7 @@ pub enum SamplerError {
         "cannot sample {whom}: the kernel does not allow it (kernel.perf_event_paranoid is {paranoid}); run as root, with CAP_PERFMON, or after `sysctl kernel.perf_event_paranoid={needed}`"
     )]
     Forbidden {
-        /// What was to be sampled.
+        /// The target.
         whom: &'static str,
         /// The kernel's setting.
         paranoid: String,
@@ -48,7 +48,7 @@ pub enum SamplerError {
     /// Any other error.
     #[error("cannot sample {whom}: perf_event_open: {source}")]
     Open {
-        /// What was to be sampled.
+        /// The target.
         whom: &'static str,
         /// The kernel's answer.
         source: io::Error,

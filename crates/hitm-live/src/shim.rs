@@ -42,7 +42,7 @@ pub enum ShimError {
     NoLibrary {
         /// Its name.
         name: &'static str,
-        /// Where it was looked for.
+        /// The folder that was searched.
         directory: PathBuf,
     },
     /// LD_PRELOAD cannot name the library.
@@ -65,7 +65,7 @@ pub enum ShimError {
     /// The system refused something.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt.
         action: String,
         /// Its answer.
         source: io::Error,
@@ -75,7 +75,7 @@ pub enum ShimError {
     Damaged {
         /// Where.
         at: usize,
-        /// What is wrong.
+        /// The fault.
         problem: &'static str,
     },
 }

@@ -25,7 +25,7 @@ impl Spread {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -64,7 +64,7 @@ pub struct TaskRow {
     pub comm: String,
     /// The number of its group.
     pub cgroup: u64,
-    /// How often it was throttled.
+    /// The number of its throttlings.
     pub episodes: u64,
     /// For how long, by cause.
     pub causes: Causes,
@@ -114,7 +114,7 @@ pub struct GroupRow {
     pub run_delay_ns: Option<u64>,
 }
 
-/// How figures were obtained.
+/// The source of figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// BPF programs saw every episode.
@@ -126,10 +126,10 @@ pub enum Source {
     Counters(String),
 }
 
-/// What was observed.
+/// Everything that was observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThrottleReport {
-    /// How figures were obtained.
+    /// The source of figures.
     pub source: Source,
     /// For how long.
     pub duration_ns: u64,
@@ -164,7 +164,7 @@ struct GroupSum {
     locks: BTreeMap<(u64, u32), HeldLock>,
 }
 
-/// What is seen, summed up in bounded tables.
+/// Events, summed up in bounded tables.
 #[derive(Debug)]
 pub struct Observation {
     tree: Tree,

@@ -24,11 +24,11 @@ pub struct RunDelay {
     pub comm: String,
     /// The growth of its run delay.
     pub delay_ns: u64,
-    /// How often it was put on a CPU.
+    /// The number of times that it was put on a CPU.
     pub runs: u64,
 }
 
-/// What was measured, by the means that work here.
+/// Results, by the means that work here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Measured {
     /// BPF programs saw every wake-up.

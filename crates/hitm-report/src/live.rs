@@ -27,7 +27,7 @@ pub struct LiveLocks {
     pub program: Option<ProgramLocks>,
 }
 
-/// What was looked at.
+/// The target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveRun {
     /// The recording's own words.
@@ -55,7 +55,7 @@ pub struct LiveRun {
 /// A lock, and the time that shares are of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockView {
-    /// What was judged.
+    /// The judgement.
     pub lock: Lock,
     /// Time of the host.
     pub duration_ns: u64,

@@ -1,4 +1,4 @@
-//! What a thread did and has not been woven in yet, first in, first out.
+//! Events of a thread that have not been woven in yet, first in, first out.
 //!
 //! A thread that is far ahead of the slowest has millions of events. The next ones are kept as they are, the
 //! others as bytes: differences to the one before, some ten bytes for 40.
@@ -23,7 +23,7 @@ const NEXT_MAX: usize = 4096;
 /// Bytes that the longest event takes: two, and four varints.
 const EVENT_BYTES_MAX: usize = 2 + 4 * 10;
 
-/// What the first event of a page is compared with.
+/// The first event of a page is compared with it.
 const ORIGIN: ThreadEvent = ThreadEvent {
     insn: 0,
     stores: 0,
@@ -36,9 +36,9 @@ const ORIGIN: ThreadEvent = ThreadEvent {
 #[derive(Debug)]
 pub(crate) struct Events {
     next: VecDeque<ThreadEvent>,
-    /// What comes after `next`, oldest first.
+    /// Events after `next`, oldest first.
     pages: VecDeque<Page>,
-    /// What comes after the pages.
+    /// Events after the pages.
     newest: Vec<u8>,
     /// The last event in `newest`.
     last: ThreadEvent,

@@ -11,7 +11,7 @@ pub(crate) const PAGE_BYTES: usize = 32 << 10;
 /// Bytes of a page in the file, its length with it.
 const SLOT_BYTES: u64 = PAGE_BYTES as u64 + 8;
 
-/// How a temporary file is made.
+/// A way to make a temporary file.
 #[derive(Debug, Clone, Copy)]
 pub struct TemporaryFiles {
     /// Makes a file without a name.
@@ -36,7 +36,7 @@ pub(crate) struct Pages(Arc<Mutex<Kept>>);
 struct Kept {
     /// Pages in memory.
     in_memory: usize,
-    /// How many there may be, and where others go; any number without a limit.
+    /// The number that there may be, and files for others; any number without a limit.
     limit: Option<(usize, TemporaryFiles)>,
     /// Made when there is something to write.
     file: Option<File>,

@@ -66,7 +66,7 @@ impl LiveTarget {
     }
 }
 
-/// What `hitm live locks` is to do.
+/// Settings of `hitm live locks`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocksConfig {
     /// Whom to look at.
@@ -77,7 +77,7 @@ pub struct LocksConfig {
     pub frequency: u32,
 }
 
-/// How far it is.
+/// Progress so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveProgress {
     /// Time since the first sample.
@@ -132,7 +132,7 @@ pub enum LiveError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: LiveFormatError,
     },
     /// The recording cannot be written.
@@ -153,12 +153,12 @@ impl LiveError {
     }
 }
 
-/// What was seen, and how a program that was started ended.
+/// The recording, and how a program that was started ended.
 #[derive(Debug)]
 pub struct LiveEnded {
     /// The samples, by name.
     pub recording: LiveRecording,
-    /// What the program ended with, if one was started and it did end.
+    /// The program's exit code, if one was started and it did end.
     pub exit_code: Option<u8>,
 }
 
@@ -213,7 +213,7 @@ pub fn record_locks(
     })
 }
 
-/// Which processes count.
+/// Processes that count.
 #[derive(Debug, Clone)]
 enum Members {
     All,

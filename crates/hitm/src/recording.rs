@@ -62,7 +62,7 @@ pub enum RecordingError {
         /// Where and why.
         source: Box<hitm_base::machine::MachineError>,
     },
-    /// What has no room in memory cannot be put aside.
+    /// Accesses without room in memory cannot be put aside.
     #[error("cannot sort accesses by their lines in a temporary file")]
     Temporary {
         /// Why.

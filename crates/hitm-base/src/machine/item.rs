@@ -90,7 +90,7 @@ pub enum Reach {
     Remote,
 }
 
-/// What there is to say about a line that several CPUs wait for.
+/// All there is to say about a line that several CPUs wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContentionPart {
     /// Share of a hand-over for which the owner still hits the line.

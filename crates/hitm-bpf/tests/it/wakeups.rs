@@ -4,7 +4,7 @@ use hitm_bpf::{Filter, Wakeups, slot_start_ns};
 
 use crate::with_bpf;
 
-/// How often this thread gave its CPU up to sleep, by the kernel's own count.
+/// Returns the number of times that this thread gave its CPU up to sleep, by the kernel's own count.
 fn sleeps() -> u64 {
     // SAFETY: all zeroes is a valid `rusage`, which the call fills.
     let usage = unsafe {

@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// What the program prints, and the report after it.
+/// The program's own output, and the report after it.
 fn parts(output: &Output) -> (String, Value) {
     let text = text(&output.stdout);
     let (printed, json) = text.split_at(text.find('{').expect("an object"));

@@ -229,7 +229,7 @@ impl Reference {
         }
     }
 
-    /// When the line is free for the waiter that came first.
+    /// The time at which the line is free for the waiter that came first.
     fn free_for_next(&self, addr: u64) -> Option<Cycles> {
         let line = self.lines.get(&addr)?;
         let first = line.waiters.iter().map(|request| request.arrived).min()?;

@@ -164,7 +164,7 @@ struct Named {
     takers: &'static [&'static str],
 }
 
-/// What a lock belongs to.
+/// The thing that a lock belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The file that the system call names.

@@ -14,7 +14,7 @@ pub(super) struct At {
     pub(super) class: Class,
     /// The function that called for the lock: a number of a name.
     pub(super) taker: u32,
-    /// How many functions below it belong to the lock.
+    /// The number of functions below it that belong to the lock.
     depth: usize,
 }
 

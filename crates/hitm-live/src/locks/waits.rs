@@ -1,4 +1,4 @@
-//! What the kernel's tracepoints tell beside samples.
+//! Waits by the kernel's tracepoints, beside samples.
 
 use std::collections::BTreeMap;
 

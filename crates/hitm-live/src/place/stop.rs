@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How soon [`Stop::sleep`] notices a signal.
+/// Time within which [`Stop::sleep`] notices a signal.
 const STEP: Duration = Duration::from_millis(50);
 
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);

@@ -20,11 +20,11 @@ pub struct Late {
     pub task: usize,
     /// From the opening of the barrier to its start.
     pub start_us: u64,
-    /// How much later than the next lower thread it started.
+    /// The time by which it started later than the next lower thread it started.
     pub late_us: u64,
     /// The CPU on which it ran in the end.
     pub cpu: u32,
-    /// Where it could have run before, in the order of the CPUs.
+    /// CPUs that it could have run on before, in the order of the CPUs.
     pub choices: Vec<CpuChoice>,
 }
 

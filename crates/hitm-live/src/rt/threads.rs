@@ -37,7 +37,7 @@ impl Barrier {
     }
 }
 
-/// What a thread notes in an iteration, on lines of its own.
+/// A thread's notes of an iteration, on lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Notes {

@@ -40,7 +40,7 @@ pub struct RawSample {
     pub tid: u32,
     /// Nanoseconds of the kernel's clock.
     pub time_ns: u64,
-    /// Where it ran.
+    /// The CPU that it ran on.
     pub cpu: u32,
     /// Addresses in the kernel, the innermost first: where it is, then where each caller goes on.
     pub kernel: Vec<u64>,

@@ -210,7 +210,7 @@ pub(crate) const POOL_AT: usize = THREADS_AT + thread::MAX * thread::WORDS * WOR
 /// Bytes of a region. Only what is used takes memory.
 pub(crate) const LENGTH: usize = 128 << 20;
 
-/// What a table of uses is aligned to.
+/// Alignment of a table of uses.
 pub(crate) const TABLE_ALIGN: usize = 64;
 
 /// A table's place as one word: where it lies in the region, and the logarithm of its records.

@@ -173,7 +173,7 @@ impl LockUse {
         share(self.ran_held_contended_ns, self.ran_cycle_contended_ns)
     }
 
-    /// How many times as fast as one thread any number of threads can be while the lock is contended: `1/u`.
+    /// The limit of the speed of any number of threads while the lock is contended, in that of one: `1/u`.
     pub fn bound(&self) -> Option<f64> {
         let share = self.hold_share().filter(|share| *share > 0.0);
         share.map(|share| 1.0 / share)
@@ -195,7 +195,7 @@ fn share(held: u64, cycle: u64) -> Option<f64> {
     (cycle > 0).then(|| (held as f64 / cycle as f64).min(1.0))
 }
 
-/// What was not observed.
+/// Counts of everything that was not observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Losses {
     /// Programs that loaded the library. 0: nothing was observed at all.

@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// New groups get their names at this interval.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What to observe.
+/// Choice of groups, time and means.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// A group and those below it; every group otherwise.

@@ -246,7 +246,7 @@ fn tasks(out: &mut Printout, tasks: &[TaskRow]) {
     }
 }
 
-/// What is missing in the figures above.
+/// Everything that is missing in the figures above.
 fn lost(out: &mut Printout, report: &ThrottleReport) {
     let counts = &report.counts;
     let lines = [

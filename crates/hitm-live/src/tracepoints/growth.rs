@@ -1,4 +1,4 @@
-//! What the tables of waits have grown by from look to look.
+//! Growth of the tables of waits from look to look.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ pub enum Target {
     Cgroup(String),
 }
 
-/// What to measure.
+/// Choice of tasks, time and means.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The tasks.

@@ -6,7 +6,7 @@ use hitm_live::shim::{CallSite, LockKind, LockUse, Observation, Process};
 
 use crate::fields::{Field, Unit, Value};
 
-/// What a preloaded library saw of a program.
+/// A program as a preloaded library saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramLocks {
     /// Without its locks.
@@ -18,7 +18,7 @@ pub struct ProgramLocks {
 /// A lock of a program, or a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramLock {
-    /// What was seen of it.
+    /// Everything that was seen of it.
     pub used: LockUse,
     /// The process that it is in.
     pub process: Process,

@@ -16,7 +16,7 @@ pub(super) struct Sample {
     pub(super) source: DataSource,
     pub(super) latency: Cycles,
     pub(super) queued: Cycles,
-    /// Whether a core of another NUMA node had modified the line.
+    /// Set if a core of another NUMA node had modified the line.
     pub(super) other_node: bool,
 }
 

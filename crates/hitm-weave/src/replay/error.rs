@@ -49,7 +49,7 @@ pub enum ReplayError {
         /// The thread of the last record.
         thread: u32,
     },
-    /// What threads did that are far ahead does not fit memory, and not a file.
+    /// Events of threads that are far ahead fit neither memory nor a file.
     #[error("what fast threads did cannot be put aside: {reason}")]
     Temporary {
         /// Why.
@@ -62,7 +62,7 @@ pub enum ReplayError {
         thread: u32,
         /// The CPU.
         cpu: u16,
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
 }

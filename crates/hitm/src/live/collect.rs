@@ -26,7 +26,7 @@ const USER_FRAMES_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Collector {
     members: Members,
-    /// Whether functions of programs count.
+    /// Set if functions of programs count.
     has_programs: bool,
     /// Processes that were looked at, and whether they count.
     processes: FxHashMap<u32, bool>,
@@ -108,7 +108,7 @@ impl Collector {
         }
     }
 
-    /// What a process starts counts as it does, where processes were asked for.
+    /// A process that another one starts counts as it does, where processes were asked for.
     fn adopt(&mut self, pid: u32, parent: u32) {
         if pid == parent || !matches!(self.members, Members::Processes(_)) {
             return;

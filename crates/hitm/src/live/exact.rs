@@ -38,7 +38,7 @@ pub(super) fn prepare(command: &[String]) -> Result<Launch, ExactError> {
     Ok(Launch::prepare(&library_directory())?)
 }
 
-/// What the library saw, with names for call sites.
+/// The library's observation, with names for call sites.
 pub(super) fn observation(launch: &Launch) -> Result<Observation, String> {
     let mut observation = launch.read().map_err(|error| error.to_string())?;
     if observation.losses.loaded == 0 {

@@ -13,10 +13,10 @@ use super::exact::{self, ExactError};
 use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus};
 use crate::kernel::KernelSymbols;
 
-/// How often a program without samples is looked at.
+/// Time between two looks at a program without samples.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What observes, and why the rest does not.
+/// Layers that observe, and why the rest does not.
 pub(super) struct Layers {
     /// Names of the kernel's functions, without which samples and tracepoints say nothing of its locks.
     symbols: Result<KernelSymbols, Option<LiveError>>,
@@ -161,7 +161,7 @@ impl Layers {
     }
 }
 
-/// What the tables did not take, in words.
+/// Everything that the tables did not take, in words.
 fn losses(counts: LockWaitCounts, lost_here: u64) -> Option<String> {
     let waits = counts.lost_begins + counts.lost_waits + lost_here;
     let parts = [

@@ -1,4 +1,4 @@
-//! What a system call is about: the file behind its descriptor, or the futex at its address.
+//! The object of a system call: the file behind its descriptor, or the futex at its address.
 //!
 //! The kernel gives samples the program's registers, and the first argument of a call is in one.
 

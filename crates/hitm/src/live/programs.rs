@@ -17,7 +17,7 @@ pub(super) fn cgroup_path(typed: &str) -> String {
     format!("/{path}")
 }
 
-/// Where hierarchies of cgroups are mounted, the longest path first.
+/// Mount points of the hierarchies of cgroups, the longest path first.
 fn mounts() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let lines = text.lines().filter_map(|line| {

@@ -131,7 +131,7 @@ fn follow(
 /// The end of a recording before the program's own.
 #[derive(Debug, Default)]
 struct Stop {
-    /// When it is to end, if nobody asks earlier.
+    /// The time at which it is to end, if nobody asks earlier.
     ends_at: Option<Instant>,
     requested_at: Option<Instant>,
     passed_on: bool,

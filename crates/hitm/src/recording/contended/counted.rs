@@ -54,7 +54,7 @@ impl Counted {
         }
     }
 
-    /// What each line lost.
+    /// Sums of each line.
     pub(super) fn into_tally(self) -> LineTally {
         match self.counts {
             Counts::Rows(rows) => tally_of(*rows),

@@ -24,7 +24,7 @@ pub(crate) trait Source {
     ) -> Result<Passed<S>, Self::Error>;
 }
 
-/// What a pass does with everything that is no access.
+/// A pass's treatment of everything that is no access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     /// The recording that it makes has it.

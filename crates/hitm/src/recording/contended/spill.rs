@@ -31,7 +31,7 @@ pub(super) struct Spill {
     /// Without a name; made when there is something to write.
     file: Option<File>,
     written: u64,
-    /// What comes behind `written`.
+    /// Bytes behind `written`.
     unwritten: Vec<u8>,
     failed: Option<io::Error>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Spill {
 /// Accesses to the lines of one part.
 #[derive(Default)]
 struct Spilled {
-    /// Where blocks of them are in the file, and how long.
+    /// Places and lengths of their blocks in the file.
     blocks: Vec<(u64, usize)>,
     /// Those that came last.
     last: Vec<(Access, Outcome)>,
