@@ -5,7 +5,7 @@
 // instructions, and tells its exit status. Standard output of the workload is the first serial port.
 //
 // The protocol, one line each way at a time:
-//   guest: "hitm-agent 1"           it is up
+//   guest: "hitm-agent 2 CPUS"      it is up, with so many CPUs
 //   host:  "file PATH"              the guest puts the file into memory and answers
 //   guest: "file SIZE PHYS..."      its size in bytes and the physical address of each 2 MiB of it
 //   host:  "run"                    runs the workload, recorded
@@ -340,7 +340,7 @@ int main(void)
 		fclose(unlimited);
 	}
 	command = read_command();
-	fprintf(host, "hitm-agent 1\n");
+	fprintf(host, "hitm-agent 2 %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
 	while (fgets(line, sizeof(line), host_in)) {
 		line[strcspn(line, "\r\n")] = 0;
 		if (!strncmp(line, "file ", 5))

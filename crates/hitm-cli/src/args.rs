@@ -21,7 +21,7 @@ Exit codes:
   70  an internal error of hitm
 
 Results go to standard output, everything else to standard error.
-Colours are used on a terminal only, and not when NO_COLOR is set."
+Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

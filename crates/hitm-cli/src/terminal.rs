@@ -48,9 +48,11 @@ impl Terminal {
         }
     }
 
-    /// This process's own. Colours on a terminal, unless `NO_COLOR` is set to something.
+    /// This process's own. Colours on a terminal, unless `NO_COLOR` is set to something or the terminal
+    /// says that it has none.
     pub fn of_this_process() -> Terminal {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let refused = no_color || std::env::var_os("TERM").is_some_and(|name| name == "dumb");
         let is_terminal = io::stdout().is_terminal();
         Terminal {
             out: Box::new(StandardOutput),

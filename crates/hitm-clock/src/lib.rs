@@ -16,6 +16,10 @@
 //! threads inherit), and the signal that follows is answered. The kernel's own page of user code reads
 //! the counter as well, and gets the true one.
 //!
+//! A machine of hundreds of CPUs does not boot on the time of a small host: its timer ticks alone take more
+//! than the host has. Without a recorder, `HITM_CLOCK_SLOWDOWN=N` in the environment lets time pass N times
+//! more slowly, for QEMU's timers and the guest's counter alike.
+//!
 //! x86-64 hosts only: elsewhere the library does nothing.
 #![cfg(target_arch = "x86_64")]
 
@@ -23,6 +27,7 @@ use std::fs;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use libc::{c_int, c_void, clockid_t, siginfo_t, timespec, ucontext_t};
 
@@ -45,6 +50,14 @@ struct Moment {
     tsc: u64,
 }
 
+/// A time that passes more slowly than the host's.
+struct SlowTime {
+    slowdown: u64,
+    start: Moment,
+    /// Counts of the host's time-stamp counter in a second.
+    tsc_hz: u64,
+}
+
 /// What the time is made of once the recording has begun.
 struct Drive {
     time: VirtualTime,
@@ -54,12 +67,16 @@ struct Drive {
 }
 
 static LOADED: OnceLock<Moment> = OnceLock::new();
+static SLOW: OnceLock<SlowTime> = OnceLock::new();
 static DRIVE: OnceLock<Drive> = OnceLock::new();
 
 /// Pages of code that the kernel maps into every process.
 const VDSO_BYTES: u64 = 4 << 12;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// For how long the counter is compared with the clock: its rate is right to one in ten thousand.
+const COUNTER_LOOK: Duration = Duration::from_millis(10);
 
 /// Runs when the library is loaded, before QEMU has any other thread.
 #[used]
@@ -68,6 +85,11 @@ static ON_LOAD: extern "C" fn() = on_load;
 
 extern "C" fn on_load() {
     let _ = LOADED.set(Moment::now());
+    let slowdown = std::env::var("HITM_CLOCK_SLOWDOWN").ok();
+    let slowdown = slowdown.and_then(|text| text.parse().ok());
+    if let Some(slowdown) = slowdown.filter(|&slowdown| slowdown > 1) {
+        let _ = SLOW.set(SlowTime::begin(slowdown));
+    }
     // SAFETY: the action is complete, and the handler only does what a handler may.
     let refused = unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
@@ -89,13 +111,10 @@ extern "C" fn on_load() {
 pub extern "C" fn hitm_clock_drive(time: VirtualTime) {
     let Some(loaded) = LOADED.get() else { return };
     let start = Moment::now();
-    let nanos = (start.nanos - loaded.nanos).max(1);
-    let counts = start.tsc.wrapping_sub(loaded.tsc);
-    let tsc_hz = (u128::from(counts) * u128::from(NANOS_PER_SECOND) / u128::from(nanos)) as u64;
     let _ = DRIVE.set(Drive {
         time,
         start,
-        tsc_hz,
+        tsc_hz: start.tsc_hz_since(*loaded),
     });
 }
 
@@ -106,6 +125,57 @@ impl Moment {
             tsc: host_tsc(),
         }
     }
+
+    /// Counts of the counter in a second, by what it did since an earlier moment.
+    fn tsc_hz_since(self, earlier: Moment) -> u64 {
+        let nanos = (self.nanos - earlier.nanos).max(1);
+        let counted = self.tsc.wrapping_sub(earlier.tsc);
+        (u128::from(counted) * u128::from(NANOS_PER_SECOND) / u128::from(nanos)) as u64
+    }
+}
+
+impl SlowTime {
+    /// Begins now. What the counter does is looked at for a moment: later it is made from the time, since to
+    /// read a counter that is refused takes three system calls.
+    fn begin(slowdown: u64) -> SlowTime {
+        let start = Moment::now();
+        std::thread::sleep(COUNTER_LOOK);
+        SlowTime {
+            slowdown,
+            start,
+            tsc_hz: Moment::now().tsc_hz_since(start),
+        }
+    }
+
+    fn nanos(&self, host_nanos: u64) -> u64 {
+        self.start.nanos + host_nanos.saturating_sub(self.start.nanos) / self.slowdown
+    }
+
+    fn tsc(&self, host_nanos: u64) -> u64 {
+        let nanos = self.nanos(host_nanos) - self.start.nanos;
+        self.start.tsc.wrapping_add(counts(nanos, self.tsc_hz))
+    }
+}
+
+/// What a counter of `hz` counts in so many nanoseconds.
+fn counts(nanos: u64, hz: u64) -> u64 {
+    (u128::from(nanos) * u128::from(hz) / u128::from(NANOS_PER_SECOND)) as u64
+}
+
+/// What replaces `CLOCK_MONOTONIC`, if something does.
+fn made_nanos() -> Option<u64> {
+    match DRIVE.get() {
+        Some(drive) => Some(drive.nanos()),
+        None => SLOW.get().map(|slow| slow.nanos(host_nanos())),
+    }
+}
+
+/// What replaces the time-stamp counter, if something does.
+fn made_tsc() -> Option<u64> {
+    match DRIVE.get() {
+        Some(drive) => Some(drive.tsc()),
+        None => SLOW.get().map(|slow| slow.tsc(host_nanos())),
+    }
 }
 
 impl Drive {
@@ -114,9 +184,8 @@ impl Drive {
     }
 
     fn tsc(&self) -> u64 {
-        let counts = u128::from((self.time.nanos)()) * u128::from(self.tsc_hz)
-            / u128::from(NANOS_PER_SECOND);
-        self.start.tsc.wrapping_add(counts as u64)
+        let counted = counts((self.time.nanos)(), self.tsc_hz);
+        self.start.tsc.wrapping_add(counted)
     }
 }
 
@@ -151,10 +220,9 @@ fn host_tsc() -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     if clock == libc::CLOCK_MONOTONIC
-        && let Some(drive) = DRIVE.get()
         && !time.is_null()
+        && let Some(nanos) = made_nanos()
     {
-        let nanos = drive.nanos();
         // SAFETY: as the caller says.
         unsafe {
             (*time).tv_sec = (nanos / NANOS_PER_SECOND) as libc::time_t;
@@ -194,7 +262,10 @@ pub unsafe extern "C" fn ppoll(
             let poll = |slice| poll(Some(slice));
             drive.time.wait(nanos, poll, only_this_thread_runs)
         }
-        _ => poll(nanos),
+        _ => {
+            let slowdown = SLOW.get().map_or(1, |slow| slow.slowdown);
+            poll(nanos.map(|nanos| nanos.saturating_mul(slowdown)))
+        }
     }
 }
 
@@ -260,10 +331,8 @@ unsafe extern "C" fn on_fault(_: c_int, _: *mut siginfo_t, context: *mut c_void)
         }
         let vdso = libc::getauxval(libc::AT_SYSINFO_EHDR);
         let in_vdso = (vdso..vdso + VDSO_BYTES).contains(&at);
-        let counter = match DRIVE.get() {
-            Some(drive) if !in_vdso => drive.tsc(),
-            _ => host_tsc(),
-        };
+        let made = if in_vdso { None } else { made_tsc() };
+        let counter = made.unwrap_or_else(host_tsc);
         registers[libc::REG_RAX as usize] = (counter & 0xffff_ffff) as i64;
         registers[libc::REG_RDX as usize] = (counter >> 32) as i64;
         if length == RDTSCP.len() {
@@ -360,6 +429,22 @@ mod tests {
         STANDS.set(true);
         assert_eq!(TIME.wait(10, |_| 1, || true), 1);
         assert_eq!(NOW.get(), 0);
+    }
+
+    #[test]
+    fn slow_time_begins_where_the_host_is() {
+        let start = Moment {
+            nanos: 1_000,
+            tsc: u64::MAX,
+        };
+        let slow = SlowTime {
+            slowdown: 8,
+            start,
+            tsc_hz: 2 * NANOS_PER_SECOND,
+        };
+        assert_eq!((slow.nanos(1_000), slow.tsc(1_000)), (1_000, u64::MAX));
+        // A counter may wrap.
+        assert_eq!((slow.nanos(9_000), slow.tsc(9_000)), (2_000, 1_999));
     }
 
     #[test]

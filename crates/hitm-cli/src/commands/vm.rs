@@ -46,6 +46,10 @@ struct MachineArgs {
     /// Further options for the kernel
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     append: String,
+    /// A further program to bring into the guest, found as the workload is; `hitm` is this program. May
+    /// be given several times
+    #[arg(long, value_name = "PROGRAM")]
+    with: Vec<String>,
     /// Where downloaded kernels and the states of booted machines are kept
     /// [default: $XDG_CACHE_HOME/hitm or ~/.cache/hitm]
     #[arg(long, value_name = "DIR")]
@@ -123,7 +127,8 @@ struct RunArgs {
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
     /// The program to run and its arguments: a workload of hitm's own (bandwidth_tree, fifo_pool,
-    /// file_copy, fork_storm, futex_ping_pong, loads; docs/models/vm.md), or a program of this host
+    /// file_copy, fork_storm, futex_ping_pong, loads; docs/models/vm.md), `hitm` for this program, or
+    /// a program of this host
     #[arg(last = true, required = true, value_name = "WORKLOAD")]
     command: Vec<String>,
 }
@@ -148,6 +153,7 @@ fn config(kernel: KernelSource, args: MachineArgs, command: Vec<String>) -> Resu
         memory_mib: args.memory,
         append: args.append,
         command,
+        others: args.with,
         qemu: args.qemu,
         start: StartAt::Workload,
         window: hitm::record::DEFAULT_WINDOW,

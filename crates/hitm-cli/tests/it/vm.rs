@@ -207,6 +207,8 @@ fn failures(session: &Session<'_>) {
     );
     let options = ["--append", "rdinit=/nothing init=/nothing"];
     session.fails(&options, &WORKLOAD, (2, "Kernel panic"));
+    let options = ["--append", "maxcpus=2"];
+    session.fails(&options, &WORKLOAD, (2, "brought up 2 of 4 CPUs"));
     session.fails(&["-o", "/dev/full"], &WORKLOAD, (2, "No space left"));
     session.fails(
         &["--qemu", "/nothing/qemu"],

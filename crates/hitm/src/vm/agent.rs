@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::qmp::Qmp;
 use crate::temporary;
 
-/// What the agent says first.
-const GREETING: &str = "hitm-agent 1";
+/// What the agent says first, before the number of CPUs that are up.
+const GREETING: &str = "hitm-agent 2 ";
 /// The agent hands a file over in pieces of this size.
 const PIECE_BYTES: u64 = 2 << 20;
 /// Largest file of a guest that is taken over.
@@ -35,15 +35,23 @@ impl Agent {
         })
     }
 
-    /// Waits until the guest has booted.
-    pub(super) fn wait_until_ready(&mut self, patience: Duration) -> io::Result<()> {
-        match self.read_line(patience)? {
-            Some(line) if line == GREETING => Ok(()),
-            Some(line) => Err(io::Error::other(format!("the guest agent says: {line}"))),
-            None => Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("the guest did not boot within {} s", patience.as_secs()),
-            )),
+    /// Waits until the guest has booted, with all of its CPUs.
+    pub(super) fn wait_until_ready(
+        &mut self,
+        cpu_count: usize,
+        patience: Duration,
+    ) -> io::Result<()> {
+        let Some(line) = self.read_line(patience)? else {
+            let problem = format!("the guest did not boot within {} s", patience.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+        };
+        let up = line.strip_prefix(GREETING);
+        match up.and_then(|count| count.parse::<usize>().ok()) {
+            Some(up) if up == cpu_count => Ok(()),
+            Some(up) => Err(io::Error::other(format!(
+                "the kernel brought up {up} of {cpu_count} CPUs"
+            ))),
+            None => Err(io::Error::other(format!("the guest agent says: {line}"))),
         }
     }
 
@@ -122,4 +130,38 @@ fn is_timeout(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// What a host that expects four CPUs makes of the agent's first line.
+    fn answer_to(line: &str) -> String {
+        let folder = temporary::directory().expect("a folder");
+        let socket = folder.path().join("agent");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let mut agent = Agent::connect(&socket).expect("somebody listens");
+        let (mut guest, _) = listener.accept().expect("the agent's host");
+        writeln!(guest, "{line}").expect("the host is there");
+        match agent.wait_until_ready(4, Duration::from_secs(5)) {
+            Ok(()) => "ready".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_guest_is_ready_with_all_of_its_cpus() {
+        assert_eq!(answer_to("hitm-agent 2 4"), "ready");
+        assert_eq!(
+            answer_to("hitm-agent 2 3"),
+            "the kernel brought up 3 of 4 CPUs"
+        );
+        assert_eq!(
+            answer_to("hitm-agent 1"),
+            "the guest agent says: hitm-agent 1"
+        );
+    }
 }

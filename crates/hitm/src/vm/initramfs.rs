@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 const DIRECTORY: u32 = 0o040_755;
 /// Mode of a program.
 const PROGRAM: u32 = 0o100_755;
+/// Mode of a symbolic link.
+const LINK: u32 = 0o120_777;
 /// Mode of any other file.
 const FILE: u32 = 0o100_644;
 
@@ -18,7 +20,8 @@ const FILE: u32 = 0o100_644;
 pub(super) struct Initramfs {
     bytes: Vec<u8>,
     entry_count: u32,
-    directories: BTreeSet<String>,
+    /// Paths that are there already.
+    paths: BTreeSet<String>,
 }
 
 impl Initramfs {
@@ -27,22 +30,25 @@ impl Initramfs {
         let slashes = path.match_indices('/').map(|(at, _)| at);
         for end in slashes.chain([path.len()]) {
             let directory = &path[..end];
-            if !directory.is_empty() && self.directories.insert(directory.to_owned()) {
+            if !directory.is_empty() {
                 self.add(directory, DIRECTORY, &[]);
             }
         }
     }
 
-    /// Adds a program.
+    /// Adds a program. What the archive has under this path stays.
     pub(super) fn add_program(&mut self, path: &str, bytes: &[u8]) {
-        self.add_parent(path);
-        self.add(path, PROGRAM, bytes);
+        self.add_inside(path, PROGRAM, bytes);
     }
 
-    /// Adds a file.
+    /// Adds a file. What the archive has under this path stays.
     pub(super) fn add_file(&mut self, path: &str, bytes: &[u8]) {
-        self.add_parent(path);
-        self.add(path, FILE, bytes);
+        self.add_inside(path, FILE, bytes);
+    }
+
+    /// Adds a link to an absolute path. What the archive has under this path stays.
+    pub(super) fn add_link(&mut self, path: &str, target: &str) {
+        self.add_inside(path, LINK, target.as_bytes());
     }
 
     /// The finished archive.
@@ -51,13 +57,18 @@ impl Initramfs {
         self.bytes
     }
 
-    fn add_parent(&mut self, path: &str) {
+    /// Adds an entry and the directories above it.
+    fn add_inside(&mut self, path: &str, mode: u32, data: &[u8]) {
         if let Some((parent, _)) = path.rsplit_once('/') {
             self.add_directory(parent);
         }
+        self.add(path, mode, data);
     }
 
     fn add(&mut self, name: &str, mode: u32, data: &[u8]) {
+        if !self.paths.insert(name.to_owned()) {
+            return;
+        }
         self.entry_count += 1;
         let size = u32::try_from(data.len()).expect("no file of a guest reaches 4 GiB");
         let name_size = name.len() as u32 + 1;
@@ -100,10 +111,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_archive_has_each_directory_once_and_a_trailer() {
+    fn an_archive_has_each_path_once_and_a_trailer() {
         let mut archive = Initramfs::default();
         archive.add_program("hitm/bin/a", b"xyz");
         archive.add_file("hitm/bin/b", b"");
+        archive.add_link("hitm/bin/c", "/usr/bin/c");
+        archive.add_file("hitm/bin/b", b"again");
         let bytes = archive.finish();
         assert_eq!(bytes.len() % 4, 0);
         let text = String::from_utf8_lossy(&bytes);
@@ -114,7 +127,14 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            ["hitm", "hitm/bin", "hitm/bin/a", "hitm/bin/b", "TRAILER!!!"]
+            [
+                "hitm",
+                "hitm/bin",
+                "hitm/bin/a",
+                "hitm/bin/b",
+                "hitm/bin/c",
+                "TRAILER!!!"
+            ]
         );
         // Mode of the program: an ordinary file that may be executed.
         assert!(text.contains("000081ED"));

@@ -46,8 +46,11 @@ pub struct VmConfig {
     pub memory_mib: u64,
     /// Further options for the kernel.
     pub append: String,
-    /// The program to run and its arguments: one of hitm's own by name, or one of this host.
+    /// The program to run and its arguments: one of hitm's own by name, `hitm` for this program, or one
+    /// of this host.
     pub command: Vec<String>,
+    /// Further programs to bring along, in the same forms.
+    pub others: Vec<String>,
     /// A QEMU to use instead of the one in PATH.
     pub qemu: Option<PathBuf>,
     /// What starts the recording.

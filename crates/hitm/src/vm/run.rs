@@ -88,7 +88,7 @@ pub(super) fn with_emulator<T>(
         cpus: machine.topology.cpu_count(),
     })?;
     let qemu = emulator::find(config.qemu.as_deref())?;
-    let initramfs = workload::initramfs(&config.command)?;
+    let initramfs = workload::initramfs(&config.command, &config.others)?;
     workload::keep_own(&config.cache)
         .map_err(|source| VmError::system("keep the guest's programs", source))?;
     check_size(initramfs.len() as u64 >> 20, config.memory_mib)?;

@@ -35,7 +35,9 @@ fn talk(emulator: &Emulator<'_>, progress: &mut dyn FnMut(VmProgress<'_>)) -> Re
     let io = |what: &'static str| move |source| VmError::system(what, source);
     let mut machine = emulator.start(Purpose::Boot)?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
-    let ready = machine.agent.wait_until_ready(BOOT_TIME_MAX);
+    let ready = machine
+        .agent
+        .wait_until_ready(emulator.cpus.order.len(), BOOT_TIME_MAX);
     ready.map_err(|error| console.explain("booting", &error, &mut machine))?;
     progress(VmProgress::Running);
     let _raw = RawTerminal::enter();

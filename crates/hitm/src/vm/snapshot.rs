@@ -91,15 +91,24 @@ impl Snapshot {
         let mut machine = emulator.start(Purpose::Boot)?;
         let console = Console::collect(&machine.console).map_err(io("read the console"))?;
         // A snapshot that is not whole must not look as if it were.
-        let unfinished = self.directory.join("machine.part");
-        let made = self.fill(&mut machine, &unfinished);
+        let unfinished = self
+            .directory
+            .join(format!("machine.{}.part", std::process::id()));
+        let made = self.fill(&mut machine, emulator, &unfinished);
         made.map_err(|error| console.explain("booting", &error, &mut machine))?;
         rename(&unfinished, &self.machine())
     }
 
     /// Waits for the guest, takes its kernel's files, and saves its state into a file.
-    fn fill(&self, machine: &mut Machine, state: &Path) -> std::io::Result<()> {
-        machine.agent.wait_until_ready(BOOT_TIME_MAX)?;
+    fn fill(
+        &self,
+        machine: &mut Machine,
+        emulator: &Emulator<'_>,
+        state: &Path,
+    ) -> std::io::Result<()> {
+        machine
+            .agent
+            .wait_until_ready(emulator.cpus.order.len(), BOOT_TIME_MAX)?;
         for (name, path) in KERNEL_FILES {
             let bytes = machine
                 .agent

@@ -4,17 +4,28 @@
 //! a model may number its CPUs otherwise. [`GuestCpus::order`] says which CPU of the model each
 //! virtual CPU is.
 //!
+//! Each die is a socket of the guest: so its cores share a cache of their own, as on the machine, and
+//! QEMU 10.0 aborts when a guest with several dies a socket asks for them. NUMA nodes and their
+//! distances say which sockets are one package.
+//!
 //! Not passed on: clusters, which QEMU cannot give an x86 guest.
 
 use hitm_base::{CpuId, CpuPlace, Machine};
+
+/// Interrupts without remapping reach controllers up to this number; 255 is for all of them.
+const XAPIC_NUMBER_MAX: usize = 254;
+
+/// Lets interrupts reach controllers with higher numbers (x2APIC). Linux leaves the others off
+/// without it.
+const INTERRUPT_REMAPPING: &str = "intel-iommu,intremap=on,eim=on";
 
 /// The part of a machine that a guest gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GuestCpus {
     /// The model's CPU behind each virtual CPU.
     pub(super) order: Vec<CpuId>,
-    packages: usize,
-    dies: usize,
+    /// Dies of the model.
+    sockets: usize,
     cores: usize,
     threads: usize,
     /// Virtual CPUs of each NUMA node, first and last.
@@ -24,12 +35,10 @@ pub(super) struct GuestCpus {
 }
 
 impl GuestCpus {
-    /// Takes `count` CPUs of the machine: as many of each package, side by side in it. None when
-    /// the machine has no such even part.
+    /// Takes `count` CPUs of the machine: as many of each package, from as few dies as have them, and
+    /// as many of each die. None when the machine has no such even part.
     pub(super) fn choose(machine: &Machine, count: usize) -> Option<GuestCpus> {
         let topology = &machine.topology;
-        let mut cpus: Vec<CpuId> = topology.cpus().collect();
-        cpus.sort_by_key(|&cpu| place_key(topology.place(cpu)));
         let packages = topology.package_count();
         let packages = if count.is_multiple_of(packages) {
             packages
@@ -37,40 +46,26 @@ impl GuestCpus {
             1
         };
         let per_package = count / packages;
-        let order: Vec<CpuId> = (0..packages)
-            .flat_map(|package| {
-                let of_package = cpus
-                    .iter()
-                    .filter(move |&&cpu| usize::from(topology.package_of(cpu)) == package);
-                of_package.copied().take(per_package)
-            })
-            .collect();
-        if order.len() != count || count == 0 {
-            return None;
+        let mut order: Vec<CpuId> = Vec::with_capacity(count);
+        let mut dies = 0;
+        for package in 0..packages {
+            let of_dies = even_part(&dies_of(machine, package), per_package)?;
+            dies = of_dies.len();
+            order.extend(of_dies.into_iter().flatten());
         }
-        let of_first: Vec<CpuPlace> = order[..per_package]
+        let mut cores: Vec<u64> = order[..per_package]
             .iter()
-            .map(|&cpu| topology.place(cpu))
+            .map(|&cpu| core_key(&topology.place(cpu)))
             .collect();
-        let distinct = |key: &dyn Fn(&CpuPlace) -> u64| {
-            let mut keys: Vec<u64> = of_first.iter().map(key).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            keys.len()
-        };
-        let cores = distinct(&core_key);
-        // Only an even cut can be said on QEMU's command line.
-        let dies = distinct(&|place| u64::from(place.die));
-        let dies = if cores.is_multiple_of(dies) { dies } else { 1 };
-        let threads = per_package / cores;
-        if threads * cores != per_package {
+        cores.dedup();
+        let threads = per_package / cores.len();
+        if !cores.len().is_multiple_of(dies) || threads * cores.len() != per_package {
             return None;
         }
         let mut guest = GuestCpus {
             order,
-            packages,
-            dies,
-            cores: cores / dies,
+            sockets: packages * dies,
+            cores: cores.len() / dies,
             threads,
             nodes: Vec::new(),
             distances: Vec::new(),
@@ -114,6 +109,9 @@ impl GuestCpus {
     pub(super) fn arguments(&self, memory_mib: u64) -> Vec<String> {
         let mut arguments = vec!["-smp".into(), self.smp()];
         arguments.extend(["-m".into(), format!("{memory_mib}M")]);
+        if self.last_apic_number() > XAPIC_NUMBER_MAX {
+            arguments.extend(["-device".into(), INTERRUPT_REMAPPING.into()]);
+        }
         let node_count = self.nodes.len() as u64;
         for (index, (first, last)) in self.nodes.iter().enumerate() {
             let before = memory_mib * index as u64 / node_count;
@@ -137,14 +135,43 @@ impl GuestCpus {
     fn smp(&self) -> String {
         let count = self.order.len();
         let GuestCpus {
-            packages,
-            dies,
+            sockets,
             cores,
             threads,
             ..
         } = self;
-        format!("{count},sockets={packages},dies={dies},cores={cores},threads={threads}")
+        format!("{count},sockets={sockets},cores={cores},threads={threads}")
     }
+
+    /// The highest number of an interrupt controller: socket, core and thread have whole bits each.
+    fn last_apic_number(&self) -> usize {
+        let cores = self.cores.next_power_of_two();
+        let threads = self.threads.next_power_of_two();
+        ((self.sockets - 1) * cores + self.cores - 1) * threads + self.threads - 1
+    }
+}
+
+/// The CPUs of each die of a package, hardware threads of a core side by side.
+fn dies_of(machine: &Machine, package: usize) -> Vec<Vec<CpuId>> {
+    let topology = &machine.topology;
+    let is_inside = |&cpu: &CpuId| usize::from(topology.package_of(cpu)) == package;
+    let mut cpus: Vec<CpuId> = topology.cpus().filter(is_inside).collect();
+    cpus.sort_by_key(|&cpu| place_key(topology.place(cpu)));
+    let die = |cpu: CpuId| topology.place(cpu).die;
+    cpus.chunk_by(|&a, &b| die(a) == die(b))
+        .map(<[CpuId]>::to_vec)
+        .collect()
+}
+
+/// `count` CPUs, the same number from each of as few dies as possible.
+fn even_part(dies: &[Vec<CpuId>], count: usize) -> Option<Vec<Vec<CpuId>>> {
+    let fits = |&used: &usize| {
+        let share = count / used;
+        count.is_multiple_of(used) && dies[..used].iter().all(|die| share <= die.len())
+    };
+    let used = (1..=dies.len()).find(fits).filter(|_| count > 0)?;
+    let share = dies[..used].iter().map(|die| die[..count / used].to_vec());
+    Some(share.collect())
 }
 
 /// A place as a number: outer levels first, hardware threads of a core side by side.
@@ -192,7 +219,7 @@ mod tests {
             "icelake-2s",
             8,
             expect![
-                "[0, 64, 1, 65, 32, 96] -smp 8,sockets=2,dies=1,cores=2,threads=2 -m 1000M -object memory-backend-ram,id=node0,size=500M -numa node,nodeid=0,memdev=node0,cpus=0-3 -object memory-backend-ram,id=node1,size=500M -numa node,nodeid=1,memdev=node1,cpus=4-7 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=16 -numa dist,src=1,dst=0,val=16 -numa dist,src=1,dst=1,val=10"
+                "[0, 64, 1, 65, 32, 96] -smp 8,sockets=2,cores=2,threads=2 -m 1000M -object memory-backend-ram,id=node0,size=500M -numa node,nodeid=0,memdev=node0,cpus=0-3 -object memory-backend-ram,id=node1,size=500M -numa node,nodeid=1,memdev=node1,cpus=4-7 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=16 -numa dist,src=1,dst=0,val=16 -numa dist,src=1,dst=1,val=10"
             ],
         );
         check("icelake-2s", 3, expect!["none"]);
@@ -200,9 +227,28 @@ mod tests {
             "kunpeng920-96",
             96,
             expect![
-                "[0, 1, 2, 3, 4, 5] -smp 96,sockets=2,dies=2,cores=24,threads=1 -m 1000M -object memory-backend-ram,id=node0,size=250M -numa node,nodeid=0,memdev=node0,cpus=0-23 -object memory-backend-ram,id=node1,size=250M -numa node,nodeid=1,memdev=node1,cpus=24-47 -object memory-backend-ram,id=node2,size=250M -numa node,nodeid=2,memdev=node2,cpus=48-71 -object memory-backend-ram,id=node3,size=250M -numa node,nodeid=3,memdev=node3,cpus=72-95 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=13 -numa dist,src=0,dst=2,val=22 -numa dist,src=0,dst=3,val=22 -numa dist,src=1,dst=0,val=13 -numa dist,src=1,dst=1,val=10 -numa dist,src=1,dst=2,val=22 -numa dist,src=1,dst=3,val=22 -numa dist,src=2,dst=0,val=22 -numa dist,src=2,dst=1,val=22 -numa dist,src=2,dst=2,val=10 -numa dist,src=2,dst=3,val=13 -numa dist,src=3,dst=0,val=22 -numa dist,src=3,dst=1,val=22 -numa dist,src=3,dst=2,val=13 -numa dist,src=3,dst=3,val=10"
+                "[0, 1, 2, 3, 4, 5] -smp 96,sockets=4,cores=24,threads=1 -m 1000M -object memory-backend-ram,id=node0,size=250M -numa node,nodeid=0,memdev=node0,cpus=0-23 -object memory-backend-ram,id=node1,size=250M -numa node,nodeid=1,memdev=node1,cpus=24-47 -object memory-backend-ram,id=node2,size=250M -numa node,nodeid=2,memdev=node2,cpus=48-71 -object memory-backend-ram,id=node3,size=250M -numa node,nodeid=3,memdev=node3,cpus=72-95 -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=13 -numa dist,src=0,dst=2,val=22 -numa dist,src=0,dst=3,val=22 -numa dist,src=1,dst=0,val=13 -numa dist,src=1,dst=1,val=10 -numa dist,src=1,dst=2,val=22 -numa dist,src=1,dst=3,val=22 -numa dist,src=2,dst=0,val=22 -numa dist,src=2,dst=1,val=22 -numa dist,src=2,dst=2,val=10 -numa dist,src=2,dst=3,val=13 -numa dist,src=3,dst=0,val=22 -numa dist,src=3,dst=1,val=22 -numa dist,src=3,dst=2,val=13 -numa dist,src=3,dst=3,val=10"
             ],
         );
         check("icelake-2s", 1000, expect!["none"]);
+    }
+
+    #[test]
+    fn high_numbers_need_remapped_interrupts() {
+        let guest = |count| {
+            let text = hitm_base::machine::preset("xeon-480").expect("a preset");
+            let machine = Machine::from_toml(text, "xeon-480").expect("presets are sound");
+            let guest = GuestCpus::choose(&machine, count).expect("an even part");
+            let arguments = guest.arguments(4096).join(" ");
+            (
+                guest.last_apic_number(),
+                arguments.contains(INTERRUPT_REMAPPING),
+            )
+        };
+        // A die of 40 cores has 80 CPUs: one die a package holds 48, two hold 120, three 240. 24, 30
+        // and 40 cores of two threads take 6, 6 and 7 bits.
+        assert_eq!(guest(96), (64 + 47, false));
+        assert_eq!(guest(240), (3 * 64 + 59, false));
+        assert_eq!(guest(480), (5 * 128 + 79, true));
     }
 }

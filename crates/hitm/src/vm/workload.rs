@@ -16,8 +16,11 @@ use crate::record::find_in_path;
 /// Directories that the agent mounts something on.
 const MOUNT_POINTS: [&str; 5] = ["dev", "proc", "sys", "tmp", "root"];
 
-/// Makes the guest's file system; the command's program may be one of hitm's own.
-pub(super) fn initramfs(command: &[String]) -> Result<Vec<u8>, VmError> {
+/// The name by which this very program comes into the guest.
+const THIS_PROGRAM: &str = "hitm";
+
+/// Makes the guest's file system; the command's program and the others may be of hitm's own.
+pub(super) fn initramfs(command: &[String], others: &[String]) -> Result<Vec<u8>, VmError> {
     let mut archive = Initramfs::default();
     for directory in MOUNT_POINTS {
         archive.add_directory(directory);
@@ -26,13 +29,12 @@ pub(super) fn initramfs(command: &[String]) -> Result<Vec<u8>, VmError> {
     for (name, bytes) in hitm_guest::WORKLOADS {
         archive.add_program(&format!("hitm/bin/{name}"), bytes);
     }
-    let program = command.first().map_or("", String::as_str);
-    let is_ours = hitm_guest::WORKLOADS
-        .iter()
-        .any(|(name, _)| *name == program);
+    for program in others {
+        add_program(&mut archive, program)?;
+    }
     let mut arguments = command.to_vec();
-    if !is_ours {
-        arguments[0] = add_host_program(&mut archive, program)?;
+    if let Some(program) = arguments.first_mut() {
+        *program = add_program(&mut archive, program)?;
     }
     let terminated: String = arguments
         .iter()
@@ -75,15 +77,21 @@ pub(super) fn path_on_host(path: &str, cache: &Path) -> String {
     own.map_or(path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Adds a program and its libraries under their own paths; the program's path in the guest.
-fn add_host_program(archive: &mut Initramfs, program: &str) -> Result<String, VmError> {
+/// Adds a program and its libraries under their own paths, and its name where the guest looks for
+/// programs; the program's path in the guest. hitm's own workloads are there already.
+fn add_program(archive: &mut Initramfs, program: &str) -> Result<String, VmError> {
+    let mut own = hitm_guest::WORKLOADS.iter();
+    if own.any(|(name, _)| *name == program) {
+        return Ok(program.to_owned());
+    }
     let failed = |problem: String| VmError::Workload {
         program: program.to_owned(),
         problem,
     };
-    let path = match program.contains('/') {
-        true => Some(PathBuf::from(program)),
-        false => find_in_path(program),
+    let path = match program {
+        THIS_PROGRAM => std::env::current_exe().ok(),
+        _ if program.contains('/') => Some(PathBuf::from(program)),
+        _ => find_in_path(program),
     };
     let path =
         path.ok_or_else(|| failed("it is not in PATH, and hitm has none of this name".into()))?;
@@ -98,7 +106,12 @@ fn add_host_program(archive: &mut Initramfs, program: &str) -> Result<String, Vm
         let inside = file.to_string_lossy();
         archive.add_program(inside.trim_start_matches('/'), &bytes);
     }
-    Ok(path.to_string_lossy().into_owned())
+    let inside = path.to_string_lossy().into_owned();
+    if let Some(name) = path.file_name() {
+        let name = name.to_string_lossy();
+        archive.add_link(&format!("{}{name}", &OWN_PROGRAMS[1..]), &inside);
+    }
+    Ok(inside)
 }
 
 /// The dynamic linker of x86-64.
