@@ -10,6 +10,9 @@ use crate::temporary;
 
 /// What the agent says first, before the number of CPUs that are up.
 const GREETING: &str = "hitm-agent 2 ";
+/// How long a guest may take to boot on this host. Its CPUs come up one after the other.
+const BOOT_TIME_MAX: Duration = Duration::from_secs(600);
+const BOOT_TIME_OF_CPU_MAX: Duration = Duration::from_secs(5);
 /// The agent hands a file over in pieces of this size.
 const PIECE_BYTES: u64 = 2 << 20;
 /// Largest file of a guest that is taken over.
@@ -36,11 +39,8 @@ impl Agent {
     }
 
     /// Waits until the guest has booted, with all of its CPUs.
-    pub(super) fn wait_until_ready(
-        &mut self,
-        cpu_count: usize,
-        patience: Duration,
-    ) -> io::Result<()> {
+    pub(super) fn wait_until_ready(&mut self, cpu_count: usize) -> io::Result<()> {
+        let patience = BOOT_TIME_MAX + BOOT_TIME_OF_CPU_MAX * cpu_count as u32;
         let Some(line) = self.read_line(patience)? else {
             let problem = format!("the guest did not boot within {} s", patience.as_secs());
             return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
@@ -146,7 +146,7 @@ mod tests {
         let mut agent = Agent::connect(&socket).expect("somebody listens");
         let (mut guest, _) = listener.accept().expect("the agent's host");
         writeln!(guest, "{line}").expect("the host is there");
-        match agent.wait_until_ready(4, Duration::from_secs(5)) {
+        match agent.wait_until_ready(4) {
             Ok(()) => "ready".into(),
             Err(error) => error.to_string(),
         }

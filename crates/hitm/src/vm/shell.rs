@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::emulator::{Emulator, Purpose};
 use super::run::{Console, VmProgress};
-use super::snapshot::BOOT_TIME_MAX;
 use super::{VmConfig, VmError, run};
 use crate::record::find_in_path;
 
@@ -35,9 +34,8 @@ fn talk(emulator: &Emulator<'_>, progress: &mut dyn FnMut(VmProgress<'_>)) -> Re
     let io = |what: &'static str| move |source| VmError::system(what, source);
     let mut machine = emulator.start(Purpose::Boot)?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
-    let ready = machine
-        .agent
-        .wait_until_ready(emulator.cpus.order.len(), BOOT_TIME_MAX);
+    let cpu_count = emulator.cpus.order.len();
+    let ready = machine.agent.wait_until_ready(cpu_count);
     ready.map_err(|error| console.explain("booting", &error, &mut machine))?;
     progress(VmProgress::Running);
     let _raw = RawTerminal::enter();

@@ -14,8 +14,6 @@ use super::emulator::{Emulator, Machine, Purpose};
 use super::run::Console;
 use crate::kernel::KernelSymbols;
 
-/// How long a guest may take to boot on this host.
-pub(super) const BOOT_TIME_MAX: Duration = Duration::from_secs(900);
 /// How long it may take to hand over a file.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 
@@ -106,9 +104,7 @@ impl Snapshot {
         emulator: &Emulator<'_>,
         state: &Path,
     ) -> std::io::Result<()> {
-        machine
-            .agent
-            .wait_until_ready(emulator.cpus.order.len(), BOOT_TIME_MAX)?;
+        machine.agent.wait_until_ready(emulator.cpus.order.len())?;
         for (name, path) in KERNEL_FILES {
             let bytes = machine
                 .agent
