@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::procfs;
+
 /// Groups that a scan keeps; those beyond are counted.
 const GROUPS_MAX: usize = 65_536;
 
@@ -34,6 +36,13 @@ pub struct Bandwidth {
     pub period_us: u64,
     /// Unused time of earlier periods that one may use besides.
     pub burst_us: u64,
+}
+
+impl Bandwidth {
+    /// The CPUs that the quota is worth.
+    pub fn cpus(self) -> f64 {
+        self.quota_us as f64 / self.period_us.max(1) as f64
+    }
 }
 
 /// The counters of cpu.stat that speak of throttling.
@@ -105,6 +114,19 @@ impl Hierarchy {
             return PathBuf::from(name);
         }
         self.root.join(name.trim_start_matches('/'))
+    }
+
+    /// The group of process `pid`: a path from this hierarchy's root. None when the process is gone.
+    pub fn group_of(&self, pid: u32) -> Option<String> {
+        let is_ours = |controllers: &str| match self.version {
+            Version::One => controllers.split(',').any(|name| name == "cpu"),
+            Version::Two => controllers.is_empty(),
+        };
+        let groups = procfs::cgroups(pid).ok()?;
+        let own = groups
+            .iter()
+            .find(|(controllers, _)| is_ours(controllers))?;
+        Some(own.1.to_string_lossy().into_owned())
     }
 
     /// The number of the group in `folder`.
@@ -283,6 +305,11 @@ impl CpuStat {
             }
         }
         stat
+    }
+
+    /// The part of its periods in which the group used its quota up; none where it did not run.
+    pub fn throttled_share(self) -> Option<f64> {
+        (self.periods > 0).then(|| self.throttled_periods as f64 / self.periods as f64)
     }
 
     /// The counters' growth since `earlier`.
