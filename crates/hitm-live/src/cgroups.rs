@@ -108,12 +108,9 @@ impl Hierarchy {
         self.version
     }
 
-    /// The folder of a group as the user names it: a path from the root of the file system, or from the hierarchy's.
+    /// The folder of a group as the user names it: a path below any hierarchy's mount, or from its root.
     pub fn folder(&self, name: &str) -> PathBuf {
-        if Path::new(name).starts_with(&self.root) {
-            return PathBuf::from(name);
-        }
-        self.root.join(name.trim_start_matches('/'))
+        self.root.join(path_of(name).trim_start_matches('/'))
     }
 
     /// The group of process `pid`: a path from this hierarchy's root. None when the process is gone.
@@ -228,6 +225,23 @@ impl Hierarchy {
         let text = fs::read_to_string(folder.join(file))?;
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
+}
+
+/// A cgroup's path below its hierarchy's root, whatever way it was typed: `/sys/fs/cgroup/cpu/a`, `/a`, `a` and `a/` are
+/// all `/a`.
+pub fn path_of(typed: &str) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    path_below(&mounts, typed)
+}
+
+fn path_below(mounts: &str, typed: &str) -> String {
+    let mounts = mounts.lines().filter_map(parse_mount);
+    let below = mounts.filter(|(_, kind, _)| kind.starts_with("cgroup"));
+    let below = below.filter_map(|(root, ..)| Path::new(typed).strip_prefix(root).ok());
+    // The longest mount leaves the shortest path.
+    let path = below.min_by_key(|path| path.as_os_str().len());
+    let path = path.map_or(typed.into(), Path::to_string_lossy);
+    format!("/{}", path.trim_matches('/'))
 }
 
 /// Version 1 first: where both are mounted, a controller is in one of them.
@@ -394,8 +408,14 @@ mod tests {
     fn groups_are_named_from_either_root() {
         let hierarchy = find_in(HYBRID, |_| true).unwrap();
         let folder = Path::new("/sys/fs/cgroup/cpu,cpuacct/a/b");
-        for name in ["a/b", "/a/b", "/sys/fs/cgroup/cpu,cpuacct/a/b"] {
+        for name in ["a/b", "/a/b", "/a/b/"] {
+            assert_eq!(path_below(HYBRID, name), "/a/b");
             assert_eq!(hierarchy.folder(name), folder);
+        }
+        // Below the mount of another hierarchy as well.
+        for root in ["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/unified"] {
+            assert_eq!(path_below(HYBRID, &format!("{root}/a/b")), "/a/b");
+            assert_eq!(path_below(HYBRID, root), "/");
         }
     }
 

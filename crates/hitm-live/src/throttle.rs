@@ -4,6 +4,7 @@
 //! this host. An episode is the time from the moment that a task leaves its CPU because its group is throttled to
 //! the moment that it runs again. It has four parts, by cause ([`Causes`]).
 
+mod demand;
 mod episodes;
 mod json;
 mod run;
@@ -22,9 +23,10 @@ use hitm_bpf::{Episode, LockWaiter, ThrottleEvent, Work};
 use crate::cgroups::{Bandwidth, CpuStat, Tree};
 use crate::spread::Spread;
 
+pub use demand::{Demand, OtherGroup, ThreadDemand};
 pub use episodes::{Causes, Queues};
 pub use json::json;
-pub use run::{Error, Options, ThrottleWindows, observe};
+pub use run::{Error, Options, ThrottleWindows, observe, observe_load};
 pub use text::{losses, text};
 pub use trace::trace_lines;
 

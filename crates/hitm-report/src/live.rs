@@ -6,6 +6,7 @@ mod program;
 mod scheduling;
 pub mod screen;
 mod text;
+pub mod whatif;
 
 use hitm_live::locks::{self, Lock};
 use hitm_live::recording::LiveRecording;

@@ -1,11 +1,11 @@
 //! `hitm live`.
 
-pub(super) mod duration;
 mod locks;
 mod rt;
 mod throttle;
 mod view;
 mod wakeups;
+mod what_if;
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! Observing this host.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hitm_bpf::{ThrottleCounts, Throttling, drop_capabilities, monotonic_ns};
 
+use super::demand::{Demand, DemandMeter};
 use super::{GroupRow, Observation, Source, ThrottleReport, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
 use crate::place::Stop;
@@ -61,6 +63,29 @@ pub fn observe(options: &Options, trace: &mut dyn FnMut(&str)) -> Result<Throttl
     };
     windows.watch(options.duration, &|| options.stop.is_requested(), trace);
     windows.end()
+}
+
+/// Observes throttling of `options.cgroup` as [`observe`] does, and the load of its threads beside it.
+///
+/// # Errors
+/// As [`observe`]; without a group there is no load.
+pub fn observe_load(options: &Options) -> Result<(ThrottleReport, Demand), Error> {
+    let cgroup = options.cgroup.as_deref().unwrap_or("/");
+    let mut windows = match options.counters_only {
+        true => ThrottleWindows::with(Some(cgroup), || Err("BPF was not wanted".to_owned()))?,
+        false => ThrottleWindows::open(Some(cgroup))?,
+    };
+    let tree = windows.observation.tree();
+    let group = group_id(&windows.hierarchy, cgroup)?;
+    let meter = DemandMeter::begin(&windows.hierarchy, tree, group);
+    let meter = RefCell::new(meter);
+    let is_over = || {
+        meter.borrow_mut().look();
+        options.stop.is_requested()
+    };
+    windows.watch(options.duration, &is_over, &mut |_| {});
+    let report = windows.end()?;
+    Ok((report, meter.into_inner().end()))
 }
 
 /// Throttling on this host in windows of time, one after the other.

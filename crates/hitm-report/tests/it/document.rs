@@ -82,6 +82,8 @@ fn every_field_is_described() {
     check(LIVE, "throttled tasks", live::LIVE_THROTTLED_FIELDS);
     check(LIVE, "wake-ups", live::LIVE_WAKEUP_FIELDS);
     check(LIVE, "run delays", live::LIVE_RUN_DELAY_FIELDS);
+    check(LIVE, "load", live::whatif::LIVE_LOAD_FIELDS);
+    check(LIVE, "what-if rows", live::whatif::LIVE_WHATIF_FIELDS);
     check(SIDES, "rows", SIDE_FIELDS);
     check(TYPE, "type", TYPE_FIELDS);
     check(TYPE, "lines", TYPE_LINE_FIELDS);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use hitm_live::procfs::Stat;
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::Sampler;
 use hitm_live::tracepoints::{Growth, Tracepoints};
@@ -110,7 +111,7 @@ impl LockWindows {
             Members::All => true,
             Members::Processes(processes) => {
                 let mut processes = processes.iter();
-                processes.any(|pid| programs::is_alive(*pid))
+                processes.any(|pid| Stat::of(*pid).is_some_and(|stat| stat.is_alive()))
             }
             Members::Cgroup(path) => !programs::in_cgroup(path).is_empty(),
         }

@@ -16,7 +16,7 @@ use clap::Args;
 use hitm_base::Printout;
 use hitm_live::place::{Stop, held_contention};
 
-use super::duration::duration;
+use crate::commands::duration::duration;
 use crate::commands::place::{Holder, Means};
 use crate::{Exit, Terminal};
 use layers::{Layers, Watched};
