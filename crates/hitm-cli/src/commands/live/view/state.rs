@@ -88,7 +88,7 @@ impl<T> Seen<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Row {
     Lock(LockView),
-    Group(GroupRow, Vec<TaskRow>),
+    Group(Box<GroupRow>, Vec<TaskRow>),
     Wakeup(TaskLatencies),
     RunDelay(RunDelay),
 }
@@ -243,7 +243,7 @@ impl State {
                 let group = report.groups.get(index)?;
                 let tasks = report.tasks.iter();
                 let tasks = tasks.filter(|task| task.throttled_by == group.id);
-                Row::Group(group.clone(), tasks.cloned().collect())
+                Row::Group(Box::new(group.clone()), tasks.cloned().collect())
             }
             Tab::Wakeups => match &self.wakeups.window()?.measured {
                 Measured::Wakeups(table) => Row::Wakeup(table.tasks.get(index)?.clone()),
