@@ -2,6 +2,7 @@
 
 mod diff;
 mod doctor;
+mod duration;
 mod export;
 mod import;
 mod layout;

@@ -67,6 +67,11 @@ impl Terminal {
         self.color
     }
 
+    /// Whether results go to a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
     /// Columns of the terminal that results go to, or what suits a file.
     pub(crate) fn width(&self) -> usize {
         let of_terminal = terminal_size::terminal_size_of(io::stdout());

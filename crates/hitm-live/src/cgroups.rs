@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::procfs;
+
 /// Groups that a scan keeps; those beyond are counted.
 const GROUPS_MAX: usize = 65_536;
 
@@ -34,6 +36,13 @@ pub struct Bandwidth {
     pub period_us: u64,
     /// Unused time of earlier periods that one may use besides.
     pub burst_us: u64,
+}
+
+impl Bandwidth {
+    /// The CPUs that the quota is worth.
+    pub fn cpus(self) -> f64 {
+        self.quota_us as f64 / self.period_us.max(1) as f64
+    }
 }
 
 /// The counters of cpu.stat that speak of throttling.
@@ -99,12 +108,22 @@ impl Hierarchy {
         self.version
     }
 
-    /// The folder of a group as the user names it: a path from the root of the file system, or from the hierarchy's.
+    /// The folder of a group as the user names it: a path below any hierarchy's mount, or from its root.
     pub fn folder(&self, name: &str) -> PathBuf {
-        if Path::new(name).starts_with(&self.root) {
-            return PathBuf::from(name);
-        }
-        self.root.join(name.trim_start_matches('/'))
+        self.root.join(path_of(name).trim_start_matches('/'))
+    }
+
+    /// The group of process `pid`: a path from this hierarchy's root. None when the process is gone.
+    pub fn group_of(&self, pid: u32) -> Option<String> {
+        let is_ours = |controllers: &str| match self.version {
+            Version::One => controllers.split(',').any(|name| name == "cpu"),
+            Version::Two => controllers.is_empty(),
+        };
+        let groups = procfs::cgroups(pid).ok()?;
+        let own = groups
+            .iter()
+            .find(|(controllers, _)| is_ours(controllers))?;
+        Some(own.1.to_string_lossy().into_owned())
     }
 
     /// The number of the group in `folder`.
@@ -208,6 +227,23 @@ impl Hierarchy {
     }
 }
 
+/// A cgroup's path below its hierarchy's root, whatever way it was typed: `/sys/fs/cgroup/cpu/a`, `/a`, `a` and `a/` are
+/// all `/a`.
+pub fn path_of(typed: &str) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    path_below(&mounts, typed)
+}
+
+fn path_below(mounts: &str, typed: &str) -> String {
+    let mounts = mounts.lines().filter_map(parse_mount);
+    let below = mounts.filter(|(_, kind, _)| kind.starts_with("cgroup"));
+    let below = below.filter_map(|(root, ..)| Path::new(typed).strip_prefix(root).ok());
+    // The longest mount leaves the shortest path.
+    let path = below.min_by_key(|path| path.as_os_str().len());
+    let path = path.map_or(typed.into(), Path::to_string_lossy);
+    format!("/{}", path.trim_matches('/'))
+}
+
 /// Version 1 first: where both are mounted, a controller is in one of them.
 fn find_in(mounts: &str, has_cpu: impl Fn(&Path) -> bool) -> Option<Hierarchy> {
     let lines: Vec<(PathBuf, &str, &str)> = mounts.lines().filter_map(parse_mount).collect();
@@ -283,6 +319,11 @@ impl CpuStat {
             }
         }
         stat
+    }
+
+    /// The part of its periods in which the group used its quota up; none where it did not run.
+    pub fn throttled_share(self) -> Option<f64> {
+        (self.periods > 0).then(|| self.throttled_periods as f64 / self.periods as f64)
     }
 
     /// The counters' growth since `earlier`.
@@ -367,8 +408,14 @@ mod tests {
     fn groups_are_named_from_either_root() {
         let hierarchy = find_in(HYBRID, |_| true).unwrap();
         let folder = Path::new("/sys/fs/cgroup/cpu,cpuacct/a/b");
-        for name in ["a/b", "/a/b", "/sys/fs/cgroup/cpu,cpuacct/a/b"] {
+        for name in ["a/b", "/a/b", "/a/b/"] {
+            assert_eq!(path_below(HYBRID, name), "/a/b");
             assert_eq!(hierarchy.folder(name), folder);
+        }
+        // Below the mount of another hierarchy as well.
+        for root in ["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/unified"] {
+            assert_eq!(path_below(HYBRID, &format!("{root}/a/b")), "/a/b");
+            assert_eq!(path_below(HYBRID, root), "/");
         }
     }
 

@@ -36,7 +36,7 @@ pub mod watch;
 pub use acquisitions::AcquisitionMeter;
 pub use backend::{Backend, Obstacle};
 pub use change::Placed;
-pub use choose::{Chooser, contention_in};
+pub use choose::{Chooser, contention_in, held_contention};
 pub use cpus::CpuSet;
 pub use domain::{Domain, Level, Machine, Wish, tightest};
 pub use error::PlaceError;

@@ -19,8 +19,7 @@ pub struct TaskId {
 impl TaskId {
     /// The task that has the number `tid` now.
     pub fn of(tid: u32) -> Option<TaskId> {
-        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-        let start_ticks = Stat::parse(&stat)?.start_ticks;
+        let start_ticks = Stat::of(tid)?.start_ticks;
         Some(TaskId { tid, start_ticks })
     }
 
@@ -35,6 +34,8 @@ impl TaskId {
 pub struct Stat {
     /// The task's name, at most 15 bytes.
     pub comm: String,
+    /// `R` runs or wants to, `S` and `D` sleep, `Z` and `X` have ended.
+    pub state: char,
     /// The process that it belongs to is a child of this one.
     pub parent: u32,
     /// Clock ticks from boot to the task's start.
@@ -42,16 +43,30 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Those of a thread now; none when it is gone.
+    pub fn of(tid: u32) -> Option<Stat> {
+        // A name may hold any bytes.
+        let line = fs::read(format!("/proc/{tid}/stat")).ok()?;
+        Stat::parse(&String::from_utf8_lossy(&line))
+    }
+
+    /// Returns true for a task that has not ended. A zombie has.
+    pub fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+
     /// Reads one line of proc_pid_stat(5). A name may hold blanks and brackets, so the last bracket ends it.
     pub fn parse(line: &str) -> Option<Stat> {
         let (before, rest) = line.rsplit_once(") ")?;
         let (_, comm) = before.split_once(" (")?;
         let mut fields = rest.split(' ');
-        // Fields 3 (state) and 4; `nth` goes on behind what it took, so 17 more lead to field 22.
-        let parent = fields.nth(1)?.parse().ok()?;
+        // Fields 3 and 4; `nth` goes on behind what it took, so 17 more lead to field 22.
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(17)?.trim_end().parse().ok()?;
         Some(Stat {
             comm: comm.to_owned(),
+            state,
             parent,
             start_ticks,
         })
@@ -127,13 +142,36 @@ fn numbers(folder: &Path) -> io::Result<Vec<u32>> {
 /// For how many nanoseconds a task was ready and did not run, and how often it ran: fields 2 and 3 of
 /// /proc/TID/schedstat.
 pub fn run_delays(tid: u32) -> Option<[u64; 2]> {
+    let [_, delay, runs] = schedstat(tid)?;
+    Some([delay, runs])
+}
+
+/// For how many nanoseconds a task ran, for how many it was ready and did not, and how often it was put on a CPU.
+pub fn schedstat(tid: u32) -> Option<[u64; 3]> {
     let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     parse_schedstat(&text)
 }
 
-fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
-    let mut words = text.split_ascii_whitespace().skip(1);
-    Some([words.next()?.parse().ok()?, words.next()?.parse().ok()?])
+fn parse_schedstat(text: &str) -> Option<[u64; 3]> {
+    let mut words = text.split_ascii_whitespace().map(|word| word.parse().ok());
+    Some([words.next()??, words.next()??, words.next()??])
+}
+
+/// How often a task left its CPU by itself.
+pub fn voluntary_switches(tid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let mut lines = status.lines();
+    let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    count.trim().parse().ok()
+}
+
+/// The autogroup of process `pid`, as `/autogroup-7`: the group that it competes in where it is in no cgroup. None where
+/// the kernel has none.
+pub fn autogroup(pid: u32) -> Option<String> {
+    let enabled = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok()?;
+    let text = fs::read_to_string(format!("/proc/{pid}/autogroup")).ok()?;
+    let name = text.split_ascii_whitespace().next()?;
+    (enabled.trim() == "1").then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -141,8 +179,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_field_is_the_delay() {
-        assert_eq!(parse_schedstat("100 20 3\n"), Some([20, 3]));
+    fn counters_of_the_scheduler() {
+        assert_eq!(parse_schedstat("100 20 3\n"), Some([100, 20, 3]));
         assert_eq!(parse_schedstat("100\n"), None);
     }
 
@@ -151,9 +189,17 @@ mod tests {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9\n";
         let stat = Stat::parse(line).unwrap();
         assert_eq!(
-            (stat.comm.as_str(), stat.parent, stat.start_ticks),
-            ("a) b (c", 3, 4242)
+            (
+                stat.comm.as_str(),
+                stat.state,
+                stat.parent,
+                stat.start_ticks
+            ),
+            ("a) b (c", 'S', 3, 4242)
         );
+        assert!(stat.is_alive());
+        let ended = Stat::parse(&line.replace(") S ", ") Z ")).unwrap();
+        assert!(!ended.is_alive());
     }
 
     #[test]

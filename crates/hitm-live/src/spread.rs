@@ -40,6 +40,13 @@ impl Spread {
         self.longest_ns
     }
 
+    /// Start of each slot in use, and the durations in it.
+    pub fn rows(&self) -> impl Iterator<Item = (u64, u64)> {
+        let slots = (0..).zip(&self.slots);
+        let used = slots.filter(|(_, count)| **count > 0);
+        used.map(|(slot, count)| (start_of(slot), *count))
+    }
+
     /// The duration that `permille` of 1000 do not exceed: the middle of its slot. Zero when there are none.
     pub fn quantile_ns(&self, permille: u64) -> u64 {
         let rank = (self.count * permille).div_ceil(1000).max(1);
@@ -108,6 +115,8 @@ mod tests {
             (spread.count(), spread.sum_ns(), spread.longest_ns()),
             (4, 1006, 1000)
         );
+        let rows: Vec<_> = spread.rows().collect();
+        assert_eq!(rows, [(1, 1), (2, 1), (3, 1), (992, 1)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! this host. An episode is the time from the moment that a task leaves its CPU because its group is throttled to
 //! the moment that it runs again. It has four parts, by cause ([`Causes`]).
 
+mod demand;
 mod episodes;
 mod json;
 mod run;
@@ -15,16 +16,18 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Histogram, Nanos};
-use hitm_bpf::{Episode, LockWaiter, ThrottleCounts, ThrottleEvent, Work};
+use hitm_base::{Histogram, Nanos, grouped, printable};
+pub use hitm_bpf::ThrottleCounts;
+use hitm_bpf::{Episode, LockWaiter, ThrottleEvent, Work};
 
 use crate::cgroups::{Bandwidth, CpuStat, Tree};
 use crate::spread::Spread;
 
+pub use demand::{Demand, OtherGroup, ThreadDemand};
 pub use episodes::{Causes, Queues};
 pub use json::json;
-pub use run::{Error, Options, observe};
-pub use text::text;
+pub use run::{Error, Options, ThrottleWindows, observe, observe_load};
+pub use text::{losses, text};
 pub use trace::trace_lines;
 
 /// Rows of tasks that are kept.
@@ -64,6 +67,8 @@ pub struct TaskRow {
     pub comm: String,
     /// The number of its group.
     pub cgroup: u64,
+    /// The number of the group whose quota throttles it: its own, or one above.
+    pub throttled_by: u64,
     /// The number of its throttlings.
     pub episodes: u64,
     /// For how long, by cause.
@@ -102,6 +107,8 @@ pub struct GroupRow {
     pub causes: Causes,
     /// The lengths of the episodes.
     pub spread: Spread,
+    /// The same without the wait for a CPU afterwards.
+    pub throttled: Spread,
     /// The longest episode.
     pub longest: Option<Episode>,
     /// The time that its queues were throttled, each CPU's once: what cpu.stat counts.
@@ -153,11 +160,33 @@ pub struct ThrottleReport {
     pub left_out: u64,
 }
 
+impl ThrottleReport {
+    /// Returns true if each throttling was seen, with its causes; otherwise the kernel's counters are all there is.
+    pub fn has_causes(&self) -> bool {
+        matches!(self.source, Source::Bpf { .. })
+    }
+}
+
+impl HeldLock {
+    /// The lock, its holder and its waiters in one line.
+    pub fn text(&self) -> String {
+        format!(
+            "lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
+            self.lock,
+            self.holder,
+            grouped(self.waits),
+            printable(&self.waiter_comm),
+            self.waiter
+        )
+    }
+}
+
 /// Sums of one group.
 #[derive(Debug, Default)]
 struct GroupSum {
     causes: Causes,
     spread: Spread,
+    throttled: Spread,
     longest: Option<(u64, Episode)>,
     queues: Queues,
     walks: Spread,
@@ -258,6 +287,7 @@ impl Observation {
         if let Some(group) = self.group(throttling) {
             group.causes.add(&causes);
             group.spread.add(ns);
+            group.throttled.add(ns - causes.cpu_ns);
             group.queues.add(episode);
             if group
                 .longest
@@ -274,7 +304,7 @@ impl Observation {
         let row = self
             .tasks
             .entry(episode.tid)
-            .or_insert_with(|| TaskRow::of(episode));
+            .or_insert_with(|| TaskRow::of(episode, throttling));
         row.episodes += 1;
         row.causes.add(&causes);
         row.longest_ns = row.longest_ns.max(ns);
@@ -378,6 +408,7 @@ impl GroupSum {
             stat: stats.get(&id).copied().unwrap_or_default(),
             causes: self.causes,
             spread: self.spread,
+            throttled: self.throttled,
             longest: self.longest.map(|(_, episode)| episode),
             queues_ns: self.queues.total_ns(),
             walks: self.walks,
@@ -388,12 +419,13 @@ impl GroupSum {
 }
 
 impl TaskRow {
-    fn of(episode: &Episode) -> TaskRow {
+    fn of(episode: &Episode, throttled_by: u64) -> TaskRow {
         TaskRow {
             tid: episode.tid,
             pid: episode.pid,
             comm: episode.comm.clone(),
             cgroup: episode.cgroup,
+            throttled_by,
             episodes: 0,
             causes: Causes::default(),
             longest_ns: 0,

@@ -1,16 +1,19 @@
 //! Wake-up latency: from the moment that a sleeping task is woken to the moment that it runs, by task and by CPU.
 
+mod growth;
 mod run;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
-use hitm_bpf::{Latencies, WakeupTable, slot_start_ns};
+use hitm_base::{Histogram, Nanos};
+use hitm_bpf::slot_start_ns;
+pub use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
 use serde_json::{Value, json};
 
-pub use run::{Error, Options, Target, measure};
-pub use text::text;
+pub use run::{Error, Options, Target, WakeupWindows, measure};
+pub use text::{losses, text};
 
 /// Rises when a member changes its meaning or disappears.
 const SCHEMA: u32 = 1;
@@ -51,6 +54,16 @@ pub struct WakeupReport {
     pub measured: Measured,
 }
 
+impl WakeupReport {
+    /// Orders tasks by their longest latency. Run delays are so already.
+    pub fn sort_by_longest(&mut self) {
+        if let Measured::Wakeups(table) = &mut self.measured {
+            let longest = |task: &TaskLatencies| std::cmp::Reverse(task.latencies.longest_ns);
+            table.tasks.sort_by_key(|task| (longest(task), task.tid));
+        }
+    }
+}
+
 /// The latency that `permille` of 1000 do not exceed: the middle of its slot, so it is right to an eighth. Zero when
 /// there are none.
 pub fn quantile_ns(latencies: &Latencies, permille: u64) -> u64 {
@@ -64,6 +77,15 @@ pub fn quantile_ns(latencies: &Latencies, permille: u64) -> u64 {
         }
     }
     0
+}
+
+/// The latencies by powers of two: slots are quarters of bpftrace's buckets.
+pub fn histogram(latencies: &Latencies) -> Histogram {
+    let mut histogram = Histogram::default();
+    for (slot, &count) in latencies.slots.iter().enumerate() {
+        histogram.record_many(Nanos(slot_start_ns(slot) as f64), u64::from(count));
+    }
+    histogram
 }
 
 /// The sum of histograms.

@@ -3,7 +3,10 @@
 mod fields;
 mod json;
 mod program;
+mod scheduling;
+pub mod screen;
 mod text;
+pub mod whatif;
 
 use hitm_live::locks::{self, Lock};
 use hitm_live::recording::LiveRecording;
@@ -11,6 +14,9 @@ use hitm_live::recording::LiveRecording;
 pub use fields::{LIVE_CALLER_FIELDS, LIVE_LOCK_FIELDS, LIVE_RUN_FIELDS, LIVE_THREAD_FIELDS};
 pub use json::render as json;
 pub use program::{LIVE_PROGRAM_FIELDS, LIVE_PROGRAM_LOCK_FIELDS, ProgramLock, ProgramLocks};
+pub use scheduling::{
+    LIVE_GROUP_FIELDS, LIVE_RUN_DELAY_FIELDS, LIVE_THROTTLED_FIELDS, LIVE_WAKEUP_FIELDS,
+};
 pub use text::render as text;
 
 /// The version of the JSON form.

@@ -8,6 +8,7 @@ mod exact;
 mod layers;
 mod objects;
 mod programs;
+mod whatif;
 mod windows;
 
 use std::fs;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use hitm_live::cgroups::path_of;
 use hitm_live::recording::{LiveFormatError, LiveRecording};
 use hitm_live::sampler::{SamplerError, Target};
 use hitm_live::shim::Launch;
@@ -29,6 +31,9 @@ use crate::record::Signals;
 use collect::Collector;
 pub use exact::ExactError;
 use layers::Layers;
+pub use whatif::{
+    QuotaSetting, Simulated, Throttling, WhatIfError, simulate_quota, throttling_here,
+};
 pub use windows::LockWindows;
 
 /// Whom to look at.
@@ -59,7 +64,7 @@ impl LiveTarget {
         match self {
             LiveTarget::System => Waiters::All,
             LiveTarget::Process(pid) => Waiters::Processes(vec![*pid]),
-            LiveTarget::Cgroup(path) => Waiters::Cgroup(programs::cgroup_path(path)),
+            LiveTarget::Cgroup(path) => Waiters::Cgroup(path_of(path)),
             // It is a child of this process.
             LiveTarget::Program(_) => Waiters::Processes(vec![std::process::id()]),
         }
@@ -251,7 +256,7 @@ fn members(
         LiveTarget::System => (None, Members::All),
         LiveTarget::Process(pid) => (None, Members::Processes(vec![*pid])),
         LiveTarget::Cgroup(path) => {
-            let path = programs::cgroup_path(path);
+            let path = path_of(path);
             if programs::in_cgroup(&path).is_empty() {
                 return Err(LiveError::NoCgroup { path });
             }

@@ -1,25 +1,28 @@
 //! `hitm live`.
 
-pub(super) mod duration;
 mod locks;
 mod rt;
 mod throttle;
+mod view;
 mod wakeups;
+mod what_if;
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
 use super::place;
 use crate::{Exit, Terminal};
 pub(super) use locks::show;
 
-/// Options of `hitm live`.
+/// Options of `hitm live`. Without a verb it shows a view in the terminal.
 #[derive(Debug, Args)]
 pub(crate) struct LiveArgs {
     #[command(subcommand)]
-    verb: LiveVerb,
+    verb: Option<LiveVerb>,
+    #[command(flatten)]
+    view: view::ViewArgs,
     /// The folder of the journals of `hitm place`: placements whose processes were killed are undone at the start
     #[arg(long, value_name = "FOLDER", global = true)]
     journals: Option<PathBuf>,
@@ -39,8 +42,18 @@ enum LiveVerb {
 }
 
 pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
+    // Errors of usage come first: nothing is begun for them.
+    if args.verb.is_none() {
+        view::check(terminal)?;
+    }
     place::recover_at_start(args.journals.as_ref(), terminal);
-    match args.verb {
+    let Some(verb) = args.verb else {
+        return view::run(&args.view, args.journals, terminal);
+    };
+    if !args.view.is_empty() {
+        bail!("options of the view do not go with a verb: write the verb first, then its options");
+    }
+    match verb {
         LiveVerb::Locks(args) => locks::run(args, terminal),
         LiveVerb::Rt(args) => rt::run(&args, terminal),
         LiveVerb::Throttle(args) => throttle::run(&args, terminal),

@@ -1,6 +1,7 @@
 //! `hitm place`.
 
 mod apply;
+mod hold;
 mod json;
 mod text;
 mod watch;
@@ -11,7 +12,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use hitm_live::place;
-use hitm_live::place::{Linux, Mounts, Place, Plan, Recovered, Store, System as _};
+use hitm_live::place::{
+    Contention, Linux, Mounts, Place, Plan, PlanOptions, Recovered, Store, System as _,
+};
+pub(super) use hold::{Holder, Means};
 use wish::WishArgs;
 
 use crate::commands::Format;
@@ -127,10 +131,20 @@ pub(super) fn recover_at_start(journals: Option<&PathBuf>, terminal: &mut Termin
 
 /// A plan of what was asked for, where other placements have theirs.
 fn planned(wish: &WishArgs, mounts: &Mounts, recovered: &Recovered) -> Result<Plan> {
-    let machine = hitm::place::host()?;
     let (contention, options) = wish.contention(mounts)?;
-    let rest = (&options, &recovered.reserved);
-    Ok(Plan::new(&Linux, (mounts, &machine), &contention, rest)?)
+    plan_for(&contention, &options, mounts, recovered)
+}
+
+/// A plan for the threads of a contention, where other placements have theirs.
+fn plan_for(
+    contention: &Contention,
+    options: &PlanOptions,
+    mounts: &Mounts,
+    recovered: &Recovered,
+) -> Result<Plan> {
+    let machine = hitm::place::host()?;
+    let rest = (options, &recovered.reserved);
+    Ok(Plan::new(&Linux, (mounts, &machine), contention, rest)?)
 }
 
 fn plan(wish: &WishArgs, common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {

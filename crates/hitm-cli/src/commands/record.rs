@@ -9,7 +9,7 @@ use hitm::record::{Ended, Progress, RecordConfig, record};
 use hitm_base::Cycles;
 use hitm_weave::Placement;
 
-use super::live::duration::duration;
+use super::duration::duration;
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
 

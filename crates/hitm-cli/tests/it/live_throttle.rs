@@ -50,14 +50,18 @@ impl Group {
             hogs: Vec::new(),
             _alone: alone,
         };
-        match group.hierarchy.version() {
-            Version::One => {
-                group.write("cpu.cfs_period_us", &period_us.to_string())?;
-                group.write("cpu.cfs_quota_us", &quota_us.to_string())?;
-            }
-            Version::Two => group.write("cpu.max", &format!("{quota_us} {period_us}"))?,
-        }
+        group.set_quota(quota_us, period_us)?;
         Some(group)
+    }
+
+    fn set_quota(&self, quota_us: u64, period_us: u64) -> Option<()> {
+        match self.hierarchy.version() {
+            Version::One => {
+                self.write("cpu.cfs_period_us", &period_us.to_string())?;
+                self.write("cpu.cfs_quota_us", &quota_us.to_string())
+            }
+            Version::Two => self.write("cpu.max", &format!("{quota_us} {period_us}")),
+        }
     }
 
     fn write(&self, file: &str, text: &str) -> Option<()> {
@@ -457,4 +461,62 @@ fn run_delays_stand_in_for_wakeups() {
             .as_array()
             .is_some_and(|tasks| !tasks.is_empty())
     );
+}
+
+/// `hitm live throttle --what-if` of a group, for as long as it takes to see many periods.
+fn what_if(group: &Group, setting: &str) -> Value {
+    let args = ["live", "throttle", "--cgroup", group.path(), "-d", "8s"];
+    let output = hitm(&args)
+        .args(["--what-if", setting, "--format", "json"])
+        .output();
+    json(&output.expect("hitm starts"))["what_if"].clone()
+}
+
+/// The simulator's answer for a quota is what the kernel does when it is set: the time for which tasks are throttled,
+/// by the 99th percentile, within a fifth. The wait for a CPU afterwards is the rest of the host's.
+#[test]
+fn what_if_tells_what_another_quota_does() {
+    let Some(mut group) = group_or_say("what-if", 4000, 20_000) else {
+        return;
+    };
+    group.start_hogs(3);
+    group.wait_throttled(5, 10_000_000);
+    let told = what_if(&group, "quota=10ms,period=50ms");
+    assert_eq!(told["load"]["thread_count"], 3, "{told}");
+    let rows = told["rows"].as_array().expect("rows");
+    let asked = &rows[2];
+    assert_eq!(
+        (&asked["label"], &asked["quota_us"], &asked["period_us"]),
+        (&"simulated, asked".into(), &10_000.into(), &50_000.into())
+    );
+    group.set_quota(10_000, 50_000).expect("the quota is taken");
+    group.wait_throttled(5, 10_000_000);
+    let measured = what_if(&group, "quota=10ms")["rows"][0].clone();
+    let p99 = |row: &Value| row["throttled_p99_ns"].as_f64().expect("it was throttled");
+    let ratio = p99(asked) / p99(&measured);
+    assert!((0.8..=1.2).contains(&ratio), "{ratio}: {asked} {measured}");
+    // So is the quota that was there.
+    let ratio = p99(&rows[1]) / p99(&rows[0]);
+    assert!((0.8..=1.2).contains(&ratio), "{ratio}: {told}");
+}
+
+#[test]
+fn what_if_refuses_what_is_wrong_with_its_place() {
+    for (args, said) in [
+        (&["--what-if", "quota=8ms"][..], "--cgroup"),
+        (
+            &["--cgroup", "/", "--what-if", "quota=8ms,perod=2ms"],
+            "at character 11",
+        ),
+        (
+            &["--cgroup", "/", "--what-if", "quota=2ms,burst=3ms"],
+            "burst",
+        ),
+    ] {
+        let output = hitm(&["live", "throttle", "-d", "1s"]).args(args).output();
+        let output = output.expect("hitm starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
 }

@@ -22,6 +22,7 @@ mod perf_data_hostile;
 mod perf_data_names;
 mod place;
 mod programs;
+mod pty;
 mod recording;
 mod recording_hostile;
 mod sim;

@@ -3,6 +3,7 @@
 mod fight;
 mod guarded;
 mod load;
+mod viewed;
 mod watched;
 
 use std::fs;

@@ -24,6 +24,14 @@ pub fn contention_in(
     let Some(lock) = locks.iter().find(is_wanted) else {
         return Err(PlaceError::Wrong(missing(&locks, wanted)));
     };
+    held_contention(lock)
+}
+
+/// Returns the contention for a lock.
+///
+/// # Errors
+/// Nobody was seen to hold it.
+pub fn held_contention(lock: &Lock) -> Result<Contention, PlaceError> {
     if lock.hold_share() <= 0.0 {
         let title = lock.title();
         return Err(PlaceError::Wrong(format!(

@@ -4,6 +4,7 @@ use hitm_bpf::Episode;
 use serde_json::{Value, json};
 
 use super::{Causes, GroupRow, Source, TaskRow, ThrottleReport, WorkTimes};
+use crate::cgroups::Bandwidth;
 
 /// Rises when a member changes its meaning or disappears.
 const SCHEMA: u32 = 1;
@@ -72,14 +73,19 @@ fn group(group: &GroupRow) -> Value {
         "quota_us": group.bandwidth.map(|quota| quota.quota_us),
         "period_us": group.bandwidth.map(|quota| quota.period_us),
         "burst_us": group.bandwidth.map(|quota| quota.burst_us),
+        "quota_cpus": group.bandwidth.map(Bandwidth::cpus),
         "periods": group.stat.periods,
         "throttled_periods": group.stat.throttled_periods,
+        "throttled_share": group.stat.throttled_share(),
         "cpu_stat_throttled_ns": group.stat.throttled_ns,
         "bursts": group.stat.bursts,
         "episodes": group.spread.count(),
         "causes": causes(&group.causes),
         "p50_ns": group.spread.quantile_ns(500),
         "p99_ns": group.spread.quantile_ns(990),
+        "throttled_p50_ns": group.throttled.quantile_ns(500),
+        "throttled_p99_ns": group.throttled.quantile_ns(990),
+        "longest_ns": group.spread.longest_ns(),
         "longest": group.longest.as_ref().map(episode),
         "queues_ns": group.queues_ns,
         "timer_walks": group.walks.count(),

@@ -1,12 +1,14 @@
 //! Observing this host.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hitm_bpf::{Throttling, drop_capabilities, monotonic_ns};
+use hitm_bpf::{ThrottleCounts, Throttling, drop_capabilities, monotonic_ns};
 
+use super::demand::{Demand, DemandMeter};
 use super::{GroupRow, Observation, Source, ThrottleReport, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
 use crate::place::Stop;
@@ -54,33 +56,196 @@ pub enum Error {
 /// # Errors
 /// There is no hierarchy of groups, or no such group, or the programs' tables cannot be read.
 pub fn observe(options: &Options, trace: &mut dyn FnMut(&str)) -> Result<ThrottleReport, Error> {
-    let hierarchy = Hierarchy::find().map_err(Error::NoHierarchy)?;
-    let only = options
-        .cgroup
-        .as_deref()
-        .map(|name| group_id(&hierarchy, name))
-        .transpose()?;
-    let tree = hierarchy.scan().map_err(Error::NoHierarchy)?;
-    let observation = Observation::new(tree, only);
-    if options.counters_only {
-        return Ok(counters(
-            &hierarchy,
-            observation,
-            options,
-            "BPF was not wanted",
-        ));
-    }
-    match Throttling::attach() {
-        Ok(programs) => {
+    let cgroup = options.cgroup.as_deref();
+    let mut windows = match options.counters_only {
+        true => ThrottleWindows::with(cgroup, || Err("BPF was not wanted".to_owned()))?,
+        false => ThrottleWindows::open(cgroup)?,
+    };
+    windows.watch(options.duration, &|| options.stop.is_requested(), trace);
+    windows.end()
+}
+
+/// Observes throttling of `options.cgroup` as [`observe`] does, and the load of its threads beside it.
+///
+/// # Errors
+/// As [`observe`]; without a group there is no load.
+pub fn observe_load(options: &Options) -> Result<(ThrottleReport, Demand), Error> {
+    let cgroup = options.cgroup.as_deref().unwrap_or("/");
+    let mut windows = match options.counters_only {
+        true => ThrottleWindows::with(Some(cgroup), || Err("BPF was not wanted".to_owned()))?,
+        false => ThrottleWindows::open(Some(cgroup))?,
+    };
+    let tree = windows.observation.tree();
+    let group = group_id(&windows.hierarchy, cgroup)?;
+    let meter = DemandMeter::begin(&windows.hierarchy, tree, group);
+    let meter = RefCell::new(meter);
+    let is_over = || {
+        meter.borrow_mut().look();
+        options.stop.is_requested()
+    };
+    windows.watch(options.duration, &is_over, &mut |_| {});
+    let report = windows.end()?;
+    Ok((report, meter.into_inner().end()))
+}
+
+/// Throttling on this host in windows of time, one after the other.
+#[derive(Debug)]
+pub struct ThrottleWindows {
+    hierarchy: Hierarchy,
+    only: Option<u64>,
+    /// The programs, or the reason why there are none.
+    programs: Result<Throttling, String>,
+    observation: Observation,
+    start: Start,
+}
+
+/// The kernel's and the programs' counters when a window began.
+#[derive(Debug)]
+struct Start {
+    at: Instant,
+    stats: BTreeMap<u64, CpuStat>,
+    /// Where no program runs.
+    delays: Delays,
+    counts: ThrottleCounts,
+}
+
+impl ThrottleWindows {
+    /// Begins the first window, of a group and those below it or of all. The calling thread gives up what only loading
+    /// programs needs.
+    ///
+    /// # Errors
+    /// There is no hierarchy of groups, or no such group.
+    pub fn open(cgroup: Option<&str>) -> Result<ThrottleWindows, Error> {
+        let windows = ThrottleWindows::with(cgroup, || {
+            Throttling::attach().map_err(|error| error.to_string())
+        })?;
+        if windows.programs.is_ok() {
             drop_capabilities()?;
-            watch(&hierarchy, programs, observation, options, trace)
         }
-        Err(reason) => Ok(counters(
-            &hierarchy,
+        Ok(windows)
+    }
+
+    fn with(
+        cgroup: Option<&str>,
+        attach: impl FnOnce() -> Result<Throttling, String>,
+    ) -> Result<ThrottleWindows, Error> {
+        let hierarchy = Hierarchy::find().map_err(Error::NoHierarchy)?;
+        let only = cgroup.map(|name| group_id(&hierarchy, name)).transpose()?;
+        let tree = hierarchy.scan().map_err(Error::NoHierarchy)?;
+        let observation = Observation::new(tree, only);
+        let programs = attach();
+        let start = Start::now(&hierarchy, observation.tree(), &programs);
+        Ok(ThrottleWindows {
+            hierarchy,
+            only,
+            programs,
             observation,
-            options,
-            &reason.to_string(),
-        )),
+            start,
+        })
+    }
+
+    /// Takes what the programs see for a time, or until `is_over`. `trace` is called with each line of the trace.
+    pub fn watch(
+        &mut self,
+        time: Duration,
+        is_over: &dyn Fn() -> bool,
+        trace: &mut dyn FnMut(&str),
+    ) {
+        let begin = Instant::now();
+        let mut scanned = begin;
+        while begin.elapsed() < time && !is_over() {
+            std::thread::sleep(INTERVAL.min(time.saturating_sub(begin.elapsed())));
+            let Ok(programs) = &mut self.programs else {
+                continue;
+            };
+            drain(programs, &mut self.observation, trace);
+            // Groups that were made meanwhile; at the end once more, for those that are throttled since.
+            if self.observation.has_unknown() && scanned.elapsed() >= SCAN_INTERVAL {
+                self.observation.add_groups(&self.hierarchy);
+                scanned = Instant::now();
+            }
+        }
+    }
+
+    /// Ends a window and begins the next one. An episode counts in the window in which it ends.
+    ///
+    /// # Errors
+    /// The programs' tables cannot be read.
+    pub fn end_window(&mut self) -> Result<ThrottleReport, Error> {
+        let tree = self.observation.tree().clone();
+        let begun = Observation::new(tree, self.only);
+        let observation = std::mem::replace(&mut self.observation, begun);
+        let report = self.report(observation, false)?;
+        self.observation.add_groups(&self.hierarchy);
+        self.start = Start::now(&self.hierarchy, self.observation.tree(), &self.programs);
+        Ok(report)
+    }
+
+    /// Ends the last window. Episodes that go on count with their time so far.
+    fn end(mut self) -> Result<ThrottleReport, Error> {
+        let none = Observation::new(Tree::default(), None);
+        let observation = std::mem::replace(&mut self.observation, none);
+        self.report(observation, true)
+    }
+
+    fn report(
+        &self,
+        mut observation: Observation,
+        counts_open: bool,
+    ) -> Result<ThrottleReport, Error> {
+        observation.add_groups(&self.hierarchy);
+        let (open, end_ns) = match &self.programs {
+            Ok(programs) => (programs.open_episodes()?, monotonic_ns()),
+            Err(_) => (Vec::new(), 0),
+        };
+        let cut = if counts_open { &open[..] } else { &[] };
+        let tree = observation.tree().clone();
+        let grown = growth(&self.start.stats, &stats(&self.hierarchy, &tree));
+        let mut report = observation.finish(cut, end_ns, &grown);
+        report.throttled_still = open.iter().filter(|episode| episode.back_ns == 0).count() as u64;
+        report.duration_ns = nanos(self.start.at.elapsed());
+        match &self.programs {
+            Ok(programs) => {
+                let is_asynchronous = programs.is_asynchronous();
+                report.source = Source::Bpf { is_asynchronous };
+                report.counts = since(programs.counts()?, &self.start.counts);
+            }
+            Err(reason) => {
+                report.source = Source::Counters(reason.clone());
+                let delays = run_delays(&self.hierarchy, &tree);
+                for group in &mut report.groups {
+                    let delay = run_delay(group, &tree, &self.start.delays, &delays);
+                    group.run_delay_ns = Some(delay);
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Start {
+    fn now(hierarchy: &Hierarchy, tree: &Tree, programs: &Result<Throttling, String>) -> Start {
+        let (counts, delays) = match programs {
+            Ok(programs) => (programs.counts().unwrap_or_default(), Delays::new()),
+            Err(_) => (ThrottleCounts::default(), run_delays(hierarchy, tree)),
+        };
+        Start {
+            at: Instant::now(),
+            stats: stats(hierarchy, tree),
+            delays,
+            counts,
+        }
+    }
+}
+
+fn since(now: ThrottleCounts, before: &ThrottleCounts) -> ThrottleCounts {
+    ThrottleCounts {
+        episodes: now.episodes.saturating_sub(before.episodes),
+        timers: now.timers.saturating_sub(before.timers),
+        handlers: now.handlers.saturating_sub(before.handlers),
+        lost_events: now.lost_events.saturating_sub(before.lost_events),
+        lost_tasks: now.lost_tasks.saturating_sub(before.lost_tasks),
+        not_followed: now.not_followed.saturating_sub(before.not_followed),
     }
 }
 
@@ -102,39 +267,6 @@ fn group_id(hierarchy: &Hierarchy, name: &str) -> Result<u64, Error> {
     })
 }
 
-fn watch(
-    hierarchy: &Hierarchy,
-    mut programs: Throttling,
-    mut observation: Observation,
-    options: &Options,
-    trace: &mut dyn FnMut(&str),
-) -> Result<ThrottleReport, Error> {
-    let before = stats(hierarchy, observation.tree());
-    let begin = Instant::now();
-    let mut scanned = begin;
-    while begin.elapsed() < options.duration && !options.stop.is_requested() {
-        let left = options.duration.saturating_sub(begin.elapsed());
-        std::thread::sleep(INTERVAL.min(left));
-        drain(&mut programs, &mut observation, trace);
-        // Groups that were made meanwhile; at the end once more, for those that are throttled since.
-        if observation.has_unknown() && scanned.elapsed() >= SCAN_INTERVAL {
-            observation.add_groups(hierarchy);
-            scanned = Instant::now();
-        }
-    }
-    observation.add_groups(hierarchy);
-    let open = programs.open_episodes()?;
-    let end_ns = monotonic_ns();
-    let grown = growth(&before, &stats(hierarchy, observation.tree()));
-    let mut report = observation.finish(&open, end_ns, &grown);
-    report.source = Source::Bpf {
-        is_asynchronous: programs.is_asynchronous(),
-    };
-    report.duration_ns = nanos(begin.elapsed());
-    report.counts = programs.counts()?;
-    Ok(report)
-}
-
 /// Takes what the programs saw.
 fn drain(programs: &mut Throttling, observation: &mut Observation, trace: &mut dyn FnMut(&str)) {
     programs.drain(|event| {
@@ -146,29 +278,6 @@ fn drain(programs: &mut Throttling, observation: &mut Observation, trace: &mut d
         }
         observation.take(&event);
     });
-}
-
-/// Without BPF programs: what the kernel counts by itself.
-fn counters(
-    hierarchy: &Hierarchy,
-    observation: Observation,
-    options: &Options,
-    reason: &str,
-) -> ThrottleReport {
-    let tree = observation.tree().clone();
-    let before = stats(hierarchy, &tree);
-    let delays_before = run_delays(hierarchy, &tree);
-    let begin = Instant::now();
-    options.stop.sleep(options.duration);
-    let grown = growth(&before, &stats(hierarchy, &tree));
-    let delays = run_delays(hierarchy, &tree);
-    let mut report = observation.finish(&[], 0, &grown);
-    report.source = Source::Counters(reason.to_owned());
-    report.duration_ns = nanos(begin.elapsed());
-    for group in &mut report.groups {
-        group.run_delay_ns = Some(run_delay(group, &tree, &delays_before, &delays));
-    }
-    report
 }
 
 /// The growth of run delays of the threads below a group. A thread that came meanwhile grew from zero.

@@ -120,7 +120,7 @@ fn quota(group: &GroupRow) -> String {
         burst => format!(" and a burst of {}", span(burst * 1000)),
     };
     let (of, period) = (span(quota.quota_us * 1000), span(quota.period_us * 1000));
-    let cpus = quota.quota_us as f64 / quota.period_us.max(1) as f64;
+    let cpus = quota.cpus();
     format!(": {of} of {period}{burst} ({cpus:.2} CPUs)")
 }
 
@@ -149,14 +149,7 @@ fn episodes(out: &mut Printout, group: &GroupRow) {
     }
     gap(out, group);
     for held in group.locks.iter().take(ROWS_MAX) {
-        out.line(&format!(
-            "  lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
-            held.lock,
-            held.holder,
-            grouped(held.waits),
-            printable(&held.waiter_comm),
-            held.waiter
-        ));
+        out.line(&format!("  {}", held.text()));
     }
 }
 
@@ -246,14 +239,25 @@ fn tasks(out: &mut Printout, tasks: &[TaskRow]) {
     }
 }
 
-/// Everything that is missing in the figures above.
 fn lost(out: &mut Printout, report: &ThrottleReport) {
+    let mut losses = losses(report);
+    if report.throttled_still > 0 {
+        let still = grouped(report.throttled_still);
+        let text = format!("{still} tasks are throttled still; their time up to now is counted.");
+        losses.insert(0, text);
+    }
+    if !losses.is_empty() {
+        out.blank();
+    }
+    for loss in losses {
+        out.line(&loss);
+    }
+}
+
+/// Episodes and rows that are missing in the figures, in one sentence each.
+pub fn losses(report: &ThrottleReport) -> Vec<String> {
     let counts = &report.counts;
-    let lines = [
-        (
-            report.throttled_still,
-            "tasks are throttled still; their time up to now is counted",
-        ),
+    let parts = [
         (counts.lost_events, "events were lost: the buffer was full"),
         (
             counts.lost_tasks,
@@ -265,13 +269,10 @@ fn lost(out: &mut Printout, report: &ThrottleReport) {
         ),
         (report.left_out, "rows were left out of full tables"),
     ];
-    let lines: Vec<_> = lines.into_iter().filter(|(count, _)| *count > 0).collect();
-    if !lines.is_empty() {
-        out.blank();
-    }
-    for (count, what) in lines {
-        out.line(&format!("{} {what}.", grouped(count)));
-    }
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    parts
+        .map(|(count, what)| format!("{} {what}.", grouped(count)))
+        .collect()
 }
 
 /// A share with one decimal, or a dash of nothing.

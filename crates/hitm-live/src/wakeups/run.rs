@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hitm_bpf::{Filter, Wakeups, drop_capabilities};
+use hitm_bpf::{Filter, WakeupTable, Wakeups, drop_capabilities};
 
-use super::{Measured, RunDelay, WakeupReport};
+use super::{Measured, RunDelay, WakeupReport, growth};
 use crate::cgroups::Hierarchy;
 use crate::place::Stop;
 use crate::procfs;
@@ -56,27 +56,93 @@ pub enum Error {
 /// # Errors
 /// There are no such tasks, or the programs' tables cannot be read.
 pub fn measure(options: &Options) -> Result<WakeupReport, Error> {
-    let filter = filter(&options.target)?;
-    let begin = Instant::now();
-    let attached = match options.counters_only {
-        true => Err("BPF was not wanted".to_owned()),
-        false => Wakeups::attach(&filter).map_err(|error| error.to_string()),
+    let mut windows = match options.counters_only {
+        true => WakeupWindows::with(&options.target, |_| Err("BPF was not wanted".to_owned()))?,
+        false => WakeupWindows::open(&options.target)?,
     };
-    let measured = match attached {
-        Ok(programs) => {
-            drop_capabilities()?;
-            options.stop.sleep(options.duration);
-            Measured::Wakeups(programs.read()?)
-        }
-        Err(reason) => Measured::RunDelays {
-            reason,
-            delays: run_delays(options)?,
-        },
-    };
-    Ok(WakeupReport {
-        duration_ns: u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        measured,
-    })
+    if windows.programs.is_ok() {
+        drop_capabilities()?;
+    }
+    options.stop.sleep(options.duration);
+    windows.end_window()
+}
+
+/// Wake-ups on this host in windows of time, one after the other.
+#[derive(Debug)]
+pub struct WakeupWindows {
+    target: Target,
+    filter: Filter,
+    /// The programs and their table when the window began, or the reason why there are none.
+    programs: Result<(Wakeups, WakeupTable), String>,
+    /// Where no program runs.
+    delays: BTreeMap<u32, [u64; 2]>,
+    begun: Instant,
+}
+
+impl WakeupWindows {
+    /// Begins the first window.
+    ///
+    /// # Errors
+    /// There are no such tasks.
+    pub fn open(target: &Target) -> Result<WakeupWindows, Error> {
+        WakeupWindows::with(target, |filter| {
+            Wakeups::attach(filter).map_err(|error| error.to_string())
+        })
+    }
+
+    fn with(
+        target: &Target,
+        attach: impl FnOnce(&Filter) -> Result<Wakeups, String>,
+    ) -> Result<WakeupWindows, Error> {
+        let filter = filter(target)?;
+        let programs = attach(&filter).map(|programs| (programs, WakeupTable::default()));
+        let delays = match &programs {
+            Ok(_) => BTreeMap::new(),
+            Err(_) => schedstats(target)?,
+        };
+        Ok(WakeupWindows {
+            target: target.clone(),
+            filter,
+            programs,
+            delays,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Ends a window and begins the next one. When the tables in the kernel were full they begin anew, if this thread
+    /// may still load programs.
+    ///
+    /// # Errors
+    /// The tables cannot be read, or the tasks are gone.
+    pub fn end_window(&mut self) -> Result<WakeupReport, Error> {
+        let measured = match &mut self.programs {
+            Ok((programs, before)) => {
+                let table = programs.read()?;
+                let grown = growth::since(&table, before);
+                let is_full = grown.lost_wakes > 0 || grown.lost_tasks > 0;
+                *before = table;
+                if is_full && let Ok(anew) = Wakeups::attach(&self.filter) {
+                    self.programs = Ok((anew, WakeupTable::default()));
+                }
+                Measured::Wakeups(grown)
+            }
+            Err(reason) => {
+                let now = schedstats(&self.target)?;
+                let delays = run_delays(&self.delays, &now);
+                self.delays = now;
+                Measured::RunDelays {
+                    reason: reason.clone(),
+                    delays,
+                }
+            }
+        };
+        let duration_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.begun = Instant::now();
+        Ok(WakeupReport {
+            duration_ns,
+            measured,
+        })
+    }
 }
 
 fn filter(target: &Target) -> Result<Filter, Error> {
@@ -101,25 +167,28 @@ fn no_group(name: &str, source: io::Error) -> Error {
     }
 }
 
-fn run_delays(options: &Options) -> Result<Vec<RunDelay>, Error> {
-    let target = &options.target;
-    let before: BTreeMap<u32, [u64; 2]> = schedstats(target)?;
-    options.stop.sleep(options.duration);
-    let mut delays: Vec<RunDelay> = schedstats(target)?
-        .into_iter()
-        .filter_map(|(tid, [delay, runs])| {
-            let [delay_before, runs_before] = before.get(&tid).copied().unwrap_or_default();
+/// Threads that ended meanwhile are left out, those that came grew from zero.
+fn run_delays(before: &BTreeMap<u32, [u64; 2]>, now: &BTreeMap<u32, [u64; 2]>) -> Vec<RunDelay> {
+    let grown = now.iter().filter_map(|(tid, [delay, runs])| {
+        let [delay_before, runs_before] = before.get(tid).copied().unwrap_or_default();
+        let (delay_ns, runs) = (
+            delay.saturating_sub(delay_before),
+            runs.saturating_sub(runs_before),
+        );
+        (runs > 0 || delay_ns > 0).then_some((*tid, delay_ns, runs))
+    });
+    let mut delays: Vec<RunDelay> = grown
+        .filter_map(|(tid, delay_ns, runs)| {
             Some(RunDelay {
                 tid,
                 comm: procfs::comm(tid).ok()?,
-                delay_ns: delay.saturating_sub(delay_before),
-                runs: runs.saturating_sub(runs_before),
+                delay_ns,
+                runs,
             })
         })
-        .filter(|delay| delay.runs > 0 || delay.delay_ns > 0)
         .collect();
     delays.sort_by_key(|delay| (std::cmp::Reverse(delay.delay_ns), delay.tid));
-    Ok(delays)
+    delays
 }
 
 /// Run delay and number of runs of each task.

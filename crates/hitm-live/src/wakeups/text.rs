@@ -1,7 +1,7 @@
 //! The report as text.
 
-use hitm_base::{Histogram, Nanos, Printout, grouped, printable};
-use hitm_bpf::{Latencies, TaskLatencies, WakeupTable, slot_start_ns};
+use hitm_base::{Printout, grouped, printable};
+use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
 
 use super::{Measured, RunDelay, WakeupReport, quantile_ns, sum};
 use crate::spread::span;
@@ -77,7 +77,14 @@ fn wakeups(out: &mut Printout, table: &WakeupTable) {
             &task.latencies,
         );
     }
-    let lost = [
+    for loss in losses(table) {
+        out.line(&loss);
+    }
+}
+
+/// Wake-ups that are missing in the figures, in one sentence each.
+pub fn losses(table: &WakeupTable) -> Vec<String> {
+    let parts = [
         (
             table.lost_wakes,
             "wake-ups were lost: 16,384 tasks waited for a CPU at once",
@@ -87,9 +94,10 @@ fn wakeups(out: &mut Printout, table: &WakeupTable) {
             "wake-ups are in the rows of CPUs alone: 4,096 tasks have rows",
         ),
     ];
-    for (count, what) in lost.into_iter().filter(|(count, _)| *count > 0) {
-        out.line(&format!("{} {what}.", grouped(count)));
-    }
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    parts
+        .map(|(count, what)| format!("{} {what}.", grouped(count)))
+        .collect()
 }
 
 fn columns() -> String {
@@ -109,14 +117,9 @@ fn cells(latencies: &Latencies) -> String {
     )
 }
 
-/// Slots are quarters of bpftrace's buckets.
 fn histogram(out: &mut Printout, title: &str, latencies: &Latencies) {
-    let mut histogram = Histogram::default();
-    for (slot, &count) in latencies.slots.iter().enumerate() {
-        histogram.record_many(Nanos(slot_start_ns(slot) as f64), u64::from(count));
-    }
     out.line(&format!("{title}:"));
-    out.block("", &histogram.text());
+    out.block("", &super::histogram(latencies).text());
 }
 
 fn run_delays(out: &mut Printout, delays: &[RunDelay]) {

@@ -78,6 +78,12 @@ fn every_field_is_described() {
     check(LIVE, "threads", live::LIVE_THREAD_FIELDS);
     check(LIVE, "program", live::LIVE_PROGRAM_FIELDS);
     check(LIVE, "locks of the program", live::LIVE_PROGRAM_LOCK_FIELDS);
+    check(LIVE, "throttled groups", live::LIVE_GROUP_FIELDS);
+    check(LIVE, "throttled tasks", live::LIVE_THROTTLED_FIELDS);
+    check(LIVE, "wake-ups", live::LIVE_WAKEUP_FIELDS);
+    check(LIVE, "run delays", live::LIVE_RUN_DELAY_FIELDS);
+    check(LIVE, "load", live::whatif::LIVE_LOAD_FIELDS);
+    check(LIVE, "what-if rows", live::whatif::LIVE_WHATIF_FIELDS);
     check(SIDES, "rows", SIDE_FIELDS);
     check(TYPE, "type", TYPE_FIELDS);
     check(TYPE, "lines", TYPE_LINE_FIELDS);

@@ -16,6 +16,9 @@ use crate::kernel::KernelSymbols;
 /// Time between two looks at a program without samples.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The layer of tracepoints, in words.
+pub(super) const TRACEPOINTS: &str = "tracepoints of the kernel's lock waits, by BPF";
+
 /// Layers that observe, and why the rest does not.
 pub(super) struct Layers {
     /// Names of the kernel's functions, without which samples and tracepoints say nothing of its locks.
@@ -119,7 +122,7 @@ impl Layers {
             lost_count += sampler.threads_left_out;
         }
         if self.read_tracepoints(&mut collector) {
-            layers.push("tracepoints of the kernel's lock waits, by BPF".to_owned());
+            layers.push(TRACEPOINTS.to_owned());
         }
         let program = self.launch().map(exact::observation);
         let program = program.and_then(|seen| {
@@ -162,7 +165,7 @@ impl Layers {
 }
 
 /// Everything that the tables did not take, in words.
-fn losses(counts: LockWaitCounts, lost_here: u64) -> Option<String> {
+pub(super) fn losses(counts: LockWaitCounts, lost_here: u64) -> Option<String> {
     let waits = counts.lost_begins + counts.lost_waits + lost_here;
     let parts = [
         (waits, "waits that found no room"),

@@ -6,41 +6,10 @@ use hitm_live::procfs;
 /// Mappings of one process that are kept.
 const MAPPINGS_MAX: usize = 4096;
 
-/// A cgroup's path below its hierarchy's root, whatever way it was typed: `/sys/fs/cgroup/cpu/a`,
-/// `/a`, `a` and `a/` are all `/a`.
-pub(super) fn cgroup_path(typed: &str) -> String {
-    let below_mount = mounts().iter().find_map(|mount| {
-        let rest = typed.strip_prefix(mount.as_str())?;
-        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
-    });
-    let path = below_mount.unwrap_or(typed).trim_matches('/');
-    format!("/{path}")
-}
-
-/// Mount points of the hierarchies of cgroups, the longest path first.
-fn mounts() -> Vec<String> {
-    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let lines = text.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
-        kind.starts_with("cgroup").then(|| place.to_owned())
-    });
-    let mut mounts: Vec<String> = lines.collect();
-    mounts.sort_by_key(|mount| usize::MAX - mount.len());
-    mounts
-}
-
 /// Returns true if process `pid` is in the cgroup or in one below it, in any hierarchy.
 pub(super) fn is_in_cgroup(pid: u32, path: &str) -> bool {
     let groups = procfs::cgroups(pid).unwrap_or_default();
     groups.iter().any(|(_, group)| group.starts_with(path))
-}
-
-/// Returns true while a process has not ended. A zombie has.
-pub(super) fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes());
-    state.is_some_and(|rest| !matches!(rest.first(), Some(b'Z' | b'X')))
 }
 
 /// The processes in the cgroup and in those below it.
@@ -94,13 +63,6 @@ mod tests {
             Some(String::new())
         );
         assert_eq!(mapping("junk"), None);
-    }
-
-    #[test]
-    fn paths_of_cgroups_begin_at_the_root() {
-        for typed in ["a/b", "/a/b", "/a/b/"] {
-            assert_eq!(cgroup_path(typed), "/a/b");
-        }
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use hitm_live::procfs::Stat;
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::Sampler;
 use hitm_live::tracepoints::{Growth, Tracepoints};
 
 use super::collect::Collector;
 use super::{
-    LiveError, LiveTarget, Members, kernel_release, kernel_symbols, online_cpus, programs,
+    LiveError, LiveTarget, Members, kernel_release, kernel_symbols, layers, online_cpus, programs,
 };
 use crate::kernel::KernelSymbols;
 
@@ -63,11 +64,21 @@ impl LockWindows {
 
     /// Ends a window and begins the next one. Functions of programs are left out.
     pub fn end_window(&mut self) -> LiveRecording {
-        if let Err(reason) = self.take_waits() {
+        let lost = self.take_waits().unwrap_or_else(|reason| {
             self.tracepoints = None;
             self.missing = Some(reason);
-        }
+            None
+        });
         let mut window = self.collector.restart();
+        window.target = self.target.text();
+        window.layers.push(layers::text(&self.sampler));
+        if self.tracepoints.is_some() {
+            window.layers.push(layers::TRACEPOINTS.to_owned());
+        }
+        let missing = self.missing.iter();
+        let missing = missing.map(|reason| format!("tracepoints of locks: {reason}"));
+        window.missing = missing.chain(lost).collect();
+        window.lost_count += self.sampler.threads_left_out;
         window.kernel = kernel_release();
         window.cpu_count = self.cpu_count;
         window.period_ns = self.sampler.period_ns();
@@ -76,20 +87,22 @@ impl LockWindows {
         window
     }
 
-    /// Adds the waits of this window. When the tables in the kernel were full, they begin anew.
-    fn take_waits(&mut self) -> Result<(), String> {
+    /// Adds the waits of this window, and returns what found no room. When the tables in the kernel were full, they
+    /// begin anew.
+    fn take_waits(&mut self) -> Result<Option<String>, String> {
         let Some((tracepoints, growth)) = &mut self.tracepoints else {
-            return Ok(());
+            return Ok(None);
         };
         let table = tracepoints.read()?;
         let is_filtered = !tracepoints.takes_others();
         let waits = growth.since_last(table.waits);
-        self.collector.waits(&self.symbols, &waits, is_filtered);
+        let lost_here = self.collector.waits(&self.symbols, &waits, is_filtered);
+        let lost = layers::losses(table.counts, lost_here);
         if table.counts.lost_begins > 0 || table.counts.lost_waits > 0 {
             let anew = Tracepoints::attach(&self.target.waiters())?;
             self.tracepoints = Some((anew, Growth::default()));
         }
-        Ok(())
+        Ok(lost)
     }
 
     /// Returns true while a process of the target lives.
@@ -98,7 +111,7 @@ impl LockWindows {
             Members::All => true,
             Members::Processes(processes) => {
                 let mut processes = processes.iter();
-                processes.any(|pid| programs::is_alive(*pid))
+                processes.any(|pid| Stat::of(*pid).is_some_and(|stat| stat.is_alive()))
             }
             Members::Cgroup(path) => !programs::in_cgroup(path).is_empty(),
         }

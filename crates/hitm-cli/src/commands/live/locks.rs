@@ -10,7 +10,7 @@ use hitm_live::recording::LiveRecording;
 use hitm_report::live::{self, LiveLocks};
 use hitm_report::text::PercentLimit;
 
-use super::duration::duration;
+use crate::commands::duration::duration;
 use crate::commands::select::percent;
 use crate::commands::{Format, text_options};
 use crate::progress::Spinner;
@@ -39,7 +39,7 @@ pub(crate) struct LocksArgs {
     /// Fold locks whose waiters take less than this share of the sampled time into one row of text
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
     percent_limit: PercentLimit,
-    /// What to write; docs/formats/live.md has the JSON
+    /// Form of the result; docs/formats/live.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// A program to start and to look at, and its arguments

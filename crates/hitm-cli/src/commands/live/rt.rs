@@ -53,7 +53,7 @@ pub(crate) struct RtArgs {
     #[arg(short, long, value_name = "TIME", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(..=TIME_MAX))]
     sleep_time: u32,
-    /// What to write
+    /// Form of the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use hitm::live::simulate_quota;
 use hitm_base::Printout;
+use hitm_live::cgroups::{Bandwidth, Hierarchy};
 use hitm_live::place::Stop;
 use hitm_live::throttle::{self, Options};
+use hitm_report::live::whatif::{self, WhatIfRow};
 
-use super::duration::duration;
-use crate::commands::Format;
+use super::what_if::{WhatIf, what_if};
+use crate::commands::duration::duration;
+use crate::commands::{Format, text_options};
 use crate::{Exit, Terminal};
 
 /// Options of `hitm live throttle`.
@@ -27,7 +31,11 @@ pub(crate) struct ThrottleArgs {
     /// Load no BPF program: the kernel's counters alone
     #[arg(long)]
     counters: bool,
-    /// What to write; docs/live.md has the JSON
+    /// Simulate the group's load under another quota, as quota=8ms,period=20ms,burst=0,kernel=task|async|sync; what is
+    /// left out is as it is
+    #[arg(long, value_name = "SETTING", value_parser = what_if, requires = "cgroup", conflicts_with = "trace")]
+    what_if: Option<WhatIf>,
+    /// Form of the result; docs/live.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -39,6 +47,9 @@ pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> 
         stop: Stop::catch(),
         counters_only: args.counters,
     };
+    if let (Some(what_if), Some(group)) = (args.what_if, &args.cgroup) {
+        return simulate(args, (what_if, group), &options, terminal);
+    }
     let mut written = Ok(());
     let report = throttle::observe(&options, &mut |line| {
         if args.trace && written.is_ok() {
@@ -50,9 +61,51 @@ pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> 
     written?;
     match args.format {
         Format::Text => terminal.out(&throttle::text(&report))?,
+        Format::Json => write_json(&throttle::json(&report), terminal)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Observes, and runs the group's load in the simulator: under the present quota and under the one that was asked for.
+fn simulate(
+    args: &ThrottleArgs,
+    (what_if, group): (WhatIf, &str),
+    options: &Options,
+    terminal: &mut Terminal,
+) -> Result<Exit> {
+    // A setting that cannot be is told before the time is spent.
+    let [present, asked] = what_if.settings(quota_of(group)?)?;
+    let (report, demand) = throttle::observe_load(options)?;
+    let mut rows = vec![WhatIfRow::measured(&report, (&present, &demand))];
+    for (label, setting) in [
+        ("simulated, as it is", present),
+        ("simulated, asked", asked),
+    ] {
+        let run = simulate_quota(&demand, &setting)?;
+        rows.push(WhatIfRow::simulated(label, &setting, run));
+    }
+    match args.format {
+        Format::Text => {
+            terminal.out(&throttle::text(&report))?;
+            let width = text_options(terminal).width;
+            terminal.out(&whatif::text(&demand, &rows, width))?;
+        }
         Format::Json => {
-            terminal.json(&(serde_json::to_string_pretty(&throttle::json(&report))? + "\n"))?
+            let mut json = throttle::json(&report);
+            json["what_if"] = whatif::json(&demand, &rows);
+            write_json(&json, terminal)?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn quota_of(group: &str) -> Result<Option<Bandwidth>> {
+    let hierarchy = Hierarchy::find()?;
+    let folder = hierarchy.folder(group);
+    // A group that is not there is told with its name when it is observed.
+    Ok(hierarchy.bandwidth(&folder))
+}
+
+fn write_json(json: &serde_json::Value, terminal: &mut Terminal) -> Result<()> {
+    terminal.json(&(serde_json::to_string_pretty(json)? + "\n"))
 }

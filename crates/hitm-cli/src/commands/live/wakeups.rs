@@ -7,8 +7,8 @@ use clap::Args;
 use hitm_live::place::Stop;
 use hitm_live::wakeups::{self, Options, Target};
 
-use super::duration::duration;
 use crate::commands::Format;
+use crate::commands::duration::duration;
 use crate::{Exit, Terminal};
 
 /// Options of `hitm live wakeups`.
@@ -27,7 +27,7 @@ pub(crate) struct WakeupsArgs {
     /// Load no BPF program: the kernel's sums alone
     #[arg(long)]
     counters: bool,
-    /// What to write; docs/live.md has the JSON
+    /// Form of the result; docs/live.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

@@ -116,8 +116,8 @@ pub(super) fn applied(placed: Placed, end: &str) -> String {
     format!("placed {}{ended}; {end}", counted(placed.placed, "thread"))
 }
 
-/// One line on threads that a watch placed.
-pub(super) fn watched(plan: &Plan, waiting: f64) -> String {
+/// One line on threads that were placed.
+pub(super) fn placed(plan: &Plan) -> String {
     let threads = counted(plan.tasks.len(), "thread");
     let (name, share) = (&plan.name, plan.share * 100.0);
     let cpus = match &plan.decision {
@@ -126,8 +126,13 @@ pub(super) fn watched(plan: &Plan, waiting: f64) -> String {
     };
     let means = plan.backend.map_or("", Backend::name);
     format!(
-        "placed {threads} on CPUs {cpus} by {means} for {name}: held {share:.1} % of a thread's time, {waiting:.1} waited"
+        "placed {threads} on CPUs {cpus} by {means} for {name}: held {share:.1} % of a thread's time"
     )
+}
+
+/// One line on threads that a watch placed.
+pub(super) fn watched(plan: &Plan, waiting: f64) -> String {
+    format!("{}, {waiting:.1} waited", placed(plan))
 }
 
 pub(super) fn undone(undone: &Undone) -> String {

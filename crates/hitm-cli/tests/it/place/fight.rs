@@ -72,16 +72,16 @@ fn program() -> &'static Path {
     &PROGRAM.get_or_init(build).1
 }
 
-struct Fight(Child);
+pub(super) struct Fight(Child);
 
 impl Fight {
-    fn start() -> Fight {
+    pub(super) fn start() -> Fight {
         let mut command = Command::new(program());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Fight(command.spawn().expect("the program starts"))
     }
 
-    fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.0.id()
     }
 
@@ -101,7 +101,7 @@ impl Fight {
         wait_for("a placement", || self.cpus().len() == 2);
     }
 
-    fn is_everywhere(&self) -> bool {
+    pub(super) fn is_everywhere(&self) -> bool {
         self.cpus() == [cpus_of(std::process::id())]
     }
 }
@@ -114,7 +114,7 @@ impl Drop for Fight {
 }
 
 /// Runs a test where this host has samples, several CPUs and BPF, which sees sleeping waiters.
-fn here(what: &str, needs_bpf: bool) -> bool {
+pub(super) fn here(what: &str, needs_bpf: bool) -> bool {
     if cpus_of(std::process::id()).len() < 2 {
         say_not_run(what, "one CPU is no choice");
         return false;

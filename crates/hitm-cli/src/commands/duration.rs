@@ -6,7 +6,7 @@ use std::time::Duration;
 const SECONDS_MAX: f64 = 30.0 * 86_400.0;
 
 /// A time with its unit: s, ms or m; s without one.
-pub(in crate::commands) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let number_end = text.find(|c: char| c.is_ascii_alphabetic());
     let (number, unit) = text.split_at(number_end.unwrap_or(text.len()));
     let scale = match unit {

@@ -1,0 +1,177 @@
+//! Programs in a pseudo-terminal: keys go in, and the screen is read as a terminal would show it.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest time for anything that takes milliseconds on an idle host.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A program in a terminal of its own.
+pub(crate) struct Pty {
+    pub(crate) child: Child,
+    keys: File,
+    program_side: OwnedFd,
+    shown: Arc<Mutex<Shown>>,
+}
+
+struct Shown {
+    terminal: vt100::Parser,
+    bytes: Vec<u8>,
+}
+
+impl Pty {
+    /// Starts a program in a terminal of so many columns and rows.
+    pub(crate) fn start(command: &mut Command, (columns, rows): (u16, u16)) -> Pty {
+        let (keys, program_side) = open(columns, rows);
+        let end = || program_side.try_clone().expect("a descriptor");
+        command.stdin(end()).stdout(end()).stderr(end());
+        // SAFETY: system calls alone.
+        unsafe {
+            command.pre_exec(|| {
+                if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().expect("the program starts");
+        let shown = Arc::new(Mutex::new(Shown {
+            terminal: vt100::Parser::new(rows, columns, 0),
+            bytes: Vec::new(),
+        }));
+        let mut output = keys.try_clone().expect("a descriptor");
+        let reader = Arc::clone(&shown);
+        thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(length @ 1..) = output.read(&mut part) {
+                let mut shown = reader.lock().expect("no reader panics");
+                shown.terminal.process(&part[..length]);
+                shown.bytes.extend(&part[..length]);
+            }
+        });
+        Pty {
+            child,
+            keys,
+            program_side,
+            shown,
+        }
+    }
+
+    /// Presses keys, as a terminal sends them.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keys
+            .write_all(keys.as_bytes())
+            .expect("the terminal is there");
+    }
+
+    /// The screen.
+    pub(crate) fn screen(&self) -> String {
+        let shown = self.shown.lock().expect("no reader panics");
+        shown.terminal.screen().contents()
+    }
+
+    /// Everything that was written to the terminal.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.shown.lock().expect("no reader panics").bytes.clone()
+    }
+
+    /// Returns true if the terminal shows its first screen, with a cursor.
+    pub(crate) fn is_given_back(&self) -> bool {
+        let shown = self.shown.lock().expect("no reader panics");
+        let screen = shown.terminal.screen();
+        !screen.alternate_screen() && !screen.hide_cursor()
+    }
+
+    /// How the terminal treats keys and output.
+    pub(crate) fn settings(&self) -> (u32, u32, u32, u32) {
+        // SAFETY: the descriptor is a terminal's; all of the structure is written.
+        let settings = unsafe {
+            let mut settings: libc::termios = std::mem::zeroed();
+            let read = libc::tcgetattr(self.program_side.as_raw_fd(), &raw mut settings);
+            assert_eq!(read, 0, "{}", std::io::Error::last_os_error());
+            settings
+        };
+        (
+            settings.c_iflag,
+            settings.c_oflag,
+            settings.c_cflag,
+            settings.c_lflag,
+        )
+    }
+
+    /// Waits until the screen has a text.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) {
+        self.wait_until(text, |pty| pty.screen().contains(text));
+    }
+
+    /// Waits until something holds.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, what: &str, holds: impl Fn(&Pty) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: not on\n{}",
+                self.screen()
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the end of the program.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is a child") {
+                return status;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "it does not end:\n{}",
+                self.screen()
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Both ends of a new terminal, which no other child gets.
+fn open(columns: u16, rows: u16) -> (File, OwnedFd) {
+    let size = libc::winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: a system call that writes two descriptors, which are nobody else's.
+    unsafe {
+        let opened = libc::openpty(
+            &raw mut ours,
+            &raw mut theirs,
+            std::ptr::null_mut(),
+            std::ptr::null(),
+            &raw const size,
+        );
+        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+        for descriptor in [ours, theirs] {
+            libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    }
+}

@@ -1,0 +1,233 @@
+//! The load of a group's threads: how much each runs between two sleeps, and who else wants the CPUs.
+//!
+//! The kernel's counters of each thread (schedstat, voluntary switches) are enough: time that is neither run nor
+//! waited for a CPU is slept, and throttled time is waited for. No program is loaded for it.
+//!
+//! CPUs are shared between groups first: a hundred tasks of one session compete as one. So the others are told by the
+//! group or autogroup beside the observed one that they are in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::cgroups::{Hierarchy, Tree};
+use crate::procfs::{self, Stat};
+
+/// A thread that slept for less than this part of its time, in thousandths, never sleeps: of what a look at counters
+/// takes apart that much is noise.
+const NO_SLEEP_PERMILLE: u64 = 5;
+
+/// Threads of a group, and the rest of the host.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Demand {
+    /// The time observed.
+    pub duration_ns: u64,
+    /// Threads that ran or wanted to, in the order of their numbers.
+    pub threads: Vec<ThreadDemand>,
+    /// Groups beside it, in the order of their names: cgroups, autogroups, and single tasks of the root.
+    pub others: Vec<OtherGroup>,
+    /// Threads that began or ended meanwhile: their rhythm is not known.
+    pub left_out: u64,
+}
+
+/// Tasks that compete as one with the group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherGroup {
+    /// Its name.
+    pub name: String,
+    /// Its tasks that ran or wanted to, on average.
+    pub runnable: f64,
+}
+
+/// A thread's load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadDemand {
+    /// Its number.
+    pub tid: u32,
+    /// Time for which it ran.
+    pub ran_ns: u64,
+    /// Time for which it was ready and did not run, throttled time included.
+    pub ready_ns: u64,
+    /// Mean CPU time between two sleeps.
+    pub run_ns: u64,
+    /// Mean length of a sleep; 0 when it never sleeps.
+    pub sleep_ns: u64,
+}
+
+impl ThreadDemand {
+    /// The rhythm of a thread that ran, waited and left its CPU by itself so often within `duration_ns`. None when it
+    /// did not want a CPU at all.
+    fn of(
+        tid: u32,
+        [ran_ns, ready_ns, switches]: [u64; 3],
+        duration_ns: u64,
+    ) -> Option<ThreadDemand> {
+        if ran_ns + ready_ns == 0 {
+            return None;
+        }
+        let slept_ns = duration_ns.saturating_sub(ran_ns + ready_ns);
+        let never_sleeps = slept_ns.saturating_mul(1000) < duration_ns * NO_SLEEP_PERMILLE;
+        let sleeps = switches.max(1);
+        Some(ThreadDemand {
+            tid,
+            ran_ns,
+            ready_ns,
+            run_ns: (ran_ns / sleeps).max(1),
+            sleep_ns: if never_sleeps { 0 } else { slept_ns / sleeps },
+        })
+    }
+}
+
+/// Time between two looks at all tasks of the host. A look takes some 10 us a task: 1 % of a CPU for 1,000 tasks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Groups beside the observed one that are kept.
+const OTHERS_MAX: usize = 4096;
+
+/// Returns true for the group at `path` and those below it.
+fn is_below(group: &str, path: &str) -> bool {
+    let rest = group.strip_prefix(path.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Run time, ready time and voluntary switches by thread.
+type Sums = BTreeMap<u32, [u64; 3]>;
+
+/// Measures the demand of a group and those below it.
+#[derive(Debug)]
+pub(super) struct DemandMeter {
+    hierarchy: Hierarchy,
+    folders: Vec<PathBuf>,
+    begun: Instant,
+    before: Sums,
+    /// Path of the group.
+    path: String,
+    /// Tasks that ran or wanted to in each group beside it, summed over looks.
+    others: BTreeMap<String, u64>,
+    looks: u64,
+    looked: Option<Instant>,
+}
+
+impl DemandMeter {
+    /// Begins to measure the group of number `group`.
+    pub(super) fn begin(hierarchy: &Hierarchy, tree: &Tree, group: u64) -> DemandMeter {
+        let below = tree
+            .iter()
+            .filter(|(id, _)| tree.upwards(*id).any(|above| above == group));
+        let folders = below.map(|(_, own)| hierarchy.folder(&own.path)).collect();
+        let mut meter = DemandMeter {
+            hierarchy: hierarchy.clone(),
+            folders,
+            begun: Instant::now(),
+            before: Sums::new(),
+            path: tree
+                .get(group)
+                .map_or("/".to_owned(), |own| own.path.clone()),
+            others: BTreeMap::new(),
+            looks: 0,
+            looked: None,
+        };
+        meter.before = meter.sums();
+        meter
+    }
+
+    /// Looks at who runs, once in [`LOOK_EVERY`]; to be called more often than that.
+    pub(super) fn look(&mut self) {
+        if self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        self.looks += 1;
+        for pid in procfs::processes().unwrap_or_default() {
+            // This process does not run but to look.
+            if pid == std::process::id() {
+                continue;
+            }
+            let threads = procfs::threads(pid).unwrap_or_default().into_iter();
+            let running =
+                threads.filter(|tid| Stat::of(*tid).is_some_and(|stat| stat.state == 'R'));
+            let count = running.count() as u64;
+            if count > 0
+                && self.others.len() < OTHERS_MAX
+                && let Some(beside) = self.beside(pid)
+            {
+                *self.others.entry(beside).or_default() += count;
+            }
+        }
+    }
+
+    /// The group beside the observed one that a process competes in; none for those of the observed one.
+    fn beside(&self, pid: u32) -> Option<String> {
+        let path = self.hierarchy.group_of(pid)?;
+        if is_below(&path, &self.path) {
+            return None;
+        }
+        let (parent, _) = self.path.rsplit_once('/')?;
+        let parent = if is_below(&path, parent) { parent } else { "" };
+        let rest = path[parent.len()..].trim_start_matches('/');
+        match rest.split('/').next() {
+            Some(name) if !name.is_empty() => Some(format!("{parent}/{name}")),
+            _ => procfs::autogroup(pid).or_else(|| Some(format!("process {pid}"))),
+        }
+    }
+
+    /// Ends, and tells the load.
+    pub(super) fn end(self) -> Demand {
+        let duration_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let after = self.sums();
+        let grown = |tid: &u32, now: &[u64; 3]| {
+            let before = self.before.get(tid)?;
+            let part = |index: usize| now[index].saturating_sub(before[index]);
+            Some((*tid, [part(0), part(1), part(2)]))
+        };
+        let known: Vec<_> = after
+            .iter()
+            .filter_map(|(tid, now)| grown(tid, now))
+            .collect();
+        let left_out = (after.len() + self.before.len() - 2 * known.len()) as u64;
+        let threads = known.into_iter();
+        let threads = threads.filter_map(|(tid, sums)| ThreadDemand::of(tid, sums, duration_ns));
+        let looks = self.looks.max(1) as f64;
+        let others = self.others.iter().map(|(name, count)| OtherGroup {
+            name: name.clone(),
+            runnable: *count as f64 / looks,
+        });
+        Demand {
+            duration_ns,
+            threads: threads.collect(),
+            others: others.collect(),
+            left_out,
+        }
+    }
+
+    fn sums(&self) -> Sums {
+        let tids = self
+            .folders
+            .iter()
+            .filter_map(|folder| self.hierarchy.threads(folder).ok());
+        let sums = tids.flatten().filter_map(|tid| {
+            let [ran, ready, _] = procfs::schedstat(tid)?;
+            Some((tid, [ran, ready, procfs::voluntary_switches(tid)?]))
+        });
+        sums.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_hog_never_sleeps_and_others_have_a_rhythm() {
+        // 400 ms run and 599 ms throttled in a second.
+        let hog = ThreadDemand::of(7, [400 * MS, 599 * MS, 3], 1000 * MS).unwrap();
+        assert_eq!(hog.sleep_ns, 0);
+        // 100 times 2 ms, 50 ms of waiting, the rest asleep.
+        let sleeper = ThreadDemand::of(8, [200 * MS, 50 * MS, 100], 1000 * MS).unwrap();
+        assert_eq!((sleeper.run_ns, sleeper.sleep_ns), (2 * MS, 7_500_000));
+        assert!(is_below("/a/b", "/a") && is_below("/a", "/a") && is_below("/a", "/"));
+        assert!(!is_below("/ab", "/a"));
+        assert_eq!(ThreadDemand::of(9, [0, 0, 1], 1000 * MS), None);
+    }
+}

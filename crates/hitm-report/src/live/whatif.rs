@@ -1,0 +1,414 @@
+//! A group's throttling as it was measured, and as the simulator has it under two settings.
+
+use hitm::live::{QuotaSetting, Simulated, Throttling};
+use hitm_base::{Histogram, Nanos, Printout};
+use hitm_live::cgroups::Bandwidth;
+use hitm_live::spread::Spread;
+use hitm_live::throttle::{Demand, GroupRow, ThrottleReport, WorkTimes};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value as Json, json};
+
+use crate::fields::{Field, Unit, Value, by_id};
+use crate::json::Fields;
+use crate::text::style::Painter;
+use crate::text::table::{Align, FieldTable};
+
+/// A group's throttling under one setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WhatIfRow {
+    /// Measured or simulated, and what.
+    pub label: &'static str,
+    /// The quota.
+    pub bandwidth: Option<Bandwidth>,
+    /// The kernel's form of throttling.
+    pub kernel: &'static str,
+    /// Time of the host, or virtual time.
+    pub duration_ns: u64,
+    /// Throttlings of tasks, from leaving the CPU to running again.
+    pub spread: Spread,
+    /// The same without the wait for a CPU afterwards.
+    pub throttled: Spread,
+    /// Walks of the period timer.
+    pub period_timer: WorkTimes,
+    /// CPU time of the group's threads.
+    pub ran_ns: u64,
+}
+
+impl WhatIfRow {
+    /// The measured one.
+    pub fn measured(
+        report: &ThrottleReport,
+        (setting, demand): (&QuotaSetting, &Demand),
+    ) -> WhatIfRow {
+        // The quota of a group above may be the one that throttles: then that has the row.
+        let group = report.groups.first();
+        let spread = |pick: fn(&GroupRow) -> &Spread| group.map(pick).cloned().unwrap_or_default();
+        WhatIfRow {
+            label: "measured",
+            bandwidth: setting.bandwidth,
+            kernel: name(setting.throttling),
+            duration_ns: report.duration_ns,
+            spread: spread(|group| &group.spread),
+            throttled: spread(|group| &group.throttled),
+            period_timer: report.period_timer.clone(),
+            ran_ns: demand.threads.iter().map(|thread| thread.ran_ns).sum(),
+        }
+    }
+
+    /// A simulated one.
+    pub fn simulated(label: &'static str, setting: &QuotaSetting, run: Simulated) -> WhatIfRow {
+        WhatIfRow {
+            label,
+            bandwidth: setting.bandwidth,
+            kernel: name(setting.throttling),
+            duration_ns: run.duration_ns,
+            spread: run.spread,
+            throttled: run.throttled,
+            period_timer: run.period_timer,
+            ran_ns: run.ran_ns,
+        }
+    }
+}
+
+fn name(form: Throttling) -> &'static str {
+    match form {
+        Throttling::Sync => "sync",
+        Throttling::Async => "async",
+        Throttling::Task => "task",
+        Throttling::TaskSync => "task-sync",
+    }
+}
+
+/// Of the load that is simulated.
+pub const LIVE_LOAD_FIELDS: &[Field<Demand>] = &[
+    Field {
+        id: "thread_count",
+        title: "threads",
+        unit: Unit::Count,
+        description: "Threads of the group that ran or wanted to",
+        value: |load| Value::Whole(load.threads.len() as u64),
+    },
+    Field {
+        id: "hog_count",
+        title: "hogs",
+        unit: Unit::Count,
+        description: "Those that never slept",
+        value: |load| {
+            let hogs = load.threads.iter().filter(|thread| thread.sleep_ns == 0);
+            Value::Whole(hogs.count() as u64)
+        },
+    },
+    Field {
+        id: "other_groups",
+        title: "other groups",
+        unit: Unit::Count,
+        description: "Groups and autogroups beside it with tasks that ran or wanted to",
+        value: |load| Value::Whole(load.others.len() as u64),
+    },
+    Field {
+        id: "other_tasks",
+        title: "other tasks",
+        unit: Unit::Decimal,
+        description: "Tasks of theirs that ran or wanted to, on average",
+        value: |load| Value::Number(load.others.iter().map(|other| other.runnable).sum()),
+    },
+    Field {
+        id: "left_out_count",
+        title: "left out",
+        unit: Unit::Count,
+        description: "Threads that began or ended meanwhile, which are not simulated",
+        value: |load| Value::Whole(load.left_out),
+    },
+];
+
+/// Of a row.
+pub const LIVE_WHATIF_FIELDS: &[Field<WhatIfRow>] = &[
+    Field {
+        id: "label",
+        title: "",
+        unit: Unit::None,
+        description: "Measured, or simulated with the present setting or the asked one",
+        value: |row| Value::Text(row.label.to_owned()),
+    },
+    Field {
+        id: "quota_us",
+        title: "quota us",
+        unit: Unit::None,
+        description: "CPU time that the group may use in a period, in microseconds",
+        value: |row| Value::whole_or_missing(row.bandwidth.map(|own| own.quota_us)),
+    },
+    Field {
+        id: "period_us",
+        title: "period us",
+        unit: Unit::None,
+        description: "Length of a period, in microseconds",
+        value: |row| Value::whole_or_missing(row.bandwidth.map(|own| own.period_us)),
+    },
+    Field {
+        id: "burst_us",
+        title: "burst us",
+        unit: Unit::None,
+        description: "Unused time of earlier periods that it may use besides, in microseconds",
+        value: |row| Value::whole_or_missing(row.bandwidth.map(|own| own.burst_us)),
+    },
+    Field {
+        id: "kernel",
+        title: "kernel",
+        unit: Unit::None,
+        description: "Form of throttling: task, async or sync",
+        value: |row| Value::Text(row.kernel.to_owned()),
+    },
+    Field {
+        id: "duration_ns",
+        title: "time",
+        unit: Unit::Nanos,
+        description: "Time of the host, or virtual time",
+        value: |row| Value::Whole(row.duration_ns),
+    },
+    Field {
+        id: "cpus",
+        title: "CPUs",
+        unit: Unit::Decimal,
+        description: "CPUs that its threads used: their CPU time over duration_ns",
+        value: |row| Value::Number(row.ran_ns as f64 / row.duration_ns.max(1) as f64),
+    },
+    Field {
+        id: "episodes",
+        title: "times",
+        unit: Unit::Count,
+        description: "Times that a task was throttled",
+        value: |row| Value::Whole(row.spread.count()),
+    },
+    Field {
+        id: "throttled_p50_ns",
+        title: "p50 stopped",
+        unit: Unit::Nanos,
+        description: "Time from leaving the CPU until it could run again that half of them do not exceed",
+        value: |row| quantile(&row.throttled, 500),
+    },
+    Field {
+        id: "throttled_p99_ns",
+        title: "p99 stopped",
+        unit: Unit::Nanos,
+        description: "The same for 99 of 100",
+        value: |row| quantile(&row.throttled, 990),
+    },
+    Field {
+        id: "p50_ns",
+        title: "p50",
+        unit: Unit::Nanos,
+        description: "Time from leaving the CPU until it ran again that half of them do not exceed",
+        value: |row| quantile(&row.spread, 500),
+    },
+    Field {
+        id: "p99_ns",
+        title: "p99",
+        unit: Unit::Nanos,
+        description: "The same for 99 of 100",
+        value: |row| quantile(&row.spread, 990),
+    },
+    Field {
+        id: "longest_ns",
+        title: "longest",
+        unit: Unit::Nanos,
+        description: "The longest of them",
+        value: |row| longest(&row.spread),
+    },
+    Field {
+        id: "timer_count",
+        title: "timers",
+        unit: Unit::Count,
+        description: "Period timers; simulated are those that had a queue to unthrottle",
+        value: |row| Value::Whole(row.period_timer.spread.count()),
+    },
+    Field {
+        id: "timer_p99_ns",
+        title: "p99 timer",
+        unit: Unit::Nanos,
+        description: "Time that 99 of 100 of them did not exceed",
+        value: |row| quantile(&row.period_timer.spread, 990),
+    },
+    Field {
+        id: "timer_longest_ns",
+        title: "longest timer",
+        unit: Unit::Nanos,
+        description: "The longest of them",
+        value: |row| longest(&row.period_timer.spread),
+    },
+];
+
+fn quantile(spread: &Spread, permille: u64) -> Value {
+    Value::whole_or_missing((spread.count() > 0).then(|| spread.quantile_ns(permille)))
+}
+
+fn longest(spread: &Spread) -> Value {
+    Value::whole_or_missing((spread.count() > 0).then(|| spread.longest_ns()))
+}
+
+const COLUMNS: &[(&str, Align)] = &[
+    ("label", Align::Left),
+    ("quota_us", Align::Right),
+    ("period_us", Align::Right),
+    ("kernel", Align::Left),
+    ("cpus", Align::Right),
+    ("episodes", Align::Right),
+    ("throttled_p50_ns", Align::Right),
+    ("throttled_p99_ns", Align::Right),
+    ("p99_ns", Align::Right),
+    ("longest_ns", Align::Right),
+    ("timer_p99_ns", Align::Right),
+];
+
+/// The rows as a table, and their histograms.
+pub fn text(demand: &Demand, rows: &[WhatIfRow], width: usize) -> Printout {
+    let mut out = Printout::new();
+    out.blank();
+    out.line("What if: the group's load in the simulator, on a model of this host");
+    let load = |id| by_id(LIVE_LOAD_FIELDS, id).text(demand);
+    out.line(&format!(
+        "  {} threads, {} of which never sleep; {} more were not there all the time; beside it {} groups with {} tasks",
+        load("thread_count"),
+        load("hog_count"),
+        load("left_out_count"),
+        load("other_groups"),
+        load("other_tasks"),
+    ));
+    let mut table = FieldTable::new(LIVE_WHATIF_FIELDS, COLUMNS);
+    rows.iter().for_each(|row| table.push(row));
+    table
+        .table
+        .render(&mut out, width, Painter { color: false });
+    for row in rows {
+        out.blank();
+        out.line(&format!(
+            "Throttled until it could run, {} (ns):",
+            row.label
+        ));
+        out.block("", &histogram(&row.throttled).text());
+        out.line(&format!("Period timers, {} (ns):", row.label));
+        out.block("", &row.period_timer.histogram.text());
+    }
+    out
+}
+
+fn histogram(spread: &Spread) -> Histogram {
+    let mut histogram = Histogram::default();
+    for (from_ns, count) in spread.rows() {
+        histogram.record_many(Nanos(from_ns as f64), count);
+    }
+    histogram
+}
+
+/// The load and the rows as JSON.
+pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
+    let rows: Vec<_> = rows.iter().map(RowJson).collect();
+    json!({ "load": Fields(LIVE_LOAD_FIELDS, demand, &[]), "rows": rows })
+}
+
+struct RowJson<'a>(&'a WhatIfRow);
+
+impl Serialize for RowJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let slots = |histogram: &Histogram| -> Vec<Json> {
+            let rows = histogram.rows().into_iter();
+            rows.map(|(from_ns, count)| json!({ "from_ns": from_ns, "count": count }))
+                .collect()
+        };
+        let mut map = serializer.serialize_map(None)?;
+        Fields(LIVE_WHATIF_FIELDS, self.0, &[]).write(&mut map)?;
+        map.serialize_entry("throttled_histogram", &slots(&histogram(&self.0.throttled)))?;
+        map.serialize_entry("timer_histogram", &slots(&self.0.period_timer.histogram))?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use hitm_live::throttle::{OtherGroup, ThreadDemand};
+
+    use super::*;
+
+    fn row(label: &'static str, quota_us: u64, ns: u64) -> WhatIfRow {
+        let mut row = WhatIfRow {
+            label,
+            bandwidth: Some(Bandwidth {
+                quota_us,
+                period_us: 20_000,
+                burst_us: 0,
+            }),
+            kernel: "task",
+            duration_ns: 2_000_000_000,
+            spread: Spread::default(),
+            throttled: Spread::default(),
+            period_timer: WorkTimes::default(),
+            ran_ns: 400_000_000,
+        };
+        for _ in 0..99 {
+            row.throttled.add(ns);
+            row.spread.add(ns + 1000);
+        }
+        row.period_timer.spread.add(5000);
+        row.period_timer.histogram.record(Nanos(5000.0));
+        row
+    }
+
+    fn demand() -> Demand {
+        let thread = |tid, sleep_ns| ThreadDemand {
+            tid,
+            ran_ns: 1,
+            ready_ns: 1,
+            run_ns: 1,
+            sleep_ns,
+        };
+        Demand {
+            duration_ns: 2_000_000_000,
+            threads: vec![thread(7, 0), thread(8, 5)],
+            others: vec![OtherGroup {
+                name: "/autogroup-7".into(),
+                runnable: 1.5,
+            }],
+            left_out: 0,
+        }
+    }
+
+    #[test]
+    fn measured_and_simulated_stand_below_each_other() {
+        let none = WhatIfRow {
+            spread: Spread::default(),
+            throttled: Spread::default(),
+            period_timer: WorkTimes::default(),
+            ..row("simulated, asked", 40_000, 1)
+        };
+        let rows = [row("measured", 4000, 16_000_000), none];
+        expect![[r#"
+
+            What if: the group's load in the simulator, on a model of this host
+              2 threads, 1 of which never sleep; 0 more were not there all the time; beside it 1 groups with 1.50 tasks
+                               quota us period us kernel CPUs times p50 stopped p99 stopped     p99 longest p99 timer
+              measured             4000     20000 task   0.20    99     16.0 ms     16.0 ms 16.0 ms 16.0 ms    5.0 us
+              simulated, asked    40000     20000 task   0.20     0           -           -       -       -         -
+
+            Throttled until it could run, measured (ns):
+            [8M, 16M)               99 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+            Period timers, measured (ns):
+            [4K, 8K)                 1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+
+            Throttled until it could run, simulated, asked (ns):
+            Period timers, simulated, asked (ns):
+        "#]].assert_eq(&text(&demand(), &rows, 120).to_string());
+    }
+
+    #[test]
+    fn json_has_every_field_and_the_histograms() {
+        let json = json(&demand(), &[row("measured", 4000, 16_000_000)]);
+        assert_eq!(json["load"]["hog_count"], 1);
+        let json = &json["rows"];
+        for field in LIVE_WHATIF_FIELDS {
+            assert!(json[0].get(field.id).is_some(), "{}", field.id);
+        }
+        assert_eq!(json[0]["cpus"], 0.2);
+        assert_eq!(json[0]["throttled_histogram"][0]["count"], 99);
+        assert_eq!(json[0]["timer_histogram"][0]["from_ns"], 4096);
+    }
+}
