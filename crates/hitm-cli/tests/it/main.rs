@@ -27,6 +27,7 @@ mod recording_hostile;
 mod sim;
 mod sim_calls;
 mod sleeping;
+mod sweep;
 mod totals;
 mod verdicts;
 mod vm;
