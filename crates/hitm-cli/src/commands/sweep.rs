@@ -165,8 +165,9 @@ fn totals_text(totals: &Totals, broken: usize) -> String {
         text.push_str(&format!(", {} failed", grouped(totals.failed as u64)));
     }
     if broken > 0 {
+        let points = if broken == 1 { "point" } else { "points" };
         text.push_str(&format!(
-            ", {} points that cannot be run",
+            ", {} {points} that cannot be run",
             grouped(broken as u64)
         ));
     }

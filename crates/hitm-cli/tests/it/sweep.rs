@@ -210,31 +210,50 @@ fn mistakes_have_a_place_before_anything_runs() {
     let small = |rest: &str| format!("scenarios = \"small.toml\"\n{rest}");
     check_mistake(
         &small("[[vary]]\nkey = \"kernel.tock\"\nvalues = [1]\n"),
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:5:7: kernel.tock: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle_exit, visit_instructions, lock_window, mechanisms
+        "#]],
     );
     check_mistake(
         &small("[[vary]]\nkey = \"kernel.tick\"\nfrom = \"300/s\"\nto = \"100/s\"\nsteps = 3\n"),
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:7:6: vary[0].to: found "300/s" to "100/s", expected more than `from`
+        "#]],
     );
     check_mistake(
         &small("[[vary]]\nkey = \"kernel.tick\"\nvalues = [\"250/s\", \"250ms\"]\n"),
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:6:20: kernel.tick: found "250ms", expected a rate with its unit, such as "250/s", from 1/s to 10000/s
+        "#]],
     );
-    check_mistake(&small("seeds = 500000000\n"), expect![[""]]);
+    check_mistake(
+        &small("seeds = 500000000\n"),
+        expect![[r#"
+            hitm: error: plan.toml:4:9: seeds: found 500000000 runs, expected at most 1000000 runs
+        "#]],
+    );
     check_mistake(
         &small("metrics = [\"time.idle\", \"timers.late\"]\n"),
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:4:25: metrics: found "timers.late", a metric that no run has, expected one of timers.operations_per_second, timers.wakeups, timers.late_us_min, timers.late_us_mean, timers.late_us_max, hogs.used_ms, time.kernel_of_busy, time.user, time.kernel, time.spin, time.irq, time.idle, time.irqs_off_us_max, time.irqs_off_us_max_mean, sched.wakeups_per_cpu_second, sched.switches_per_cpu_second, sched.migrations_per_cpu_second, sched.pushes_per_cpu_second, sched.pulls_per_cpu_second, sched.ipis_per_cpu_second, sched.stale_overloads, wakeup.latency_us_mean, wakeup.latency_us_p50, wakeup.latency_us_p99, wakeup.latency_us_max, root_domain.line_N.load_cycles_mean, root_domain.line_N.load_cycles_row_min, root_domain.line_N.load_cycles_row_max
+        "#]],
     );
     check_mistake(
         &small("[[vary]]\nkey = \"machine\"\nvalues = [\"xeon-480\", \"xeon-481\"]\n"),
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:6:23: machine: no machine model named "xeon-481": there is no such file, and the presets are broadwell-4s, cascadelake-2s, genoa-384, icelake-2s, kunpeng920-96, milan-2s, xeon-480, xeon8176-8s
+        "#]],
     );
     check_mistake(
         "scenarios = [\"small.toml\", \"none.toml\"]\n",
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:3:28: scenarios: cannot read none.toml: No such file or directory (os error 2)
+        "#]],
     );
     check_mistake(
         "recordings = \"small.toml\"\nmetrics = \"time.idle\"\n",
-        expect![[""]],
+        expect![[r#"
+            hitm: error: plan.toml:4:11: metrics: found "time.idle", a metric that no run has, expected one of whatif.end_cycles, whatif.access_count, whatif.local_hitm_count, whatif.remote_hitm_count, whatif.stall_cycles, whatif.lost_cycles
+        "#]],
     );
 }

@@ -123,6 +123,14 @@ fn check_any(text: &str) {
     }
 }
 
+#[test]
+fn made_plans_are_sound_and_unsound() {
+    let made = |seed: u64| text::plan(&mut Choices::new(&noise(seed, 300)));
+    let is_sound = |seed: &u64| Plan::parse(&made(*seed), "made").is_ok();
+    let sound = (0..300).filter(is_sound).count();
+    assert!((20..280).contains(&sound), "{sound}");
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC{0,200}") {

@@ -31,6 +31,7 @@ pub use hitm_sim::scenario::{
     C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant, WorkloadResult,
 };
 pub use layouts::layouts_of;
+pub(crate) use naming::run_name;
 pub use naming::shipped_scenario;
 pub use reproduce::{Reproduction, folders, reproduce};
 pub use sections::{SectionError, Sections};

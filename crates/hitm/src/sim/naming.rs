@@ -1,6 +1,6 @@
 //! The content of a simulation's runs, for names that two equal runs share.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use hitm_sim::engine::MODEL_VERSION;
 use hitm_sim::scenario::{RunSpec, ShippedFile, Variant, WorkloadKind, shipped};
@@ -17,21 +17,33 @@ pub fn shipped_scenario(name: &str) -> Option<&'static ShippedFile> {
     })
 }
 
+/// The name of the run of a variant with a seed.
+pub(crate) fn run_name(variant: &Naming, seed: u64) -> RunName {
+    variant.clone().with("seed", &seed.to_string()).name()
+}
+
 impl Simulation {
-    /// The name of one run: a hash of everything that decides its figures, and of nothing else.
+    /// For each variant everything that decides its runs but the seed, and nothing else; the name of a
+    /// run is made of that and its seed.
     ///
     /// What is hashed is what was parsed, so comments, files' names and the ways to state a value do
     /// not count. The forms are those of `Debug`: a key that somebody adds to a scenario is part of
     /// the name from its first day.
-    pub(crate) fn run_name(&self, variant: &Variant, seed: u64) -> RunName {
-        let (_, layouts) = self.layouts_of_variant(variant);
-        let policies = (variant.balancing, variant.throttling, variant.placement);
-        self.naming()
-            .with("layouts", &format!("{layouts:?}"))
-            .with("policies", &format!("{policies:?}"))
-            .with("load", &format!("{:?}", variant.wakeups_per_second))
-            .with("seed", &seed.to_string())
-            .name()
+    pub(crate) fn namings(&self, variants: &[Variant]) -> Vec<Naming> {
+        let shared = self.naming();
+        // Layouts are long, and many variants share one.
+        let mut with_layout: BTreeMap<&str, Naming> = BTreeMap::new();
+        let mut namings = Vec::new();
+        for variant in variants {
+            let of_layout = with_layout.entry(&variant.layout).or_insert_with(|| {
+                let (_, layouts) = self.layouts_of_variant(variant);
+                shared.clone().with("layouts", &format!("{layouts:?}"))
+            });
+            let policies = (variant.balancing, variant.throttling, variant.placement);
+            let naming = of_layout.clone().with("policies", &format!("{policies:?}"));
+            namings.push(naming.with("load", &format!("{:?}", variant.wakeups_per_second)));
+        }
+        namings
     }
 
     /// The part of a name that all variants and seeds share.
@@ -63,17 +75,13 @@ impl Simulation {
             .with("run", &format!("{run:?}"))
             .with("rt-app", &format!("{:?}", self.rt_apps))
     }
-
-    /// Virtual time of a run, when the scenario states it.
-    pub fn duration(&self) -> Option<Duration> {
-        self.scenario.run.duration
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use super::run_name;
     use crate::sim::{LoadOptions, Simulation};
 
     const SCENARIO: &str = "schema = 1\nname = \"n\"\ndescription = \"d\"\nsource = \"s\"\n\
@@ -91,7 +99,8 @@ mod tests {
         };
         let simulation = Simulation::of_text(text, "x", Path::new(""), &options).unwrap();
         let variants = simulation.scenario().variants();
-        simulation.run_name(&variants[variant], seed).to_string()
+        let namings = simulation.namings(&variants);
+        run_name(&namings[variant], seed).to_string()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{EntryKind, Error, Part, Store, Sweep, pool};
+use super::{Error, Part, Store, Sweep, pool};
 
 /// Runs of a sample: enough to see both ends of what varies.
 const RUNS_MAX: usize = 16;
@@ -57,20 +57,6 @@ impl Sweep {
             cpu: mean.saturating_mul(missing.len() as u32),
             spread: (least, most),
         })
-    }
-
-    /// Runs that the store has.
-    ///
-    /// # Errors
-    /// Results that cannot be read.
-    pub fn found_count(&self, store: &Store) -> Result<usize, Error> {
-        let mut found = 0;
-        for entry in &self.entries {
-            if let EntryKind::Run { name, .. } = entry.kind {
-                found += usize::from(store.get(name)?.is_some());
-            }
-        }
-        Ok(found)
     }
 }
 

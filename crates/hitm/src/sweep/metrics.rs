@@ -12,7 +12,7 @@ use super::points::{REPLAY_METRICS, replay_metric};
 const LINES_MAX: u32 = 1_000;
 
 /// Figures of every simulation.
-const OF_ALL: [&str; 20] = [
+const OF_ALL: [&str; 19] = [
     "time.kernel_of_busy",
     "time.user",
     "time.kernel",
@@ -32,8 +32,12 @@ const OF_ALL: [&str; 20] = [
     "wakeup.latency_us_p50",
     "wakeup.latency_us_p99",
     "wakeup.latency_us_max",
-    // Numbers of lines follow the machine and the layout.
-    "root_domain.line_N.load_cycles_mean, _row_min, _row_max",
+];
+/// Figures of each line N of `root_domain`: how many there are follows the machine and the layout.
+const OF_LINES: [&str; 3] = [
+    "load_cycles_mean",
+    "load_cycles_row_min",
+    "load_cycles_row_max",
 ];
 
 const LATENESS: [&str; 4] = ["wakeups", "late_us_min", "late_us_mean", "late_us_max"];
@@ -125,12 +129,7 @@ fn is_of_line(id: &str) -> bool {
         return false;
     };
     let number = number.parse::<u32>();
-    let is_known = [
-        "load_cycles_mean",
-        "load_cycles_row_min",
-        "load_cycles_row_max",
-    ];
-    number.is_ok_and(|number| (1..=LINES_MAX).contains(&number)) && is_known.contains(&rest)
+    number.is_ok_and(|number| (1..=LINES_MAX).contains(&number)) && OF_LINES.contains(&rest)
 }
 
 /// Whether a replay has the metric.
@@ -157,6 +156,7 @@ pub(super) fn known(kind: SourceKind, scenarios: &[Scenario]) -> String {
                 }
             }
             ids.extend(OF_ALL.map(str::to_owned));
+            ids.extend(OF_LINES.map(|id| format!("root_domain.line_N.{id}")));
         }
     }
     format!("one of {}", ids.join(", "))
@@ -221,6 +221,7 @@ mod tests {
             "h.used",
             "root_domain.line_0.load_cycles_mean",
             "root_domain.line_2.x",
+            "root_domain.line_N.load_cycles_mean",
             "whatif.end_cycles",
             "",
         ] {

@@ -256,12 +256,18 @@ impl Sweep {
     }
 }
 
-/// The index of `item` in `known`, where it is added if it is new. Most repeat one of the last ones.
+/// The index of `item` in `known`, where it is added unless one of the last ones is the same. Neighbours
+/// in a plan mostly share theirs; a list in which all differ is not searched from end to end each time.
 fn index_of<T: PartialEq>(known: &mut Vec<T>, item: T) -> u32 {
-    let found = known.iter().rposition(|other| *other == item);
-    let index = found.unwrap_or_else(|| {
-        known.push(item);
-        known.len() - 1
-    });
+    const SEARCHED_MAX: usize = 256;
+    let first = known.len().saturating_sub(SEARCHED_MAX);
+    let found = known[first..].iter().rposition(|other| *other == item);
+    let index = found.map_or_else(
+        || {
+            known.push(item);
+            known.len() - 1
+        },
+        |index| first + index,
+    );
     index as u32
 }

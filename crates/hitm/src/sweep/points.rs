@@ -19,7 +19,7 @@ use super::Error;
 use crate::input_file::{self, NamedBy};
 use crate::layout_files;
 use crate::machine;
-use crate::sim::{LoadOptions, Simulation, shipped_scenario};
+use crate::sim::{LoadOptions, Simulation, run_name, shipped_scenario};
 use crate::text_file::read_named;
 use crate::whatif::{self, WhatifConfig, WhatifError};
 
@@ -234,6 +234,8 @@ pub(super) fn setting_text(setting: &hitm_sweep::plan::Setting<'_>) -> String {
 struct SimulationJob {
     simulation: Simulation,
     variants: Vec<Variant>,
+    /// By variant.
+    namings: Vec<Naming>,
     machine: String,
     /// The layout that the plan names, as it names it.
     layout: Option<String>,
@@ -244,8 +246,10 @@ impl SimulationJob {
         let of_scenario = match &simulation.scenario().machine.model {
             ModelChoice::Preset(name) | ModelChoice::File(name) => name.clone(),
         };
+        let variants = simulation.scenario().variants();
         SimulationJob {
-            variants: simulation.scenario().variants(),
+            namings: simulation.namings(&variants),
+            variants,
             machine: value_of(point, MACHINE).map_or(of_scenario, Value::text),
             layout: value_of(point, LAYOUT).map(Value::text),
             simulation,
@@ -274,7 +278,7 @@ impl Job for SimulationJob {
     }
 
     fn name(&self, variant: usize, seed: u64) -> RunName {
-        self.simulation.run_name(&self.variants[variant], seed)
+        run_name(&self.namings[variant], seed)
     }
 
     fn run(&self, variant: usize, seed: u64) -> Result<RunResult, String> {

@@ -86,9 +86,10 @@ impl Sweep {
         jobs: NonZeroUsize,
         progress: &(dyn Fn(Progress) -> bool + Sync),
     ) -> Result<Totals, Error> {
-        let of_part = (0..self.entries.len())
-            .filter(|number| part.has(*number))
-            .count();
+        let is_run = |number: &usize| {
+            part.has(*number) && matches!(self.entries[*number].kind, EntryKind::Run { .. })
+        };
+        let of_part = (0..self.entries.len()).filter(is_run).count();
         let missing = self.missing(store, part)?;
         let pool = Pool {
             sweep: self,
