@@ -62,11 +62,10 @@ fn check_scenario(
     let last: Vec<usize> = plan.axes.iter().map(|axis| axis.rows.len() - 1).collect();
     let parse = |rows: &[usize]| {
         let point = plan.point_of(number, rows);
-        parse(plan, source, &point).map_err(|error| (error, point))
+        parse(plan, source, &point).map_err(|error| placed(plan, &point, error))
     };
     if plan.axes.is_empty() {
-        let scenario = parse(&[]).map_err(|(error, point)| placed(plan, &point, error))?;
-        scenarios.push(scenario);
+        scenarios.push(parse(&[])?);
     }
     for (index, axis) in plan.axes.iter().enumerate() {
         for row in tried(axis.rows.len()) {
@@ -77,7 +76,7 @@ fn check_scenario(
                 rows[index] = row;
                 parse(&rows).map_err(|_| error)
             });
-            let scenario = scenario.map_err(|(error, point)| placed(plan, &point, error))?;
+            let scenario = scenario?;
             if scenarios.last() != Some(&scenario) {
                 scenarios.push(scenario);
             }

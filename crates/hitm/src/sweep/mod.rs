@@ -107,6 +107,16 @@ enum EntryKind {
     Broken { message: u32 },
 }
 
+/// A run of a point that was named.
+#[derive(Debug)]
+struct NamedRun {
+    name: RunName,
+    variant: u16,
+    /// Number of the seed in the plan.
+    seed: u32,
+    labels: Labels,
+}
+
 /// A plan with its runs.
 #[derive(Debug)]
 pub struct Sweep {
@@ -157,7 +167,7 @@ impl Sweep {
         for first in (0..point_count).step_by(POINTS_AT_ONCE as usize) {
             let last = point_count.min(first + POINTS_AT_ONCE);
             let points: Vec<u64> = (first..last).collect();
-            let named: Vec<Result<Vec<(RunName, u16, u32, Labels)>, String>> = points
+            let named: Vec<Result<Vec<NamedRun>, String>> = points
                 .par_iter()
                 .map(|point| self.runs_of(*point))
                 .collect();
@@ -168,34 +178,34 @@ impl Sweep {
         Ok(())
     }
 
-    /// The runs of a point: name, variant, number of the seed and labels of each.
-    fn runs_of(&self, point: u64) -> Result<Vec<(RunName, u16, u32, Labels)>, String> {
+    /// The runs of a point.
+    fn runs_of(&self, point: u64) -> Result<Vec<NamedRun>, String> {
         let job = self.job(point)?;
         let mut runs = Vec::new();
         for variant in 0..job.variant_count() {
             for (number, seed) in self.plan.seeds().enumerate() {
-                let name = job.name(variant, seed);
-                runs.push((name, variant as u16, number as u32, job.labels(variant)));
+                runs.push(NamedRun {
+                    name: job.name(variant, seed),
+                    variant: variant as u16,
+                    seed: number as u32,
+                    labels: job.labels(variant),
+                });
             }
         }
         Ok(runs)
     }
 
-    fn add_point(
-        &mut self,
-        point: u32,
-        runs: Result<Vec<(RunName, u16, u32, Labels)>, String>,
-    ) -> Result<(), Error> {
+    fn add_point(&mut self, point: u32, runs: Result<Vec<NamedRun>, String>) -> Result<(), Error> {
         match runs {
             Ok(runs) => {
-                for (name, variant, seed, labels) in runs {
-                    let labels = index_of(&mut self.labels, labels);
-                    let kind = EntryKind::Run { name, labels };
+                for run in runs {
+                    let labels = index_of(&mut self.labels, run.labels);
+                    let name = run.name;
                     self.entries.push(Entry {
                         point,
-                        kind,
-                        variant,
-                        seed,
+                        kind: EntryKind::Run { name, labels },
+                        variant: run.variant,
+                        seed: run.seed,
                     });
                 }
             }
