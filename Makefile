@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: all setup build pgo test lint bench demo
+.PHONY: all setup build pgo test wheel lint bench demo
 
 all: build
 
@@ -21,6 +21,13 @@ pgo: build
 # The end-to-end tests record real programs with the release build.
 test: build
 	$(CARGO) test --workspace --no-fail-fast
+	scripts/test-python
+
+# The Python wheel, into target/wheels. Needs Python 3.10 or newer.
+wheel: build
+	python3 -m venv target/python/build
+	target/python/build/bin/pip install --quiet 'maturin>=1.7,<2'
+	scripts/wheel target/python/build/bin/python
 
 lint:
 	$(CARGO) xtask lint

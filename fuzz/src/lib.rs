@@ -8,6 +8,7 @@ pub mod layout;
 pub mod live;
 mod memory_file;
 pub mod perf_data;
+pub mod plan;
 pub mod recording;
 pub mod scenario;
 pub mod trace;

@@ -32,6 +32,7 @@ fn main() -> std::io::Result<()> {
     written("fuzz/corpus/live_recording", "kernel", LIVE_KERNEL)?;
     written("fuzz/corpus/live_recording", "program", LIVE_PROGRAM)?;
     written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
+    copy_all("plans", "fuzz/corpus/plan")?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
     copy_all("crates/hitm/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")?;
@@ -39,7 +40,7 @@ fn main() -> std::io::Result<()> {
 }
 
 /// Targets whose bytes are choices.
-const MADE: [&str; 13] = [
+const MADE: [&str; 14] = [
     "canary",
     "made_btf",
     "made_elf_dwarf",
@@ -47,6 +48,7 @@ const MADE: [&str; 13] = [
     "made_machine",
     "made_perf_data",
     "made_perf_script",
+    "made_plan",
     "made_replay",
     "made_rt_app",
     "made_scenario",

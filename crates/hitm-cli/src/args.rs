@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, PlaceArgs, RecordArgs,
-    ReportArgs, ReproduceArgs, SimArgs, VmArgs, WhatifArgs,
+    ReportArgs, ReproduceArgs, SimArgs, SweepArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// Simulate published cases again, and show published and simulated figures side by side
     Reproduce(ReproduceArgs),
+    /// Make thousands of runs from one plan: simulations or recordings over machines, layouts and keys
+    Sweep(SweepArgs),
     /// Show, import and measure machine models
     Machine(MachineArgs),
     /// Show, list, compare and check how structures lie in cache lines; propose better layouts

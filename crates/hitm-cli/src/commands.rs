@@ -14,6 +14,7 @@ mod report;
 mod reproduce;
 mod select;
 mod sim;
+mod sweep;
 mod vm;
 mod whatif;
 
@@ -37,6 +38,7 @@ pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use sim::SimArgs;
+pub(crate) use sweep::{EngineMissing, SweepArgs};
 pub(crate) use vm::VmArgs;
 pub(crate) use whatif::WhatifArgs;
 
@@ -88,6 +90,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Whatif(args) => whatif::run(args, terminal),
         Command::Sim(args) => sim::run(args, terminal),
         Command::Reproduce(args) => reproduce::run(&args, terminal),
+        Command::Sweep(args) => sweep::run(&args, terminal),
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
         Command::Place(args) => place::run(args, terminal),

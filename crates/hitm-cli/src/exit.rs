@@ -11,6 +11,7 @@ use hitm_live::place::PlaceError;
 use hitm_live::rt::RtError;
 use hitm_live::throttle::Error as ThrottleError;
 
+use crate::commands::EngineMissing;
 use crate::terminal::ResultNotWritten;
 
 /// The meaning of the exit code.
@@ -70,6 +71,9 @@ impl Exit {
             .downcast_ref::<PlaceError>()
             .is_some_and(PlaceError::is_missing)
         {
+            return Exit::Missing;
+        }
+        if error.is::<EngineMissing>() {
             return Exit::Missing;
         }
         match error.downcast_ref::<VmError>() {

@@ -2,9 +2,11 @@
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hitm::sim::Progress;
+use hitm::sweep;
 use hitm_base::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -217,6 +219,57 @@ impl VirtualTime {
     }
 }
 
+/// Runs of a sweep, told by several threads. Where no terminal shows a bar, it writes a line every ten
+/// seconds.
+pub(crate) struct Runs {
+    bar: ProgressBar,
+    started: Instant,
+    line_count: AtomicU32,
+}
+
+impl Runs {
+    pub(crate) fn start() -> Runs {
+        let bar = visible(ProgressBar::new(0));
+        bar.set_style(style("runs: {wide_bar} {pos}/{len} {msg}"));
+        Runs {
+            bar,
+            started: Instant::now(),
+            line_count: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn set(&self, progress: sweep::Progress) {
+        let elapsed = self.started.elapsed();
+        let text = Runs::text(progress, elapsed);
+        let due = (elapsed.as_secs() / LINE_PERIOD.as_secs()) as u32;
+        // One of the threads writes the line that is due.
+        if self.bar.is_hidden() && self.line_count.fetch_max(due, Ordering::Relaxed) < due {
+            let (done, all) = (progress.done, progress.all);
+            // A log that is gone stops no work.
+            let _ = writeln!(io::stderr(), "hitm: runs: {done} of {all}, {text}");
+        }
+        self.bar.set_length(progress.all as u64);
+        self.bar.set_position(progress.done as u64);
+        self.bar.set_message(text);
+    }
+
+    /// Rate, failures and time left.
+    fn text(progress: sweep::Progress, elapsed: Duration) -> String {
+        let seconds = elapsed.as_secs_f64().max(1e-3);
+        let rate = progress.done as f64 / seconds;
+        let left = (progress.all - progress.done) as f64 / rate.max(1e-9);
+        let failed = match progress.failed {
+            0 => String::new(),
+            failed => format!("{failed} failed, "),
+        };
+        format!("{rate:.1} a second, {failed}{left:.0} s left")
+    }
+
+    pub(crate) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Nothing is drawn where nobody looks.
 fn visible(bar: ProgressBar) -> ProgressBar {
     if io::stderr().is_terminal() {
@@ -233,6 +286,18 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_tell_rate_failures_and_time_left() {
+        let progress = |failed| sweep::Progress {
+            done: 20,
+            all: 100,
+            failed,
+        };
+        let text = |failed| Runs::text(progress(failed), Duration::from_secs(10));
+        assert_eq!(text(0), "2.0 a second, 40 s left");
+        assert_eq!(text(3), "2.0 a second, 3 failed, 40 s left");
+    }
 
     #[test]
     fn a_line_of_a_log_tells_pass_share_and_rate() {

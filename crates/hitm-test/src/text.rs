@@ -6,6 +6,7 @@
 
 mod layouts;
 mod machine;
+mod plan;
 mod profiles;
 mod rt_app;
 mod scenario;
@@ -14,6 +15,7 @@ use std::fmt::Write as _;
 
 pub use layouts::{layout, rules};
 pub use machine::machine;
+pub use plan::plan;
 pub use profiles::{profile, simulation};
 pub use rt_app::rt_app;
 pub use scenario::scenario;

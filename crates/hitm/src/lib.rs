@@ -16,6 +16,7 @@ pub mod record;
 pub mod recording;
 pub mod sim;
 pub mod streams;
+pub mod sweep;
 mod temporary;
 mod text_file;
 pub mod vm;

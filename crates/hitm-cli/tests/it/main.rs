@@ -28,6 +28,7 @@ mod recording_hostile;
 mod sim;
 mod sim_calls;
 mod sleeping;
+mod sweep;
 mod totals;
 mod verdicts;
 mod vm;
@@ -78,6 +79,8 @@ fn help_is_a_result() {
               vm         Record a whole kernel on a machine that you do not have
               sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
               reproduce  Simulate published cases again, and show published and simulated figures side by side
+              sweep      Make thousands of runs from one plan: simulations or recordings over machines, layouts
+                         and keys
               machine    Show, import and measure machine models
               layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
               place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back

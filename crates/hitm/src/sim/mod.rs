@@ -6,6 +6,7 @@
 
 mod layouts;
 mod load;
+mod naming;
 mod reproduce;
 mod sections;
 mod summary;
@@ -30,6 +31,8 @@ pub use hitm_sim::scenario::{
     C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant, WorkloadResult,
 };
 pub use layouts::layouts_of;
+pub(crate) use naming::run_name;
+pub use naming::shipped_scenario;
 pub use reproduce::{Reproduction, folders, reproduce};
 pub use sections::{SectionError, Sections};
 pub use summary::{Check, Comparison, Crossing, Summary, VariantReport, variant_label};
@@ -240,15 +243,20 @@ impl Simulation {
         })
     }
 
-    fn run_one(
+    fn layouts_of_variant(&self, variant: &Variant) -> &(String, Layouts) {
+        let mut layouts = self.layouts.iter();
+        let layouts = layouts.find(|(name, _)| *name == variant.layout);
+        layouts.expect("a layout is loaded for each variant")
+    }
+
+    /// Runs one variant with one seed on this thread.
+    pub(crate) fn run_one(
         &self,
         variant: &Variant,
         seed: u64,
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<Outcome, Error> {
-        let mut layouts = self.layouts.iter();
-        let layouts = layouts.find(|(name, _)| *name == variant.layout);
-        let (_, layouts) = layouts.expect("a layout is loaded for each variant");
+        let (_, layouts) = self.layouts_of_variant(variant);
         let request = RunRequest {
             scenario: &self.scenario,
             machine: &self.machine,

@@ -1,0 +1,180 @@
+//! `hitm.report`, `hitm.whatif`, `hitm.layout` and `hitm.machine`.
+
+use std::path::{Path, PathBuf};
+
+use hitm::layout::{LayoutFile, ListOptions, ShowOptions};
+use hitm::perf_data;
+use hitm::recording::Recording;
+use hitm::whatif::{HeapInstances, WhatifConfig};
+use hitm_report::fields::{LINE_FIELDS, ROW_FIELDS, THREAD_FIELDS};
+use hitm_report::whatif::{WhatifOptions, WhatifView};
+use hitm_report::{Report, ReportOptions, Selection, json};
+use hitm_weave::Placement;
+use pyo3::prelude::*;
+
+use crate::error::{HitmError, raise};
+use crate::interrupt::{Cancel, detached};
+use crate::table::{Table, columns, values};
+
+/// Reads a recording or perf.data; returns the report's JSON (docs/formats/report.md) and its lines,
+/// their rows and the threads as tables.
+#[pyfunction]
+#[pyo3(signature = (path, *, top = 20))]
+pub(crate) fn report(
+    py: Python<'_>,
+    path: PathBuf,
+    top: usize,
+) -> PyResult<(String, Table, Table, Table)> {
+    if hitm::live::is_live(&path) {
+        let text = format!(
+            "{}: a live recording has no report of lines",
+            path.display()
+        );
+        return Err(HitmError::new_err(text));
+    }
+    let recording = detached(py, |cancel| load(&path, cancel), |_| Ok(()))??;
+    let options = ReportOptions {
+        lines_max: top,
+        rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+        call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
+    };
+    let report = py.detach(|| Report::of_selection(&recording, &options, &Selection::default()));
+    let mut facts = columns(LINE_FIELDS);
+    facts.truncate(1);
+    facts.extend(columns(ROW_FIELDS));
+    let mut rows = Vec::new();
+    for line in &report.lines {
+        for row in &line.rows {
+            let mut cells = values(LINE_FIELDS, line);
+            cells.truncate(1);
+            cells.extend(values(ROW_FIELDS, row));
+            rows.push(cells);
+        }
+    }
+    Ok((
+        json::render(&report),
+        Table::of_fields(LINE_FIELDS, &report.lines),
+        Table::of_rows(facts, rows),
+        Table::of_fields(THREAD_FIELDS, &report.threads),
+    ))
+}
+
+fn load(path: &Path, cancel: &Cancel) -> PyResult<Recording> {
+    let mut progress = |_: u64, _: u64| cancel.check();
+    if perf_data::sample_format(path).is_some() {
+        let recording = perf_data::load(path, None, &mut progress);
+        return recording.map_err(|error| raise(&error));
+    }
+    let mut recording =
+        Recording::load_contended(path, &mut progress).map_err(|error| raise(&error))?;
+    if recording.header.sampled.is_some() {
+        perf_data::name_kernel(&mut recording, None).map_err(|error| raise(&error))?;
+    }
+    Ok(recording)
+}
+
+/// Runs a recording again; returns the JSON of docs/formats/whatif.md.
+#[pyfunction]
+#[pyo3(signature = (path, *, layouts, instances, machine = None, threads_to = None))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(crate) fn whatif(
+    py: Python<'_>,
+    path: PathBuf,
+    layouts: Vec<PathBuf>,
+    instances: Vec<String>,
+    machine: Option<String>,
+    threads_to: Option<String>,
+) -> PyResult<String> {
+    let layouts: Result<Vec<_>, _> = layouts
+        .iter()
+        .map(|path| hitm::whatif::read_layout(path))
+        .collect();
+    let instances: Result<Vec<HeapInstances>, _> =
+        instances.iter().map(|text| text.parse()).collect();
+    let placement: Option<Result<Placement, _>> = threads_to.map(|text| text.parse());
+    let machine = machine.map(|name| hitm::machine::resolve(&name));
+    let config = WhatifConfig {
+        input: path,
+        layouts: layouts.map_err(|error| raise(&error))?,
+        instances: instances.map_err(|error| HitmError::new_err(error.to_string()))?,
+        machine: machine
+            .transpose()
+            .map_err(|error| raise(&error))?
+            .map(|(machine, _)| machine),
+        placement: placement.transpose().map_err(|error| raise(&error))?,
+    };
+    let work = |cancel: &Cancel| hitm::whatif::run(&config, &mut |_, _| cancel.check());
+    let report = detached(py, work, |_| Ok(()))?.map_err(|error| raise(&error))?;
+    let options = WhatifOptions {
+        lines_max: 20,
+        iterations: None,
+    };
+    Ok(json::whatif::render(&WhatifView::new(report, &options)))
+}
+
+/// A structure in cache lines, as the JSON of docs/formats/layout.md; of the running kernel where no
+/// file is given.
+#[pyfunction]
+#[pyo3(signature = (name, *, file = None, expand = false, line_size = 64))]
+pub(crate) fn layout(
+    py: Python<'_>,
+    name: &str,
+    file: Option<PathBuf>,
+    expand: bool,
+    line_size: u64,
+) -> PyResult<String> {
+    if !hitm::layout::is_line_size(line_size) {
+        let text = format!("line_size: found {line_size}, expected a power of two from 8 to 65536");
+        return Err(HitmError::new_err(text));
+    }
+    let options = ShowOptions { line_size, expand };
+    let shown = py.detach(|| {
+        let mut file = LayoutFile::open(file.as_deref(), None)?;
+        hitm::layout::show_json(&mut file, name, &options)
+    });
+    shown.map_err(|error| raise(&error))
+}
+
+/// Names of the structures of a file that match a pattern.
+#[pyfunction]
+#[pyo3(signature = (pattern = None, *, file = None))]
+pub(crate) fn layout_list(
+    py: Python<'_>,
+    pattern: Option<String>,
+    file: Option<PathBuf>,
+) -> PyResult<Vec<String>> {
+    let listed = py.detach(|| {
+        let mut file = LayoutFile::open(file.as_deref(), None)?;
+        let options = ListOptions {
+            line_size: ShowOptions::LINE_SIZE_DEFAULT,
+            holes_over: None,
+            lines_over: None,
+            straddling: false,
+            pattern,
+        };
+        let list = hitm::layout::list(&mut file, &options);
+        Ok::<_, hitm::layout::LayoutError>(list)
+    });
+    let list = listed.map_err(|error| raise(&error))?;
+    Ok(list.structs.into_iter().map(|row| row.name).collect())
+}
+
+/// A machine model, as the JSON of docs/formats/machine.md.
+#[pyfunction]
+pub(crate) fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
+    let shown = py.detach(|| {
+        let file = hitm::machine::load(name)?;
+        hitm::machine::show_json(&file).map_err(hitm::machine::Error::from)
+    });
+    shown.map_err(|error| raise(&error))
+}
+
+/// Names of the machine models that come with hitm.
+#[pyfunction]
+pub(crate) fn machines() -> PyResult<Vec<String>> {
+    let list = hitm::machine::list().map_err(|error| raise(&error))?;
+    Ok(list.into_iter().map(|machine| machine.name).collect())
+}

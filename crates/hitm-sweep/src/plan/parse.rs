@@ -1,0 +1,263 @@
+//! TOML text -> [`Plan`].
+
+use toml::de::DeTable;
+
+use super::{Axis, KEYS_MAX, Plan, RUNS_MAX, SourceKind, TEXT_BYTES_MAX, VALUES_MAX, WORDS_MAX};
+use crate::range::{Range, Scale};
+use crate::reader::{Item, Reader, Table, describe};
+use crate::sample::{DIMENSIONS_MAX, Method, points};
+use crate::value::Value;
+use crate::{PlanError, TextPlace};
+
+const SCALES: [(&str, Scale); 2] = [("linear", Scale::Linear), ("log", Scale::Log)];
+const METHODS: [(&str, Method); 2] = [
+    ("sobol", Method::Sobol),
+    ("latin-hypercube", Method::LatinHypercube),
+];
+/// Values as a plan states them.
+const VALUE: &str = "a number, a text, true, false or a list of them";
+
+pub(super) fn parse(text: &str, origin: &str) -> Result<Plan, PlanError> {
+    let reader = Reader::new(text, origin);
+    if text.len() > TEXT_BYTES_MAX {
+        let expected = format!("at most {TEXT_BYTES_MAX} bytes");
+        let found = format!("{} bytes", text.len());
+        return Err(reader.error(0..0, "the file", found, expected));
+    }
+    let document = DeTable::parse(text).map_err(|error| {
+        let found = format!("no TOML ({})", error.message());
+        let expected = "a plan as docs/formats/sweep.md describes it";
+        reader.error(error.span().unwrap_or(0..0), "the file", found, expected)
+    })?;
+    let root = reader.root(document.get_ref(), String::new(), 0..0);
+    let schema = root.required("schema", "schema = 1")?;
+    if Value::of(schema) != Some(Value::Integer(1)) {
+        return Err(root.wrong("schema", schema, "1"));
+    }
+    let name = root.required_words("name")?;
+    let description = root.words("description")?;
+    let (kind, sources) = sources(&root)?;
+    let plan = Plan {
+        origin: origin.to_owned(),
+        name,
+        description,
+        kind,
+        sources,
+        quick: root.flag("quick")?,
+        first_seed: root.number("first_seed", 0, i64::MAX as u64)?.unwrap_or(1),
+        seed_count: root.number("seeds", 1, u64::MAX)?.unwrap_or(1),
+        metrics: root
+            .list_of_words("metrics", WORDS_MAX)?
+            .unwrap_or_default(),
+        axes: axes(&reader, &root)?,
+    };
+    root.finish()?;
+    check_keys(&plan)?;
+    check_count(&plan, &root)?;
+    Ok(plan)
+}
+
+fn sources(root: &Table<'_, '_, '_>) -> Result<(SourceKind, Vec<(String, TextPlace)>), PlanError> {
+    const EXPECTED: &str = "`scenarios` or `recordings`, a list of files";
+    let scenarios = root.list_of_words("scenarios", WORDS_MAX)?;
+    let recordings = root.list_of_words("recordings", WORDS_MAX)?;
+    match (scenarios, recordings) {
+        (Some(scenarios), None) => Ok((SourceKind::Scenarios, scenarios)),
+        (None, Some(recordings)) => Ok((SourceKind::Recordings, recordings)),
+        (Some(_), Some(_)) => {
+            Err(root.error("recordings", "`scenarios` and `recordings`", "one of them"))
+        }
+        (None, None) => Err(root.error("scenarios", "no such key", EXPECTED)),
+    }
+}
+
+fn axes(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<Vec<Axis>, PlanError> {
+    let mut axes = Vec::new();
+    for (index, item) in root.items("vary", KEYS_MAX)?.iter().enumerate() {
+        axes.push(vary(&reader.table(item, format!("vary[{index}]"))?)?);
+    }
+    if let Some(item) = root.get("sample") {
+        axes.push(sample(reader, &reader.table(item, "sample".into())?)?);
+    }
+    Ok(axes)
+}
+
+/// One key with values or a range, or several keys with rows of values.
+fn vary(table: &Table<'_, '_, '_>) -> Result<Axis, PlanError> {
+    let key = table.words("key")?;
+    let keys = table.list_of_words("keys", KEYS_MAX)?;
+    let axis = match (key, keys) {
+        (Some(key), None) => {
+            let keys = vec![(key, table.place("key"))];
+            let rows = match table.get("values") {
+                Some(_) => values(table)?,
+                None => range_rows(table)?,
+            };
+            Axis { keys, rows }
+        }
+        (None, Some(keys)) => {
+            let rows = tied_values(table, keys.len())?;
+            Axis { keys, rows }
+        }
+        (Some(_), Some(_)) => return Err(table.error("keys", "`key` and `keys`", "one of them")),
+        (None, None) => {
+            let expected = "`key`, or `keys` that change together";
+            return Err(table.error("key", "no such key", expected));
+        }
+    };
+    table.finish()?;
+    Ok(axis)
+}
+
+fn value_of(table: &Table<'_, '_, '_>, key: &str, item: &Item<'_>) -> Result<Value, PlanError> {
+    Value::of(item).ok_or_else(|| table.wrong(key, item, VALUE))
+}
+
+type Rows = Vec<(Vec<Value>, TextPlace)>;
+
+fn values(table: &Table<'_, '_, '_>) -> Result<Rows, PlanError> {
+    let mut rows: Rows = Vec::new();
+    let items = table.items("values", VALUES_MAX)?;
+    table.check_count("values", items.len(), VALUES_MAX)?;
+    for item in items {
+        let value = value_of(table, "values", item)?;
+        push(table, &mut rows, item, vec![value])?;
+    }
+    Ok(rows)
+}
+
+fn tied_values(table: &Table<'_, '_, '_>, key_count: usize) -> Result<Rows, PlanError> {
+    let expected = format!("a list of lists with {key_count} values, one for each of `keys`");
+    table.required("values", &expected)?;
+    let items = table.items("values", VALUES_MAX)?;
+    table.check_count("values", items.len(), VALUES_MAX)?;
+    let mut rows: Rows = Vec::new();
+    for item in items {
+        let inner = item.get_ref().as_array().map(|array| array.as_ref());
+        let Some(inner) = inner.filter(|inner: &&[Item<'_>]| inner.len() == key_count) else {
+            return Err(table.wrong("values", item, &expected));
+        };
+        let row: Result<Vec<Value>, PlanError> = inner
+            .iter()
+            .map(|item| value_of(table, "values", item))
+            .collect();
+        push(table, &mut rows, item, row?)?;
+    }
+    Ok(rows)
+}
+
+/// Adds a row that is not there yet.
+fn push(
+    table: &Table<'_, '_, '_>,
+    rows: &mut Rows,
+    item: &Item<'_>,
+    row: Vec<Value>,
+) -> Result<(), PlanError> {
+    // Long lists are compared in the end alone: the table has a row for each run anyway.
+    const COMPARED_MAX: usize = 1_000;
+    if rows
+        .iter()
+        .take(COMPARED_MAX)
+        .any(|(other, _)| *other == row)
+    {
+        return Err(table.wrong("values", item, "each value once"));
+    }
+    rows.push((row, table.reader.place(item.span().start)));
+    Ok(())
+}
+
+/// `from`, `to` and `scale`.
+fn range(table: &Table<'_, '_, '_>) -> Result<Range, PlanError> {
+    const END: &str = "a number, a time such as \"20ms\" or a rate such as \"250/s\"";
+    let from = table.required("from", "`values`, or `from` and `to`")?;
+    let to = table.required("to", END)?;
+    let scale = table.one_of("scale", &SCALES)?;
+    let from = value_of(table, "from", from)?;
+    let end = value_of(table, "to", to)?;
+    Range::new(&from, &end, scale).map_err(|expected| {
+        let found = format!("{} to {}", from.toml(), describe(to));
+        table.error("to", found, expected)
+    })
+}
+
+fn range_rows(table: &Table<'_, '_, '_>) -> Result<Rows, PlanError> {
+    let range = range(table)?;
+    let expected = format!("a whole number from 2 to {VALUES_MAX}");
+    table.required("steps", &expected)?;
+    let steps = table.number("steps", 2, VALUES_MAX as u64)?.unwrap_or(2);
+    let place = table.place("from");
+    let mut values = range.steps(steps as usize);
+    values.dedup();
+    if values.len() as u64 != steps {
+        let expected = format!("at most {}: values would repeat", values.len());
+        return Err(table.error("steps", steps.to_string(), expected));
+    }
+    Ok(values
+        .into_iter()
+        .map(|value| (vec![value], place))
+        .collect())
+}
+
+fn sample(reader: &Reader<'_>, table: &Table<'_, '_, '_>) -> Result<Axis, PlanError> {
+    let method = table.one_of("method", &METHODS)?;
+    table.required("points", "the number of points")?;
+    let count = table.number("points", 1, RUNS_MAX)?.unwrap_or(1) as usize;
+    let seed = table.number("seed", 0, i64::MAX as u64)?.unwrap_or(0);
+    let mut keys = Vec::new();
+    let mut ranges = Vec::new();
+    let items = table.items("range", DIMENSIONS_MAX)?;
+    table.check_count("range", items.len(), DIMENSIONS_MAX)?;
+    for (index, item) in items.iter().enumerate() {
+        let of_range = reader.table(item, format!("sample.range[{index}]"))?;
+        keys.push((of_range.required_words("key")?, of_range.place("key")));
+        ranges.push((range(&of_range)?, of_range.place("from")));
+        of_range.finish()?;
+    }
+    table.finish()?;
+    let points = points(method, count, ranges.len(), seed)
+        .map_err(|error| table.error("range", format!("{}", ranges.len()), error.to_string()))?;
+    let place = ranges[0].1;
+    let row = |point: Vec<f64>| {
+        let values = point.iter().zip(&ranges);
+        (
+            values.map(|(part, (range, _))| range.at(*part)).collect(),
+            place,
+        )
+    };
+    Ok(Axis {
+        keys,
+        rows: points.into_iter().map(row).collect(),
+    })
+}
+
+/// No key stands in two axes.
+fn check_keys(plan: &Plan) -> Result<(), PlanError> {
+    let mut known: Vec<&str> = Vec::new();
+    for (key, place) in plan.axes.iter().flat_map(|axis| &axis.keys) {
+        if known.contains(&key.as_str()) {
+            let found = "a key that is varied already";
+            return Err(plan.error(*place, key, found, "each key once"));
+        }
+        known.push(key);
+    }
+    Ok(())
+}
+
+/// Points times seeds are at most [`RUNS_MAX`].
+fn check_count(plan: &Plan, root: &Table<'_, '_, '_>) -> Result<(), PlanError> {
+    let mut count = plan.sources.len() as u128;
+    for axis in &plan.axes {
+        count *= axis.rows.len() as u128;
+        if count > u128::from(RUNS_MAX) {
+            let (key, place) = &axis.keys[0];
+            let found = format!("{count} points");
+            return Err(plan.error(*place, key, found, format!("at most {RUNS_MAX} runs")));
+        }
+    }
+    let count = count * u128::from(plan.seed_count);
+    if count > u128::from(RUNS_MAX) {
+        let expected = format!("at most {RUNS_MAX} runs");
+        return Err(root.error("seeds", format!("{count} runs"), expected));
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Metrics that a run can have, known before anything runs.
+//!
+//! A scenario's workloads say which figures they make; the table below repeats their ids. A test runs
+//! a workload of each kind and compares.
+
+use hitm_sim::scenario::{Scenario, WorkloadKind};
+use hitm_sweep::plan::SourceKind;
+
+use super::points::{REPLAY_METRICS, replay_metric};
+
+/// The largest number of a line of `root_domain`: it has a bit for each CPU in several masks.
+const LINES_MAX: u32 = 1_000;
+
+/// Figures of every simulation.
+const OF_ALL: [&str; 19] = [
+    "time.kernel_of_busy",
+    "time.user",
+    "time.kernel",
+    "time.spin",
+    "time.irq",
+    "time.idle",
+    "time.irqs_off_us_max",
+    "time.irqs_off_us_max_mean",
+    "sched.wakeups_per_cpu_second",
+    "sched.switches_per_cpu_second",
+    "sched.migrations_per_cpu_second",
+    "sched.pushes_per_cpu_second",
+    "sched.pulls_per_cpu_second",
+    "sched.ipis_per_cpu_second",
+    "sched.stale_overloads",
+    "wakeup.latency_us_mean",
+    "wakeup.latency_us_p50",
+    "wakeup.latency_us_p99",
+    "wakeup.latency_us_max",
+];
+/// Figures of each line N of `root_domain`: how many there are follows the machine and the layout.
+const OF_LINES: [&str; 3] = [
+    "load_cycles_mean",
+    "load_cycles_row_min",
+    "load_cycles_row_max",
+];
+
+const LATENESS: [&str; 4] = ["wakeups", "late_us_min", "late_us_mean", "late_us_max"];
+
+/// Figures of a workload, after its name.
+fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
+    match kind {
+        WorkloadKind::RtMigrateTest(_) => &[
+            "iterations",
+            "failed_iterations",
+            "failed_start_us",
+            "start_us_max",
+            "lowest_start_us_max",
+        ],
+        WorkloadKind::Pool(_) => &["frames_per_second", "bursts_per_second"],
+        WorkloadKind::Cyclictest(_) => &LATENESS,
+        WorkloadKind::Cyclic(_) => &[
+            "operations_per_second",
+            LATENESS[0],
+            LATENESS[1],
+            LATENESS[2],
+            LATENESS[3],
+        ],
+        WorkloadKind::Hogs(_) => &["used_ms"],
+        WorkloadKind::CgroupHogs(_) => &[
+            "distribute_calls",
+            "full_walks",
+            "full_walk_ms_mean",
+            "distribute_us_max",
+            "distribute_cfs_rqs_max",
+            "distribute_tasks_max",
+            "distribute_lock_wait_us_max",
+            "csd_unthrottle_us_max",
+            "throttle_walk_us_max",
+            "rq_lock_waits",
+            "rq_lock_wait_us_max",
+            "rq_lock_wait_ms",
+            "used_ms",
+        ],
+        WorkloadKind::LockHolder(_) => &[
+            "writer_wait_us_max",
+            "reader_wait_us_max",
+            "holder_wait_us_max",
+            "reader_uses",
+        ],
+        WorkloadKind::FileCopy(_) => &[
+            "score",
+            "lock_hold_ns",
+            "lock_wait_ns",
+            "lock_hand_over_ns",
+            "hold_share",
+            "needed_cpus",
+            "chosen_cpus",
+        ],
+        WorkloadKind::Hackbench(_) => &["time_ms", "messages"],
+        WorkloadKind::Schbench(_) => &[
+            "requests",
+            "wakeup_us_p50",
+            "wakeup_us_p99",
+            "request_us_p50",
+            "request_us_p99",
+        ],
+        WorkloadKind::PiStress(_) => &["inversions_per_second"],
+        WorkloadKind::RtApp(_) => &[
+            "threads",
+            "phases",
+            "timers",
+            "missed",
+            "late_us_mean",
+            "late_us_max",
+        ],
+    }
+}
+
+/// Whether a run of the scenario can have the metric.
+pub(super) fn is_of_scenario(scenario: &Scenario, id: &str) -> bool {
+    let of_workload = |workload: &hitm_sim::scenario::Workload| {
+        let rest = id.strip_prefix(workload.name.as_str());
+        let rest = rest.and_then(|rest| rest.strip_prefix('.'));
+        rest.is_some_and(|rest| of_kind(&workload.kind).contains(&rest))
+    };
+    OF_ALL.contains(&id) || is_of_line(id) || scenario.workloads.iter().any(of_workload)
+}
+
+/// `root_domain.line_3.load_cycles_mean`.
+fn is_of_line(id: &str) -> bool {
+    let rest = id.strip_prefix("root_domain.line_");
+    let Some((number, rest)) = rest.and_then(|rest| rest.split_once('.')) else {
+        return false;
+    };
+    let number = number.parse::<u32>();
+    number.is_ok_and(|number| (1..=LINES_MAX).contains(&number)) && OF_LINES.contains(&rest)
+}
+
+/// Whether a replay has the metric.
+pub(super) fn is_of_replay(id: &str) -> bool {
+    REPLAY_METRICS
+        .iter()
+        .any(|(known, _)| replay_metric(known) == id)
+}
+
+/// The metrics of these scenarios, or of replays, for an error.
+pub(super) fn known(kind: SourceKind, scenarios: &[Scenario]) -> String {
+    let mut ids: Vec<String> = Vec::new();
+    match kind {
+        SourceKind::Recordings => {
+            ids.extend(REPLAY_METRICS.iter().map(|(id, _)| replay_metric(id)));
+        }
+        SourceKind::Scenarios => {
+            for workload in scenarios.iter().flat_map(|scenario| &scenario.workloads) {
+                for id in of_kind(&workload.kind) {
+                    let id = format!("{}.{id}", workload.name);
+                    if !ids.contains(&id) {
+                        ids.push(id);
+                    }
+                }
+            }
+            ids.extend(OF_ALL.map(str::to_owned));
+            ids.extend(OF_LINES.map(|id| format!("root_domain.line_N.{id}")));
+        }
+    }
+    format!("one of {}", ids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::sim::{LoadOptions, Simulation};
+
+    use super::*;
+
+    const HEAD: &str = "schema = 1\nname = \"n\"\ndescription = \"d\"\nsource = \"s\"\n\
+        [machine]\npreset = \"broadwell-4s\"\ncpus = 8\n[run]\nduration = \"20ms\"\n\
+        [kernel]\nplacement = \"lock-aware\"\nload_balancing = \"domains\"\n";
+
+    /// A workload of each kind that needs no other file, for long enough that each figure appears.
+    const WORKLOADS: [&str; 11] = [
+        "kind = \"rt-migrate-test\"\nloops = 2\nrun_time = \"1ms\"\nsleep = \"2ms\"\n",
+        "kind = \"ffmpeg\"\ncores_per_instance = 2\nworkers = 4\nrunnable = 2\nwakeups = \"2600/s\"\n",
+        "kind = \"cyclictest\"\n",
+        "kind = \"cyclic\"\n",
+        "kind = \"hogs\"\n",
+        "kind = \"cgroup-hogs\"\nchildren = 2\nleaves = 2\nhogs = 8\nquota = \"2ms\"\nperiod = \"5ms\"\n",
+        "kind = \"lock-holder\"\nquota = \"2ms\"\nperiod = \"5ms\"\n",
+        "kind = \"file-copy\"\nbuffer_bytes = 256\nblocks = 50\nbaseline = 1655\ncycle = \"2us\"\nhold_percent = 30\nthreads = 8\n",
+        "kind = \"hackbench\"\ngroups = 1\npairs = 2\nloops = 5\n",
+        "kind = \"schbench\"\n",
+        "kind = \"pi-stress\"\n",
+    ];
+
+    #[test]
+    fn every_figure_of_a_run_is_known() {
+        for workload in WORKLOADS {
+            let text = format!("{HEAD}[[workload]]\n{workload}");
+            let options = LoadOptions::default();
+            let simulation = Simulation::of_text(&text, "x", Path::new(""), &options).unwrap();
+            let report = simulation.run(1, 1, &|_| {}).unwrap();
+            let metrics = &report.variants[0].outcomes[0].metrics;
+            assert!(metrics.len() > 12, "{workload}");
+            for metric in metrics {
+                let is_known = is_of_scenario(simulation.scenario(), &metric.id);
+                assert!(is_known, "{} of {workload}", metric.id);
+            }
+        }
+    }
+
+    #[test]
+    fn other_ids_are_unknown() {
+        let text = format!("{HEAD}[[workload]]\nkind = \"hogs\"\nname = \"h\"\n");
+        let scenario = Scenario::parse(&text, "x").unwrap();
+        for id in [
+            "h.used_ms",
+            "time.idle",
+            "root_domain.line_7.load_cycles_mean",
+        ] {
+            assert!(is_of_scenario(&scenario, id), "{id}");
+        }
+        for id in [
+            "hogs.used_ms",
+            "h.used",
+            "root_domain.line_0.load_cycles_mean",
+            "root_domain.line_2.x",
+            "root_domain.line_N.load_cycles_mean",
+            "whatif.end_cycles",
+            "",
+        ] {
+            assert!(!is_of_scenario(&scenario, id), "{id}");
+        }
+        assert!(is_of_replay("whatif.end_cycles") && !is_of_replay("end_cycles"));
+    }
+}

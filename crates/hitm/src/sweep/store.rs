@@ -1,0 +1,156 @@
+//! Results on disk: a file for each run, named by the run.
+//!
+//! `runs/3f/3f09…` holds a result; the folder of its first two digits keeps folders small. A result is
+//! written beside its place and renamed, so that a file that is there is whole, whoever was killed.
+//! `runs/started` has a line for each run that was begun, in the order of time: more lines than names
+//! are runs that were made twice.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use hitm_sweep::name::RunName;
+use hitm_sweep::result::RunResult;
+
+use super::Error;
+use crate::limits;
+use crate::output_file;
+use crate::text_file::{self, TextFileError};
+
+/// Longest result: a run has some dozens of figures.
+const RESULT_BYTES_MAX: u64 = 1 << 20;
+
+/// The folder of a sweep.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Opens the folder, which is made when there is none.
+    ///
+    /// # Errors
+    /// A folder that cannot be made.
+    pub fn open(folder: &Path) -> Result<Store, Error> {
+        let runs = folder.join("runs");
+        fs::create_dir_all(&runs).map_err(|source| failed(&runs, source))?;
+        Ok(Store {
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// A store that is only read: nothing is made.
+    pub fn read_only(folder: &Path) -> Store {
+        Store {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn path(&self, name: RunName) -> PathBuf {
+        let name = name.to_string();
+        self.folder.join("runs").join(&name[..2]).join(name)
+    }
+
+    /// The result of a run; none when there is none, or a damaged one.
+    ///
+    /// # Errors
+    /// A file that is there but cannot be read.
+    pub fn get(&self, name: RunName) -> Result<Option<RunResult>, Error> {
+        let path = self.path(name);
+        match text_file::read(&path, RESULT_BYTES_MAX, "a result") {
+            Ok(text) => Ok(RunResult::decode(&text, name)),
+            Err(TextFileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(TextFileError::TooLong { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts a result in its place.
+    ///
+    /// # Errors
+    /// A disk that takes no more, a folder that cannot be written.
+    pub(super) fn put(&self, name: RunName, result: &RunResult) -> Result<(), Error> {
+        let path = self.path(name);
+        let folder = path.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
+        self.replace(&path, |beside| {
+            Ok(output_file::write(beside, result.encode(name).as_bytes())?)
+        })
+    }
+
+    /// Writes a file beside its place and renames it.
+    pub(super) fn replace(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // The thread's number keeps the files of one process apart, its own those of several.
+        let thread = rayon::current_thread_index().unwrap_or(0);
+        let id = format!(
+            "{}-{thread}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        );
+        let id: String = id
+            .chars()
+            .filter(|c| c.is_ascii_digit() || *c == '-')
+            .collect();
+        let beside = path.with_extension(format!("{id}.tmp"));
+        let done = write(&beside)
+            .and_then(|()| fs::rename(&beside, path).map_err(|source| failed(path, source)));
+        if done.is_err() {
+            // The file is of no use, and the error says what went wrong.
+            let _ = fs::remove_file(&beside);
+        }
+        done
+    }
+
+    /// Notes that a run begins.
+    pub(super) fn note_start(&self, name: RunName) -> Result<(), Error> {
+        let path = self.folder.join("runs").join("started");
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).open(&path);
+        // One write of a short line: lines of several processes do not mix.
+        let written = file.and_then(|mut file| file.write_all(format!("{name}\n").as_bytes()));
+        written.map_err(|source| failed(&path, source))
+    }
+}
+
+pub(super) fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Write {
+        path: path.to_owned(),
+        source: limits::explain(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_sweep::name::Naming;
+
+    use super::*;
+
+    #[test]
+    fn a_result_is_there_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let name = Naming::new(1).name();
+        let result = RunResult::Failed("no such CPU".to_owned());
+        assert_eq!(store.get(name).unwrap(), None);
+        store.put(name, &result).unwrap();
+        assert_eq!(store.get(name).unwrap(), Some(result.clone()));
+        let path = store.path(name);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() / 2]).unwrap();
+        assert_eq!(store.get(name).unwrap(), None);
+        store.put(name, &result).unwrap();
+        let files = fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!((store.get(name).unwrap(), files), (Some(result), 1));
+    }
+}
