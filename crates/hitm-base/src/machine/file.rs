@@ -16,7 +16,8 @@ use super::item::{
 };
 use super::quantity::Quantity;
 use super::{
-    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, MachineCost, MachineCosts, Protocol,
+    Transfer, UpgradeRatio,
 };
 use crate::{Clock, CpuPlace, Cycles, Distance, LINE_SIZE, Topology, TopologyShape};
 
@@ -53,6 +54,8 @@ pub struct Sourced<T> {
     pub value: T,
     /// Where it comes from.
     pub origin: Origin,
+    /// The least and the largest value that the machine may have, where the file states them.
+    pub range: Option<(T, T)>,
 }
 
 impl<T> Sourced<T> {
@@ -61,6 +64,7 @@ impl<T> Sourced<T> {
         Sourced {
             value,
             origin: Origin::Source(source.into()),
+            range: None,
         }
     }
 
@@ -69,6 +73,7 @@ impl<T> Sourced<T> {
         Sourced {
             value,
             origin: Origin::Assumed(range_and_effect.into()),
+            range: None,
         }
     }
 }
@@ -179,6 +184,7 @@ impl MachineFile {
             upgrade: self.upgrade(),
             dram: self.dram(clock),
             core: self.core(clock),
+            costs: self.costs(clock),
             topology,
         })
     }
@@ -467,6 +473,16 @@ impl MachineFile {
         }
     }
 
+    fn costs(&self, clock: Clock) -> MachineCosts {
+        let mut costs = MachineCosts::defaults(clock);
+        for cost in MachineCost::ALL {
+            if let Some(stated) = self.get(Item::Cost(cost)) {
+                costs.set(cost, stated.cycles(clock));
+            }
+        }
+        costs
+    }
+
     fn core(&self, clock: Clock) -> CoreModel {
         let count = |part| self.count(Item::Core(part));
         // The ceilings of the dimensions keep every count within its type.
@@ -500,7 +516,8 @@ fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
         Item::Transfer(Home::Away, ..)
         | Item::Dram(DramPart::Package)
         | Item::Contention(_)
-        | Item::UpgradeRatio(_) => false,
+        | Item::UpgradeRatio(_)
+        | Item::Cost(_) => false,
         Item::OccupancyRatio(Reach::Package) => present.iter().any(|d| !d.is_remote()),
         Item::OccupancyRatio(Reach::Remote) => present.iter().any(|d| d.is_remote()),
         Item::Dram(DramPart::Remote) => present.contains(&Distance::Remote),

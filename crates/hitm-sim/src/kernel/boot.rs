@@ -100,8 +100,9 @@ impl Kernel {
             timers,
         } = parts;
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
+        let costs = Costs::new(machine, &config.costs);
         let lock_affinity = (config.placement == Placement::LockAware)
-            .then(|| LockAffinity::new(rqs.len(), config.lock_window, &machine.clock));
+            .then(|| LockAffinity::new(rqs.len(), cycles(config.lock_window), costs.lock));
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let by_domains = config.load_balancing == LoadBalancing::Domains
             && config.balancing != Balancing::Passive;
@@ -109,10 +110,7 @@ impl Kernel {
         let kernel = Rc::new(Kernel {
             balancer,
             fair,
-            costs: Costs {
-                idle_exit: machine.clock.cycles(config.idle_exit),
-                ..Costs::new(machine.clock)
-            },
+            costs,
             globals: GlobalLines::new(engine, GLOBALS_BASE, machine.topology.cpu_count()),
             tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
             engine: Rc::clone(engine),

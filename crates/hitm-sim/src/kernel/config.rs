@@ -2,8 +2,10 @@
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::costs::CostOverrides;
 use super::cpumask::CpuMask;
 use super::fair::{LoadBalancing, Throttling};
+use super::idle::{IdleGovernor, IdleWake};
 use super::lock_affinity::Placement;
 use super::mechanisms::Mechanism;
 use super::rt::Balancing;
@@ -37,11 +39,12 @@ pub struct KernelConfig {
     pub throttling: Throttling,
     /// Where threads that fight for a lock run.
     pub placement: Placement,
-    /// From the write that wakes an idle CPU to its next instruction; [`super::Costs::idle_exit`].
-    pub idle_exit: Nanos,
-    /// Instructions of `walk_tg_tree_from` and its callback for one group: what decides how many
-    /// visits a core overlaps. Assumed 60 (40 to 120).
-    pub visit_instructions: u64,
+    /// Who chooses an idle state.
+    pub idle: IdleGovernor,
+    /// How an idle state other than polling ends.
+    pub idle_wake: IdleWake,
+    /// Costs other than those of the machine and the kernel's defaults.
+    pub costs: CostOverrides,
     /// How often lock-aware placement judges a lock. Assumed 5 ms (1 to 100 ms): how soon it begins
     /// and ends.
     pub lock_window: Nanos,
@@ -68,8 +71,9 @@ impl KernelConfig {
             load_balancing: LoadBalancing::NewlyIdle,
             throttling: Throttling::Async,
             placement: Placement::Default,
-            idle_exit: Nanos(1000.0),
-            visit_instructions: 60,
+            idle: IdleGovernor::Shallow,
+            idle_wake: IdleWake::Write,
+            costs: CostOverrides::default(),
             lock_window: Nanos(5e6),
             mechanisms: Vec::new(),
         }

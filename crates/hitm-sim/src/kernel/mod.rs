@@ -46,7 +46,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 pub use self::config::{KernelConfig, TaskSpec};
-pub use self::costs::Costs;
+pub use self::costs::{CostOverrides, Costs, KernelCost, cost_parameters};
 pub use self::cpumask::CpuMask;
 use self::cpumask::{KnownMasks, MaskPool};
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
@@ -58,6 +58,7 @@ pub use self::fair::{
 pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
+pub use self::idle::{IdleGovernor, IdleWake};
 use self::lock_affinity::LockAffinity;
 pub use self::lock_affinity::{Decision, Placement, needed_cpus};
 pub use self::lock_stat::{LockId, LockStat, LockTotals};

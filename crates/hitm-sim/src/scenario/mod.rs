@@ -13,6 +13,7 @@
 
 mod c2c;
 mod check;
+mod costs;
 mod distribute;
 mod locks;
 mod metric;
@@ -34,7 +35,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::kernel::{Balancing, LoadBalancing, Mechanism, Placement, Throttling};
+use crate::kernel::{
+    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, Mechanism, Placement,
+    Throttling,
+};
 
 pub use c2c::{C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
@@ -125,10 +129,12 @@ pub struct KernelSpec {
     pub rt_period: Duration,
     /// Passive balancing: how often a busy CPU looks at the others.
     pub balance_interval: Duration,
-    /// From the write that wakes an idle CPU to its next instruction.
-    pub idle_exit: Duration,
-    /// Instructions of a walk over groups for each.
-    pub visit_instructions: u64,
+    /// Who chooses an idle state.
+    pub idle: IdleGovernor,
+    /// How an idle state other than polling ends.
+    pub idle_wake: IdleWake,
+    /// Costs other than the machine's and the defaults.
+    pub costs: CostOverrides,
     /// How often lock-aware placement judges a lock.
     pub lock_window: Duration,
     /// What is modelled beyond the usual.

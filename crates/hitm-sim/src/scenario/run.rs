@@ -151,8 +151,9 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         load_balancing: spec.load_balancing,
         throttling: request.variant.throttling,
         placement: request.variant.placement,
-        idle_exit: nanos(spec.idle_exit),
-        visit_instructions: spec.visit_instructions,
+        idle: spec.idle,
+        idle_wake: spec.idle_wake,
+        costs: spec.costs.clone(),
         lock_window: nanos(spec.lock_window),
         mechanisms: spec.mechanisms.clone(),
     }

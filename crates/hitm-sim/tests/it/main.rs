@@ -7,6 +7,7 @@ mod determinism;
 mod engine;
 mod fair;
 mod hand_over;
+mod idle;
 mod join;
 mod lock_affinity;
 mod locks;

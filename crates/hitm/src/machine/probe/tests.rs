@@ -1,6 +1,7 @@
 use super::*;
 use hitm_base::Numbering;
 use hitm_base::TopologyShape;
+use hitm_base::machine::MachineCost;
 
 #[test]
 fn quick_probe_gives_a_model_with_measured_transfers() {
@@ -19,7 +20,30 @@ fn quick_probe_gives_a_model_with_measured_transfers() {
     assert_eq!(MachineFile::parse(&file.to_toml(), "probed").unwrap(), file);
     let locked = &file.items[&Item::Core(CorePart::LockedHit)];
     assert!(!locked.origin.is_assumed());
+    let has = |cost| file.items.get(&Item::Cost(cost));
+    let syscall = has(MachineCost::Syscall).unwrap();
+    assert!(syscall.origin.text().contains("getppid, median "));
+    assert!(
+        (10_000..10_000_000).contains(&syscall.value.raw()),
+        "{}",
+        syscall.value
+    );
+    assert!(
+        has(MachineCost::ContextSwitch)
+            .unwrap()
+            .origin
+            .text()
+            .contains("by two pipes median ")
+    );
     let machine = file.resolve().unwrap();
+    let of_two_cores = [
+        MachineCost::IpiDelivery,
+        MachineCost::IdleExit,
+        MachineCost::TimerDelivery,
+    ];
+    let of_two_cores = of_two_cores.map(|cost| has(cost).is_some());
+    let two_cores = machine.topology.core_count() > 1 && pin::usable_cpus().len() > 1;
+    assert!(!two_cores || of_two_cores == [true; 3], "{of_two_cores:?}");
     let topology = &machine.topology;
     if pin::usable_cpus().len() == topology.cpu_count() && topology.cpu_count() > 1 {
         for distance in hitm_base::machine::present_distances(topology) {
