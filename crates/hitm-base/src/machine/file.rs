@@ -189,6 +189,50 @@ impl MachineFile {
         })
     }
 
+    /// Puts other values in place of stated ones. Assumed latencies that would be shorter than nearer
+    /// ones become as long as those, and assumed clean transfers at most as long as dirty ones.
+    pub fn replace_numbers(&mut self, numbers: &[(Item, Quantity)]) {
+        for (item, value) in numbers {
+            if let Some(sourced) = self.items.get_mut(item) {
+                (sourced.value, sourced.range) = (*value, None);
+            }
+        }
+        for distance in Distance::ALL {
+            let item = |part| Item::Transfer(Home::Near, distance, part);
+            if let Some(dirty) = self.get(item(TransferPart::Dirty)) {
+                self.bound(
+                    item(TransferPart::Clean),
+                    |clean, clock| clean.picos(clock) > dirty.picos(clock),
+                    dirty,
+                );
+            }
+        }
+        for chain in rising_chains() {
+            let mut nearer = None;
+            for item in chain {
+                if let Some(least) = nearer {
+                    self.bound(
+                        item,
+                        |value, clock| value.picos(clock) < Quantity::picos(least, clock),
+                        least,
+                    );
+                }
+                nearer = self.get(item).or(nearer);
+            }
+        }
+    }
+
+    /// Puts `bound` in place of an assumed value for which `is_beyond` holds.
+    fn bound(&mut self, item: Item, is_beyond: impl Fn(Quantity, Clock) -> bool, bound: Quantity) {
+        let clock = self.clock();
+        if let Some(sourced) = self.items.get_mut(&item)
+            && sourced.origin.is_assumed()
+            && is_beyond(sourced.value, clock)
+        {
+            sourced.value = bound;
+        }
+    }
+
     /// The clock; 1 GHz while the file states none.
     pub fn clock(&self) -> Clock {
         Clock::from_khz(
@@ -250,19 +294,8 @@ impl MachineFile {
 
     /// Latencies do not fall with distance, unless a source says that they do.
     fn check_order(&self, places: &Places) -> Result<(), MachineError> {
-        let caches = CacheLevel::ALL.map(|level| Item::Cache(level, CachePart::Latency));
-        self.check_rising(&caches, places)?;
-        let dram = [
-            DramPart::Local,
-            DramPart::Package,
-            DramPart::Remote,
-            DramPart::FarRemote,
-        ];
-        self.check_rising(&dram.map(Item::Dram), places)?;
-        for part in [TransferPart::Clean, TransferPart::Dirty] {
-            let transfers =
-                Distance::ALL.map(|distance| Item::Transfer(Home::Near, distance, part));
-            self.check_rising(&transfers, places)?;
+        for chain in rising_chains() {
+            self.check_rising(&chain, places)?;
         }
         Ok(())
     }
@@ -505,6 +538,24 @@ pub fn present_distances(topology: &Topology) -> BTreeSet<Distance> {
     cpus.windows(2)
         .map(|pair| topology.distance(pair[0], pair[1]))
         .collect()
+}
+
+/// Latencies that do not fall with distance, nearest first.
+fn rising_chains() -> [Vec<Item>; 4] {
+    let caches = CacheLevel::ALL.map(|level| Item::Cache(level, CachePart::Latency));
+    let dram = [
+        DramPart::Local,
+        DramPart::Package,
+        DramPart::Remote,
+        DramPart::FarRemote,
+    ];
+    let transfers = |part| Distance::ALL.map(|distance| Item::Transfer(Home::Near, distance, part));
+    [
+        caches.to_vec(),
+        dram.map(Item::Dram).to_vec(),
+        transfers(TransferPart::Clean).to_vec(),
+        transfers(TransferPart::Dirty).to_vec(),
+    ]
 }
 
 /// Whether a machine with the distances `present` cannot do without `item`.
