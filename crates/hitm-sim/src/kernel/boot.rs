@@ -12,12 +12,13 @@ use super::fair::{Averages, Balancer, FairClass, GroupId, LoadBalancing, Wakees}
 use super::hrtimer::TimerBase;
 use super::lock_affinity::{LockAffinity, Placement};
 use super::mechanisms::GlobalLines;
-use super::osq::OsqNode;
+use super::osq::{OsqKind, OsqNode};
 use super::process::Thread;
 use super::qspinlock::QNodes;
 use super::rq::Rq;
 use super::rt::Balancing;
 use super::smp::CallQueue;
+use super::spinlock::{McsNodes, SecondaryQueues, SpinlockKind};
 use super::task::{
     MAX_PRIO, MAX_RT_PRIO, Policy, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces,
     TaskTotals,
@@ -69,6 +70,10 @@ impl Kernel {
         layouts: Layouts,
         config: KernelConfig,
     ) -> Result<Rc<Kernel>, SimError> {
+        let mut layouts = layouts;
+        if config.osq == OsqKind::PerNode {
+            layouts.overlay([super::osq::per_node_layout()]);
+        }
         let mut arena = Arena::new(Rc::clone(engine), layouts);
         let machine = engine.machine();
         if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
@@ -103,6 +108,12 @@ impl Kernel {
         let costs = Costs::new(machine, &config.costs);
         let lock_affinity = (config.placement == Placement::LockAware)
             .then(|| LockAffinity::new(rqs.len(), cycles(config.lock_window), costs.lock));
+        let mut mcs_nodes = Vec::new();
+        if config.spinlock == SpinlockKind::Mcs {
+            for cpu in machine.topology.cpus() {
+                mcs_nodes.push(McsNodes::new(&mut arena, cpu)?);
+            }
+        }
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let by_domains = config.load_balancing == LoadBalancing::Domains
             && config.balancing != Balancing::Passive;
@@ -121,6 +132,8 @@ impl Kernel {
             root_domains,
             qnodes,
             osq_nodes,
+            mcs_nodes,
+            secondary_queues: SecondaryQueues::new(engine.random("cna")),
             call_queues,
             timers,
             tasks: RefCell::new(Vec::new()),

@@ -8,7 +8,9 @@ use super::fair::{LoadBalancing, Throttling};
 use super::idle::{IdleGovernor, IdleWake};
 use super::lock_affinity::Placement;
 use super::mechanisms::Mechanism;
+use super::osq::OsqKind;
 use super::rt::Balancing;
+use super::spinlock::SpinlockKind;
 use super::task::Policy;
 use super::topology::Partition;
 
@@ -43,6 +45,13 @@ pub struct KernelConfig {
     pub idle: IdleGovernor,
     /// How an idle state other than polling ends.
     pub idle_wake: IdleWake,
+    /// The protocol of spinlocks.
+    pub spinlock: SpinlockKind,
+    /// Whose optimistic spinners wait in one queue.
+    pub osq: OsqKind,
+    /// Least time between two reports of a queue's load to its group (`update_tg_load_avg`; 1 ms since
+    /// 6.7, none before).
+    pub load_avg_interval: Nanos,
     /// Costs other than those of the machine and the kernel's defaults.
     pub costs: CostOverrides,
     /// How often lock-aware placement judges a lock. Assumed 5 ms (1 to 100 ms): how soon it begins
@@ -73,6 +82,9 @@ impl KernelConfig {
             placement: Placement::Default,
             idle: IdleGovernor::Shallow,
             idle_wake: IdleWake::Write,
+            spinlock: SpinlockKind::Queued,
+            osq: OsqKind::Global,
+            load_avg_interval: Nanos(1e6),
             costs: CostOverrides::default(),
             lock_window: Nanos(5e6),
             mechanisms: Vec::new(),

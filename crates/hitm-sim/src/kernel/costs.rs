@@ -29,6 +29,8 @@ pub enum KernelCost {
     LockCalm,
     /// Uses of a lock that make a mean.
     LockUses,
+    /// For how long a NUMA-aware spinlock passes waiters of other nodes.
+    CnaThreshold,
 }
 
 const INSTRUCTIONS: Dimension = Dimension::Count("instructions", 1_000);
@@ -114,11 +116,21 @@ const COSTS: [Parameter; KernelCost::COUNT] = [
         high: Quantity::Count(100, "uses"),
         origin: "assumed; how soon a lock is judged",
     },
+    Parameter {
+        name: "cna_threshold",
+        meaning: "for how long a compact NUMA-aware spinlock passes waiters of other nodes",
+        dimension: Dimension::Time,
+        default: nanos(1_000_000),
+        low: nanos(10_000),
+        high: nanos(1_000_000),
+        origin: "numa_spinlock_threshold_ns of version 15 of the patches; version 13 has 10 ms. Bounds how \
+                 unfair the lock is",
+    },
 ];
 
 impl KernelCost {
     /// Number of costs.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// Every cost, in the order of tables.
     pub const ALL: [KernelCost; KernelCost::COUNT] = [
         KernelCost::Function,
@@ -129,6 +141,7 @@ impl KernelCost {
         KernelCost::LockCrowd,
         KernelCost::LockCalm,
         KernelCost::LockUses,
+        KernelCost::CnaThreshold,
     ];
 
     /// The declaration.
@@ -195,6 +208,8 @@ pub struct Costs {
     pub scan: Cycles,
     /// [`KernelCost::IdleScan`].
     pub idle_scan: usize,
+    /// [`KernelCost::CnaThreshold`].
+    pub cna_threshold: Cycles,
     /// Thresholds of lock-aware placement.
     pub lock: LockCosts,
 }
@@ -236,6 +251,7 @@ impl Costs {
             visit_instructions: stated.value(KernelCost::VisitInstructions).raw(),
             scan: time(KernelCost::Scan),
             idle_scan: stated.value(KernelCost::IdleScan).raw() as usize,
+            cna_threshold: time(KernelCost::CnaThreshold),
             lock: LockCosts::new(clock, stated),
         }
     }

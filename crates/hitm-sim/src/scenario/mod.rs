@@ -11,9 +11,11 @@
 //!
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
+mod bench;
+mod bench_reader;
 mod c2c;
 mod check;
-mod costs;
+mod choices;
 mod distribute;
 mod locks;
 mod metric;
@@ -36,8 +38,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::kernel::{
-    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, Mechanism, Placement,
-    Throttling,
+    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, Mechanism, OsqKind, Placement,
+    SpinlockKind, Throttling,
 };
 
 pub use c2c::{C2cLine, C2cRow};
@@ -46,9 +48,9 @@ pub use outcome::{Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockHolderSpec,
-    PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchbenchSpec, SchedSpec, Workload,
-    WorkloadKind,
+    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockBenchSpec,
+    LockHolderSpec, PiStressSpec, PolicyChangerSpec, PoolSpec, RequestResponseSpec, RtAppSpec,
+    RtMigrateSpec, SchbenchSpec, SchedSpec, Workload, WorkloadKind,
 };
 
 /// Longest file, in bytes.
@@ -133,6 +135,12 @@ pub struct KernelSpec {
     pub idle: IdleGovernor,
     /// How an idle state other than polling ends.
     pub idle_wake: IdleWake,
+    /// The protocol of spinlocks.
+    pub spinlock: SpinlockKind,
+    /// Whose optimistic spinners wait in one queue.
+    pub osq: OsqKind,
+    /// Least time between two reports of a queue's load to its group.
+    pub load_avg_interval: Duration,
     /// Costs other than the machine's and the defaults.
     pub costs: CostOverrides,
     /// How often lock-aware placement judges a lock.

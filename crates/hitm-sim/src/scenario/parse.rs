@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
-use super::costs::costs;
+use super::choices::choices;
 use super::reader::{Reader, Table, integer};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind};
@@ -14,8 +14,8 @@ use super::{
     ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,
 };
 use crate::kernel::{
-    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, MECHANISMS, Placement,
-    Throttling,
+    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, MECHANISMS, OsqKind,
+    Placement, SpinlockKind, Throttling,
 };
 
 /// The longest run: an hour of virtual time.
@@ -148,6 +148,9 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         balance_interval: Duration::from_millis(64),
         idle: IdleGovernor::Shallow,
         idle_wake: IdleWake::Write,
+        spinlock: SpinlockKind::Queued,
+        osq: OsqKind::Global,
+        load_avg_interval: Duration::from_millis(1),
         costs: CostOverrides::default(),
         lock_window: Duration::from_millis(5),
         mechanisms: Vec::new(),
@@ -182,7 +185,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         .unwrap_or(kernel.rt_period);
     let interval = table.time("balance_interval", least, RUN_MAX)?;
     kernel.balance_interval = interval.unwrap_or(kernel.balance_interval);
-    costs(reader, &table, &mut kernel)?;
+    choices(reader, &table, &mut kernel)?;
     kernel.lock_window = table
         .time("lock_window", Duration::from_micros(100), LOCK_WINDOW_MAX)?
         .unwrap_or(kernel.lock_window);

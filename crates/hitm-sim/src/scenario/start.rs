@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::bench;
 use super::distribute::{distribute_metrics, lock_metrics};
 use super::locks::file_copy_metrics;
 use super::metric::{Metric, WorkloadResult};
@@ -19,9 +20,12 @@ use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
 use crate::workload::file_copy::{FileCopy, FileCopyConfig};
 use crate::workload::hackbench::{Hackbench, HackbenchConfig};
+use crate::workload::lock_bench::LockBench;
 use crate::workload::lock_holder::{LockHolder, LockHolderConfig};
 use crate::workload::pi_stress::{PiStress, PiStressConfig};
+use crate::workload::policy_changer::PolicyChanger;
 use crate::workload::pool::{PoolConfig, Pools};
+use crate::workload::request_response::RequestResponse;
 use crate::workload::rt_app;
 use crate::workload::rt_migrate::{self, RtMigrate, RtMigrateConfig};
 use crate::workload::schbench::{Schbench, SchbenchConfig};
@@ -47,6 +51,9 @@ enum RunningKind {
     Hackbench(Rc<Hackbench>),
     Schbench(Rc<Schbench>),
     PiStress(Rc<PiStress>),
+    LockBench(Rc<LockBench>),
+    RequestResponse(Rc<RequestResponse>),
+    PolicyChanger(Rc<PolicyChanger>),
     RtApp(Rc<rt_app::Running>),
 }
 
@@ -113,6 +120,15 @@ pub(super) fn start(
                 hold: nanos(spec.hold),
             };
             RunningKind::PiStress(PiStress::spawn(kernel, &config)?)
+        }
+        WorkloadKind::LockBench(spec) => {
+            RunningKind::LockBench(bench::lock_bench(kernel, scenario, spec)?)
+        }
+        WorkloadKind::RequestResponse(spec) => {
+            RunningKind::RequestResponse(bench::request_response(kernel, spec)?)
+        }
+        WorkloadKind::PolicyChanger(spec) => {
+            RunningKind::PolicyChanger(bench::policy_changer(kernel, scenario, spec)?)
         }
         WorkloadKind::RtApp(_) => {
             let app = &request.rt_apps[&workload.name];
@@ -257,6 +273,9 @@ impl Running {
             RunningKind::Cyclic(cyclic) => cyclic.operations(),
             RunningKind::PiStress(stress) => stress.inversions(),
             RunningKind::FileCopy(copy, _) => copy.blocks(),
+            RunningKind::LockBench(bench) => bench.acquisitions().iter().sum(),
+            RunningKind::RequestResponse(run) => run.transactions(),
+            RunningKind::PolicyChanger(run) => run.changes(),
             _ => 0,
         }
     }
@@ -324,6 +343,15 @@ impl Running {
             RunningKind::PiStress(_) => {
                 let text = "Priority inversions of all groups a second";
                 add(("inversions_per_second", "1/s"), per_second, text);
+            }
+            RunningKind::LockBench(run) => bench::lock_bench_metrics(run, per_second, &mut add),
+            RunningKind::RequestResponse(_) => {
+                let text = "Transactions of all pairs a second";
+                add(("transactions_per_second", "1/s"), per_second, text);
+            }
+            RunningKind::PolicyChanger(_) => {
+                let text = "Changes of policy of all threads a second";
+                add(("changes_per_second", "1/s"), per_second, text);
             }
             RunningKind::RtApp(running) => rt_app_metrics(&running.results(), window, &mut add),
         }

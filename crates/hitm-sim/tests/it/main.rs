@@ -2,6 +2,7 @@
 
 mod balance;
 mod bandwidth;
+mod benches;
 mod cpusets;
 mod determinism;
 mod engine;
@@ -15,6 +16,7 @@ mod rt;
 mod rt_app;
 mod rt_class;
 mod small;
+mod spinlocks;
 mod swarm;
 mod toy;
 mod weave;

@@ -1,9 +1,14 @@
-//! `[kernel.costs]` and the idle states of a scenario.
+//! Choices of `[kernel]` that stand for one number or one protocol: costs, idle states, locks.
+
+use std::time::Duration;
+
+use hitm_base::machine::MachineCost;
 
 use super::reader::{Reader, Table};
 use super::{KernelSpec, ScenarioError};
-use crate::kernel::{CostOverrides, IdleGovernor, IdleWake, KernelCost, cost_parameters};
-use hitm_base::machine::MachineCost;
+use crate::kernel::{
+    CostOverrides, IdleGovernor, IdleWake, KernelCost, OsqKind, SpinlockKind, cost_parameters,
+};
 
 const IDLE: [(&str, IdleGovernor); 3] = [
     ("shallow", IdleGovernor::Shallow),
@@ -15,8 +20,18 @@ const IDLE_WAKE: [(&str, IdleWake); 2] = [
     ("interrupt", IdleWake::Interrupt),
 ];
 
-/// Reads the costs and the idle states of `[kernel]`.
-pub(super) fn costs(
+const SPINLOCK: [(&str, SpinlockKind); 4] = [
+    ("queued", SpinlockKind::Queued),
+    ("ticket", SpinlockKind::Ticket),
+    ("mcs", SpinlockKind::Mcs),
+    ("cna", SpinlockKind::Cna),
+];
+const OSQ: [(&str, OsqKind); 2] = [("global", OsqKind::Global), ("per-node", OsqKind::PerNode)];
+/// The longest time between two reports of a load.
+const LOAD_AVG_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// Reads the choices of `[kernel]`.
+pub(super) fn choices(
     reader: &Reader<'_>,
     table: &Table<'_, '_, '_>,
     kernel: &mut KernelSpec,
@@ -27,6 +42,14 @@ pub(super) fn costs(
     if let Some(wake) = table.one_of("idle_wake", &IDLE_WAKE)? {
         kernel.idle_wake = wake;
     }
+    if let Some(spinlock) = table.one_of("spinlock", &SPINLOCK)? {
+        kernel.spinlock = spinlock;
+    }
+    if let Some(osq) = table.one_of("osq", &OSQ)? {
+        kernel.osq = osq;
+    }
+    let interval = table.time("load_avg_interval", Duration::ZERO, LOAD_AVG_INTERVAL_MAX)?;
+    kernel.load_avg_interval = interval.unwrap_or(kernel.load_avg_interval);
     if let Some(value) = table.get("costs") {
         let costs = reader.table(value, table.path("costs"))?;
         for parameter in cost_parameters() {

@@ -1,0 +1,74 @@
+//! Starts benchmarks of locks, requests and policies, and says what they gave.
+
+use std::rc::Rc;
+
+use hitm_base::CpuId;
+
+use super::Scenario;
+use super::start::{Add, nanos};
+use super::workload::{LockBenchSpec, PolicyChangerSpec, RequestResponseSpec};
+use crate::engine::SimError;
+use crate::kernel::Kernel;
+use crate::workload::lock_bench::{LockBench, LockBenchConfig};
+use crate::workload::policy_changer::{PolicyChanger, PolicyChangerConfig};
+use crate::workload::request_response::{RequestResponse, RequestResponseConfig};
+
+pub(super) fn lock_bench(
+    kernel: &Rc<Kernel>,
+    scenario: &Scenario,
+    spec: &LockBenchSpec,
+) -> Result<Rc<LockBench>, SimError> {
+    let config = LockBenchConfig {
+        lock: spec.lock,
+        threads: spec.cpus.masks(scenario, kernel.cpu_count()),
+        policy: spec.sched.policy,
+        hold: nanos(spec.hold),
+        pause: nanos(spec.pause),
+    };
+    LockBench::spawn(kernel, &config)
+}
+
+pub(super) fn request_response(
+    kernel: &Rc<Kernel>,
+    spec: &RequestResponseSpec,
+) -> Result<Rc<RequestResponse>, SimError> {
+    let pairs = spec.clients.iter().zip(&spec.servers);
+    let config = RequestResponseConfig {
+        pairs: pairs
+            .map(|(client, server)| (CpuId(*client), CpuId(*server)))
+            .collect(),
+        policy: spec.sched.policy,
+        size_bytes: spec.size_bytes,
+        work: nanos(spec.work),
+    };
+    RequestResponse::spawn(kernel, &config)
+}
+
+pub(super) fn policy_changer(
+    kernel: &Rc<Kernel>,
+    scenario: &Scenario,
+    spec: &PolicyChangerSpec,
+) -> Result<Rc<PolicyChanger>, SimError> {
+    let config = PolicyChangerConfig {
+        threads: spec.cpus.masks(scenario, kernel.cpu_count()),
+        policies: spec.policies.clone(),
+        work: nanos(spec.work),
+    };
+    PolicyChanger::spawn(kernel, &config)
+}
+
+pub(super) fn lock_bench_metrics(bench: &LockBench, per_second: f64, add: Add<'_>) {
+    let text = "Acquisitions of all threads a second";
+    add(("acquisitions_per_second", "1/s"), per_second, text);
+    let counts = bench.acquisitions();
+    let ends = counts.iter().min().zip(counts.iter().max());
+    if let Some((least, most)) = ends.filter(|(_, most)| **most > 0) {
+        let text = "Acquisitions of the thread with the fewest over those of the one with the most, in the \
+                    whole run";
+        add(
+            ("least_of_most", "ratio"),
+            *least as f64 / *most as f64,
+            text,
+        );
+    }
+}
