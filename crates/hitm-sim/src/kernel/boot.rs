@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use hitm_base::{Cycles, Nanos};
+use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::config::{KernelConfig, TaskSpec};
 use super::costs::Costs;
@@ -63,6 +63,25 @@ impl CpuParts {
 /// Priorities whose lists are asked for before a CPU's turn: the best.
 const FIRST_PRIOS: usize = 4;
 
+/// The memory for what the kernel of this configuration has.
+fn arena_of(engine: &Rc<Engine>, mut layouts: Layouts, config: &KernelConfig) -> Arena {
+    if config.osq == OsqKind::PerNode {
+        layouts.overlay([super::osq::per_node_layout()]);
+    }
+    Arena::new(Rc::clone(engine), layouts)
+}
+
+/// Nodes of MCS spinlocks by CPU; none with another protocol.
+fn mcs_nodes(arena: &mut Arena, config: &KernelConfig) -> Result<Vec<McsNodes>, SimError> {
+    if config.spinlock != SpinlockKind::Mcs {
+        return Ok(Vec::new());
+    }
+    let cpus: Vec<CpuId> = arena.engine().machine().topology.cpus().collect();
+    cpus.into_iter()
+        .map(|cpu| McsNodes::new(arena, cpu))
+        .collect()
+}
+
 impl Kernel {
     /// A kernel whose CPUs are idle.
     pub fn new(
@@ -70,11 +89,7 @@ impl Kernel {
         layouts: Layouts,
         config: KernelConfig,
     ) -> Result<Rc<Kernel>, SimError> {
-        let mut layouts = layouts;
-        if config.osq == OsqKind::PerNode {
-            layouts.overlay([super::osq::per_node_layout()]);
-        }
-        let mut arena = Arena::new(Rc::clone(engine), layouts);
+        let mut arena = arena_of(engine, layouts, &config);
         let machine = engine.machine();
         if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
             let text =
@@ -108,12 +123,7 @@ impl Kernel {
         let costs = Costs::new(machine, &config.costs);
         let lock_affinity = (config.placement == Placement::LockAware)
             .then(|| LockAffinity::new(rqs.len(), cycles(config.lock_window), costs.lock));
-        let mut mcs_nodes = Vec::new();
-        if config.spinlock == SpinlockKind::Mcs {
-            for cpu in machine.topology.cpus() {
-                mcs_nodes.push(McsNodes::new(&mut arena, cpu)?);
-            }
-        }
+        let mcs_nodes = mcs_nodes(&mut arena, &config)?;
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let by_domains = config.load_balancing == LoadBalancing::Domains
             && config.balancing != Balancing::Passive;

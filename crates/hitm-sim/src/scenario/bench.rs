@@ -6,14 +6,62 @@ use hitm_base::CpuId;
 
 use super::Scenario;
 use super::start::{Add, nanos};
-use super::workload::{LockBenchSpec, PolicyChangerSpec, RequestResponseSpec};
+use super::workload::{LockBenchSpec, PolicyChangerSpec, RequestResponseSpec, WorkloadKind};
 use crate::engine::SimError;
 use crate::kernel::Kernel;
 use crate::workload::lock_bench::{LockBench, LockBenchConfig};
 use crate::workload::policy_changer::{PolicyChanger, PolicyChangerConfig};
 use crate::workload::request_response::{RequestResponse, RequestResponseConfig};
 
-pub(super) fn lock_bench(
+/// A benchmark that runs.
+pub(super) enum Bench {
+    Lock(Rc<LockBench>),
+    Requests(Rc<RequestResponse>),
+    Policies(Rc<PolicyChanger>),
+}
+
+impl Bench {
+    /// Starts the benchmark that a workload asks for; none for other workloads.
+    pub(super) fn start(
+        kernel: &Rc<Kernel>,
+        scenario: &Scenario,
+        kind: &WorkloadKind,
+    ) -> Result<Option<Bench>, SimError> {
+        Ok(Some(match kind {
+            WorkloadKind::LockBench(spec) => Bench::Lock(lock_bench(kernel, scenario, spec)?),
+            WorkloadKind::RequestResponse(spec) => Bench::Requests(request_response(kernel, spec)?),
+            WorkloadKind::PolicyChanger(spec) => {
+                Bench::Policies(policy_changer(kernel, scenario, spec)?)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Operations so far.
+    pub(super) fn operations(&self) -> u64 {
+        match self {
+            Bench::Lock(bench) => bench.acquisitions().iter().sum(),
+            Bench::Requests(run) => run.transactions(),
+            Bench::Policies(run) => run.changes(),
+        }
+    }
+
+    pub(super) fn metrics(&self, per_second: f64, add: Add<'_>) {
+        match self {
+            Bench::Lock(bench) => lock_bench_metrics(bench, per_second, add),
+            Bench::Requests(_) => {
+                let text = "Transactions of all pairs a second";
+                add(("transactions_per_second", "1/s"), per_second, text);
+            }
+            Bench::Policies(_) => {
+                let text = "Changes of policy of all threads a second";
+                add(("changes_per_second", "1/s"), per_second, text);
+            }
+        }
+    }
+}
+
+fn lock_bench(
     kernel: &Rc<Kernel>,
     scenario: &Scenario,
     spec: &LockBenchSpec,
@@ -28,7 +76,7 @@ pub(super) fn lock_bench(
     LockBench::spawn(kernel, &config)
 }
 
-pub(super) fn request_response(
+fn request_response(
     kernel: &Rc<Kernel>,
     spec: &RequestResponseSpec,
 ) -> Result<Rc<RequestResponse>, SimError> {
@@ -44,7 +92,7 @@ pub(super) fn request_response(
     RequestResponse::spawn(kernel, &config)
 }
 
-pub(super) fn policy_changer(
+fn policy_changer(
     kernel: &Rc<Kernel>,
     scenario: &Scenario,
     spec: &PolicyChangerSpec,
@@ -57,7 +105,7 @@ pub(super) fn policy_changer(
     PolicyChanger::spawn(kernel, &config)
 }
 
-pub(super) fn lock_bench_metrics(bench: &LockBench, per_second: f64, add: Add<'_>) {
+fn lock_bench_metrics(bench: &LockBench, per_second: f64, add: Add<'_>) {
     let text = "Acquisitions of all threads a second";
     add(("acquisitions_per_second", "1/s"), per_second, text);
     let counts = bench.acquisitions();

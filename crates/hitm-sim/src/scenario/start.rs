@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
-use super::bench;
+use super::bench::Bench;
 use super::distribute::{distribute_metrics, lock_metrics};
 use super::locks::file_copy_metrics;
 use super::metric::{Metric, WorkloadResult};
@@ -20,12 +20,9 @@ use crate::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use crate::workload::cyclic::{Cyclic, CyclicConfig, Sleep, spawn_hogs};
 use crate::workload::file_copy::{FileCopy, FileCopyConfig};
 use crate::workload::hackbench::{Hackbench, HackbenchConfig};
-use crate::workload::lock_bench::LockBench;
 use crate::workload::lock_holder::{LockHolder, LockHolderConfig};
 use crate::workload::pi_stress::{PiStress, PiStressConfig};
-use crate::workload::policy_changer::PolicyChanger;
 use crate::workload::pool::{PoolConfig, Pools};
-use crate::workload::request_response::RequestResponse;
 use crate::workload::rt_app;
 use crate::workload::rt_migrate::{self, RtMigrate, RtMigrateConfig};
 use crate::workload::schbench::{Schbench, SchbenchConfig};
@@ -51,9 +48,7 @@ enum RunningKind {
     Hackbench(Rc<Hackbench>),
     Schbench(Rc<Schbench>),
     PiStress(Rc<PiStress>),
-    LockBench(Rc<LockBench>),
-    RequestResponse(Rc<RequestResponse>),
-    PolicyChanger(Rc<PolicyChanger>),
+    Bench(Bench),
     RtApp(Rc<rt_app::Running>),
 }
 
@@ -71,6 +66,7 @@ pub(super) fn start(
 ) -> Result<Running, SimError> {
     let scenario = request.scenario;
     let cpus = kernel.cpu_count();
+    let bench = Bench::start(kernel, scenario, &workload.kind)?;
     let kind = match &workload.kind {
         WorkloadKind::RtMigrateTest(spec) => {
             let config = rt_migrate_config(spec, cpus);
@@ -121,14 +117,10 @@ pub(super) fn start(
             };
             RunningKind::PiStress(PiStress::spawn(kernel, &config)?)
         }
-        WorkloadKind::LockBench(spec) => {
-            RunningKind::LockBench(bench::lock_bench(kernel, scenario, spec)?)
-        }
-        WorkloadKind::RequestResponse(spec) => {
-            RunningKind::RequestResponse(bench::request_response(kernel, spec)?)
-        }
-        WorkloadKind::PolicyChanger(spec) => {
-            RunningKind::PolicyChanger(bench::policy_changer(kernel, scenario, spec)?)
+        WorkloadKind::LockBench(_)
+        | WorkloadKind::RequestResponse(_)
+        | WorkloadKind::PolicyChanger(_) => {
+            RunningKind::Bench(bench.expect("a benchmark starts one"))
         }
         WorkloadKind::RtApp(_) => {
             let app = &request.rt_apps[&workload.name];
@@ -273,9 +265,7 @@ impl Running {
             RunningKind::Cyclic(cyclic) => cyclic.operations(),
             RunningKind::PiStress(stress) => stress.inversions(),
             RunningKind::FileCopy(copy, _) => copy.blocks(),
-            RunningKind::LockBench(bench) => bench.acquisitions().iter().sum(),
-            RunningKind::RequestResponse(run) => run.transactions(),
-            RunningKind::PolicyChanger(run) => run.changes(),
+            RunningKind::Bench(bench) => bench.operations(),
             _ => 0,
         }
     }
@@ -344,15 +334,7 @@ impl Running {
                 let text = "Priority inversions of all groups a second";
                 add(("inversions_per_second", "1/s"), per_second, text);
             }
-            RunningKind::LockBench(run) => bench::lock_bench_metrics(run, per_second, &mut add),
-            RunningKind::RequestResponse(_) => {
-                let text = "Transactions of all pairs a second";
-                add(("transactions_per_second", "1/s"), per_second, text);
-            }
-            RunningKind::PolicyChanger(_) => {
-                let text = "Changes of policy of all threads a second";
-                add(("changes_per_second", "1/s"), per_second, text);
-            }
+            RunningKind::Bench(bench) => bench.metrics(per_second, &mut add),
             RunningKind::RtApp(running) => rt_app_metrics(&running.results(), window, &mut add),
         }
         result

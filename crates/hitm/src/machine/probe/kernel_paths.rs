@@ -264,7 +264,7 @@ pub(super) fn timer_lateness(cpu: u32, sample_count: usize) -> Result<Vec<f64>, 
         };
         // SAFETY: the kernel writes the time, which lives through the call.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-        time.tv_sec as i64 * 1_000_000_000 + time.tv_nsec as i64
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
     };
     on_cpu(cpu, || {
         // SAFETY: changes how late timers of this thread may be, and nothing else.
