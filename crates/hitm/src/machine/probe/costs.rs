@@ -1,4 +1,5 @@
-//! From times of ways through the kernel to the costs of a machine file.
+//! From times of ways through the kernel to the costs of a machine file. On a busy host some cannot be
+//! measured: a CPU that others use is not idle, and a thread that does not run gets no interrupt.
 
 use std::time::Duration;
 
@@ -103,9 +104,13 @@ impl Run<'_> {
         value.picos(self.file.clock()) as f64 / 1e3
     }
 
-    /// Writes the median less `rest_ns`.
+    /// Writes the median less `rest_ns`. A difference that is none, or samples that other programs
+    /// disturbed, leave the cost as it is.
     fn cost(&mut self, cost: MachineCost, rest_ns: f64, (samples, how): (&Spread, &str)) {
-        let nanos = (samples.median_ns - rest_ns).max(0.0);
+        let nanos = samples.median_ns - rest_ns;
+        if nanos <= 0.0 || !samples.is_steady() {
+            return;
+        }
         let picos = Quantity::Picos((nanos * 1e3).round() as u64);
         let how = format!("{how}, {}", samples.words("ns"));
         self.measured(Item::Cost(cost), picos, &how);

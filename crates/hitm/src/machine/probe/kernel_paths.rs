@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::ProbeError;
+use super::measure::spread;
 use super::pin::{on_cpu, on_cpus};
 
 /// Calls of a sample.
@@ -67,6 +68,18 @@ impl Futex {
     }
 }
 
+/// The median ns of what a thread does without a switch.
+fn alone(cpu: u32, sample_count: usize, body: impl Fn() + Sync) -> Result<f64, ProbeError> {
+    let rounds = CALLS / 4;
+    let sample = |_| {
+        let start = Instant::now();
+        (0..rounds).for_each(|_| body());
+        start.elapsed().as_nanos() as f64 / f64::from(rounds)
+    };
+    let samples = on_cpu(cpu, || (0..sample_count).map(sample).collect())?;
+    Ok(spread(samples).median_ns)
+}
+
 /// ns of a switch between two threads of one CPU: half a round of two futexes, less the calls that
 /// they take without a switch. The wake-up and both passes through the scheduler are in it.
 pub(super) fn switch_by_futex(cpu: u32, sample_count: usize) -> Result<Vec<f64>, ProbeError> {
@@ -85,14 +98,10 @@ pub(super) fn switch_by_futex(cpu: u32, sample_count: usize) -> Result<Vec<f64>,
         }
         samples
     })?;
-    let alone = on_cpu(cpu, || {
-        let word = Futex::default();
-        let start = Instant::now();
-        for _ in 0..CALLS {
-            word.call(libc::FUTEX_WAKE, 1);
-            word.call(libc::FUTEX_WAIT, 1); // The value differs: returns at once.
-        }
-        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    let word = Futex::default();
+    let alone = alone(cpu, sample_count, || {
+        word.call(libc::FUTEX_WAKE, 1);
+        word.call(libc::FUTEX_WAIT, 1); // The value differs: returns at once.
     })?;
     let rounds = both.into_iter().next().unwrap_or_default();
     Ok(rounds
@@ -161,13 +170,9 @@ pub(super) fn switch_by_pipe(
         }
         samples
     })?;
-    let alone = on_cpu(cpu, || {
-        let start = Instant::now();
-        for _ in 0..CALLS {
-            to.write();
-            to.read();
-        }
-        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    let alone = alone(cpu, sample_count, || {
+        to.write();
+        to.read();
     })?;
     let rounds = both.into_iter().next().unwrap_or_default();
     Ok(Some(

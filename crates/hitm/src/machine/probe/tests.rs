@@ -28,22 +28,11 @@ fn quick_probe_gives_a_model_with_measured_transfers() {
         "{}",
         syscall.value
     );
-    assert!(
-        has(MachineCost::ContextSwitch)
-            .unwrap()
-            .origin
-            .text()
-            .contains("by two pipes median ")
-    );
+    for cost in MachineCost::ALL.into_iter().filter_map(has) {
+        // What other programs disturbed is left to its default.
+        assert!(cost.value.raw() > 0 && cost.origin.text().contains(" samples, quartiles "));
+    }
     let machine = file.resolve().unwrap();
-    let of_two_cores = [
-        MachineCost::IpiDelivery,
-        MachineCost::IdleExit,
-        MachineCost::TimerDelivery,
-    ];
-    let of_two_cores = of_two_cores.map(|cost| has(cost).is_some());
-    let two_cores = machine.topology.core_count() > 1 && pin::usable_cpus().len() > 1;
-    assert!(!two_cores || of_two_cores == [true; 3], "{of_two_cores:?}");
     let topology = &machine.topology;
     if pin::usable_cpus().len() == topology.cpu_count() && topology.cpu_count() > 1 {
         for distance in hitm_base::machine::present_distances(topology) {
@@ -72,6 +61,9 @@ fn medians_shrug_off_an_interrupt() {
         "median 51.00 ns of 5 samples, quartiles 50.50 to 52.00"
     );
     assert_eq!(measure::spread(vec![]).median_ns, 0.0);
+    assert!(spread.is_steady() && !measure::spread(vec![]).is_steady());
+    let disturbed = measure::spread(vec![26e3, 30e3, 500e3, 9e6, 11e6]);
+    assert!(!disturbed.is_steady());
 }
 
 #[test]
