@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use hitm_base::machine::preset;
+use hitm_base::machine::{MachineCost, Quantity, preset};
 use hitm_base::{AccessOp, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 use hitm_sim::engine::{CpuTotals, Engine, EngineConfig, Executor, ProfileEntry, RunTotals};
@@ -17,7 +17,7 @@ use hitm_sim::workload::pool::{PoolConfig, Pools};
 const MEAN_BURSTS_US: [f64; 4] = [200.0, 100.0, 50.0, 25.0];
 
 /// The price of taking a line that other packages share, as the preset assumes it.
-const UPGRADE: &str = "remote = { value = 1.0, assumed = \"1.0 to 2.15";
+const UPGRADE: &str = "remote = { value = 1.0, range = [1.0, 2.15]";
 
 /// A run, before and after its candidate has changed it.
 struct Case {
@@ -30,6 +30,12 @@ struct Case {
 }
 
 impl Case {
+    fn idle_exit_ns(&mut self, nanos: u64) {
+        let value = Quantity::Picos(nanos * 1_000);
+        let costs = &mut self.config.costs;
+        costs.set(MachineCost::IdleExit.parameter(), value);
+    }
+
     fn usual() -> Case {
         Case {
             machine: preset("xeon-480").expect("the preset exists").to_owned(),
@@ -104,10 +110,8 @@ const CANDIDATES: [(&str, Change); 13] = [
         case.machine("dirty = { value = \"85ns\"", "dirty = { value = \"120ns\"");
         case.machine("dirty = { value = \"58ns\"", "dirty = { value = \"80ns\"");
     }),
-    ("idle-exit-10us", |case| case.config.idle_exit = Nanos(10e3)),
-    ("idle-exit-100ns", |case| {
-        case.config.idle_exit = Nanos(100.0)
-    }),
+    ("idle-exit-10us", |case| case.idle_exit_ns(10_000)),
+    ("idle-exit-100ns", |case| case.idle_exit_ns(100)),
     ("tick-1000", |case| case.config.hz = 1000),
     ("no-wake-lists", |case| case.config.wake_lists = false),
 ];

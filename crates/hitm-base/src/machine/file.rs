@@ -16,7 +16,8 @@ use super::item::{
 };
 use super::quantity::Quantity;
 use super::{
-    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, MachineCost, MachineCosts, Protocol,
+    Transfer, UpgradeRatio,
 };
 use crate::{Clock, CpuPlace, Cycles, Distance, LINE_SIZE, Topology, TopologyShape};
 
@@ -53,6 +54,8 @@ pub struct Sourced<T> {
     pub value: T,
     /// Where it comes from.
     pub origin: Origin,
+    /// The least and the largest value that the machine may have, where the file states them.
+    pub range: Option<(T, T)>,
 }
 
 impl<T> Sourced<T> {
@@ -61,6 +64,7 @@ impl<T> Sourced<T> {
         Sourced {
             value,
             origin: Origin::Source(source.into()),
+            range: None,
         }
     }
 
@@ -69,6 +73,7 @@ impl<T> Sourced<T> {
         Sourced {
             value,
             origin: Origin::Assumed(range_and_effect.into()),
+            range: None,
         }
     }
 }
@@ -179,8 +184,53 @@ impl MachineFile {
             upgrade: self.upgrade(),
             dram: self.dram(clock),
             core: self.core(clock),
+            costs: self.costs(clock),
             topology,
         })
+    }
+
+    /// Puts other values in place of stated ones. Assumed latencies that would be shorter than nearer
+    /// ones become as long as those, and assumed clean transfers at most as long as dirty ones.
+    pub fn replace_numbers(&mut self, numbers: &[(Item, Quantity)]) {
+        for (item, value) in numbers {
+            if let Some(sourced) = self.items.get_mut(item) {
+                (sourced.value, sourced.range) = (*value, None);
+            }
+        }
+        for distance in Distance::ALL {
+            let item = |part| Item::Transfer(Home::Near, distance, part);
+            if let Some(dirty) = self.get(item(TransferPart::Dirty)) {
+                self.bound(
+                    item(TransferPart::Clean),
+                    |clean, clock| clean.picos(clock) > dirty.picos(clock),
+                    dirty,
+                );
+            }
+        }
+        for chain in rising_chains() {
+            let mut nearer = None;
+            for item in chain {
+                if let Some(least) = nearer {
+                    self.bound(
+                        item,
+                        |value, clock| value.picos(clock) < Quantity::picos(least, clock),
+                        least,
+                    );
+                }
+                nearer = self.get(item).or(nearer);
+            }
+        }
+    }
+
+    /// Puts `bound` in place of an assumed value for which `is_beyond` holds.
+    fn bound(&mut self, item: Item, is_beyond: impl Fn(Quantity, Clock) -> bool, bound: Quantity) {
+        let clock = self.clock();
+        if let Some(sourced) = self.items.get_mut(&item)
+            && sourced.origin.is_assumed()
+            && is_beyond(sourced.value, clock)
+        {
+            sourced.value = bound;
+        }
     }
 
     /// The clock; 1 GHz while the file states none.
@@ -244,19 +294,8 @@ impl MachineFile {
 
     /// Latencies do not fall with distance, unless a source says that they do.
     fn check_order(&self, places: &Places) -> Result<(), MachineError> {
-        let caches = CacheLevel::ALL.map(|level| Item::Cache(level, CachePart::Latency));
-        self.check_rising(&caches, places)?;
-        let dram = [
-            DramPart::Local,
-            DramPart::Package,
-            DramPart::Remote,
-            DramPart::FarRemote,
-        ];
-        self.check_rising(&dram.map(Item::Dram), places)?;
-        for part in [TransferPart::Clean, TransferPart::Dirty] {
-            let transfers =
-                Distance::ALL.map(|distance| Item::Transfer(Home::Near, distance, part));
-            self.check_rising(&transfers, places)?;
+        for chain in rising_chains() {
+            self.check_rising(&chain, places)?;
         }
         Ok(())
     }
@@ -467,6 +506,16 @@ impl MachineFile {
         }
     }
 
+    fn costs(&self, clock: Clock) -> MachineCosts {
+        let mut costs = MachineCosts::defaults(clock);
+        for cost in MachineCost::ALL {
+            if let Some(stated) = self.get(Item::Cost(cost)) {
+                costs.set(cost, stated.cycles(clock));
+            }
+        }
+        costs
+    }
+
     fn core(&self, clock: Clock) -> CoreModel {
         let count = |part| self.count(Item::Core(part));
         // The ceilings of the dimensions keep every count within its type.
@@ -491,6 +540,24 @@ pub fn present_distances(topology: &Topology) -> BTreeSet<Distance> {
         .collect()
 }
 
+/// Latencies that do not fall with distance, nearest first.
+fn rising_chains() -> [Vec<Item>; 4] {
+    let caches = CacheLevel::ALL.map(|level| Item::Cache(level, CachePart::Latency));
+    let dram = [
+        DramPart::Local,
+        DramPart::Package,
+        DramPart::Remote,
+        DramPart::FarRemote,
+    ];
+    let transfers = |part| Distance::ALL.map(|distance| Item::Transfer(Home::Near, distance, part));
+    [
+        caches.to_vec(),
+        dram.map(Item::Dram).to_vec(),
+        transfers(TransferPart::Clean).to_vec(),
+        transfers(TransferPart::Dirty).to_vec(),
+    ]
+}
+
 /// Whether a machine with the distances `present` cannot do without `item`.
 fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
     match item {
@@ -500,7 +567,8 @@ fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
         Item::Transfer(Home::Away, ..)
         | Item::Dram(DramPart::Package)
         | Item::Contention(_)
-        | Item::UpgradeRatio(_) => false,
+        | Item::UpgradeRatio(_)
+        | Item::Cost(_) => false,
         Item::OccupancyRatio(Reach::Package) => present.iter().any(|d| !d.is_remote()),
         Item::OccupancyRatio(Reach::Remote) => present.iter().any(|d| d.is_remote()),
         Item::Dram(DramPart::Remote) => present.contains(&Distance::Remote),

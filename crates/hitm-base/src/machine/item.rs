@@ -3,6 +3,7 @@
 //! Reading, writing, checking and showing a file all run over [`Item::all`], so that a number is
 //! declared once.
 
+use super::parameter::MachineCost;
 use super::quantity::Dimension;
 use crate::Distance;
 
@@ -148,6 +149,8 @@ pub enum Item {
     Dram(DramPart),
     /// A property of the core.
     Core(CorePart),
+    /// A cost of the machine beyond its memory.
+    Cost(MachineCost),
 }
 
 impl Item {
@@ -190,6 +193,7 @@ impl Item {
         ] {
             items.push(Item::Core(part));
         }
+        items.extend(MachineCost::ALL.map(Item::Cost));
         items
     }
 
@@ -209,6 +213,7 @@ impl Item {
             }
             Item::Dram(_) => "dram".into(),
             Item::Core(_) => "core".into(),
+            Item::Cost(_) => "costs".into(),
         }
     }
 
@@ -236,6 +241,7 @@ impl Item {
             Item::Core(CorePart::LoadWindow) => "load_window",
             Item::Core(CorePart::FillBuffers) => "fill_buffers",
             Item::Core(CorePart::LockedHit) => "locked_hit",
+            Item::Cost(cost) => cost.parameter().name,
         }
     }
 
@@ -265,6 +271,7 @@ impl Item {
             Item::Core(CorePart::StoreBuffer) => Dimension::Count("entries", 4096),
             Item::Core(CorePart::LoadWindow) => Dimension::Count("instructions", 16384),
             Item::Core(CorePart::FillBuffers) => Dimension::Count("lines", 1024),
+            Item::Cost(cost) => cost.parameter().dimension,
             Item::Cache(_, CachePart::Latency)
             | Item::Transfer(..)
             | Item::Dram(_)

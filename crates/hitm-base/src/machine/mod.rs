@@ -6,6 +6,7 @@
 
 mod file;
 mod item;
+mod parameter;
 mod parse;
 mod preset;
 mod quantity;
@@ -19,6 +20,7 @@ pub use item::{
     CacheLevel, CachePart, ContentionPart, CorePart, DramPart, Home, Item, Reach, TransferPart,
     distance_key,
 };
+pub use parameter::{MachineCost, Parameter};
 pub use preset::{preset, preset_names};
 pub use quantity::{Dimension, Quantity};
 
@@ -137,6 +139,27 @@ pub struct CoreModel {
     pub locked_hit: Cycles,
 }
 
+/// What interrupts, idle states and the ways into the kernel cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MachineCosts([Cycles; MachineCost::COUNT]);
+
+impl MachineCosts {
+    /// The defaults at a clock.
+    pub fn defaults(clock: Clock) -> MachineCosts {
+        MachineCosts(MachineCost::ALL.map(|cost| cost.parameter().default.cycles(clock)))
+    }
+
+    /// One cost.
+    pub const fn get(&self, cost: MachineCost) -> Cycles {
+        self.0[cost as usize]
+    }
+
+    /// Replaces one cost.
+    pub const fn set(&mut self, cost: MachineCost, cycles: Cycles) {
+        self.0[cost as usize] = cycles;
+    }
+}
+
 /// A machine, resolved to cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
@@ -165,4 +188,6 @@ pub struct Machine {
     pub dram: Dram,
     /// The core.
     pub core: CoreModel,
+    /// Interrupts, idle states and the ways into the kernel.
+    pub costs: MachineCosts,
 }

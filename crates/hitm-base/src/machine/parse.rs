@@ -147,7 +147,37 @@ impl Reader {
             .ok_or_else(|| self.places.error(path, describe(stated), expected))?;
         Ok(Sourced {
             value: quantity,
-            origin: self.origin(inner, path, &["value"])?,
+            origin: self.origin(inner, path, &["value", "range"])?,
+            range: self.range(item, path, (inner, quantity))?,
+        })
+    }
+
+    /// The range beside a value, in the value's unit.
+    fn range(
+        &self,
+        item: Item,
+        path: &str,
+        (table, value): (&DeTable<'_>, Quantity),
+    ) -> Result<Option<(Quantity, Quantity)>, MachineError> {
+        let Some(stated) = table.get("range") else {
+            return Ok(None);
+        };
+        let end = |value: &Value<'_>| item.dimension().parse(&scalar(value)?);
+        let ends = match stated.get_ref().as_array() {
+            Some(ends) if ends.len() == 2 => end(&ends[0]).zip(end(&ends[1])),
+            _ => None,
+        };
+        let is_range = |(low, high): &(Quantity, Quantity)| {
+            let kinds = [low, high].map(std::mem::discriminant);
+            kinds == [std::mem::discriminant(&value); 2]
+                && (low.raw()..=high.raw()).contains(&value.raw())
+        };
+        let path = join(path, "range");
+        ends.filter(is_range).map(Some).ok_or_else(|| {
+            let expected = format!("[least, largest] around {value}, in the same unit");
+            let mut error = self.places.error(&path, describe(stated), expected);
+            error.line = Some(self.lines.line_of(stated.span().start));
+            error
         })
     }
 
@@ -164,6 +194,7 @@ impl Reader {
         Ok(Sourced {
             value: protocol,
             origin: self.origin(inner, "protocol", &["value"])?,
+            range: None,
         })
     }
 
@@ -189,7 +220,11 @@ impl Reader {
             }
             None => TopologySpec::Uniform(self.shape(table)?),
         };
-        Ok(Sourced { value, origin })
+        Ok(Sourced {
+            value,
+            origin,
+            range: None,
+        })
     }
 
     fn shape(&self, table: &DeTable<'_>) -> Result<TopologyShape, MachineError> {

@@ -162,7 +162,7 @@ fn mistakes_are_named_with_their_place() {
         ],
     );
     refused(
-        ", assumed = \"80 to 100 ns\"",
+        ", assumed = \"cold misses only\"",
         "",
         expect![[
             r#"box.toml:49: dram.local: found no origin, expected `source = "where it was measured"` or `assumed = "its range and effect"`"#
@@ -173,6 +173,56 @@ fn mistakes_are_named_with_their_place() {
         "threads = 0",
         expect![[r#"box.toml:12: topology.threads: found 0, expected a count between 1 and 255"#]],
     );
+}
+
+#[test]
+fn a_range_lies_around_its_value_in_the_same_unit() {
+    let file = MachineFile::parse(documented_example(), "example").unwrap();
+    let range = file.items[&Item::Dram(DramPart::Local)].range;
+    assert_eq!(
+        range,
+        Some((Quantity::Picos(80_000), Quantity::Picos(100_000)))
+    );
+    for wrong in [
+        "[\"91ns\", \"100ns\"]",
+        "[\"80cycles\", \"100ns\"]",
+        "[\"80ns\"]",
+        "3",
+    ] {
+        let example = documented_example();
+        let text = example.replace("[\"80ns\", \"100ns\"]", wrong);
+        assert_ne!(text, example);
+        let error = MachineFile::parse(&text, "box.toml")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(":49: dram.local.range: found "), "{error}");
+        assert!(error.ends_with("expected [least, largest] around 90ns, in the same unit"));
+    }
+}
+
+#[test]
+fn costs_have_defaults_and_files_state_others() {
+    let machine = resolved("xeon-480"); // 3.2 GHz
+    assert_eq!(machine.costs.get(MachineCost::IdleExit), Cycles(3_200));
+    let machine = Machine::from_toml(documented_example(), "example").unwrap(); // 2.2 GHz
+    assert_eq!(machine.costs.get(MachineCost::Syscall), Cycles(209));
+    assert_eq!(machine.costs.get(MachineCost::IpiSend), Cycles(176));
+}
+
+#[test]
+fn every_preset_states_the_ranges_of_what_it_assumes() {
+    let mut without = Vec::new();
+    for name in preset_names() {
+        let file = MachineFile::parse(preset(name).unwrap(), name).unwrap();
+        let assumed = file
+            .items
+            .iter()
+            .filter(|(_, number)| number.origin.is_assumed());
+        let bare = assumed.filter(|(_, number)| number.range.is_none());
+        without.extend(bare.map(|(item, _)| format!("{name} {}", item.path())));
+    }
+    // First come, first served: its other end is another rule.
+    assert_eq!(without, ["xeon8176-8s contention.visit"]);
 }
 
 #[test]

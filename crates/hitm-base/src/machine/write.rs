@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::file::{MachineFile, Origin, TopologySpec, shape_counts};
 use super::item::Item;
+use super::quantity::Quantity;
 use crate::{Numbering, TopologyShape};
 
 impl MachineFile {
@@ -33,12 +34,10 @@ impl MachineFile {
                 table = item.table();
                 line(&mut out, format_args!("\n[{table}]"));
             }
-            let value = sourced.value.to_string();
-            let value = if sourced.value.is_bare() {
-                value
-            } else {
-                quote(&value)
-            };
+            let mut value = quantity(sourced.value);
+            if let Some((low, high)) = sourced.range {
+                let _ = write!(value, ", range = [{}, {}]", quantity(low), quantity(high));
+            }
             line(
                 &mut out,
                 format_args!("{} = {}", item.key(), inline(&value, &sourced.origin)),
@@ -92,6 +91,15 @@ fn write_shape(out: &mut String, shape: &TopologyShape) {
         Numbering::ThreadsAdjacent => "threads-adjacent",
     };
     line(out, format_args!("numbering = {}", quote(numbering)));
+}
+
+fn quantity(quantity: Quantity) -> String {
+    let text = quantity.to_string();
+    if quantity.is_bare() {
+        text
+    } else {
+        quote(&text)
+    }
 }
 
 fn inline(value: &str, origin: &Origin) -> String {

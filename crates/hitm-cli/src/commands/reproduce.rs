@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::sim::{Reproduction, SEEDS_MAX, Sections, SimReport, reproduce};
-use hitm_report::sim::{reproduction_json, reproduction_markdown, reproduction_text};
+use hitm::sim::{
+    Reproduction, SEEDS_MAX, Sections, SensitivityOptions, SimReport, reproduce, sensitivity,
+};
+use hitm_report::sim::{
+    reproduction_json, reproduction_markdown, reproduction_text, sensitivity_json, sensitivity_text,
+};
 
 use super::sim::check;
 use super::text_options;
 use crate::commands::Format;
-use crate::progress::VirtualTime;
+use crate::progress::{Steps, VirtualTime};
 use crate::{Exit, Terminal};
 
 /// Options of `hitm reproduce`.
@@ -32,6 +36,15 @@ pub(crate) struct ReproduceArgs {
     /// lines `<!-- hitm reproduce: CASE -->` and `<!-- end of hitm reproduce: CASE -->`
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// Vary every assumed number of machine and kernel over its range, and show the interval of each
+    /// published figure and the numbers that decide it; one seed of each run unless --seeds says
+    /// otherwise
+    #[arg(long, conflicts_with_all = ["check", "write"])]
+    sensitivity: bool,
+    /// With --sensitivity: runs in which all numbers are varied together
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "sensitivity",
+          value_parser = clap::value_parser!(u64).range(0..=SAMPLES_MAX))]
+    samples: u64,
     /// What to write; docs/formats/sim.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -52,12 +65,33 @@ impl ReproduceArgs {
     }
 }
 
+/// The most samples that make sense: the interval hardly grows beyond.
+const SAMPLES_MAX: u64 = 10_000;
+
+fn vary(args: &ReproduceArgs, cases: Reproduction, terminal: &mut Terminal) -> Result<Exit> {
+    let options = SensitivityOptions {
+        cases,
+        sample_count: args.samples as usize,
+    };
+    let steps = Steps::start("varying");
+    let all = sensitivity(&options, &|name, done, all| steps.set(name, done, all))?;
+    steps.finish();
+    match args.format {
+        Format::Text => terminal.out(&sensitivity_text(&all, &text_options(terminal)))?,
+        Format::Json => terminal.json(&sensitivity_json(&all))?,
+    }
+    Ok(Exit::Done)
+}
+
 pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit> {
     let wanted = Reproduction {
         folders: args.cases.clone(),
         quick: args.quick,
         seed_count: args.seeds,
     };
+    if args.sensitivity {
+        return vary(args, wanted, terminal);
+    }
     let cases = wanted.cases()?;
     // What is wrong with the file is said before the long work.
     let sections = args.write.as_ref();

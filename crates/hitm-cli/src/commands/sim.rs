@@ -43,6 +43,10 @@ pub(crate) struct SimArgs {
     /// Lines of the kernel's memory to show of each variant
     #[arg(long, value_name = "N", default_value_t = 3)]
     top: usize,
+    /// Show lines also as `perf c2c` would have sampled them: without loads below 30 cycles, and with
+    /// locked operations not labelled as HITM
+    #[arg(long)]
+    perf_c2c: bool,
     /// Show what the workloads print themselves
     #[arg(long)]
     output: bool,
@@ -64,6 +68,7 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
         layouts: args.layout,
         quick: args.quick,
         settings: args.set,
+        numbers: Vec::new(),
     };
     let simulation = Simulation::load(&args.scenario, &options)?;
     let bar = VirtualTime::start();
@@ -89,10 +94,11 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
                 text: text_options(terminal),
                 lines_max: args.top,
                 output: args.output,
+                sampled: args.perf_c2c,
             };
             terminal.out(&simulation_text(&report, &options))?;
         }
-        Format::Json => terminal.json(&simulation_json(&report))?,
+        Format::Json => terminal.json(&simulation_json(&report, args.perf_c2c))?,
     }
     Ok(if args.check {
         check(&[report], terminal)

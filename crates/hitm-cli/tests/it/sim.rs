@@ -131,6 +131,66 @@ fn mistakes_name_file_line_and_column() {
 }
 
 #[test]
+fn lines_are_shown_as_perf_would_sample_them() {
+    let output = sim(SCENARIO, &["--perf-c2c", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let run = &json["variants"][0]["runs"][0];
+    let sum = |lines: &str, key: &str| -> u64 {
+        let lines = run[lines].as_array().expect("lines");
+        lines
+            .iter()
+            .map(|line| line[key].as_u64().expect("a count"))
+            .sum()
+    };
+    assert!(sum("sampled_lines", "load_count") * 2 < sum("lines", "load_count"));
+    assert_eq!(
+        sum("sampled_lines", "store_count"),
+        sum("lines", "store_count")
+    );
+    let hitm = ["remote_hitm_count", "local_hitm_count"];
+    let hitm = |lines| hitm.iter().map(|key| sum(lines, key)).sum::<u64>();
+    assert!(hitm("sampled_lines") < hitm("lines") && hitm("sampled_lines") > 0);
+    let output = text(&sim(SCENARIO, &["--perf-c2c"]).stdout);
+    assert!(output.contains("The same lines as perf c2c would have sampled them"));
+    assert!(!text(&sim(SCENARIO, &[]).stdout).contains("perf c2c"));
+}
+
+#[test]
+fn published_figures_have_intervals() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let args = [
+        "reproduce",
+        "003",
+        "--quick",
+        "--sensitivity",
+        "--samples",
+        "1",
+        "--format",
+        "json",
+    ];
+    let first = hitm(&args, directory.path());
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    let all = json["sensitivity"].as_array().expect("scenarios");
+    let many = all
+        .iter()
+        .find(|one| one["scenario"] == "003-lock-affinity/96-threads");
+    let many = many.expect("the case with published figures");
+    let numbers = many["numbers"].as_array().expect("numbers");
+    let has = |key: &str| numbers.iter().any(|number| number["key"] == key);
+    assert!(has("machine.transfers.remote.dirty") && has("kernel.costs.context_switch"));
+    // hold_percent is an input, cycles of an instruction take no part.
+    assert!(!has("machine.core.cpi"));
+    let singles = many["single_count"].as_u64().expect("a count");
+    assert_eq!(singles, 2 * numbers.len() as u64);
+    for figure in many["figures"].as_array().expect("figures") {
+        let at = |key: &str| figure[key].as_f64().expect("a number");
+        assert!((at("interval_min")..=at("interval_max")).contains(&at("value")));
+        assert_eq!(figure["all_count"], singles + 1 + 4);
+    }
+}
+
+#[test]
 fn a_case_is_reproduced_by_its_number() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let unknown = hitm(&["reproduce", "007"], directory.path());
@@ -210,7 +270,7 @@ fn sleepers(duration: &str, warm_up: &str) -> serde_json::Value {
     let scenario = format!(
         "schema = 1\nname = \"x\"\ndescription = \"x\"\nsource = \"made up for this test\"\n\
          [machine]\npreset = \"broadwell-4s\"\ncpus = 4\n\
-         [[workload]]\nkind = \"cyclic\"\nthreads = 6\nsleep = \"10us\"\n\
+         [[workload]]\nkind = \"cyclic\"\nthreads = 8\nsleep = \"10us\"\n\
          [run]\nduration = \"{duration}\"\nwarm_up = \"{warm_up}\"\n"
     );
     let output = sim(&scenario, &["--format", "json"]);

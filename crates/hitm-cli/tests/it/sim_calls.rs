@@ -1,5 +1,5 @@
 //! What a call of the simulated scheduler touches, beside what a call of the real one does: the table in
-//! docs/accuracy.md.
+//! docs/accuracy/calls.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -84,10 +84,11 @@ fn calls_touch_what_calls_of_the_kernel_touch() {
             cells[0], cells[1]
         );
     }
-    let page = std::fs::read_to_string(root().join("docs/accuracy.md")).expect("the page is there");
+    let page =
+        std::fs::read_to_string(root().join("docs/accuracy/calls.md")).expect("the page is there");
     assert!(
         page.contains(&text),
-        "docs/accuracy.md has not this table:\n{text}"
+        "docs/accuracy/calls.md has not this table:\n{text}"
     );
 
     // What does not depend on the load is the same at each call.

@@ -1,7 +1,8 @@
 //! Random small machines, and random traffic on them.
 
 use hitm_base::machine::{
-    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, MachineCosts, Protocol, Transfer,
+    UpgradeRatio,
 };
 use hitm_base::{AccessOp, Clock, Cycles, Distance, Numbering, Topology, TopologyShape};
 use proptest::prelude::*;
@@ -87,6 +88,7 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
                 fill_buffers: 4,
                 locked_hit: Cycles(18),
             },
+            costs: MachineCosts::defaults(Clock::from_khz(1_000_000)),
         }
     })
 }

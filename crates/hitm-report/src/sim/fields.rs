@@ -2,6 +2,7 @@
 
 mod c2c;
 mod run;
+mod sensitivity;
 
 use hitm::sim::{Comparison, Crossing, SimReport, Summary, VariantReport};
 
@@ -9,6 +10,7 @@ use crate::fields::{Field, Unit, Value};
 
 pub use c2c::{LINE_FIELDS, ROW_FIELDS, RowView};
 pub use run::RUN_FIELDS;
+pub use sensitivity::{EFFECT_FIELDS, FIGURE_FIELDS, NUMBER_FIELDS, VARIED_FIELDS};
 
 /// Of the scenario.
 pub const SCENARIO_FIELDS: &[Field<SimReport>] = &[

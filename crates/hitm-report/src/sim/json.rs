@@ -13,12 +13,14 @@ use crate::json::{Fields, list};
 /// is added.
 pub const SCHEMA: u32 = 1;
 
-/// A simulation as one JSON object, indented, with a line feed at the end.
-pub fn simulation_json(report: &SimReport) -> String {
+/// A simulation as one JSON object, indented, with a line feed at the end; with lines as `perf c2c`
+/// would have `sampled` them, if that is asked for.
+pub fn simulation_json(report: &SimReport, sampled: bool) -> String {
     pretty(&ScenarioJson {
         report,
         schema: true,
         with_runs: true,
+        sampled,
     })
 }
 
@@ -42,6 +44,7 @@ impl Serialize for ReproductionJson<'_> {
             report,
             schema: false,
             with_runs: false,
+            sampled: false,
         };
         let scenarios: Vec<ScenarioJson<'_>> = self.0.iter().map(scenario).collect();
         let mut map = serializer.serialize_map(None)?;
@@ -55,6 +58,7 @@ struct ScenarioJson<'a> {
     report: &'a SimReport,
     schema: bool,
     with_runs: bool,
+    sampled: bool,
 }
 
 impl Serialize for ScenarioJson<'_> {
@@ -62,6 +66,7 @@ impl Serialize for ScenarioJson<'_> {
         let variant = |report| VariantJson {
             report,
             with_runs: self.with_runs,
+            sampled: self.sampled,
         };
         let variants: Vec<VariantJson<'_>> = self.report.variants.iter().map(variant).collect();
         let mut map = serializer.serialize_map(None)?;
@@ -106,6 +111,7 @@ impl Serialize for RankJson<'_> {
 struct VariantJson<'a> {
     report: &'a VariantReport,
     with_runs: bool,
+    sampled: bool,
 }
 
 impl Serialize for VariantJson<'_> {
@@ -114,14 +120,15 @@ impl Serialize for VariantJson<'_> {
         Fields(VARIANT_FIELDS, self.report, &[]).write(&mut map)?;
         map.serialize_entry("metrics", &list(METRIC_FIELDS, &self.report.summaries, &[]))?;
         if self.with_runs {
-            let runs: Vec<RunJson<'_>> = self.report.outcomes.iter().map(RunJson).collect();
+            let run = |outcome| RunJson(outcome, self.sampled);
+            let runs: Vec<RunJson<'_>> = self.report.outcomes.iter().map(run).collect();
             map.serialize_entry("runs", &runs)?;
         }
         map.end()
     }
 }
 
-struct RunJson<'a>(&'a Outcome);
+struct RunJson<'a>(&'a Outcome, bool);
 
 impl Serialize for RunJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -136,6 +143,11 @@ impl Serialize for RunJson<'_> {
         map.serialize_entry("workloads", &workloads)?;
         map.serialize_entry("functions", &functions)?;
         map.serialize_entry("lines", &lines)?;
+        if self.1 {
+            let sampled: Vec<C2cLine> = self.0.lines.iter().map(C2cLine::as_sampled).collect();
+            let sampled: Vec<LineJson<'_>> = sampled.iter().map(LineJson).collect();
+            map.serialize_entry("sampled_lines", &sampled)?;
+        }
         map.end()
     }
 }

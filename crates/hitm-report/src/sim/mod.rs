@@ -6,8 +6,10 @@
 pub mod fields;
 mod json;
 mod markdown;
+mod sensitivity;
 mod text;
 
 pub use json::{SCHEMA, reproduction_json, simulation_json};
 pub use markdown::reproduction_markdown;
+pub use sensitivity::{sensitivity_json, sensitivity_text};
 pub use text::{SimTextOptions, reproduction_text, simulation_text};

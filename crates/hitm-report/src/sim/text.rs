@@ -22,6 +22,8 @@ pub struct SimTextOptions {
     pub lines_max: usize,
     /// Whether to show what workloads print themselves.
     pub output: bool,
+    /// Whether to show lines as `perf c2c` would have sampled them, beside what happened.
+    pub sampled: bool,
 }
 
 /// Functions of a variant that are shown.
@@ -204,6 +206,11 @@ impl Writer {
         self.functions(outcome);
         let lines = &outcome.lines[..outcome.lines.len().min(options.lines_max)];
         self.lines(lines);
+        if options.sampled {
+            let sampled: Vec<C2cLine> = lines.iter().map(C2cLine::as_sampled).collect();
+            self.title("The same lines as perf c2c would have sampled them");
+            self.lines(&sampled);
+        }
     }
 
     fn metrics(&mut self, summaries: &[Summary]) {

@@ -114,5 +114,9 @@ fn every_field_of_a_simulation_is_described() {
     check(SIM, "rows", sim::ROW_FIELDS);
     check(SIM, "comparisons", sim::COMPARISON_FIELDS);
     check(SIM, "crossing", sim::CROSSING_FIELDS);
+    check(SIM, "sensitivity", sim::VARIED_FIELDS);
+    check(SIM, "numbers", sim::NUMBER_FIELDS);
+    check(SIM, "figures", sim::FIGURE_FIELDS);
+    check(SIM, "effects", sim::EFFECT_FIELDS);
     assert!(SIM.contains(&format!("`schema` is {}", hitm_report::sim::SCHEMA)));
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hitm::recording::KnownAs;
 use hitm_base::machine::{
-    CacheShape, Caches, Contention, CoreModel, Dram, Machine, Protocol, Transfer, UpgradeRatio,
+    CacheShape, Caches, Contention, CoreModel, Dram, Machine, MachineCosts, Protocol, Transfer,
+    UpgradeRatio,
 };
 use hitm_base::{
     Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Distance, Numbering, Outcome,
@@ -70,6 +71,7 @@ pub(crate) fn machine() -> Machine {
             fill_buffers: 10,
             locked_hit: Cycles(20),
         },
+        costs: MachineCosts::defaults(Clock::from_khz(2_000_000)),
     }
 }
 

@@ -15,6 +15,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// A number that no other word has.
+    pub fn number(&self) -> u32 {
+        self.word
+    }
+
     /// The line that the place lies in.
     pub fn line(&self) -> LineId {
         self.line

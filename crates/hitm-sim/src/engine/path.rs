@@ -1,7 +1,7 @@
 //! Paths of members in a layout (`a.b[3].c`), and the strides of their elements.
 
 use super::config::SimError;
-use crate::layout::{Layouts, Member};
+use crate::layout::{Layouts, Member, StructLayout};
 
 /// What a path leads to: a member, which of its elements, and where it begins in the struct.
 pub(super) struct Target<'l> {
@@ -46,6 +46,14 @@ pub(super) fn resolve<'l>(
         let layout = layouts
             .get(type_name)
             .ok_or_else(|| problem(format!("not in the table, needed for {path}")))?;
+        if let Some(index) = index
+            && let Some(target) = split_array(layout, (name, index), steps.clone())
+        {
+            return Ok(Target {
+                offset_bytes: offset_bytes + target.offset_bytes,
+                ..target
+            });
+        }
         let member = layout
             .member(name)
             .ok_or_else(|| problem(format!("no member {name}, which the model uses")))?;
@@ -73,6 +81,27 @@ pub(super) fn resolve<'l>(
     unreachable!("a path has at least one step")
 }
 
+/// A member of an array's element where the layout has the array split: `vectors[3].count` is element 3
+/// of a member `vectors.count`.
+fn split_array<'l, 's>(
+    layout: &'l StructLayout,
+    (name, index): (&str, u64),
+    rest: impl Iterator<Item = &'s str>,
+) -> Option<Target<'l>> {
+    let mut whole = name.to_owned();
+    for step in rest {
+        whole.push('.');
+        whole.push_str(step);
+    }
+    let member = layout.member(&whole)?;
+    (index < member.count && member.per.is_none() && whole != name).then(|| Target {
+        member,
+        // The offset is the element's: what is left of the array is that one.
+        index: Some(0),
+        offset_bytes: member.offset_bytes + index * element_stride(member, 1),
+    })
+}
+
 /// `name` or `name[index]`. Paths are written in the model, not in input.
 fn parse_step(step: &str) -> (&str, Option<u64>) {
     match step.strip_suffix(']').and_then(|step| step.split_once('[')) {
@@ -87,7 +116,6 @@ fn parse_step(step: &str) -> (&str, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::StructLayout;
 
     #[test]
     fn what_a_layout_lacks_is_named() {
@@ -97,6 +125,23 @@ mod tests {
             problem.to_string(),
             "layout of struct thing: no member rto_mask, which the model uses"
         );
+    }
+
+    #[test]
+    fn an_array_may_be_split_by_its_members() {
+        let count = Member::plain("vectors.count", 64, 4 * 20).array(20);
+        let mask = Member::cpumask("vectors.mask", 192).array(20);
+        let mask = Member {
+            size_bytes: 8 * 20,
+            ..mask
+        };
+        let thing = StructLayout::new("thing", 512, 64, vec![count, mask]);
+        let layouts = Layouts::new([thing]);
+        let offset = |path| resolve(&layouts, "thing", path).map(|target| target.offset_bytes);
+        assert_eq!(offset("vectors[3].count"), Ok(64 + 3 * 4));
+        assert_eq!(offset("vectors[19].mask"), Ok(192 + 19 * 8));
+        let problem = offset("vectors[20].count").unwrap_err().to_string();
+        assert!(problem.contains("no member vectors"), "{problem}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use hitm_base::{Cycles, Nanos};
+use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::config::{KernelConfig, TaskSpec};
 use super::costs::Costs;
@@ -12,12 +12,13 @@ use super::fair::{Averages, Balancer, FairClass, GroupId, LoadBalancing, Wakees}
 use super::hrtimer::TimerBase;
 use super::lock_affinity::{LockAffinity, Placement};
 use super::mechanisms::GlobalLines;
-use super::osq::OsqNode;
+use super::osq::{OsqKind, OsqNode};
 use super::process::Thread;
 use super::qspinlock::QNodes;
 use super::rq::Rq;
 use super::rt::Balancing;
 use super::smp::CallQueue;
+use super::spinlock::{McsNodes, SecondaryQueues, SpinlockKind};
 use super::task::{
     MAX_PRIO, MAX_RT_PRIO, Policy, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces,
     TaskTotals,
@@ -62,6 +63,25 @@ impl CpuParts {
 /// Priorities whose lists are asked for before a CPU's turn: the best.
 const FIRST_PRIOS: usize = 4;
 
+/// The memory for what the kernel of this configuration has.
+fn arena_of(engine: &Rc<Engine>, mut layouts: Layouts, config: &KernelConfig) -> Arena {
+    if config.osq == OsqKind::PerNode {
+        layouts.overlay([super::osq::per_node_layout()]);
+    }
+    Arena::new(Rc::clone(engine), layouts)
+}
+
+/// Nodes of MCS spinlocks by CPU; none with another protocol.
+fn mcs_nodes(arena: &mut Arena, config: &KernelConfig) -> Result<Vec<McsNodes>, SimError> {
+    if config.spinlock != SpinlockKind::Mcs {
+        return Ok(Vec::new());
+    }
+    let cpus: Vec<CpuId> = arena.engine().machine().topology.cpus().collect();
+    cpus.into_iter()
+        .map(|cpu| McsNodes::new(arena, cpu))
+        .collect()
+}
+
 impl Kernel {
     /// A kernel whose CPUs are idle.
     pub fn new(
@@ -69,7 +89,7 @@ impl Kernel {
         layouts: Layouts,
         config: KernelConfig,
     ) -> Result<Rc<Kernel>, SimError> {
-        let mut arena = Arena::new(Rc::clone(engine), layouts);
+        let mut arena = arena_of(engine, layouts, &config);
         let machine = engine.machine();
         if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
             let text =
@@ -100,8 +120,10 @@ impl Kernel {
             timers,
         } = parts;
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
+        let costs = Costs::new(machine, &config.costs);
         let lock_affinity = (config.placement == Placement::LockAware)
-            .then(|| LockAffinity::new(rqs.len(), config.lock_window, &machine.clock));
+            .then(|| LockAffinity::new(rqs.len(), cycles(config.lock_window), costs.lock));
+        let mcs_nodes = mcs_nodes(&mut arena, &config)?;
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let by_domains = config.load_balancing == LoadBalancing::Domains
             && config.balancing != Balancing::Passive;
@@ -109,10 +131,7 @@ impl Kernel {
         let kernel = Rc::new(Kernel {
             balancer,
             fair,
-            costs: Costs {
-                idle_exit: machine.clock.cycles(config.idle_exit),
-                ..Costs::new(machine.clock)
-            },
+            costs,
             globals: GlobalLines::new(engine, GLOBALS_BASE, machine.topology.cpu_count()),
             tick_period: machine.clock.cycles(Nanos(1e9 / f64::from(config.hz))),
             engine: Rc::clone(engine),
@@ -123,6 +142,8 @@ impl Kernel {
             root_domains,
             qnodes,
             osq_nodes,
+            mcs_nodes,
+            secondary_queues: SecondaryQueues::new(engine.random("cna")),
             call_queues,
             timers,
             tasks: RefCell::new(Vec::new()),

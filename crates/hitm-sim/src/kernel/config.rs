@@ -2,11 +2,15 @@
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::costs::CostOverrides;
 use super::cpumask::CpuMask;
 use super::fair::{LoadBalancing, Throttling};
+use super::idle::{IdleGovernor, IdleWake};
 use super::lock_affinity::Placement;
 use super::mechanisms::Mechanism;
+use super::osq::OsqKind;
 use super::rt::Balancing;
+use super::spinlock::SpinlockKind;
 use super::task::Policy;
 use super::topology::Partition;
 
@@ -37,11 +41,19 @@ pub struct KernelConfig {
     pub throttling: Throttling,
     /// Where threads that fight for a lock run.
     pub placement: Placement,
-    /// From the write that wakes an idle CPU to its next instruction; [`super::Costs::idle_exit`].
-    pub idle_exit: Nanos,
-    /// Instructions of `walk_tg_tree_from` and its callback for one group: what decides how many
-    /// visits a core overlaps. Assumed 60 (40 to 120).
-    pub visit_instructions: u64,
+    /// Who chooses an idle state.
+    pub idle: IdleGovernor,
+    /// How an idle state other than polling ends.
+    pub idle_wake: IdleWake,
+    /// The protocol of spinlocks.
+    pub spinlock: SpinlockKind,
+    /// Whose optimistic spinners wait in one queue.
+    pub osq: OsqKind,
+    /// Least time between two reports of a queue's load to its group (`update_tg_load_avg`; 1 ms since
+    /// 6.7, none before).
+    pub load_avg_interval: Nanos,
+    /// Costs other than those of the machine and the kernel's defaults.
+    pub costs: CostOverrides,
     /// How often lock-aware placement judges a lock. Assumed 5 ms (1 to 100 ms): how soon it begins
     /// and ends.
     pub lock_window: Nanos,
@@ -68,8 +80,12 @@ impl KernelConfig {
             load_balancing: LoadBalancing::NewlyIdle,
             throttling: Throttling::Async,
             placement: Placement::Default,
-            idle_exit: Nanos(1000.0),
-            visit_instructions: 60,
+            idle: IdleGovernor::Shallow,
+            idle_wake: IdleWake::Write,
+            spinlock: SpinlockKind::Queued,
+            osq: OsqKind::Global,
+            load_avg_interval: Nanos(1e6),
+            costs: CostOverrides::default(),
             lock_window: Nanos(5e6),
             mechanisms: Vec::new(),
         }

@@ -1,52 +1,318 @@
 //! What kernel code costs beside its shared accesses.
 //!
 //! Shared accesses have their price from the machine. What is left is instructions on private data
-//! and fixed hardware costs; both stand here, each with its source or "assumed" with a range and
-//! what it moves. None is fitted to a result.
+//! and fixed hardware costs. Those of the hardware and of the ways into the kernel are declared with
+//! the machine ([`MachineCost`]) and may stand in its file; [`KernelCost`] declares those of the code.
+//! A scenario overrides either in `[kernel.costs]`. None is fitted to a result.
 
-use hitm_base::{Clock, Cycles, Nanos};
+use std::collections::BTreeMap;
 
-/// Fixed costs, in cycles of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use hitm_base::machine::{Dimension, MachineCost, Parameter, Quantity};
+use hitm_base::{Clock, Cycles, Machine};
+
+/// A cost of kernel code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KernelCost {
+    /// A scheduler function's own instructions.
+    Function,
+    /// A visit of a walk over task groups.
+    VisitInstructions,
+    /// A look at one CPU's load.
+    Scan,
+    /// CPUs that a wake-up looks at.
+    IdleScan,
+    /// Judging a lock.
+    Judge,
+    /// Waiters that make a lock worth a placement.
+    LockCrowd,
+    /// Waiters below which it is no more.
+    LockCalm,
+    /// Uses of a lock that make a mean.
+    LockUses,
+    /// For how long a NUMA-aware spinlock passes waiters of other nodes.
+    CnaThreshold,
+}
+
+const INSTRUCTIONS: Dimension = Dimension::Count("instructions", 1_000);
+const CPUS: Dimension = Dimension::Count("CPUs", 8_192);
+const USES: Dimension = Dimension::Count("uses", 1_000);
+
+const fn nanos(nanos: u64) -> Quantity {
+    Quantity::Picos(nanos * 1_000)
+}
+
+/// Declarations, in the order of [`KernelCost::ALL`].
+const COSTS: [Parameter; KernelCost::COUNT] = [
+    Parameter {
+        name: "function",
+        meaning: "a scheduler function's own instructions, of which a wake-up and block have some 25",
+        dimension: Dimension::Time,
+        default: Quantity::Cycles(40),
+        low: Quantity::Cycles(15),
+        high: Quantity::Cycles(120),
+        origin: "assumed: most have between 20 and 150 instructions; 1000 cycles of kernel time for a \
+                 wake-up and block that do not depend on contention",
+    },
+    Parameter {
+        name: "visit_instructions",
+        meaning: "instructions of `walk_tg_tree_from` and its callback for one group",
+        dimension: INSTRUCTIONS,
+        default: Quantity::Count(60, "instructions"),
+        low: Quantity::Count(40, "instructions"),
+        high: Quantity::Count(120, "instructions"),
+        origin: "assumed; decides how many visits a core overlaps",
+    },
+    Parameter {
+        name: "scan",
+        meaning: "a newly idle CPU's look at one CPU's load, beside its accesses",
+        dimension: Dimension::Time,
+        default: nanos(50),
+        low: nanos(20),
+        high: nanos(150),
+        origin: "assumed; decides how often a newly idle CPU looks at others",
+    },
+    Parameter {
+        name: "idle_scan",
+        meaning: "CPUs of its cache that a fair wake-up looks at for an idle one, without domains",
+        dimension: CPUS,
+        default: Quantity::Count(8, "CPUs"),
+        low: Quantity::Count(4, "CPUs"),
+        high: Quantity::Count(32, "CPUs"),
+        origin: "assumed: nr_idle_scan bounds it by load; decides how far woken tasks spread",
+    },
+    Parameter {
+        name: "judge",
+        meaning: "lock-aware placement: judging a contended lock, once a window",
+        dimension: Dimension::Time,
+        default: nanos(2_000),
+        low: nanos(500),
+        high: nanos(10_000),
+        origin: "assumed: a walk over the lock's threads; a share of each window",
+    },
+    Parameter {
+        name: "lock_crowd",
+        meaning: "lock-aware placement: mean waiters that make a lock worth it",
+        dimension: Dimension::Factor,
+        default: Quantity::Milli(2_000),
+        low: Quantity::Milli(1_000),
+        high: Quantity::Milli(8_000),
+        origin: "assumed: below, two CPUs and a queue of one are no crowd",
+    },
+    Parameter {
+        name: "lock_calm",
+        meaning: "lock-aware placement: mean waiters below which it is no more",
+        dimension: Dimension::Share,
+        default: Quantity::Milli(250),
+        low: Quantity::Milli(50),
+        high: Quantity::Milli(1_000),
+        origin: "assumed: far from lock_crowd, so that groups do not flap",
+    },
+    Parameter {
+        name: "lock_uses",
+        meaning: "lock-aware placement: uses at one distance that make their mean worth something",
+        dimension: USES,
+        default: Quantity::Count(16, "uses"),
+        low: Quantity::Count(8, "uses"),
+        high: Quantity::Count(100, "uses"),
+        origin: "assumed; how soon a lock is judged",
+    },
+    Parameter {
+        name: "cna_threshold",
+        meaning: "for how long a compact NUMA-aware spinlock passes waiters of other nodes",
+        dimension: Dimension::Time,
+        default: nanos(1_000_000),
+        low: nanos(10_000),
+        high: nanos(1_000_000),
+        origin: "numa_spinlock_threshold_ns of version 15 of the patches; version 13 has 10 ms. Bounds how \
+                 unfair the lock is",
+    },
+];
+
+impl KernelCost {
+    /// Number of costs.
+    pub const COUNT: usize = 9;
+    /// Every cost, in the order of tables.
+    pub const ALL: [KernelCost; KernelCost::COUNT] = [
+        KernelCost::Function,
+        KernelCost::VisitInstructions,
+        KernelCost::Scan,
+        KernelCost::IdleScan,
+        KernelCost::Judge,
+        KernelCost::LockCrowd,
+        KernelCost::LockCalm,
+        KernelCost::LockUses,
+        KernelCost::CnaThreshold,
+    ];
+
+    /// The declaration.
+    pub const fn parameter(self) -> &'static Parameter {
+        &COSTS[self as usize]
+    }
+}
+
+/// Every declared cost: the machine's, then the kernel's.
+pub fn cost_parameters() -> impl Iterator<Item = &'static Parameter> {
+    let machine = MachineCost::ALL.into_iter().map(MachineCost::parameter);
+    machine.chain(KernelCost::ALL.into_iter().map(KernelCost::parameter))
+}
+
+/// Costs that a scenario states, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CostOverrides(BTreeMap<&'static str, Quantity>);
+
+impl CostOverrides {
+    /// States a cost. A parameter that is no declared cost changes nothing.
+    pub fn set(&mut self, parameter: &'static Parameter, value: Quantity) {
+        self.0.insert(parameter.name, value);
+    }
+
+    /// The stated value.
+    pub fn get(&self, parameter: &Parameter) -> Option<Quantity> {
+        self.0.get(parameter.name).copied()
+    }
+
+    fn value(&self, cost: KernelCost) -> Quantity {
+        let parameter = cost.parameter();
+        self.get(parameter).unwrap_or(parameter.default)
+    }
+}
+
+/// Costs of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// `switch_mm` and `switch_to`, with the refill of a few L1 and TLB entries.
-    /// Assumed 800 ns (400 to 2000 ns: lmbench's `lat_ctx` with two processes and no working set
-    /// gives about 1 to 2 us on servers, the wake-up and both schedules included). Adds to every
-    /// wake-up latency and to the kernel's share.
+    /// [`MachineCost::ContextSwitch`].
     pub context_switch: Cycles,
-    /// Entry to and exit from a system call.
-    /// Assumed 120 ns (50 to 400 ns, by mitigations). Adds to the kernel's share.
+    /// [`MachineCost::Syscall`].
     pub syscall: Cycles,
-    /// Entry to and exit from an interrupt handler.
-    /// Assumed 400 ns (200 to 1000 ns, by mitigations and the timer's reprogramming).
+    /// [`MachineCost::IrqEntry`].
     pub irq_entry: Cycles,
-    /// From the write to the interrupt controller to the handler's first instruction.
-    /// Assumed 700 ns (300 to 2000 ns on bare metal with x2APIC). Sets how far a pushed task lags.
+    /// [`MachineCost::IpiDelivery`].
     pub ipi_delivery: Cycles,
-    /// The write to the interrupt controller.
-    /// Assumed 80 ns (40 to 200 ns).
+    /// [`MachineCost::IpiSend`].
     pub ipi_send: Cycles,
-    /// From the write that wakes an idle CPU to its next instruction.
-    /// Assumed 1 us: the exit latency of C1 on every recent Xeon in drivers/idle/intel_idle.c (v6.12);
-    /// for Granite Rapids (`gnr_cstates`) it has 4 us for C1E and 170 us for C6. Adds to the wake-up latency of idle CPUs.
+    /// [`MachineCost::TimerDelivery`].
+    pub timer_delivery: Cycles,
+    /// [`MachineCost::PollExit`].
+    pub poll_exit: Cycles,
+    /// [`MachineCost::IdleExit`].
     pub idle_exit: Cycles,
-    /// A scheduler function's own instructions: between 20 and 150 in most of them.
-    /// Assumed 40 cycles (15 to 120). With about 25 such calls in a wake-up and block, 1000 cycles of
-    /// kernel time that do not depend on contention.
+    /// [`MachineCost::DeepIdleExit`].
+    pub deep_idle_exit: Cycles,
+    /// [`MachineCost::DeepIdleResidency`].
+    pub deep_idle_residency: Cycles,
+    /// [`KernelCost::Function`].
     pub function: Cycles,
+    /// [`KernelCost::VisitInstructions`].
+    pub visit_instructions: u64,
+    /// [`KernelCost::Scan`].
+    pub scan: Cycles,
+    /// [`KernelCost::IdleScan`].
+    pub idle_scan: usize,
+    /// [`KernelCost::CnaThreshold`].
+    pub cna_threshold: Cycles,
+    /// Thresholds of lock-aware placement.
+    pub lock: LockCosts,
+}
+
+/// Numbers of lock-aware placement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LockCosts {
+    /// [`KernelCost::Judge`].
+    pub judge: Cycles,
+    /// [`KernelCost::LockCrowd`].
+    pub crowd: f64,
+    /// [`KernelCost::LockCalm`].
+    pub calm: f64,
+    /// [`KernelCost::LockUses`].
+    pub uses_min: u64,
 }
 
 impl Costs {
-    /// The costs at this clock.
-    pub fn new(clock: Clock) -> Costs {
+    /// The machine's costs and the kernel's defaults, except where `stated` has others.
+    pub fn new(machine: &Machine, stated: &CostOverrides) -> Costs {
+        let clock = machine.clock;
+        let hardware = |cost: MachineCost| {
+            let stated = stated.get(cost.parameter());
+            stated.map_or(machine.costs.get(cost), |stated| stated.cycles(clock))
+        };
+        let time = |cost| stated.value(cost).cycles(clock);
         Costs {
-            context_switch: clock.cycles(Nanos(800.0)),
-            syscall: clock.cycles(Nanos(120.0)),
-            irq_entry: clock.cycles(Nanos(400.0)),
-            ipi_delivery: clock.cycles(Nanos(700.0)),
-            ipi_send: clock.cycles(Nanos(80.0)),
-            idle_exit: clock.cycles(Nanos(1000.0)),
-            function: Cycles(40),
+            context_switch: hardware(MachineCost::ContextSwitch),
+            syscall: hardware(MachineCost::Syscall),
+            irq_entry: hardware(MachineCost::IrqEntry),
+            ipi_delivery: hardware(MachineCost::IpiDelivery),
+            ipi_send: hardware(MachineCost::IpiSend),
+            timer_delivery: hardware(MachineCost::TimerDelivery),
+            poll_exit: hardware(MachineCost::PollExit),
+            idle_exit: hardware(MachineCost::IdleExit),
+            deep_idle_exit: hardware(MachineCost::DeepIdleExit),
+            deep_idle_residency: hardware(MachineCost::DeepIdleResidency),
+            function: time(KernelCost::Function),
+            visit_instructions: stated.value(KernelCost::VisitInstructions).raw(),
+            scan: time(KernelCost::Scan),
+            idle_scan: stated.value(KernelCost::IdleScan).raw() as usize,
+            cna_threshold: time(KernelCost::CnaThreshold),
+            lock: LockCosts::new(clock, stated),
         }
+    }
+}
+
+impl LockCosts {
+    /// The defaults, except where `stated` has others.
+    pub fn new(clock: Clock, stated: &CostOverrides) -> LockCosts {
+        let share = |cost| stated.value(cost).raw() as f64 / 1e3;
+        LockCosts {
+            judge: stated.value(KernelCost::Judge).cycles(clock),
+            crowd: share(KernelCost::LockCrowd),
+            calm: share(KernelCost::LockCalm),
+            uses_min: stated.value(KernelCost::LockUses).raw(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cost_has_a_name_of_its_own_and_a_default_in_its_range() {
+        let mut names = std::collections::BTreeSet::new();
+        for parameter in cost_parameters() {
+            assert!(names.insert(parameter.name), "{}", parameter.name);
+            let (low, high) = (parameter.low.raw(), parameter.high.raw());
+            assert!((low..=high).contains(&parameter.default.raw()) && low < high);
+            for end in [parameter.low, parameter.default, parameter.high] {
+                assert_eq!(parameter.dimension.parse(&end.to_string()), Some(end));
+            }
+        }
+        for (index, cost) in KernelCost::ALL.into_iter().enumerate() {
+            assert_eq!(cost as usize, index);
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_table_of_costs() {
+        let document = include_str!("../../../../docs/formats/scenario.md");
+        for cost in KernelCost::ALL {
+            let row = cost.parameter().row();
+            assert!(
+                document.contains(&row),
+                "docs/formats/scenario.md lacks\n{row}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_scenario_says_more_than_the_machine() {
+        let text = hitm_base::machine::preset("xeon-480").unwrap();
+        let stated = "\n[costs]\nsyscall = { value = \"50ns\", source = \"test\" }\n\
+                      ipi_send = { value = \"100ns\", source = \"test\" }\n";
+        let machine = Machine::from_toml(&(text.to_owned() + stated), "x").unwrap();
+        let mut overrides = CostOverrides::default();
+        overrides.set(MachineCost::Syscall.parameter(), Quantity::Cycles(7));
+        let costs = Costs::new(&machine, &overrides);
+        // 100 ns at 3.2 GHz, and the default of 400 ns.
+        let expected = [Cycles(7), Cycles(320), Cycles(1_280)];
+        assert_eq!([costs.syscall, costs.ipi_send, costs.irq_entry], expected);
     }
 }

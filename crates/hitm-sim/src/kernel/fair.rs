@@ -63,8 +63,6 @@ pub use hitm_base::Histogram;
 /// Time that a task may run on while others wait, for each of 1 + log2(CPUs, at most 8):
 /// `sysctl_sched_base_slice`.
 const BASE_SLICE: Nanos = Nanos(750_000.0);
-/// Least time between two reports of a queue's load to its group: `update_tg_load_avg`.
-const LOAD_INTERVAL: Nanos = Nanos(1_000_000.0);
 
 /// What happens to a group that has used its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +129,7 @@ impl FairClass {
             group_places: RefCell::new(vec![GroupPlaces::new(arena)?]),
             cpu_tasks: RefCell::new(vec![Vec::new(); cpus]),
             csd_lists: RefCell::new(vec![Vec::new(); cpus]),
-            load_interval: cycles(LOAD_INTERVAL),
+            load_interval: cycles(config.load_avg_interval),
             half_life: cycles(Nanos(pelt::HALF_LIFE_NS)),
             times: Times {
                 slice: cycles(Nanos(5e6)),

@@ -93,7 +93,7 @@ impl Kernel {
         base.timers.borrow_mut().push(Reverse((at, number, expiry)));
         engine.store(site, base.clock_base, at.0).await;
         engine.store(site, base.expires_next, at.0).await;
-        engine.set_timer(TIMER_VECTOR, base.earliest());
+        self.arm(base);
         self.spin_unlock(base.lock).await;
         if irqs {
             engine.set_irqs(true);
@@ -138,8 +138,20 @@ impl Kernel {
             self.spin_lock(base.lock).await;
         }
         engine.store(site, base.expires_next, 0).await;
-        engine.set_timer(TIMER_VECTOR, base.earliest());
+        self.arm(base);
         self.spin_unlock(base.lock).await;
+    }
+
+    /// Sets this CPU's timer to the earliest time.
+    fn arm(&self, base: &TimerBase) {
+        let delivery = self.costs.timer_delivery;
+        let at = base.earliest().0.saturating_add(delivery.0);
+        self.engine.set_timer(TIMER_VECTOR, Cycles(at));
+    }
+
+    /// When the earliest timer of a CPU fires.
+    pub(super) fn next_timer(&self, rq: &Rq) -> Cycles {
+        self.timers[rq.cpu.index()].earliest()
     }
 
     fn next_tick(&self, now: Cycles) -> Cycles {
@@ -154,13 +166,13 @@ impl Kernel {
             return;
         }
         base.tick_at.set(Cycles::MAX);
-        self.engine.set_timer(TIMER_VECTOR, base.earliest());
+        self.arm(base);
     }
 
     /// The CPU has something to do.
     pub(super) fn tick_restart(&self, rq: &Rq) {
         let base = &self.timers[rq.cpu.index()];
         base.tick_at.set(self.next_tick(self.engine.now()));
-        self.engine.set_timer(TIMER_VECTOR, base.earliest());
+        self.arm(base);
     }
 }

@@ -1,17 +1,93 @@
-//! The idle task: kernel/sched/idle.c, v6.12.
+//! The idle task: kernel/sched/idle.c and drivers/cpuidle/governors/menu.c, v6.12.
 //!
-//! **What Linux does:** an idle CPU stops its tick, watches its own flags with `mwait`, and passes
-//! through the scheduler when `TIF_NEED_RESCHED` appears in them, by a write or by an interrupt.
+//! **What Linux does:** an idle CPU stops its tick and takes an idle state. While it polls, or waits in
+//! a state that is entered by `mwait`, it watches its own flags and `TIF_POLLING_NRFLAG` says so: a
+//! write of `TIF_NEED_RESCHED` ends the state. A state entered by `hlt` or `wfi` ends by an interrupt
+//! alone. The governor takes the deepest state whose target residency is within the time that it
+//! expects to be idle: until the next timer, or the mean of the last eight idle times where they agree.
 //!
-//! **What we do:** the same: the CPU is parked on the line of its flags.
+//! **What we do:** the same with three states: poll, shallow, deep. `idle` in a scenario fixes one of
+//! the first two or lets the governor choose; `idle_wake` says how states other than polling end.
 //!
-//! **What a test could notice:** one idle state; its exit latency does not depend on how long the CPU
-//! slept.
+//! **What a test could notice:** the governor has no correction factors by length of sleep, and no
+//! latency limit; whoever ends a state pays its exit latency once, the interrupt or the idle loop.
+
+use std::cell::Cell;
+
+use hitm_base::Cycles;
 
 use super::Kernel;
 use super::functions as f;
+use super::rq::Rq;
 use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG};
 use crate::engine::{Mode, Rmw};
+
+/// Who chooses an idle state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IdleGovernor {
+    /// `idle=poll`.
+    Poll,
+    /// The shallow state at all times.
+    Shallow,
+    /// The menu governor.
+    Menu,
+}
+
+/// How an idle state other than polling ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IdleWake {
+    /// By a write to the flags (`mwait`).
+    Write,
+    /// By an interrupt (`hlt`, `wfi`).
+    Interrupt,
+}
+
+/// An idle state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleState {
+    Poll,
+    Shallow,
+    Deep,
+}
+
+/// Idle times that the governor remembers (`INTERVALS`).
+const INTERVALS: usize = 8;
+/// It is content with a deviation of 20 us (400 us²), or of a sixth of the mean.
+const DEVIATION_NS: f64 = 20_000.0;
+const DEVIATION_SHARE: f64 = 6.0;
+
+/// The last idle times of a CPU, in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct IdleHistory {
+    intervals: Cell<[u64; INTERVALS]>,
+    next: Cell<usize>,
+}
+
+impl IdleHistory {
+    fn add(&self, nanos: u64) {
+        let mut intervals = self.intervals.get();
+        intervals[self.next.get()] = nanos;
+        self.intervals.set(intervals);
+        self.next.set((self.next.get() + 1) % INTERVALS);
+    }
+
+    /// The mean of the intervals if they agree, without up to two of the longest.
+    fn typical(&self) -> Option<u64> {
+        let mut sorted = self.intervals.get();
+        sorted.sort_unstable();
+        for kept in (INTERVALS * 3 / 4..=INTERVALS).rev() {
+            let kept = &sorted[..kept];
+            let count = kept.len() as f64;
+            let mean = kept.iter().sum::<u64>() as f64 / count;
+            let squares = kept.iter().map(|one| (*one as f64 - mean).powi(2));
+            let deviation = (squares.sum::<f64>() / count).sqrt();
+            if deviation <= DEVIATION_NS || mean > DEVIATION_SHARE * deviation {
+                return Some(mean as u64);
+            }
+        }
+        None
+    }
+}
 
 impl Kernel {
     /// What the idle task of a CPU does, for ever.
@@ -29,23 +105,31 @@ impl Kernel {
         engine.rmw(site, flags, Rmw::Or(TIF_POLLING_NRFLAG)).await;
         self.tick_stop(rq);
         self.note_idle_entry(rq).await;
-        let mut slept = false;
+        let state = self.select_idle_state(rq);
+        let polls = state == IdleState::Poll || self.config.idle_wake == IdleWake::Write;
+        if !polls {
+            engine.rmw(site, flags, Rmw::And(!TIF_POLLING_NRFLAG)).await;
+        }
         loop {
             let seen = engine.load(site, flags).await;
             if seen & TIF_NEED_RESCHED != 0 || self.is_nohz_kicked(rq) {
                 break;
             }
-            slept = true;
+            rq.idle_state.set(Some(state));
             engine.set_mode(Mode::Idle);
             engine.wait_for_write(flags, seen).await;
             engine.set_mode(Mode::Kernel);
         }
-        if slept {
-            engine.work(site, self.costs.idle_exit);
+        if let Some(state) = rq.idle_state.take() {
+            engine.work(site, self.idle_exit_latency(state));
         }
         let idle = engine.now().saturating_sub(rq.idle_since.get());
+        rq.idle_history
+            .add(engine.machine().clock.nanos(idle).0 as u64);
         self.update_avg_idle(rq, idle).await;
-        engine.rmw(site, flags, Rmw::And(!TIF_POLLING_NRFLAG)).await;
+        if polls {
+            engine.rmw(site, flags, Rmw::And(!TIF_POLLING_NRFLAG)).await;
+        }
         self.tick_restart(rq);
         self.note_idle_exit().await;
         engine.set_irqs(false);
@@ -54,5 +138,62 @@ impl Kernel {
         if self.is_nohz_kicked(rq) {
             self.nohz_idle_balance(rq).await;
         }
+    }
+
+    fn select_idle_state(&self, rq: &Rq) -> IdleState {
+        match self.config.idle {
+            IdleGovernor::Poll => IdleState::Poll,
+            IdleGovernor::Shallow => IdleState::Shallow,
+            IdleGovernor::Menu => {
+                let clock = self.engine.machine().clock;
+                let sleep = self.next_timer(rq).saturating_sub(self.engine.now());
+                let typical = rq.idle_history.typical();
+                let typical = typical.map(|nanos| clock.cycles(hitm_base::Nanos(nanos as f64)));
+                let expected = typical.map_or(sleep, |typical| typical.min(sleep));
+                if expected >= self.costs.deep_idle_residency {
+                    IdleState::Deep
+                } else if expected >= self.costs.idle_exit {
+                    // The shallow state's target residency is its exit latency on recent Xeons.
+                    IdleState::Shallow
+                } else {
+                    IdleState::Poll
+                }
+            }
+        }
+    }
+
+    pub(super) fn idle_exit_latency(&self, state: IdleState) -> Cycles {
+        match state {
+            IdleState::Poll => self.costs.poll_exit,
+            IdleState::Shallow => self.costs.idle_exit,
+            IdleState::Deep => self.costs.deep_idle_exit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typical(nanos: &[u64]) -> Option<u64> {
+        let history = IdleHistory::default();
+        nanos.iter().for_each(|one| history.add(*one));
+        history.typical()
+    }
+
+    #[test]
+    fn idle_times_that_agree_have_a_mean_and_two_outliers_do_not_count() {
+        assert_eq!(typical(&[50_000; 8]), Some(50_000));
+        let mut two_long = [300_000u64; 8];
+        two_long[2] = 5_000_000;
+        two_long[5] = 9_000_000;
+        assert_eq!(typical(&two_long), Some(300_000));
+        two_long[7] = 7_000_000;
+        assert_eq!(typical(&two_long), None);
+        // The oldest are forgotten.
+        assert_eq!(
+            typical(&[[1_000_000; 8], [10_000; 8]].concat()),
+            Some(10_000)
+        );
     }
 }

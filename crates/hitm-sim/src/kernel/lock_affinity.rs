@@ -10,7 +10,7 @@
 //! **What we do:**
 //! - *Who belongs together:* writers that had to wait for the same lock.
 //! - *When:* each window (`KernelConfig::lock_window`) the lock's last user adds up how many waited on average. From
-//!   [`group::CROWD`] on, twice in a row, the lock is worth it; below [`group::CALM`], four times in a row, no more.
+//!   `lock_crowd` on, twice in a row, the lock is worth it; below `lock_calm`, four times in a row, no more.
 //! - *How much of its time a thread holds the lock:* CPU time with the lock against CPU time between
 //!   two uses, both of uses that had to wait, and without the waiting. Holding takes longer when
 //!   the lock's data comes from afar, so of all uses those count whose predecessor was nearest.
@@ -37,11 +37,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use hitm_base::{Clock, CpuId, Cycles, Nanos};
+use hitm_base::{CpuId, Cycles};
 
 pub use self::group::needed_cpus;
 use self::group::{Group, Verdict};
 use super::Kernel;
+use super::costs::LockCosts;
 use super::cpumask::CpuMask;
 use super::functions as f;
 use super::lock_stat::{LockId, Use};
@@ -56,10 +57,6 @@ pub enum Placement {
     /// Together, on as many CPUs as the lock can keep busy.
     LockAware,
 }
-
-/// What judging a lock costs for which somebody has waited: a walk over its threads. Assumed 2 us (0.5
-/// to 10 us), once a window.
-const JUDGE_COST: Nanos = Nanos(2000.0);
 
 /// What was decided for a lock.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,17 +81,17 @@ pub(super) struct LockAffinity {
     reserved: RefCell<CpuMask>,
     decisions: RefCell<Vec<Decision>>,
     window: Cycles,
-    judge_cost: Cycles,
+    costs: LockCosts,
 }
 
 impl LockAffinity {
-    pub(super) fn new(cpus: usize, window: Nanos, clock: &Clock) -> LockAffinity {
+    pub(super) fn new(cpus: usize, window: u64, costs: LockCosts) -> LockAffinity {
         LockAffinity {
             groups: RefCell::default(),
             reserved: RefCell::new(CpuMask::empty(cpus)),
             decisions: RefCell::default(),
-            window: clock.cycles(window),
-            judge_cost: clock.cycles(JUDGE_COST),
+            window: Cycles(window),
+            costs,
         }
     }
 
@@ -160,7 +157,8 @@ impl Kernel {
     /// Share of its time for which a thread holds a lock, as lock-aware placement sees it now.
     pub fn lock_hold_share(&self, lock: LockId) -> Option<f64> {
         let affinity = self.lock_affinity.as_ref()?;
-        affinity.groups.borrow().get(&lock)?.hold_share()
+        let groups = affinity.groups.borrow();
+        groups.get(&lock)?.hold_share(&affinity.costs)
     }
 
     /// A use of a lock is over; at the end of a window its user judges the lock.
@@ -207,14 +205,14 @@ impl Kernel {
             let mut groups = affinity.groups.borrow_mut();
             let group = groups.entry(lock).or_default();
             let window = now.saturating_sub(group.since);
-            let verdict = group.judge(window, quota_cpus);
+            let verdict = group.judge((window, &affinity.costs), quota_cpus);
             group.next_window(now);
             verdict
         };
         if members.is_empty() {
             return;
         }
-        self.engine.work(site, affinity.judge_cost);
+        self.engine.work(site, affinity.costs.judge);
         match verdict {
             Verdict::Stay => {}
             Verdict::Place(needed) => self.place_group(affinity, lock, (&members, needed)),
@@ -302,7 +300,7 @@ impl Kernel {
                 of_task.clone_from(&domain);
             }
         }
-        let hold_share = group.hold_share().unwrap_or(0.0);
+        let hold_share = group.hold_share(&affinity.costs).unwrap_or(0.0);
         group.settle(domain.clone());
         drop(groups);
         *affinity.reserved.borrow_mut() = affinity.reserved_by(self.cpu_count(), None);

@@ -36,6 +36,7 @@ mod rt;
 mod rtmutex;
 mod rwsem;
 mod smp;
+mod spinlock;
 mod syscalls;
 mod task;
 mod topology;
@@ -46,7 +47,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 pub use self::config::{KernelConfig, TaskSpec};
-pub use self::costs::Costs;
+pub use self::costs::{CostOverrides, Costs, KernelCost, cost_parameters};
 pub use self::cpumask::CpuMask;
 use self::cpumask::{KnownMasks, MaskPool};
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
@@ -58,6 +59,7 @@ pub use self::fair::{
 pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
+pub use self::idle::{IdleGovernor, IdleWake};
 use self::lock_affinity::LockAffinity;
 pub use self::lock_affinity::{Decision, Placement, needed_cpus};
 pub use self::lock_stat::{LockId, LockStat, LockTotals};
@@ -65,6 +67,7 @@ pub use self::mask::{SharedCounter, SharedMask};
 use self::mechanisms::GlobalLines;
 pub use self::mechanisms::{MECHANISMS, Mechanism};
 pub use self::mutex::Mutex;
+pub use self::osq::OsqKind;
 use self::osq::OsqNode;
 pub use self::pipe::Pipe;
 pub use self::process::Thread;
@@ -75,6 +78,8 @@ pub use self::rt::Balancing;
 pub use self::rtmutex::PiMutex;
 pub use self::rwsem::{Hold, RwSem};
 use self::smp::CallQueue;
+use self::spinlock::{McsNodes, SecondaryQueues};
+pub use self::spinlock::{RawSpinlock, SpinlockKind};
 pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
 pub use self::topology::{Partition, RootDomain};
 use crate::engine::{Arena, Engine};
@@ -113,6 +118,9 @@ pub struct Kernel {
     root_domains: Vec<RootDomain>,
     qnodes: Vec<QNodes>,
     osq_nodes: Vec<OsqNode>,
+    /// Nodes of MCS spinlocks; none with another protocol.
+    mcs_nodes: Vec<McsNodes>,
+    secondary_queues: SecondaryQueues,
     call_queues: Vec<CallQueue>,
     timers: Vec<TimerBase>,
     tasks: RefCell<Vec<Rc<Task>>>,

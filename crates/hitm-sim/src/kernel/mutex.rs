@@ -20,6 +20,7 @@ use super::Kernel;
 use super::core::Wake;
 use super::functions as f;
 use super::lock_stat::LockStat;
+use super::osq::Osq;
 use super::process::Thread;
 use super::task::{TASK_RUNNING, TASK_UNINTERRUPTIBLE, Task, TaskId};
 use crate::engine::{Arena, Mode, Object, Place, Rmw, SimError};
@@ -36,7 +37,7 @@ const FLAGS: u64 = WAITERS | HANDOFF | PICKUP;
 #[derive(Debug)]
 pub struct Mutex {
     owner: Place,
-    osq: Place,
+    osq: Osq,
     wait_lock: Place,
     wait_list: Place,
     waiters: RefCell<VecDeque<TaskId>>,
@@ -51,10 +52,12 @@ impl Mutex {
         path: &str,
         stat: LockStat,
     ) -> Result<Mutex, SimError> {
+        let global = arena.place(object, &format!("{path}osq"))?;
+        let osq = Osq::new(arena, global)?;
         let mut place = |member: &str| arena.place(object, &format!("{path}{member}"));
         Ok(Mutex {
             owner: place("owner")?,
-            osq: place("osq")?,
+            osq,
             wait_lock: place("wait_lock")?,
             wait_list: place("wait_list")?,
             waiters: RefCell::new(VecDeque::new()),
@@ -173,14 +176,14 @@ impl Kernel {
         let begin = self.engine.now();
         let mode = self.engine.set_mode(Mode::Spin);
         let mut is_taken = false;
-        if self.osq_lock(task, mutex.osq).await {
+        if self.osq_lock(task, &mutex.osq).await {
             loop {
                 is_taken = self.mutex_trylock(task, mutex, false).await;
                 if is_taken || !self.mutex_spin_on_owner(task, mutex).await {
                     break;
                 }
             }
-            self.osq_unlock(mutex.osq).await;
+            self.osq_unlock(&mutex.osq).await;
         }
         self.engine.set_mode(mode);
         let spun = self.engine.now().saturating_sub(begin);

@@ -4,10 +4,14 @@
 //! each on a node of its own CPU, so that one of them at a time looks at the lock. Who must give up its
 //! CPU leaves the queue from the middle.
 //!
-//! **What we do:** the same protocol on the same lines.
+//! **What we do:** the same protocol on the same lines. A scenario may give each NUMA node a queue of its
+//! own, so that one spinner of each node looks at the lock. A layout without `cpu` in
+//! `optimistic_spin_node` saves each spinner the look at its predecessor's node.
 //!
 //! **What a test could notice:** no `vcpu_is_preempted`; a CPU has one node, as in Linux, since whoever
 //! spins is not preempted.
+
+use std::rc::Rc;
 
 use hitm_base::CpuId;
 
@@ -15,6 +19,7 @@ use super::Kernel;
 use super::functions as f;
 use super::task::{TIF_NEED_RESCHED, Task};
 use crate::engine::{Arena, Place, Rmw, SimError};
+use crate::layout::{Member, StructLayout};
 
 /// The node of one CPU (`osq_node`).
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +27,59 @@ pub(super) struct OsqNode {
     next: Place,
     prev: Place,
     locked: Place,
+    /// The node's CPU, for who comes after it; a layout may be without.
+    cpu: Option<Place>,
+}
+
+/// Whose spinners wait in one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OsqKind {
+    /// All.
+    Global,
+    /// Those of a NUMA node.
+    PerNode,
+}
+
+/// The structure of a tail of its own for each node, as a layout has it.
+pub(super) const PER_NODE: &str = "osq_per_node";
+
+/// The tails of a lock's queues.
+#[derive(Debug)]
+pub(super) struct Osq {
+    global: Place,
+    /// By NUMA node; none with one queue for all.
+    per_node: Vec<Place>,
+}
+
+impl Osq {
+    /// The queues of a lock whose own tail is `global`.
+    pub(super) fn new(arena: &mut Arena, global: Place) -> Result<Osq, SimError> {
+        let mut per_node = Vec::new();
+        if arena.layouts().get(PER_NODE).is_some() {
+            let engine = Rc::clone(arena.engine());
+            let topology = &engine.machine().topology;
+            let mut seen = Vec::new();
+            for cpu in topology.cpus() {
+                if !seen.contains(&topology.node_of(cpu)) {
+                    seen.push(topology.node_of(cpu));
+                    let object = arena.allocate(PER_NODE, cpu)?;
+                    per_node.push(arena.place(&object, "tail")?);
+                }
+            }
+        }
+        Ok(Osq { global, per_node })
+    }
+}
+
+/// A tail on a line of its own.
+pub(super) fn per_node_layout() -> StructLayout {
+    let members = vec![Member::plain("tail", 0, 4)];
+    StructLayout::new(
+        PER_NODE,
+        hitm_base::LINE_SIZE,
+        hitm_base::LINE_SIZE,
+        members,
+    )
 }
 
 /// No CPU, as a tail (`OSQ_UNLOCKED_VAL`) and as a neighbour.
@@ -30,7 +88,14 @@ const NOBODY: u64 = 0;
 impl OsqNode {
     pub(super) fn new(arena: &mut Arena, cpu: CpuId) -> Result<OsqNode, SimError> {
         let object = arena.allocate("optimistic_spin_node", cpu)?;
+        let layout = arena.layouts().get("optimistic_spin_node");
+        let has_cpu = layout.is_some_and(|layout| layout.member("cpu").is_some());
+        let cpu = match has_cpu {
+            true => Some(arena.place(&object, "cpu")?),
+            false => None,
+        };
         Ok(OsqNode {
+            cpu,
             next: arena.place(&object, "next")?,
             prev: arena.place(&object, "prev")?,
             locked: arena.place(&object, "locked")?,
@@ -43,13 +108,26 @@ impl Kernel {
         self.osq_nodes[number as usize - 1]
     }
 
+    /// The tail of the queue that this CPU waits in.
+    fn osq_tail(&self, osq: &Osq) -> Place {
+        let node = self.engine.machine().topology.node_of(self.engine.cpu());
+        osq.per_node
+            .get(usize::from(node))
+            .copied()
+            .unwrap_or(osq.global)
+    }
+
     /// Queues up; false when the task must give up its CPU before its turn.
-    pub(super) async fn osq_lock(&self, task: &Task, tail: Place) -> bool {
+    pub(super) async fn osq_lock(&self, task: &Task, osq: &Osq) -> bool {
+        let tail = self.osq_tail(osq);
         let (engine, site) = (&self.engine, f::OSQ_LOCK);
         let own = u64::from(engine.cpu().0) + 1;
         let node = self.osq_node(own);
         engine.store(site, node.locked, 0).await;
         engine.store(site, node.next, NOBODY).await;
+        if let Some(cpu) = node.cpu {
+            engine.store(site, cpu, own).await;
+        }
         let before = engine.rmw(site, tail, Rmw::exchange(own)).await;
         if before == NOBODY {
             return true;
@@ -62,6 +140,10 @@ impl Kernel {
             }
             if self.need_resched(task).await {
                 break;
+            }
+            // `vcpu_is_preempted(node_cpu(node->prev))`: its argument is read on bare metal too.
+            if let Some(cpu) = self.osq_node(before).cpu {
+                engine.load(site, cpu).await;
             }
             engine.wait_for_write(node.locked, 0).await;
         }
@@ -113,8 +195,9 @@ impl Kernel {
     }
 
     /// Gives the turn to the next.
-    pub(super) async fn osq_unlock(&self, tail: Place) {
+    pub(super) async fn osq_unlock(&self, osq: &Osq) {
         let (engine, site) = (&self.engine, f::OSQ_UNLOCK);
+        let tail = self.osq_tail(osq);
         let own = u64::from(engine.cpu().0) + 1;
         if engine.compare_swap(site, tail, own, NOBODY).await == own {
             return;

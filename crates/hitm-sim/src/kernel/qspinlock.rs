@@ -15,6 +15,7 @@ use hitm_base::CpuId;
 
 use super::Kernel;
 use super::functions as f;
+use super::spinlock::SpinlockKind;
 use crate::engine::{Arena, Mode, Place, Rmw, SimError};
 
 const LOCKED: u64 = 1;
@@ -25,10 +26,11 @@ const TAIL_SHIFT: u32 = 16;
 /// Nodes of a CPU: task, softirq, hardirq and NMI may each wait for a lock.
 const NODES: usize = 4;
 
+/// A waiter's place in a queue.
 #[derive(Debug, Clone, Copy)]
-struct Node {
-    next: Place,
-    locked: Place,
+pub(super) struct Node {
+    pub(super) next: Place,
+    pub(super) locked: Place,
 }
 
 /// The queue nodes of one CPU (`qnodes`).
@@ -54,6 +56,10 @@ impl QNodes {
             depth: Cell::new(0),
         })
     }
+
+    pub(super) fn node(&self, depth: usize) -> Node {
+        self.nodes[depth]
+    }
 }
 
 fn encode_tail(cpu: CpuId, depth: usize) -> u64 {
@@ -62,7 +68,8 @@ fn encode_tail(cpu: CpuId, depth: usize) -> u64 {
     ((cpu.index() as u64 + 1) * NODES as u64 + depth as u64) << TAIL_SHIFT
 }
 
-fn decode_tail(word: u64) -> (usize, usize) {
+/// The CPU and the depth of a tail.
+pub(super) fn decode_tail(word: u64) -> (usize, usize) {
     let number = (word >> TAIL_SHIFT) as usize;
     (number / NODES - 1, number % NODES)
 }
@@ -72,8 +79,7 @@ fn tail_of(word: u64) -> u64 {
 }
 
 impl Kernel {
-    /// Takes a lock; true when somebody had it.
-    pub(super) async fn spin_lock(&self, lock: Place) -> bool {
+    pub(super) async fn queued_spin_lock(&self, lock: Place) -> bool {
         let old = self
             .engine
             .compare_swap(f::SPIN_LOCK, lock, 0, LOCKED)
@@ -86,8 +92,7 @@ impl Kernel {
         old != 0
     }
 
-    /// Takes a lock if nobody has it and nobody waits.
-    pub(super) async fn spin_trylock(&self, lock: Place) -> bool {
+    pub(super) async fn queued_spin_trylock(&self, lock: Place) -> bool {
         let site = f::SPIN_TRYLOCK;
         if self.engine.load(site, lock).await != 0 {
             return false;
@@ -95,8 +100,7 @@ impl Kernel {
         self.engine.compare_swap(site, lock, 0, LOCKED).await == 0
     }
 
-    /// Gives a lock back.
-    pub(super) async fn spin_unlock(&self, lock: Place) {
+    pub(super) async fn queued_spin_unlock(&self, lock: Place) {
         self.engine
             .store_bits(f::SPIN_UNLOCK, lock, (LOCKED_MASK, 0))
             .await;
@@ -135,7 +139,7 @@ impl Kernel {
         let node = own.nodes[depth];
         engine.store(site, node.locked, 0).await;
         engine.store(site, node.next, 0).await;
-        if !self.spin_trylock(lock).await {
+        if !self.queued_spin_trylock(lock).await {
             let tail = encode_tail(cpu, depth);
             let swap = Rmw::Swap {
                 mask: !LOCKED_PENDING_MASK,
@@ -156,17 +160,31 @@ impl Kernel {
     /// The head of the queue takes the lock and makes the next waiter the head.
     async fn spin_lock_at_head(&self, lock: Place, node: Node, tail: u64) {
         let (engine, site) = (&self.engine, f::SPIN_LOCK_SLOWPATH);
+        let is_cna = self.config.spinlock == SpinlockKind::Cna;
+        if is_cna {
+            self.cna_order_queue(lock, node).await;
+        }
         let seen = self
             .spin_while(lock, |word| word & LOCKED_PENDING_MASK != 0)
             .await;
+        let mut is_last = false;
         if tail_of(seen) == tail {
-            let old = engine.compare_swap(site, lock, seen, LOCKED).await;
-            if old == seen {
+            let last = if is_cna { self.cna_last(lock) } else { None };
+            let new = last.unwrap_or(0) | LOCKED;
+            is_last = engine.compare_swap(site, lock, seen, new).await == seen;
+            if is_last && last.is_none() {
                 return;
             }
         }
-        engine.store_bits(site, lock, (LOCKED_MASK, LOCKED)).await;
-        let next = self.spin_while(node.next, |next| next == 0).await;
+        let mut next = None;
+        if !is_last {
+            engine.store_bits(site, lock, (LOCKED_MASK, LOCKED)).await;
+            next = Some(self.spin_while(node.next, |next| next == 0).await);
+        }
+        let next = match next {
+            Some(next) if !is_cna => next,
+            next => self.cna_successor(lock, next).await,
+        };
         let (next, next_depth) = decode_tail(next);
         let next = self.qnodes[next].nodes[next_depth];
         engine.store(site, next.locked, 1).await;

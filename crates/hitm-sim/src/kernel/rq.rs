@@ -9,6 +9,7 @@ use hitm_base::{CpuId, Cycles};
 use super::Kernel;
 use super::fair::{Averages, CfsMember, places_in};
 use super::functions as f;
+use super::idle::{IdleHistory, IdleState};
 use super::rt::{PrioArray, USUAL_ROOM};
 use super::task::{MAX_RT_PRIO, TaskId};
 use crate::engine::{Arena, Extent, Object, Place, SimError};
@@ -142,6 +143,9 @@ pub(super) struct Rq {
     /// The task that the CPU has just switched from.
     pub(super) prev: Cell<TaskId>,
     pub(super) idle_since: Cell<Cycles>,
+    /// The idle state that the CPU is in and has not left yet.
+    pub(super) idle_state: Cell<Option<IdleState>>,
+    pub(super) idle_history: IdleHistory,
     /// `nohz_tick_stopped`.
     pub(super) nohz_tick_stopped: Cell<bool>,
     pub(super) avg_idle: Cell<Cycles>,
@@ -189,6 +193,8 @@ impl Rq {
             idle,
             prev: Cell::new(idle),
             idle_since: Cell::new(Cycles::ZERO),
+            idle_state: Cell::new(None),
+            idle_history: IdleHistory::default(),
             nohz_tick_stopped: Cell::new(false),
             avg_idle: Cell::new(Cycles::ZERO),
             averages: Cell::default(),

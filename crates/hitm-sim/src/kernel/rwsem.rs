@@ -22,6 +22,7 @@ use super::Kernel;
 use super::core::Wake;
 use super::functions as f;
 use super::lock_stat::LockStat;
+use super::osq::Osq;
 use super::process::Thread;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
 use crate::engine::{Arena, Mode, Object, Place, Rmw, SimError, Site};
@@ -43,7 +44,7 @@ const WAIT_TIMEOUT: Nanos = Nanos(4e6);
 pub struct RwSem {
     count: Place,
     owner: Place,
-    osq: Place,
+    osq: Osq,
     wait_lock: Place,
     wait_list: Place,
     readers: Cell<usize>,
@@ -63,11 +64,13 @@ impl RwSem {
         path: &str,
         stat: LockStat,
     ) -> Result<RwSem, SimError> {
+        let global = arena.place(object, &format!("{path}osq"))?;
+        let osq = Osq::new(arena, global)?;
         let mut place = |member: &str| arena.place(object, &format!("{path}{member}"));
         Ok(RwSem {
             count: place("count")?,
             owner: place("owner")?,
-            osq: place("osq")?,
+            osq,
             wait_lock: place("wait_lock")?,
             wait_list: place("wait_list")?,
             readers: Cell::new(0),
@@ -227,9 +230,9 @@ impl Kernel {
         let begin = self.engine.now();
         let mode = self.engine.set_mode(Mode::Spin);
         let mut is_taken = false;
-        if self.osq_lock(task, sem.osq).await {
+        if self.osq_lock(task, &sem.osq).await {
             is_taken = self.spin_at_head(task, sem).await;
-            self.osq_unlock(sem.osq).await;
+            self.osq_unlock(&sem.osq).await;
         }
         self.engine.set_mode(mode);
         sem.stat.add_spin(self.engine.now().saturating_sub(begin));

@@ -17,6 +17,7 @@ use hitm_base::CpuId;
 
 use super::Kernel;
 use super::functions as f;
+use super::idle::IdleState;
 use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, TaskId};
 use crate::engine::{Arena, Place, Rmw, SimError, Site, Vector};
 
@@ -163,14 +164,22 @@ impl Kernel {
             let vector = self.engine.next_interrupt().await;
             let rq = self.rq(self.engine.cpu());
             self.engine.work(f::IRQENTRY, self.costs.irq_entry);
-            if rq.curr.get() == rq.idle {
-                self.engine.work(f::IRQENTRY, self.costs.idle_exit);
+            // A CPU that polls is no slower to interrupt than a busy one.
+            let state = rq.idle_state.take();
+            if let Some(state) = state.filter(|state| *state != IdleState::Poll) {
+                let latency = self.idle_exit_latency(state);
+                self.engine.work(f::IRQENTRY, latency);
             }
             match vector {
                 TIMER_VECTOR => self.hrtimer_interrupt().await,
                 CALL_VECTOR => self.flush_smp_call_function_queue().await,
                 _ => {}
             }
+            // Without work for the CPU, it goes back to its idle state.
+            let flags = self.task(rq.idle).p.flags;
+            let wants = self.engine.value(flags) & TIF_NEED_RESCHED != 0;
+            let stays = !wants && !self.is_nohz_kicked(rq);
+            rq.idle_state.set(state.filter(|_| stays));
         }
     }
 }

@@ -270,7 +270,12 @@ fn rw_semaphore() -> StructLayout {
 
 /// The per-CPU `osq_node`, which has lines of its own.
 fn optimistic_spin_node() -> StructLayout {
-    let members = plain(&[("next", 0, 8), ("prev", 8, 8), ("locked", 16, 4)]);
+    let members = plain(&[
+        ("next", 0, 8),
+        ("prev", 8, 8),
+        ("locked", 16, 4),
+        ("cpu", 20, 4),
+    ]);
     StructLayout::new("optimistic_spin_node", 64, 64, members)
 }
 

@@ -63,7 +63,24 @@ pub struct C2cRow {
     pub load_cycles: Cycles,
     /// The longest load, warm-up included.
     pub load_cycles_max: Cycles,
+    /// Of the loads, those that a sampling perf leaves out.
+    pub short_loads: ShortLoads,
+    /// Of the HITMs, those of locked operations: remote, local, of another node.
+    pub locked_hitm: [u64; 3],
 }
+
+/// Loads below the threshold at which perf samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShortLoads {
+    /// How many.
+    pub count: u64,
+    /// Cycles that they took.
+    pub cycles: Cycles,
+}
+
+/// Sources below the threshold of 30 cycles that `perf c2c record` sets (`--ldlat`): the own core's
+/// caches and its store buffer, on every preset.
+const SHORT_SOURCES: [DataSource; 3] = [DataSource::L1, DataSource::L2, DataSource::StoreBuffer];
 
 impl C2cRow {
     /// Mean cycles of a load.
@@ -76,6 +93,16 @@ impl C2cLine {
     /// Mean cycles of a load.
     pub fn load_cycles_mean(&self) -> f64 {
         mean(self.load_cycles, self.loads)
+    }
+
+    /// The line as `perf c2c` shows it: loads below its latency threshold have no sample, and samples of
+    /// locked operations are not labelled as HITM.
+    #[must_use]
+    pub fn as_sampled(&self) -> C2cLine {
+        let rows = self.rows.iter().map(C2cRow::as_sampled);
+        let rows = rows.filter(|row| row.loads + row.stores > 0);
+        let (object, offset, count) = (self.object.clone(), self.offset_bytes, self.object_count);
+        line((object, offset, count), rows)
     }
 
     /// The least and the largest mean of the rows that make at least a hundredth of the loads.
@@ -195,6 +222,20 @@ fn line(
 }
 
 impl C2cRow {
+    fn as_sampled(&self) -> C2cRow {
+        let [remote, local, node] = self.locked_hitm;
+        C2cRow {
+            remote_hitm: self.remote_hitm - remote,
+            local_hitm: self.local_hitm - local,
+            node_hitm: self.node_hitm - node,
+            loads: self.loads - self.short_loads.count,
+            load_cycles: self.load_cycles.saturating_sub(self.short_loads.cycles),
+            short_loads: ShortLoads::default(),
+            locked_hitm: [0; 3],
+            ..self.clone()
+        }
+    }
+
     fn add(&mut self, op: AccessOp, row: &ProfileRow) {
         let sources: &SourceCounts = &row.sources;
         self.cpus.merge(&row.cpus);
@@ -203,15 +244,69 @@ impl C2cRow {
         }
         if op == AccessOp::LockedRmw {
             self.locked += row.count;
+            self.locked_hitm[0] += sources.get(DataSource::RemoteHitm);
+            self.locked_hitm[1] += sources.get(DataSource::LocalHitm);
+            self.locked_hitm[2] += row.node_hitm;
         }
         if op == AccessOp::Store {
             return;
         }
         self.loads += row.count;
+        let short: u64 = SHORT_SOURCES
+            .iter()
+            .map(|source| sources.get(*source))
+            .sum();
+        self.short_loads.count += short;
+        // The row's shortest is one of them.
+        self.short_loads.cycles += Cycles(row.latency_min.0.saturating_mul(short));
         self.remote_hitm += sources.get(DataSource::RemoteHitm);
         self.local_hitm += sources.get(DataSource::LocalHitm);
         self.node_hitm += row.node_hitm;
         self.load_cycles += row.latency_sum;
         self.load_cycles_max = self.load_cycles_max.max(row.latency_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(op: AccessOp, sources: &[(DataSource, u64)], cycles: u64) -> ProfileRow {
+        let mut row = ProfileRow {
+            latency_min: Cycles(5),
+            latency_sum: Cycles(cycles),
+            ..ProfileRow::default()
+        };
+        for (source, count) in sources {
+            row.sources.0[*source as usize] += count;
+            row.count += count;
+        }
+        if op == AccessOp::LockedRmw {
+            row.node_hitm = 1;
+        }
+        row
+    }
+
+    #[test]
+    fn perf_samples_long_loads_and_labels_no_locked_one() {
+        let mut counter = C2cRow::default();
+        let loads = [(DataSource::L1, 10), (DataSource::RemoteHitm, 2)];
+        counter.add(AccessOp::Load, &row(AccessOp::Load, &loads, 50 + 2_000));
+        let locked = [(DataSource::RemoteHitm, 3)];
+        counter.add(
+            AccessOp::LockedRmw,
+            &row(AccessOp::LockedRmw, &locked, 3_000),
+        );
+        let whole = line(("x".into(), 0, 1), std::iter::once(counter));
+        assert_eq!(
+            (whole.loads, whole.remote_hitm, whole.node_hitm),
+            (15, 5, 1)
+        );
+        let sampled = whole.as_sampled();
+        assert_eq!(
+            (sampled.loads, sampled.remote_hitm, sampled.node_hitm),
+            (5, 2, 0)
+        );
+        assert_eq!((sampled.stores, sampled.load_cycles), (3, Cycles(5_000)));
     }
 }

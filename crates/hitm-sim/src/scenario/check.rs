@@ -40,6 +40,14 @@ impl Scenario {
                 }
                 WorkloadKind::Hogs(spec) => self.check_choice(&spec.cpus, topology, &key)?,
                 WorkloadKind::FileCopy(spec) => self.check_choice(&spec.cpus, topology, &key)?,
+                WorkloadKind::LockBench(spec) => self.check_choice(&spec.cpus, topology, &key)?,
+                WorkloadKind::PolicyChanger(spec) => {
+                    self.check_choice(&spec.cpus, topology, &key)?;
+                }
+                WorkloadKind::RequestResponse(spec) => {
+                    self.check_exist(&key("clients"), &spec.clients, topology)?;
+                    self.check_exist(&key("servers"), &spec.servers, topology)?;
+                }
                 WorkloadKind::CgroupHogs(_)
                 | WorkloadKind::LockHolder(_)
                 | WorkloadKind::Hackbench(_)

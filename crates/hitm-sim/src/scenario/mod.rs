@@ -11,8 +11,11 @@
 //!
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
+mod bench;
+mod bench_reader;
 mod c2c;
 mod check;
+mod choices;
 mod distribute;
 mod locks;
 mod metric;
@@ -34,7 +37,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::kernel::{Balancing, LoadBalancing, Mechanism, Placement, Throttling};
+use crate::kernel::{
+    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, Mechanism, OsqKind, Placement,
+    SpinlockKind, Throttling,
+};
 
 pub use c2c::{C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
@@ -42,9 +48,9 @@ pub use outcome::{Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockHolderSpec,
-    PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchbenchSpec, SchedSpec, Workload,
-    WorkloadKind,
+    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockBenchSpec,
+    LockHolderSpec, PiStressSpec, PolicyChangerSpec, PoolSpec, RequestResponseSpec, RtAppSpec,
+    RtMigrateSpec, SchbenchSpec, SchedSpec, Workload, WorkloadKind,
 };
 
 /// Longest file, in bytes.
@@ -125,10 +131,18 @@ pub struct KernelSpec {
     pub rt_period: Duration,
     /// Passive balancing: how often a busy CPU looks at the others.
     pub balance_interval: Duration,
-    /// From the write that wakes an idle CPU to its next instruction.
-    pub idle_exit: Duration,
-    /// Instructions of a walk over groups for each.
-    pub visit_instructions: u64,
+    /// Who chooses an idle state.
+    pub idle: IdleGovernor,
+    /// How an idle state other than polling ends.
+    pub idle_wake: IdleWake,
+    /// The protocol of spinlocks.
+    pub spinlock: SpinlockKind,
+    /// Whose optimistic spinners wait in one queue.
+    pub osq: OsqKind,
+    /// Least time between two reports of a queue's load to its group.
+    pub load_avg_interval: Duration,
+    /// Costs other than the machine's and the defaults.
+    pub costs: CostOverrides,
     /// How often lock-aware placement judges a lock.
     pub lock_window: Duration,
     /// What is modelled beyond the usual.

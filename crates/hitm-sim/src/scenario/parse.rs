@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
+use super::choices::choices;
 use super::reader::{Reader, Table, integer};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind};
@@ -12,14 +13,15 @@ use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
     ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,
 };
-use crate::kernel::{Balancing, LoadBalancing, MECHANISMS, Placement, Throttling};
+use crate::kernel::{
+    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, MECHANISMS, OsqKind,
+    Placement, SpinlockKind, Throttling,
+};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
 /// Accesses and suspensions of a run that states no cap.
 const EVENTS_MAX: u64 = 20_000_000_000;
-/// The longest exit latency of an idle state: a millisecond.
-const IDLE_EXIT_MAX: Duration = Duration::from_millis(1);
 /// The longest window of lock-aware placement.
 const LOCK_WINDOW_MAX: Duration = Duration::from_secs(1);
 /// The kernel's own layout, when a scenario names none.
@@ -144,8 +146,12 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         rt_runtime: None,
         rt_period: Duration::from_secs(1),
         balance_interval: Duration::from_millis(64),
-        idle_exit: Duration::from_micros(1),
-        visit_instructions: 60,
+        idle: IdleGovernor::Shallow,
+        idle_wake: IdleWake::Write,
+        spinlock: SpinlockKind::Queued,
+        osq: OsqKind::Global,
+        load_avg_interval: Duration::from_millis(1),
+        costs: CostOverrides::default(),
         lock_window: Duration::from_millis(5),
         mechanisms: Vec::new(),
     };
@@ -179,12 +185,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         .unwrap_or(kernel.rt_period);
     let interval = table.time("balance_interval", least, RUN_MAX)?;
     kernel.balance_interval = interval.unwrap_or(kernel.balance_interval);
-    kernel.idle_exit = table
-        .time("idle_exit", Duration::from_nanos(1), IDLE_EXIT_MAX)?
-        .unwrap_or(kernel.idle_exit);
-    kernel.visit_instructions = table
-        .number("visit_instructions", 1, 1_000)?
-        .unwrap_or(kernel.visit_instructions);
+    choices(reader, &table, &mut kernel)?;
     kernel.lock_window = table
         .time("lock_window", Duration::from_micros(100), LOCK_WINDOW_MAX)?
         .unwrap_or(kernel.lock_window);

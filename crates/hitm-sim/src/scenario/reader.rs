@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
 
+use hitm_base::machine::{Dimension, Quantity};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -303,6 +304,27 @@ impl<'a, 'i> Table<'a, 'i, '_> {
                 let expected = format!("a whole number from {least} to {most}");
                 Err(self.wrong(key, value, expected))
             }
+        }
+    }
+
+    /// A quantity with its unit, or a bare number where its kind has none.
+    pub(super) fn quantity(
+        &self,
+        key: &'static str,
+        dimension: Dimension,
+    ) -> Result<Option<Quantity>, ScenarioError> {
+        let Some(value) = self.get(key) else {
+            return Ok(None);
+        };
+        let text = match value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str().to_owned()),
+            DeValue::Float(float) => Some(float.as_str().to_owned()),
+            _ => None,
+        };
+        match text.and_then(|text| dimension.parse(&text)) {
+            Some(quantity) => Ok(Some(quantity)),
+            None => Err(self.wrong(key, value, dimension.expected())),
         }
     }
 

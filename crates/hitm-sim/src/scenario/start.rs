@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::bench::Bench;
 use super::distribute::{distribute_metrics, lock_metrics};
 use super::locks::file_copy_metrics;
 use super::metric::{Metric, WorkloadResult};
@@ -47,6 +48,7 @@ enum RunningKind {
     Hackbench(Rc<Hackbench>),
     Schbench(Rc<Schbench>),
     PiStress(Rc<PiStress>),
+    Bench(Bench),
     RtApp(Rc<rt_app::Running>),
 }
 
@@ -64,6 +66,7 @@ pub(super) fn start(
 ) -> Result<Running, SimError> {
     let scenario = request.scenario;
     let cpus = kernel.cpu_count();
+    let bench = Bench::start(kernel, scenario, &workload.kind)?;
     let kind = match &workload.kind {
         WorkloadKind::RtMigrateTest(spec) => {
             let config = rt_migrate_config(spec, cpus);
@@ -113,6 +116,11 @@ pub(super) fn start(
                 hold: nanos(spec.hold),
             };
             RunningKind::PiStress(PiStress::spawn(kernel, &config)?)
+        }
+        WorkloadKind::LockBench(_)
+        | WorkloadKind::RequestResponse(_)
+        | WorkloadKind::PolicyChanger(_) => {
+            RunningKind::Bench(bench.expect("a benchmark starts one"))
         }
         WorkloadKind::RtApp(_) => {
             let app = &request.rt_apps[&workload.name];
@@ -257,6 +265,7 @@ impl Running {
             RunningKind::Cyclic(cyclic) => cyclic.operations(),
             RunningKind::PiStress(stress) => stress.inversions(),
             RunningKind::FileCopy(copy, _) => copy.blocks(),
+            RunningKind::Bench(bench) => bench.operations(),
             _ => 0,
         }
     }
@@ -325,6 +334,7 @@ impl Running {
                 let text = "Priority inversions of all groups a second";
                 add(("inversions_per_second", "1/s"), per_second, text);
             }
+            RunningKind::Bench(bench) => bench.metrics(per_second, &mut add),
             RunningKind::RtApp(running) => rt_app_metrics(&running.results(), window, &mut add),
         }
         result

@@ -202,7 +202,7 @@ fn mistakes_in_a_setting_name_it() {
     check_settings(
         &["kernel.tack=1"],
         expect![
-            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle_exit, visit_instructions, lock_window, mechanisms"
+            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms"
         ],
     );
     check_settings(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::kernel::{Hold, Policy};
+use crate::workload::lock_bench::LockKind;
 
 /// One workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +39,12 @@ pub enum WorkloadKind {
     Schbench(SchbenchSpec),
     /// `pi_stress` of rt-tests: groups of three threads that provoke priority inversions.
     PiStress(PiStressSpec),
+    /// Threads that fight for one lock.
+    LockBench(LockBenchSpec),
+    /// Requests and responses between pairs of CPUs.
+    RequestResponse(RequestResponseSpec),
+    /// Threads that change their own policy.
+    PolicyChanger(PolicyChangerSpec),
     /// An rt-app file.
     RtApp(RtAppSpec),
 }
@@ -219,6 +226,47 @@ pub struct PiStressSpec {
     pub base_prio: u8,
     /// What the low thread does with the mutex.
     pub hold: Duration,
+}
+
+/// A benchmark of one lock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LockBenchSpec {
+    /// The lock.
+    pub lock: LockKind,
+    /// Where threads may run.
+    pub cpus: CpuChoice,
+    /// How they are scheduled.
+    pub sched: SchedSpec,
+    /// Work under the lock.
+    pub hold: Duration,
+    /// Work without it.
+    pub pause: Duration,
+}
+
+/// Requests and responses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestResponseSpec {
+    /// The CPU of each client.
+    pub clients: Vec<u16>,
+    /// The CPU of each one's server.
+    pub servers: Vec<u16>,
+    /// How threads are scheduled.
+    pub sched: SchedSpec,
+    /// Bytes of a request and of its response.
+    pub size_bytes: u64,
+    /// The server's work for a request.
+    pub work: Duration,
+}
+
+/// Threads that change their own policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyChangerSpec {
+    /// Where threads may run.
+    pub cpus: CpuChoice,
+    /// The policies, in turn.
+    pub policies: Vec<Policy>,
+    /// User code after each change.
+    pub work: Duration,
 }
 
 /// An rt-app file.

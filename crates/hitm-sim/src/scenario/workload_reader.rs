@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ScenarioError;
+use super::bench_reader::{lock_bench, policy_changer, request_response};
 use super::reader::Table;
 use super::workload::{
     CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockHolderSpec,
@@ -12,7 +13,7 @@ use super::workload::{
 use crate::kernel::{Hold, Policy};
 
 /// Longest time of a workload's key.
-const TIME_MAX: Duration = Duration::from_secs(1_000);
+pub(super) const TIME_MAX: Duration = Duration::from_secs(1_000);
 /// Most threads of one workload.
 const THREADS_MAX: u64 = 16_384;
 /// Most groups of one workload.
@@ -36,12 +37,15 @@ enum Kind {
     Hackbench,
     Schbench,
     PiStress,
+    LockBench,
+    RequestResponse,
+    PolicyChanger,
     RtApp,
 }
 
 const HOLDS: [(&str, Hold); 2] = [("read", Hold::Read), ("write", Hold::Write)];
 
-const KINDS: [(&str, Kind); 13] = [
+const KINDS: [(&str, Kind); 16] = [
     ("rt-migrate-test", Kind::RtMigrateTest),
     ("ffmpeg", Kind::Ffmpeg),
     ("cyclictest", Kind::Cyclictest),
@@ -54,6 +58,9 @@ const KINDS: [(&str, Kind); 13] = [
     ("hackbench", Kind::Hackbench),
     ("schbench", Kind::Schbench),
     ("pi-stress", Kind::PiStress),
+    ("lock-bench", Kind::LockBench),
+    ("request-response", Kind::RequestResponse),
+    ("policy-changer", Kind::PolicyChanger),
     ("rt-app", Kind::RtApp),
 ];
 
@@ -96,6 +103,15 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
         Kind::Hackbench => ("hackbench", WorkloadKind::Hackbench(hackbench(table)?)),
         Kind::Schbench => ("schbench", WorkloadKind::Schbench(schbench(table)?)),
         Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
+        Kind::LockBench => ("lock_bench", WorkloadKind::LockBench(lock_bench(table)?)),
+        Kind::RequestResponse => {
+            let spec = request_response(table)?;
+            ("request_response", WorkloadKind::RequestResponse(spec))
+        }
+        Kind::PolicyChanger => {
+            let spec = policy_changer(table)?;
+            ("policy_changer", WorkloadKind::PolicyChanger(spec))
+        }
         Kind::RtApp => {
             let file = table.required_words("file")?;
             ("rt_app", WorkloadKind::RtApp(RtAppSpec { file }))
@@ -274,7 +290,7 @@ fn start(table: &Table<'_, '_, '_>) -> Result<Duration, ScenarioError> {
     Ok(stated.unwrap_or_default())
 }
 
-fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
+pub(super) fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
     let cpus = table.cpus("cpus")?;
     let pinned = table.flag("pinned")?;
     let threads = count(table, "threads", THREADS_MAX)?;
@@ -285,7 +301,10 @@ fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
     })
 }
 
-fn sched(table: &Table<'_, '_, '_>, default: Policy) -> Result<SchedSpec, ScenarioError> {
+pub(super) fn sched(
+    table: &Table<'_, '_, '_>,
+    default: Policy,
+) -> Result<SchedSpec, ScenarioError> {
     let (real_time, nice) = (table.number("priority", 1, 99)?, nice(table)?);
     let priority = |default: u8| real_time.map_or(default, |priority| priority as u8);
     let default_priority = match default {

@@ -2,11 +2,13 @@
 
 mod balance;
 mod bandwidth;
+mod benches;
 mod cpusets;
 mod determinism;
 mod engine;
 mod fair;
 mod hand_over;
+mod idle;
 mod join;
 mod lock_affinity;
 mod locks;
@@ -14,6 +16,7 @@ mod rt;
 mod rt_app;
 mod rt_class;
 mod small;
+mod spinlocks;
 mod swarm;
 mod toy;
 mod weave;

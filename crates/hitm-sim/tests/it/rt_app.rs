@@ -39,8 +39,8 @@ fn a_periodic_thread_keeps_its_period() {
     check(
         r#"{"tasks": {"t": {"loop": 20, "run": 1000, "timer": {"ref": "unique", "period": 10000}}}}"#,
         expect![[r#"
-            ends at 200008 us
-            t: 1 threads, 20 phases, 20 timers, 0 missed, late at most 3 us
+            ends at 200006 us
+            t: 1 threads, 20 phases, 20 timers, 0 missed, late at most 2 us
         "#]],
     );
 }
@@ -50,7 +50,7 @@ fn a_timer_that_is_too_short_is_missed() {
     check(
         r#"{"tasks": {"t": {"loop": 5, "run": 3000, "timer": {"ref": "unique", "period": 1000}}}}"#,
         expect![[r#"
-            ends at 15006 us
+            ends at 15005 us
             t: 1 threads, 5 phases, 5 timers, 5 missed, late at most 0 us
         "#]],
     );
@@ -61,7 +61,7 @@ fn a_mutex_serialises_its_holders() {
     check(
         r#"{"tasks": {"t": {"instance": 2, "loop": 10, "lock": "m", "run": 2000, "unlock": "m"}}}"#,
         expect![[r#"
-            ends at 40019 us
+            ends at 40018 us
             t: 2 threads, 20 phases
         "#]],
     );
@@ -75,7 +75,7 @@ fn a_barrier_holds_the_fast_until_the_slow_come() {
             "slow": {"loop": 4, "run": 5000, "barrier": "b"}
         }}"#,
         expect![[r#"
-            ends at 20012 us
+            ends at 20011 us
             fast: 1 threads, 4 phases
             slow: 1 threads, 4 phases
         "#]],
@@ -90,7 +90,7 @@ fn conditions_pass_work_to_and_fro() {
             "pong": {"loop": 5, "sleep": 2000, "lock": "m", "signal": "c", "unlock": "m"}
         }}"#,
         expect![[r#"
-            ends at 11028 us
+            ends at 11022 us
             ping: 1 threads, 5 phases
             pong: 1 threads, 5 phases
         "#]],
@@ -122,7 +122,7 @@ fn suspended_threads_are_resumed_and_forked_ones_begin() {
             "child": {"instance": 0, "loop": 1, "mem": 8000000}
         }}"#,
         expect![[r#"
-            ends at 16021 us
+            ends at 16017 us
             sleeper: 1 threads, 3 phases
             waker: 1 threads, 3 phases
             parent: 1 threads, 2 phases
@@ -179,19 +179,19 @@ fn a_mutex_with_inheritance_lends_its_holder_the_priority_of_who_waits() {
     check(
         &text(true),
         expect![[r#"
-        ends at 55031 us
-        low: 1 threads, 1 phases
-        middle: 1 threads, 1 phases
-        high: 1 threads, 2 phases, 2 timers, 0 missed, late at most 1 us
-    "#]],
+            ends at 55030 us
+            low: 1 threads, 1 phases
+            middle: 1 threads, 1 phases
+            high: 1 threads, 2 phases, 2 timers, 0 missed, late at most 1 us
+        "#]],
     );
     check(
         &text(false),
         expect![[r#"
-        ends at 65025 us
-        low: 1 threads, 1 phases
-        middle: 1 threads, 1 phases
-        high: 1 threads, 2 phases, 2 timers, 1 missed, late at most 3 us
-    "#]],
+            ends at 65023 us
+            low: 1 threads, 1 phases
+            middle: 1 threads, 1 phases
+            high: 1 threads, 2 phases, 2 timers, 1 missed, late at most 2 us
+        "#]],
     );
 }

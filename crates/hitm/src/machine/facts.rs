@@ -134,7 +134,10 @@ fn borrowed<T: Clone>(sourced: &Sourced<T>, like: &MachineFile) -> Sourced<T> {
             like.name
         ),
     };
-    Sourced::assumed(sourced.value.clone(), text)
+    Sourced {
+        range: sourced.range.clone(),
+        ..Sourced::assumed(sourced.value.clone(), text)
+    }
 }
 
 /// Takes over the transfers at the distances that the machine has.

@@ -113,7 +113,11 @@ pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
     )?)
 }
 
-fn load_with_text(name_or_path: &str, named_by: NamedBy) -> Result<(MachineFile, String), Error> {
+/// The same with its text.
+pub(crate) fn load_with_text(
+    name_or_path: &str,
+    named_by: NamedBy,
+) -> Result<(MachineFile, String), Error> {
     if let Some(text) = machine::preset(name_or_path) {
         return Ok((MachineFile::parse(text, name_or_path)?, text.to_owned()));
     }

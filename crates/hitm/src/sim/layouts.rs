@@ -90,6 +90,48 @@ mod tests {
     }
 
     #[test]
+    fn an_array_of_structures_may_be_split_into_arrays() {
+        let split = r#"
+            schema = 1
+            name = "split"
+            description = "counts and masks of cpupri apart"
+            source = "made up for this test"
+            [[struct]]
+            name = "cpupri"
+            size_bytes = 1624
+            align_bytes = 8
+            members = [
+              { name = "pri_to_cpu.count", offset_bytes = 0, size_bytes = 404, count = 101, stride_bytes = 4 },
+              { name = "pri_to_cpu.mask", offset_bytes = 408, size_bytes = 808, bits_of = "cpu", storage = "pointer", count = 101, stride_bytes = 8 },
+              { name = "cpu_to_pri", offset_bytes = 1616, size_bytes = 8 },
+            ]
+        "#;
+        let layouts = layouts_of(split, "split").unwrap();
+        let scenario = r#"
+            schema = 1
+            name = "x"
+            description = "x"
+            source = "x"
+            [machine]
+            preset = "broadwell-4s"
+            cpus = 4
+            [[workload]]
+            kind = "rt-migrate-test"
+            loops = 2
+        "#;
+        let options = crate::sim::LoadOptions::default();
+        let folder = std::path::Path::new("");
+        let mut simulation =
+            crate::sim::Simulation::of_text(scenario, "x", folder, &options).unwrap();
+        simulation.layouts[0].1 = layouts;
+        let report = simulation.run(1, 1, &|_| {}).unwrap();
+        let lines = &report.variants[0].outcomes[0].lines;
+        let rows = lines.iter().flat_map(|line| line.rows.iter());
+        let counts = rows.filter(|row| row.member.ends_with(".count"));
+        assert!(counts.count() > 0 && report.passed());
+    }
+
+    #[test]
     fn every_shipped_layout_is_taken() {
         for name in layout_file::shipped_names() {
             let text = layout_file::shipped(name).unwrap();

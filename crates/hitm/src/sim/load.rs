@@ -56,8 +56,13 @@ impl Simulation {
                 (folder.join(file).display().to_string(), NamedBy::Input)
             }
         };
-        let (whole, machine_text) = machine::resolve_named(&name, named_by)?;
+        let (mut machine_file, machine_text) = machine::load_with_text(&name, named_by)?;
         hash = hash.with_word(machine_text.as_bytes());
+        if !options.numbers.is_empty() {
+            machine_file.replace_numbers(&options.numbers);
+            hash = hash.with_word(machine_file.to_toml().as_bytes());
+        }
+        let whole = machine_file.resolve().map_err(machine::Error::from)?;
         let machine = scenario.check(&whole)?;
         // A path that was given on the command line counts from the working directory.
         let layout_folder = if options.layouts.is_empty() {
@@ -73,6 +78,7 @@ impl Simulation {
         Ok(Simulation {
             scenario,
             machine,
+            machine_file,
             layouts,
             rt_apps,
             hash: hash.value(),

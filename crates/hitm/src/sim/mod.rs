@@ -9,6 +9,7 @@ mod load;
 mod naming;
 mod reproduce;
 mod sections;
+mod sensitivity;
 mod summary;
 mod types;
 
@@ -16,6 +17,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::Machine;
+use hitm_base::machine::{Item, MachineFile, Quantity};
 use hitm_layout::layout_file::LayoutFileError;
 use hitm_sim::engine::{MODEL_VERSION, SimError};
 use hitm_sim::layout::Layouts;
@@ -35,6 +37,7 @@ pub(crate) use naming::run_name;
 pub use naming::shipped_scenario;
 pub use reproduce::{Reproduction, folders, reproduce};
 pub use sections::{SectionError, Sections};
+pub use sensitivity::{Effect, Figure, Number, Sensitivity, SensitivityOptions, sensitivity};
 pub use summary::{Check, Comparison, Crossing, Summary, VariantReport, variant_label};
 
 /// Why there is no simulation, or no result.
@@ -99,6 +102,9 @@ pub struct LoadOptions {
     pub quick: bool,
     /// Keys of the scenario that the caller says otherwise, `KEY=VALUE` each.
     pub settings: Vec<String>,
+    /// Numbers of the machine with other values. Latencies that these would make shorter than nearer
+    /// ones follow those up, clean transfers stay at most dirty ones.
+    pub numbers: Vec<(Item, Quantity)>,
 }
 
 /// A scenario with everything that it names.
@@ -106,6 +112,7 @@ pub struct LoadOptions {
 pub struct Simulation {
     scenario: Scenario,
     machine: Machine,
+    machine_file: MachineFile,
     /// By layout of the scenario, in its order.
     layouts: Vec<(String, Layouts)>,
     /// By workload.
@@ -179,6 +186,20 @@ impl Simulation {
     /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
+    }
+
+    /// The file of its machine.
+    pub fn machine_file(&self) -> &MachineFile {
+        &self.machine_file
+    }
+
+    /// Leaves out layouts that no published figure names, where any names one.
+    fn keep_published_layouts(&mut self) {
+        let published = self.scenario.published.iter();
+        let named = published.flat_map(|one| one.layout.iter().chain(&one.change_from));
+        let named: Vec<String> = named.cloned().collect();
+        let is_named = |layout: &String| named.is_empty() || named.contains(layout);
+        self.scenario.kernel.layouts.retain(is_named);
     }
 
     /// Runs every variant with `seed_count` seeds from `first_seed` on; `progress` may be called

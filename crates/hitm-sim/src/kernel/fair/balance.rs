@@ -24,11 +24,6 @@ use crate::kernel::rq::{LlcDomain, Rq};
 use crate::kernel::rt::Balancing;
 use crate::kernel::task::{Task, TaskId};
 
-/// Cost of looking at one CPU's load beside its accesses, to judge whether newly idle balancing
-/// fits into the expected idle time. Assumed 50 ns (20 to 150): decides how often a newly idle CPU
-/// looks at others.
-const SCAN_COST: Nanos = Nanos(50.0);
-
 impl Kernel {
     pub(in crate::kernel) async fn select_task_rq_fair(
         &self,
@@ -57,7 +52,8 @@ impl Kernel {
         let allowed = Rc::clone(&p.allowed.borrow());
         // `nr_idle_scan` bounds the search on large domains.
         let is_open = |other: &CpuId| !self.is_reserved_cpu(*other);
-        for other in allowed.iter().filter(near).filter(is_open).take(8) {
+        let near = allowed.iter().filter(near).filter(is_open);
+        for other in near.take(self.costs.idle_scan) {
             if engine.load(site, self.rq(other).p.nr_running).await == 0 {
                 return other;
             }
@@ -134,7 +130,7 @@ impl Kernel {
             .llc
             .get()
             .map_or(0, |(domain, _)| domain.cpus.len().saturating_sub(1));
-        let cost = Cycles(self.cycles(SCAN_COST).0 * near_count as u64);
+        let cost = Cycles(self.costs.scan.0 * near_count as u64);
         if rq.avg_idle.get() < cost {
             return false;
         }

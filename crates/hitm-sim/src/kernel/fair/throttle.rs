@@ -447,11 +447,11 @@ impl Kernel {
     /// How many visits a core has under way at once.
     fn visits_at_once(&self) -> usize {
         let window = u64::from(self.engine.machine().core.load_window_insns);
-        (window / self.config.visit_instructions).max(1) as usize
+        (window / self.costs.visit_instructions).max(1) as usize
     }
 
     fn visit_work(&self) -> hitm_base::Cycles {
-        hitm_base::Cycles(self.config.visit_instructions)
+        hitm_base::Cycles(self.costs.visit_instructions)
     }
 
     /// Puts a queue on its CPU's list of leaves, which load balancing goes through.

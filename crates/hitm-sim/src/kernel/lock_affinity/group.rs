@@ -5,22 +5,15 @@ use std::rc::Rc;
 
 use hitm_base::{Cycles, Distance};
 
+use crate::kernel::costs::LockCosts;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::lock_stat::Use;
 use crate::kernel::task::TaskId;
 
-/// Waiting threads that make a lock worth it. Assumed 2 (1 to 8): below, two CPUs and a queue of one
-/// need no help.
-const CROWD: f64 = 2.0;
-/// Waiting threads below which it is no more. Assumed 0.25 (0 to 1): far from [`CROWD`], so that groups
-/// do not come and go.
-const CALM: f64 = 0.25;
 const CROWDED_WINDOWS: u32 = 2;
 const CALM_WINDOWS: u32 = 4;
 const OTHER_SIZE_WINDOWS: u32 = 3;
-/// Uses after a predecessor at one distance that make their mean worth something. Assumed 16 (8 to
-/// 100).
-const USES_MIN: u64 = 16;
+
 /// A mean that forgets.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
@@ -119,23 +112,32 @@ impl Group {
     }
 
     /// Share of its time for which a thread holds the lock.
-    pub(super) fn hold_share(&self) -> Option<f64> {
-        let near = self.holds.iter().find(|mean| mean.count >= USES_MIN)?;
+    pub(super) fn hold_share(&self, costs: &LockCosts) -> Option<f64> {
+        let mut holds = self.holds.iter();
+        let near = holds.find(|mean| mean.count >= costs.uses_min)?;
         let (hold, between) = (near.value()?, self.between.value()?);
         Some(hold / (hold + between))
     }
 
     /// What to do at the end of a window of this length, where quotas are worth so many CPUs.
-    pub(super) fn judge(&mut self, window: Cycles, quota_cpus: usize) -> Verdict {
+    pub(super) fn judge(
+        &mut self,
+        (window, costs): (Cycles, &LockCosts),
+        quota_cpus: usize,
+    ) -> Verdict {
         let waiting = self.waited.0 as f64 / window.0 as f64;
-        let needed = self.hold_share().map(needed_cpus);
+        let needed = self.hold_share(costs).map(needed_cpus);
         let needed = needed.map(|needed| needed.min(quota_cpus).max(1));
-        self.crowded = if waiting >= CROWD {
+        self.crowded = if waiting >= costs.crowd {
             self.crowded + 1
         } else {
             0
         };
-        self.calm = if waiting < CALM { self.calm + 1 } else { 0 };
+        self.calm = if waiting < costs.calm {
+            self.calm + 1
+        } else {
+            0
+        };
         match (&self.placed, needed) {
             (None, Some(needed)) if self.crowded >= CROWDED_WINDOWS => Verdict::Place(needed),
             (Some(_), _) if self.calm >= CALM_WINDOWS => Verdict::Release,
@@ -175,6 +177,14 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::CostOverrides;
+
+    fn costs() -> LockCosts {
+        LockCosts::new(
+            hitm_base::Clock::from_khz(1_000_000),
+            &CostOverrides::default(),
+        )
+    }
 
     #[test]
     fn a_share_of_43_percent_keeps_three_cpus_busy() {
@@ -187,15 +197,15 @@ mod tests {
     #[test]
     fn the_nearest_uses_decide_the_share() {
         let mut group = Group::default();
-        for _ in 0..USES_MIN {
+        for _ in 0..costs().uses_min {
             group.between.add(Cycles(570));
             group.holds[Distance::Remote.index()].add(Cycles(2000));
         }
-        assert_eq!(group.hold_share(), Some(2000.0 / 2570.0));
-        for _ in 0..USES_MIN {
+        assert_eq!(group.hold_share(&costs()), Some(2000.0 / 2570.0));
+        for _ in 0..costs().uses_min {
             group.holds[Distance::Cluster.index()].add(Cycles(430));
         }
-        assert_eq!(group.hold_share(), Some(0.43));
+        assert_eq!(group.hold_share(&costs()), Some(0.43));
     }
 
     #[test]
@@ -203,12 +213,12 @@ mod tests {
         let mut group = Group::default();
         let window = Cycles(100);
         let mut judge = |waited: u64| {
-            for _ in 0..USES_MIN {
+            for _ in 0..costs().uses_min {
                 group.between.add(Cycles(60));
                 group.holds[0].add(Cycles(40));
             }
             group.waited = Cycles(waited);
-            let verdict = group.judge(window, usize::MAX);
+            let verdict = group.judge((window, &costs()), usize::MAX);
             group.next_window(Cycles::ZERO);
             match verdict {
                 Verdict::Stay => 's',

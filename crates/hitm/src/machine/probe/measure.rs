@@ -27,6 +27,13 @@ impl Spread {
         )
     }
 
+    /// Whether the quartiles lie so close together that the median is of the machine, and not of other
+    /// programs that were running.
+    pub(super) fn is_steady(&self) -> bool {
+        const QUARTILES_MAX: f64 = 4.0;
+        self.count > 0 && self.high <= QUARTILES_MAX * self.low
+    }
+
     /// The median of medians, and the widest quartiles. Not of none.
     pub(super) fn of_spreads(spreads: &[Spread]) -> Spread {
         let overall = spread(spreads.iter().map(|spread| spread.median_ns).collect());

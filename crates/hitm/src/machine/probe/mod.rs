@@ -8,6 +8,11 @@
 //! | occupancy | as many CPUs as there are increment one counter; ns an increment over the hand-over |
 //! | locked operation | increments of a counter that nobody else touches |
 //! | cache and memory latency | pointer chases through buffers of fitting size |
+//! | system call | getppid |
+//! | context switch | two threads of one CPU take turns by a futex, and by pipes |
+//! | interrupt to another CPU | membarrier while the other one runs |
+//! | idle exit | a futex wakes a CPU that was idle for 200 us, and for 4 ms |
+//! | timer | lateness of a sleep of 200 us |
 //!
 //! Every figure is a median: an interrupt, or a neighbour of a virtual machine, lengthens some
 //! samples and shortens none. The quartiles stand in the source of the number.
@@ -20,6 +25,8 @@
 //! separated.
 
 mod code;
+mod costs;
+mod kernel_paths;
 mod measure;
 mod pin;
 
@@ -114,7 +121,7 @@ pub fn probe(
         .collect();
     file.description += &format!("; measured on {} of them", cpus.len());
     let pairs = pairs(&topology, &cpus, options.pairs_per_distance_max);
-    let total = pairs.values().map(Vec::len).sum::<usize>() + 4;
+    let total = pairs.values().map(Vec::len).sum::<usize>() + 6;
     let mut run = Run {
         options,
         file,
@@ -132,6 +139,7 @@ pub fn probe(
     run.transfers(&pairs)?;
     run.occupancy(&pairs)?;
     run.memory(first)?;
+    run.kernel_costs()?;
     run.say("done");
     settle_order(&mut run.file);
     run.file.resolve()?;

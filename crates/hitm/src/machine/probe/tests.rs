@@ -1,6 +1,7 @@
 use super::*;
 use hitm_base::Numbering;
 use hitm_base::TopologyShape;
+use hitm_base::machine::MachineCost;
 
 #[test]
 fn quick_probe_gives_a_model_with_measured_transfers() {
@@ -19,6 +20,18 @@ fn quick_probe_gives_a_model_with_measured_transfers() {
     assert_eq!(MachineFile::parse(&file.to_toml(), "probed").unwrap(), file);
     let locked = &file.items[&Item::Core(CorePart::LockedHit)];
     assert!(!locked.origin.is_assumed());
+    let has = |cost| file.items.get(&Item::Cost(cost));
+    let syscall = has(MachineCost::Syscall).unwrap();
+    assert!(syscall.origin.text().contains("getppid, median "));
+    assert!(
+        (10_000..10_000_000).contains(&syscall.value.raw()),
+        "{}",
+        syscall.value
+    );
+    for cost in MachineCost::ALL.into_iter().filter_map(has) {
+        // What other programs disturbed is left to its default.
+        assert!(cost.value.raw() > 0 && cost.origin.text().contains(" samples, quartiles "));
+    }
     let machine = file.resolve().unwrap();
     let topology = &machine.topology;
     if pin::usable_cpus().len() == topology.cpu_count() && topology.cpu_count() > 1 {
@@ -48,6 +61,9 @@ fn medians_shrug_off_an_interrupt() {
         "median 51.00 ns of 5 samples, quartiles 50.50 to 52.00"
     );
     assert_eq!(measure::spread(vec![]).median_ns, 0.0);
+    assert!(spread.is_steady() && !measure::spread(vec![]).is_steady());
+    let disturbed = measure::spread(vec![26e3, 30e3, 500e3, 9e6, 11e6]);
+    assert!(!disturbed.is_steady());
 }
 
 #[test]

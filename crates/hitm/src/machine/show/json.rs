@@ -22,6 +22,8 @@ struct JsonNumber {
     #[serde(skip_serializing_if = "Option::is_none")]
     ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<[String; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     assumed: Option<String>,
@@ -117,6 +119,9 @@ fn json_number(file: &MachineFile, item: Item) -> (String, JsonNumber) {
         value: sourced.value.to_string(),
         cycles: is_time.then(|| sourced.value.cycles(clock).0.max(1)),
         ns: is_time.then(|| sourced.value.picos(clock) as f64 / 1_000.0),
+        range: sourced
+            .range
+            .map(|(low, high)| [low.to_string(), high.to_string()]),
         source,
         assumed,
     };

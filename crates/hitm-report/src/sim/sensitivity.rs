@@ -1,0 +1,146 @@
+//! Intervals of headline figures as text and JSON.
+
+use hitm::sim::{Effect, Figure, Number, Sensitivity};
+use hitm_base::Printout;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::SCHEMA;
+use super::fields::{EFFECT_FIELDS, FIGURE_FIELDS, NUMBER_FIELDS, VARIED_FIELDS};
+use super::text::{number, published};
+use crate::fields::by_id;
+use crate::json::{Fields, list};
+use crate::text::style::Style;
+use crate::text::table::{Align, Column, Table};
+use crate::text::{TextOptions, Writer};
+
+/// Numbers that are named beside a figure.
+const EFFECTS_MAX: usize = 3;
+
+/// The interval of each headline figure, and the numbers that decide it.
+pub fn sensitivity_text(all: &[Sensitivity], options: &TextOptions) -> Printout {
+    let mut writer = Writer::new(options);
+    for (index, one) in all.iter().enumerate() {
+        if index > 0 {
+            writer.out.blank();
+        }
+        writer.sensitivity(one);
+    }
+    writer.out
+}
+
+impl Writer {
+    fn sensitivity(&mut self, one: &Sensitivity) {
+        let title = format!("hitm reproduce --sensitivity: {}", one.scenario);
+        self.push(Style::Bold, &title);
+        let quick = if one.quick {
+            ", a tenth of the time"
+        } else {
+            ""
+        };
+        let line = format!(
+            "  machine {}, model {}: {} assumed numbers; {} runs with one at an end of its range, {} \
+             with all, {} seed each{quick}",
+            one.machine,
+            one.model_version,
+            one.numbers.len(),
+            one.single_count,
+            one.sample_count,
+            one.seed_count,
+        );
+        self.push(Style::Plain, &line);
+        let head = |id, align| Column::new(by_id(FIGURE_FIELDS, id).title, align);
+        let mut table = Table::new(vec![
+            head("id", Align::Name),
+            head("variant", Align::Name),
+            head("published_min", Align::Right),
+            head("value", Align::Right),
+            Column::new("Interval", Align::Right),
+            head("run_count", Align::Right),
+            head("chance", Align::Right),
+            head("unit", Align::Left),
+        ]);
+        for figure in &one.figures {
+            let notes = figure.effects.iter().take(EFFECTS_MAX).map(effect_text);
+            table.push_with_notes(cells(figure), notes.collect());
+        }
+        self.table(&table);
+    }
+}
+
+fn cells(figure: &Figure) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let interval = |(least, most)| format!("{} to {}", number(least), number(most));
+    let (known, all) = figure.run_count;
+    vec![
+        figure.id.clone(),
+        figure.label.clone(),
+        or_dash(figure.published.map(published)),
+        or_dash(figure.value.map(number)),
+        or_dash(figure.interval.map(interval)),
+        if known == all {
+            known.to_string()
+        } else {
+            format!("{known} of {all}")
+        },
+        number(figure.chance),
+        figure.unit.clone(),
+    ]
+}
+
+/// `machine.transfers.remote.dirty: 1.20 to 3.40, 62 %`.
+fn effect_text(effect: &Effect) -> String {
+    let end = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    format!(
+        "{}: {} to {}, {:.0} %",
+        effect.key,
+        end(effect.at_low),
+        end(effect.at_high),
+        effect.share * 100.0
+    )
+}
+
+/// The same as one JSON object, with every effect.
+pub fn sensitivity_json(all: &[Sensitivity]) -> String {
+    let mut text = serde_json::to_string_pretty(&AllJson(all))
+        .expect("a result is strings, finite numbers and lists of them");
+    text.push('\n');
+    text
+}
+
+struct AllJson<'a>(&'a [Sensitivity]);
+
+impl Serialize for AllJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all: Vec<OneJson<'_>> = self.0.iter().map(OneJson).collect();
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("schema", &SCHEMA)?;
+        map.serialize_entry("sensitivity", &all)?;
+        map.end()
+    }
+}
+
+struct OneJson<'a>(&'a Sensitivity);
+
+impl Serialize for OneJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let figures: Vec<FigureJson<'_>> = self.0.figures.iter().map(FigureJson).collect();
+        let mut map = serializer.serialize_map(None)?;
+        Fields(VARIED_FIELDS, self.0, &[]).write(&mut map)?;
+        let numbers: &[Number] = &self.0.numbers;
+        map.serialize_entry("numbers", &list(NUMBER_FIELDS, numbers, &[]))?;
+        map.serialize_entry("figures", &figures)?;
+        map.end()
+    }
+}
+
+struct FigureJson<'a>(&'a Figure);
+
+impl Serialize for FigureJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(FIGURE_FIELDS, self.0, &[]).write(&mut map)?;
+        let effects: &[Effect] = &self.0.effects;
+        map.serialize_entry("effects", &list(EFFECT_FIELDS, effects, &[]))?;
+        map.end()
+    }
+}

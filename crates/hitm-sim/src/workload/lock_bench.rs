@@ -1,0 +1,133 @@
+//! A benchmark of one lock, as kernel/locking/locktorture.c (v6.12) has it for each kind: threads take
+//! it, hold it, give it back, and pause.
+//!
+//! **What the program does:** writers and readers of one lock in kernel threads, bound to nothing;
+//! delays at random, most of them none. It counts acquisitions of each thread.
+//!
+//! **What we do:** the same with a fixed hold and pause, so that two kinds of a lock are compared under
+//! one load. Sleeping locks are taken by a system call each.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use super::deck::CpuDeck;
+use crate::engine::SimError;
+use crate::kernel::{
+    CpuMask, Hold, Kernel, Mutex, PiMutex, Policy, RawSpinlock, RwSem, TaskSpec, Thread,
+};
+
+/// A kind of lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LockKind {
+    /// A spinlock of the scenario's protocol.
+    Spinlock,
+    /// A mutex of the kernel.
+    Mutex,
+    /// A reader-writer semaphore, by writers.
+    RwsemWrite,
+    /// A reader-writer semaphore, by readers.
+    RwsemRead,
+    /// A user-space mutex with priority inheritance.
+    PiMutex,
+}
+
+/// What runs.
+#[derive(Debug, Clone)]
+pub struct LockBenchConfig {
+    /// The lock.
+    pub lock: LockKind,
+    /// Where each thread may run.
+    pub threads: Vec<CpuMask>,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// Work under the lock.
+    pub hold: Nanos,
+    /// Work without it.
+    pub pause: Nanos,
+}
+
+#[derive(Debug)]
+enum Lock {
+    Spinlock(RawSpinlock),
+    Mutex(Rc<Mutex>),
+    Rwsem(Rc<RwSem>, Hold),
+    PiMutex(Rc<PiMutex>),
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct LockBench {
+    lock: Lock,
+    acquisitions: Vec<Cell<u64>>,
+}
+
+impl LockBench {
+    /// Makes the lock and the threads.
+    ///
+    /// # Errors
+    /// Layouts without what the lock needs.
+    pub fn spawn(kernel: &Rc<Kernel>, config: &LockBenchConfig) -> Result<Rc<LockBench>, SimError> {
+        const NAME: &str = "lock_bench";
+        let lock = match config.lock {
+            LockKind::Spinlock => Lock::Spinlock(kernel.raw_spinlock(NAME)),
+            LockKind::Mutex => Lock::Mutex(kernel.mutex(NAME)?),
+            LockKind::RwsemWrite => Lock::Rwsem(kernel.rw_sem(NAME)?, Hold::Write),
+            LockKind::RwsemRead => Lock::Rwsem(kernel.rw_sem(NAME)?, Hold::Read),
+            LockKind::PiMutex => Lock::PiMutex(kernel.pi_mutex(NAME)?),
+        };
+        let bench = Rc::new(LockBench {
+            lock,
+            acquisitions: config.threads.iter().map(|_| Cell::new(0)).collect(),
+        });
+        let mut random = kernel.engine().random(NAME);
+        let mut cpus = CpuDeck::default();
+        let (hold, pause) = (kernel.cycles(config.hold), kernel.cycles(config.pause));
+        for (number, mask) in config.threads.iter().enumerate() {
+            let drawn = cpus.draw(kernel.cpu_count(), &mut random);
+            let first = mask.iter().next().unwrap_or(CpuId(0));
+            let spec = TaskSpec {
+                name: format!("{NAME}/{number}"),
+                policy: config.policy,
+                cpu: if mask.contains(drawn) { drawn } else { first },
+                allowed: Some(mask.clone()),
+                start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
+            };
+            let bench = Rc::clone(&bench);
+            kernel.spawn(&spec, move |thread| async move {
+                loop {
+                    bench.take(&thread, hold).await;
+                    let count = &bench.acquisitions[number];
+                    count.set(count.get() + 1);
+                    if pause > Cycles::ZERO {
+                        thread.run(pause).await;
+                    }
+                }
+            })?;
+        }
+        Ok(bench)
+    }
+
+    async fn take(&self, thread: &Thread, hold: Cycles) {
+        match &self.lock {
+            Lock::Spinlock(lock) => thread.with_spinlock(lock, hold).await,
+            Lock::Mutex(mutex) => thread.with_mutex(mutex, hold, (|| (), || ())).await,
+            Lock::Rwsem(sem, how) => {
+                thread.hold_sem(sem, *how, (hold, Cycles::ZERO)).await;
+            }
+            Lock::PiMutex(mutex) => {
+                thread.pi_lock(mutex).await;
+                if hold > Cycles::ZERO {
+                    thread.run(hold).await;
+                }
+                thread.pi_unlock(mutex).await;
+            }
+        }
+    }
+
+    /// Acquisitions so far, by thread.
+    pub fn acquisitions(&self) -> Vec<u64> {
+        self.acquisitions.iter().map(Cell::get).collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Threads that change their own policy again and again, as `stress-ng --schedpolicy` does: each call
+//! takes a running task off its queue and puts it back under another class.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::SimError;
+use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
+
+/// What runs.
+#[derive(Debug, Clone)]
+pub struct PolicyChangerConfig {
+    /// Where each thread may run.
+    pub threads: Vec<CpuMask>,
+    /// The policies, in turn.
+    pub policies: Vec<Policy>,
+    /// User code after each change.
+    pub work: Nanos,
+}
+
+/// A run.
+#[derive(Debug, Default)]
+pub struct PolicyChanger {
+    changes: Cell<u64>,
+}
+
+impl PolicyChanger {
+    /// Makes the threads.
+    ///
+    /// # Errors
+    /// A task that cannot be.
+    pub fn spawn(
+        kernel: &Rc<Kernel>,
+        config: &PolicyChangerConfig,
+    ) -> Result<Rc<PolicyChanger>, SimError> {
+        let run = Rc::new(PolicyChanger::default());
+        let mut random = kernel.engine().random("policy-changer");
+        let work = kernel.cycles(config.work);
+        for (number, mask) in config.threads.iter().enumerate() {
+            let cpus: Vec<CpuId> = mask.iter().collect();
+            let spec = TaskSpec {
+                name: format!("policy_changer/{number}"),
+                policy: config.policies[0],
+                allowed: Some(mask.clone()),
+                cpu: cpus[number % cpus.len()],
+                start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
+            };
+            let (run, policies) = (Rc::clone(&run), config.policies.clone());
+            kernel.spawn(&spec, move |thread| async move {
+                for policy in policies.iter().copied().cycle().skip(1) {
+                    let own = Rc::clone(thread.task());
+                    thread.sched_setscheduler(&own, policy).await;
+                    run.changes.set(run.changes.get() + 1);
+                    if work > Cycles::ZERO {
+                        thread.run(work).await;
+                    }
+                }
+            })?;
+        }
+        Ok(run)
+    }
+
+    /// Changes so far, of all threads.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+}

@@ -1,0 +1,81 @@
+//! Requests and responses between pairs of CPUs, as `netperf -t TCP_RR` and `perf bench sched pipe`
+//! have them: a client sends a request and sleeps until its server has answered.
+//!
+//! **What we do:** a pair of pipes for each pair of threads, each thread on its own CPU. Sockets and
+//! their protocols are not modelled: what is left is two wake-ups a transaction.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hitm_base::{CpuId, Cycles, Nanos};
+
+use crate::engine::SimError;
+use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
+
+/// What runs.
+#[derive(Debug, Clone)]
+pub struct RequestResponseConfig {
+    /// The CPUs of client and server, for each pair.
+    pub pairs: Vec<(CpuId, CpuId)>,
+    /// How they are scheduled.
+    pub policy: Policy,
+    /// Bytes of a request and of its response.
+    pub size_bytes: u64,
+    /// The server's work for a request.
+    pub work: Nanos,
+}
+
+/// A run.
+#[derive(Debug, Default)]
+pub struct RequestResponse {
+    transactions: Cell<u64>,
+}
+
+impl RequestResponse {
+    /// Makes the pipes and the threads.
+    ///
+    /// # Errors
+    /// Layouts without what a pipe needs.
+    pub fn spawn(
+        kernel: &Rc<Kernel>,
+        config: &RequestResponseConfig,
+    ) -> Result<Rc<RequestResponse>, SimError> {
+        let run = Rc::new(RequestResponse::default());
+        let mut random = kernel.engine().random("request-response");
+        let (size, work) = (config.size_bytes, kernel.cycles(config.work));
+        for (number, (client, server)) in config.pairs.iter().copied().enumerate() {
+            let there = kernel.pipe(&format!("request{number}"))?;
+            let back = kernel.pipe(&format!("response{number}"))?;
+            let mut spec = |name: &str, cpu: CpuId| TaskSpec {
+                name: format!("{name}{number}"),
+                policy: config.policy,
+                allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
+                cpu,
+                start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
+            };
+            let (run, requests, responses) = (Rc::clone(&run), Rc::clone(&there), Rc::clone(&back));
+            kernel.spawn(&spec("client", client), move |thread| async move {
+                loop {
+                    thread.write_pipe(&requests, size).await;
+                    thread.read_pipe(&responses, size).await;
+                    run.transactions.set(run.transactions.get() + 1);
+                }
+            })?;
+            kernel.spawn(&spec("server", server), move |thread| async move {
+                loop {
+                    thread.read_pipe(&there, size).await;
+                    if work > Cycles::ZERO {
+                        thread.run(work).await;
+                    }
+                    thread.write_pipe(&back, size).await;
+                }
+            })?;
+        }
+        Ok(run)
+    }
+
+    /// Transactions so far, of all pairs.
+    pub fn transactions(&self) -> u64 {
+        self.transactions.get()
+    }
+}

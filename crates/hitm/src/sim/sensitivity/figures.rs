@@ -1,0 +1,198 @@
+//! Headline figures over the points at which a scenario was run.
+
+use super::Number;
+use crate::sim::{Comparison, SimReport};
+
+/// A published figure, and its value in one run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Headline {
+    id: String,
+    label: String,
+    unit: String,
+    published: Option<(f64, f64)>,
+    value: Option<f64>,
+}
+
+/// A published figure, and where the simulated one may lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// The metric.
+    pub id: String,
+    /// Of which variant.
+    pub label: String,
+    /// Its unit.
+    pub unit: String,
+    /// The least and the largest published value; none of the load.
+    pub published: Option<(f64, f64)>,
+    /// Value of the scenario as it is, with its first seed.
+    pub value: Option<f64>,
+    /// Largest less least value over the seeds without a change: what chance alone does.
+    pub chance: f64,
+    /// The least and the largest value over all runs.
+    pub interval: Option<(f64, f64)>,
+    /// Runs that have the figure, and all runs.
+    pub run_count: (usize, usize),
+    /// How much each number moves it alone, most first; those that move it no more than chance does
+    /// are left out.
+    pub effects: Vec<Effect>,
+}
+
+/// What one number does to a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// The number's key.
+    pub key: String,
+    /// The figure with the number at the low end of its range.
+    pub at_low: Option<f64>,
+    /// The figure with the number at the high end of its range.
+    pub at_high: Option<f64>,
+    /// The largest distance between the figure there and without a change.
+    pub size: f64,
+    /// Part of this number in the squares of the sizes of all numbers.
+    pub share: f64,
+}
+
+/// The published figures of a report: at the load at which one of them is met, where several loads
+/// were run.
+pub(super) fn headlines(report: &SimReport) -> Vec<Headline> {
+    let headline = |one: &Comparison| Headline {
+        id: one.id.clone(),
+        label: one.label.clone(),
+        unit: one.unit.clone(),
+        published: Some(one.published),
+        value: one.simulated.filter(|value| value.is_finite()),
+    };
+    match &report.crossing {
+        Some(crossing) => {
+            let load = Headline {
+                id: "load".to_owned(),
+                label: format!(
+                    "{} at {} {}",
+                    crossing.id, crossing.published, crossing.unit
+                ),
+                unit: "wake-ups a second and CPU".to_owned(),
+                published: None,
+                value: crossing.load,
+            };
+            let figures = crossing.comparisons.iter().map(headline);
+            std::iter::once(load).chain(figures).collect()
+        }
+        None => report.comparisons.iter().map(headline).collect(),
+    }
+}
+
+/// Results by run and figure: without a change, with one number changed, with all.
+type Runs<'a> = (
+    &'a [Vec<Headline>],
+    &'a [Vec<Headline>],
+    &'a [Vec<Headline>],
+);
+
+pub(super) fn figures(numbers: &[Number], (chance, singles, samples): Runs<'_>) -> Vec<Figure> {
+    let base = &chance[0];
+    let figure = |(index, headline): (usize, &Headline)| {
+        let values = |runs: &[Vec<Headline>]| -> Vec<Option<f64>> {
+            runs.iter().map(|run| run[index].value).collect()
+        };
+        let (by_chance, by_one) = (values(chance), values(singles));
+        let all = [&by_chance[..], &by_one, &values(samples)].concat();
+        let spread = range(&by_chance).map_or(0.0, |(least, most)| most - least);
+        let known: Vec<Option<f64>> = all.iter().copied().filter(Option::is_some).collect();
+        Figure {
+            id: headline.id.clone(),
+            label: headline.label.clone(),
+            unit: headline.unit.clone(),
+            published: headline.published,
+            value: headline.value,
+            chance: spread,
+            interval: range(&all),
+            run_count: (known.len(), all.len()),
+            effects: effects(numbers, (headline.value, spread), &by_one),
+        }
+    };
+    base.iter().enumerate().map(figure).collect()
+}
+
+fn range(values: &[Option<f64>]) -> Option<(f64, f64)> {
+    let mut known = values.iter().flatten().copied();
+    let first = known.next()?;
+    Some(known.fold((first, first), |(least, most), value| {
+        (least.min(value), most.max(value))
+    }))
+}
+
+fn effects(
+    numbers: &[Number],
+    (base, chance): (Option<f64>, f64),
+    singles: &[Option<f64>],
+) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (number, ends) in numbers.iter().zip(singles.chunks_exact(2)) {
+        let away = |end: &Option<f64>| end.zip(base).map_or(0.0, |(end, base)| (end - base).abs());
+        let size = ends.iter().map(away).fold(0.0, f64::max);
+        effects.push(Effect {
+            key: number.key.clone(),
+            at_low: ends[0],
+            at_high: ends[1],
+            size,
+            share: 0.0,
+        });
+    }
+    let squares: f64 = effects.iter().map(|effect| effect.size.powi(2)).sum();
+    for effect in &mut effects {
+        effect.share = effect.size.powi(2) / squares.max(f64::MIN_POSITIVE);
+    }
+    effects.retain(|effect| effect.size > chance);
+    // Stable: numbers that move a figure by as much stay in their order.
+    effects.sort_by(|a, b| b.size.total_cmp(&a.size));
+    effects
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::machine::Quantity;
+
+    use super::super::numbers::Place;
+    use super::*;
+
+    fn number(key: &str) -> Number {
+        let value = Quantity::Picos(1_000);
+        Number {
+            key: key.to_owned(),
+            value,
+            low: value,
+            high: value,
+            place: Place::Kernel,
+        }
+    }
+
+    fn run(value: Option<f64>) -> Vec<Headline> {
+        vec![Headline {
+            id: "x".into(),
+            label: "y".into(),
+            unit: "z".into(),
+            published: Some((1.0, 1.0)),
+            value,
+        }]
+    }
+
+    #[test]
+    fn numbers_that_move_a_figure_more_than_chance_decide_it() {
+        let numbers = ["a", "b", "c"].map(number);
+        let chance = [10.0, 11.0, 9.0, 10.0].map(|value| run(Some(value)));
+        let singles = [10.0, 14.0, 9.0, 11.0, 7.0, 10.0].map(|value| run(Some(value)));
+        let samples = [run(Some(20.0)), run(None)];
+        let figure = figures(&numbers, (&chance, &singles, &samples)).remove(0);
+        assert_eq!(figure.chance, 2.0);
+        assert_eq!(figure.interval, Some((7.0, 20.0)));
+        assert_eq!(figure.run_count, (11, 12));
+        let keys: Vec<&str> = figure.effects.iter().map(|one| one.key.as_str()).collect();
+        assert_eq!(keys, ["a", "c"]);
+        assert_eq!(
+            (figure.effects[0].at_high, figure.effects[0].size),
+            (Some(14.0), 4.0)
+        );
+        // 4² of 4² + 1² + 3².
+        assert!((figure.effects[0].share - 16.0 / 26.0).abs() < 1e-9);
+    }
+}

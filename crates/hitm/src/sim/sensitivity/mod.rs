@@ -1,0 +1,171 @@
+//! How far the headline figures of a scenario rest on numbers that nobody has measured.
+//!
+//! [`sensitivity`] varies every assumed number of the scenario's machine and kernel over its range: one
+//! at a time to both ends, then all together by a Latin hypercube. It answers the interval of each
+//! headline figure over all these runs, and how much each number moves it. A few more seeds without a
+//! change tell how much of that is chance.
+//!
+//! Invariant: the same scenario and options give the same points, and results in their order, whatever
+//! number of threads runs them.
+
+mod figures;
+mod numbers;
+mod points;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hitm_sim::scenario::{ShippedFile, shipped};
+use rayon::prelude::*;
+
+use super::{Error, LoadOptions, Reproduction, SimReport, Simulation};
+
+pub use figures::{Effect, Figure};
+pub use numbers::Number;
+
+use figures::Headline;
+use numbers::numbers_of;
+use points::{Point, latin_hypercube, one_at_a_time};
+
+/// Seeds beyond the first with which the unchanged scenario is run.
+const CHANCE_SEEDS: u64 = 3;
+/// Seed of the hypercube.
+const SAMPLE_SEED: u64 = 1;
+
+/// How to vary.
+#[derive(Debug, Clone)]
+pub struct SensitivityOptions {
+    /// Which cases, and with how many seeds each point is run; 1 where it does not say.
+    pub cases: Reproduction,
+    /// Points at which all numbers are varied together.
+    pub sample_count: usize,
+}
+
+/// What varying the numbers of a scenario gave.
+#[derive(Debug, Clone)]
+pub struct Sensitivity {
+    /// Folder and file of the scenario.
+    pub scenario: String,
+    /// Its machine.
+    pub machine: String,
+    /// Version of the model.
+    pub model_version: u32,
+    /// Whether it was shortened.
+    pub quick: bool,
+    /// Seeds of each point.
+    pub seed_count: u64,
+    /// Points at which one number is at an end of its range.
+    pub single_count: usize,
+    /// Points at which all are varied together.
+    pub sample_count: usize,
+    /// The numbers.
+    pub numbers: Vec<Number>,
+    /// The headline figures.
+    pub figures: Vec<Figure>,
+}
+
+/// Varies the numbers of each scenario of the cases that has published figures; `progress` is told the
+/// scenario, points done and points to do, from any thread.
+///
+/// # Errors
+/// An unknown case, or a run that fails.
+pub fn sensitivity(
+    options: &SensitivityOptions,
+    progress: &(dyn Fn(&str, usize, usize) + Sync),
+) -> Result<Vec<Sensitivity>, Error> {
+    let cases = options.cases.cases()?;
+    let mut all = Vec::new();
+    for file in shipped().filter(|file| cases.contains(&file.folder)) {
+        let scenario = Varied::new(*file, options)?;
+        if scenario.has_headlines() {
+            all.push(scenario.vary(&|done, count| progress(file.name, done, count))?);
+        }
+    }
+    Ok(all)
+}
+
+/// A scenario whose numbers are varied.
+struct Varied<'a> {
+    file: ShippedFile,
+    options: &'a SensitivityOptions,
+    base: Simulation,
+    numbers: Vec<Number>,
+}
+
+impl<'a> Varied<'a> {
+    fn new(file: ShippedFile, options: &'a SensitivityOptions) -> Result<Varied<'a>, Error> {
+        let base = Varied::load(file, options, &Point::default(), &[])?;
+        let numbers = numbers_of(base.machine_file(), base.scenario());
+        Ok(Varied {
+            file,
+            options,
+            base,
+            numbers,
+        })
+    }
+
+    /// The scenario at a point, with the layouts that its published figures are about.
+    fn load(
+        file: ShippedFile,
+        options: &SensitivityOptions,
+        point: &Point,
+        numbers: &[Number],
+    ) -> Result<Simulation, Error> {
+        let origin = format!("scenarios/{}/{}", file.folder, file.name);
+        let load = LoadOptions {
+            quick: options.cases.quick,
+            settings: point.settings(numbers),
+            numbers: point.machine_numbers(numbers),
+            ..LoadOptions::default()
+        };
+        let mut simulation = Simulation::of_text(file.text, &origin, Path::new(""), &load)?;
+        simulation.keep_published_layouts();
+        Ok(simulation)
+    }
+
+    fn has_headlines(&self) -> bool {
+        !self.base.scenario().published.is_empty()
+    }
+
+    fn vary(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Sensitivity, Error> {
+        let singles = one_at_a_time(&self.numbers);
+        let samples = latin_hypercube(&self.numbers, self.options.sample_count, SAMPLE_SEED);
+        let single_count = singles.len();
+        let mut runs = vec![(Point::default(), 0)];
+        runs.extend((1..=CHANCE_SEEDS).map(|seed| (Point::default(), seed)));
+        let unchanged = runs.len();
+        runs.extend(singles.into_iter().chain(samples).map(|point| (point, 0)));
+        let done = AtomicUsize::new(0);
+        let one = |(point, seed): &(Point, u64)| {
+            let headlines = self.run(point, *seed);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
+            headlines
+        };
+        let results: Result<Vec<Vec<Headline>>, Error> = runs.par_iter().map(one).collect();
+        let results = results?;
+        let (chance, varied) = results.split_at(unchanged);
+        let (singles, samples) = varied.split_at(single_count);
+        Ok(Sensitivity {
+            scenario: self.base.scenario().name.clone(),
+            machine: self.base.machine_file().name.clone(),
+            model_version: hitm_sim::engine::MODEL_VERSION,
+            quick: self.options.cases.quick,
+            seed_count: self.seed_count(),
+            single_count,
+            sample_count: samples.len(),
+            figures: figures::figures(&self.numbers, (chance, singles, samples)),
+            numbers: self.numbers.clone(),
+        })
+    }
+
+    fn seed_count(&self) -> u64 {
+        self.options.cases.seed_count.unwrap_or(1)
+    }
+
+    fn run(&self, point: &Point, seed: u64) -> Result<Vec<Headline>, Error> {
+        let simulation = Varied::load(self.file, self.options, point, &self.numbers)?;
+        let seed = simulation.seed().wrapping_add(seed * self.seed_count());
+        let report: SimReport = simulation.run(seed, self.seed_count(), &|_| {})?;
+        Ok(figures::headlines(&report))
+    }
+}

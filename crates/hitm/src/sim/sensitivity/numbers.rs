@@ -1,0 +1,109 @@
+//! The assumed numbers of a scenario's machine and kernel.
+
+use hitm_base::machine::{
+    CachePart, CorePart, Item, MachineCost, MachineFile, Parameter, Quantity,
+};
+use hitm_sim::kernel::{IdleGovernor, KernelCost, LoadBalancing, Placement, SpinlockKind};
+use hitm_sim::scenario::{Scenario, WorkloadKind};
+
+/// A number that is assumed, and its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number {
+    /// Its key: `machine.transfers.remote.dirty`, `kernel.costs.function`.
+    pub key: String,
+    /// Its value in the scenario.
+    pub value: Quantity,
+    /// The least value.
+    pub low: Quantity,
+    /// The largest value.
+    pub high: Quantity,
+    pub(super) place: Place,
+}
+
+/// Where a number is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The machine file.
+    Machine(Item),
+    /// `[kernel.costs]`.
+    Kernel,
+}
+
+/// Every number that has a range, is measured nowhere and takes part in the scenario: of the machine
+/// file in its order, then of the kernel.
+pub(super) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number> {
+    let of_machine = file.items.iter().filter_map(|(item, sourced)| {
+        let (low, high) = sourced.range.filter(|_| sourced.origin.is_assumed())?;
+        takes_part(*item, scenario).then(|| Number {
+            key: format!("machine.{}", item.path()),
+            value: sourced.value,
+            low,
+            high,
+            place: Place::Machine(*item),
+        })
+    });
+    let of_machine: Vec<Number> = of_machine.collect();
+    // A cost that the machine file states is measured, or one of its assumed numbers.
+    let is_default = |cost: &MachineCost| file.get(Item::Cost(*cost)).is_none();
+    let hardware = MachineCost::ALL.into_iter().filter(is_default);
+    let hardware = hardware.filter(|cost| cost_takes_part(*cost, scenario));
+    let code = KernelCost::ALL.into_iter();
+    let code = code.filter(|cost| code_takes_part(*cost, scenario));
+    let parameters = hardware.map(MachineCost::parameter);
+    let parameters = parameters.chain(code.map(KernelCost::parameter));
+    // One that the scenario states is its input.
+    let is_open = |parameter: &&Parameter| scenario.kernel.costs.get(parameter).is_none();
+    let of_kernel = parameters.filter(is_open).map(|parameter| Number {
+        key: format!("kernel.costs.{}", parameter.name),
+        value: parameter.default,
+        low: parameter.low,
+        high: parameter.high,
+        place: Place::Kernel,
+    });
+    of_machine.into_iter().chain(of_kernel).collect()
+}
+
+fn takes_part(item: Item, scenario: &Scenario) -> bool {
+    match item {
+        // The simulator counts its own work in cycles.
+        Item::Core(CorePart::Cpi) => false,
+        Item::Cache(_, CachePart::Size | CachePart::Ways) => scenario.machine.finite_caches,
+        Item::Cost(cost) => cost_takes_part(cost, scenario),
+        _ => true,
+    }
+}
+
+fn cost_takes_part(cost: MachineCost, scenario: &Scenario) -> bool {
+    let governor = scenario.kernel.idle;
+    match cost {
+        MachineCost::PollExit => governor != IdleGovernor::Shallow,
+        MachineCost::IdleExit => governor != IdleGovernor::Poll,
+        MachineCost::DeepIdleExit | MachineCost::DeepIdleResidency => {
+            governor == IdleGovernor::Menu
+        }
+        _ => true,
+    }
+}
+
+fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
+    let kernel = &scenario.kernel;
+    let has_groups = || {
+        let mut kinds = scenario.workloads.iter().map(|workload| &workload.kind);
+        kinds.any(|kind| {
+            matches!(
+                kind,
+                WorkloadKind::CgroupHogs(_) | WorkloadKind::LockHolder(_)
+            )
+        })
+    };
+    match cost {
+        KernelCost::VisitInstructions => has_groups(),
+        KernelCost::Scan => true,
+        KernelCost::IdleScan => kernel.load_balancing == LoadBalancing::NewlyIdle,
+        KernelCost::Judge | KernelCost::LockCrowd | KernelCost::LockCalm | KernelCost::LockUses => {
+            kernel.placement.contains(&Placement::LockAware)
+        }
+        KernelCost::CnaThreshold => kernel.spinlock == SpinlockKind::Cna,
+        KernelCost::Function => true,
+    }
+}
