@@ -34,6 +34,7 @@ pub(crate) fn simulate(
         layouts,
         quick,
         settings,
+        numbers: Vec::new(),
     };
     let simulation = match shipped_scenario(&scenario) {
         Some(file) => Simulation::of_text(file.text, &scenario, Path::new(""), &options),
@@ -60,5 +61,5 @@ pub(crate) fn simulate(
     }
     let mut facts = columns(VARIANT_FIELDS);
     facts.extend(columns(METRIC_FIELDS));
-    Ok((simulation_json(&report), Table::of_rows(facts, rows)))
+    Ok((simulation_json(&report, false), Table::of_rows(facts, rows)))
 }

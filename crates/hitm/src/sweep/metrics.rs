@@ -101,6 +101,9 @@ fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
             "request_us_p99",
         ],
         WorkloadKind::PiStress(_) => &["inversions_per_second"],
+        WorkloadKind::LockBench(_) => &["acquisitions_per_second", "least_of_most"],
+        WorkloadKind::RequestResponse(_) => &["transactions_per_second"],
+        WorkloadKind::PolicyChanger(_) => &["changes_per_second"],
         WorkloadKind::RtApp(_) => &[
             "threads",
             "phases",
@@ -175,7 +178,7 @@ mod tests {
         [kernel]\nplacement = \"lock-aware\"\nload_balancing = \"domains\"\n";
 
     /// A workload of each kind that needs no other file, for long enough that each figure appears.
-    const WORKLOADS: [&str; 11] = [
+    const WORKLOADS: [&str; 14] = [
         "kind = \"rt-migrate-test\"\nloops = 2\nrun_time = \"1ms\"\nsleep = \"2ms\"\n",
         "kind = \"ffmpeg\"\ncores_per_instance = 2\nworkers = 4\nrunnable = 2\nwakeups = \"2600/s\"\n",
         "kind = \"cyclictest\"\n",
@@ -187,6 +190,9 @@ mod tests {
         "kind = \"hackbench\"\ngroups = 1\npairs = 2\nloops = 5\n",
         "kind = \"schbench\"\n",
         "kind = \"pi-stress\"\n",
+        "kind = \"lock-bench\"\nlock = \"spinlock\"\n",
+        "kind = \"request-response\"\nclients = \"0-1\"\nservers = \"2-3\"\n",
+        "kind = \"policy-changer\"\n",
     ];
 
     #[test]

@@ -222,6 +222,7 @@ pub(super) fn load_options(plan: &Plan, point: &Point<'_>, folder: &Path) -> Loa
         layouts: layouts.into_iter().collect(),
         quick: plan.quick,
         settings: settings.map(setting_text).collect(),
+        numbers: Vec::new(),
     }
 }
 
