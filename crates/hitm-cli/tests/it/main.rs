@@ -99,7 +99,7 @@ fn help_is_a_result() {
               70  an internal error of hitm
 
             Results go to standard output, everything else to standard error.
-            Colours are used on a terminal only, and not when NO_COLOR is set.
+            Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb.
             -- stderr
         "#]],
     );
@@ -147,6 +147,8 @@ fn no_command_is_wrong_usage() {
               vm         Record a whole kernel on a machine that you do not have
               sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
               reproduce  Simulate published cases again, and show published and simulated figures side by side
+              sweep      Make thousands of runs from one plan: simulations or recordings over machines, layouts
+                         and keys
               machine    Show, import and measure machine models
               layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
               place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
@@ -165,7 +167,7 @@ fn no_command_is_wrong_usage() {
               70  an internal error of hitm
 
             Results go to standard output, everything else to standard error.
-            Colours are used on a terminal only, and not when NO_COLOR is set.
+            Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb.
         "#]],
     );
 }
