@@ -10,6 +10,8 @@ use super::{PATIENCE, journals_in, kill, wait_for};
 use crate::pty::Pty;
 
 const SIZE: (u16, u16) = (80, 24);
+/// Short, so that many windows see nothing but the lock.
+const WINDOW: &str = "100ms";
 
 fn live(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
@@ -25,7 +27,7 @@ fn view_of(fight: &Fight, journals: &Path) -> (Pty, (u32, u32, u32, u32)) {
     // The settings of any new terminal.
     let mut other = Pty::start(&mut Command::new("true"), SIZE);
     other.end();
-    let mut command = live(&["--pid", &pid, "--window", "1s", "--journals", journals]);
+    let mut command = live(&["--pid", &pid, "--window", WINDOW, "--journals", journals]);
     let pty = Pty::start(&mut command, SIZE);
     pty.wait_for("rwsem");
     assert_ne!(
@@ -36,13 +38,14 @@ fn view_of(fight: &Fight, journals: &Path) -> (Pty, (u32, u32, u32, u32)) {
     (pty, other.settings())
 }
 
-/// Presses p until the threads are placed: a window with too few samples places nothing.
+/// Presses p until the threads are placed. On two CPUs a lock has to look held all the time: one sample of other
+/// work in a window says that two are of use.
 fn place(pty: &mut Pty, fight: &Fight) {
     let begun = Instant::now();
     while fight.is_everywhere() {
         assert!(begun.elapsed() < PATIENCE, "not placed:\n{}", pty.screen());
         pty.press("p");
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(200));
     }
     pty.wait_for("(placed)");
 }
