@@ -18,7 +18,7 @@ pub fn check(text: &str) {
     }
 }
 
-/// What reads as a result reads back as written.
+/// A text that reads as a result reads back as written.
 pub fn check_result(text: &str) {
     let name = Naming::new(1).name();
     let whole = format!("hitm-sweep-result 1 {name}\n{text}");

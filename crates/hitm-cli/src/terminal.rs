@@ -67,7 +67,7 @@ impl Terminal {
         self.color
     }
 
-    /// Whether results go to a terminal.
+    /// True if results go to a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }

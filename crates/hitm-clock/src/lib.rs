@@ -157,12 +157,12 @@ impl SlowTime {
     }
 }
 
-/// What a counter of `hz` counts in so many nanoseconds.
+/// Counts of a counter of `hz` in so many nanoseconds.
 fn counts(nanos: u64, hz: u64) -> u64 {
     (u128::from(nanos) * u128::from(hz) / u128::from(NANOS_PER_SECOND)) as u64
 }
 
-/// What replaces `CLOCK_MONOTONIC`, if something does.
+/// The time in place of `CLOCK_MONOTONIC`, if there is one.
 fn made_nanos() -> Option<u64> {
     match DRIVE.get() {
         Some(drive) => Some(drive.nanos()),
@@ -170,7 +170,7 @@ fn made_nanos() -> Option<u64> {
     }
 }
 
-/// What replaces the time-stamp counter, if something does.
+/// The count in place of the time-stamp counter's, if there is one.
 fn made_tsc() -> Option<u64> {
     match DRIVE.get() {
         Some(drive) => Some(drive.tsc()),

@@ -157,7 +157,7 @@ fn parse_schedstat(text: &str) -> Option<[u64; 3]> {
     Some([words.next()??, words.next()??, words.next()??])
 }
 
-/// How often a task left its CPU by itself.
+/// Times that a task left its CPU by itself.
 pub fn voluntary_switches(tid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let mut lines = status.lines();

@@ -8,7 +8,7 @@ pub use hitm_bpf::{LockWait, LockWaitCounts, LockWaitTable};
 use crate::cgroups::Hierarchy;
 pub use growth::Growth;
 
-/// Whose waits count.
+/// The tasks whose waits count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiters {
     /// Everybody's.

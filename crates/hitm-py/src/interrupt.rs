@@ -23,7 +23,7 @@ struct Cancelled;
 pub(crate) struct Cancel(AtomicBool);
 
 impl Cancel {
-    /// Whether the work is to end.
+    /// True if the work is to end.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

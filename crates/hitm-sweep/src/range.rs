@@ -8,7 +8,7 @@ use crate::value::{Unit, Value};
 /// Significant digits of a value between the ends.
 const DIGITS: i32 = 6;
 
-/// How values are spaced.
+/// The spacing of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// By equal differences.

@@ -12,7 +12,7 @@ pub(crate) const DIMENSIONS_MAX: usize = 10;
 /// Bits of a coordinate.
 const BITS: usize = 32;
 
-/// How points are chosen.
+/// The way in which points are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// Each dimension in as many intervals as there are points, one point in each.

@@ -172,7 +172,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// A writer that fails.
     ///
     /// # Panics
-    /// When a cell has not the type of its column, or one is missing.
+    /// If a cell has not the type of its column, or one is missing.
     pub fn push(&mut self, row: &[Cell]) -> Result<(), ParquetError> {
         assert_eq!(row.len(), self.builders.len(), "a cell for each column");
         for (builder, cell) in self.builders.iter_mut().zip(row) {

@@ -20,7 +20,7 @@ use hitm::recording::Recording;
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, LineAddr, Outcome};
 use hitm_trace::{Record, TraceReader, Visitor};
 
-/// What is left out: so many times the median.
+/// Times beyond so many medians are left out.
 const LONG: u64 = 20;
 
 /// Names of functions that release a lock.
@@ -43,7 +43,7 @@ impl Visitor for Uses {
     fn record(&mut self, _: Record) {}
 }
 
-/// What a CPU does with the lock, from one release to the next.
+/// A CPU's use of the lock, from one release to the next.
 #[derive(Default)]
 struct Turn {
     released: Option<u64>,

@@ -59,7 +59,7 @@ impl LiveTarget {
         }
     }
 
-    /// Whose waits the kernel counts.
+    /// The tasks whose waits the kernel counts.
     fn waiters(&self) -> Waiters {
         match self {
             LiveTarget::System => Waiters::All,

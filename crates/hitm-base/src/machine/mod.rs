@@ -139,7 +139,7 @@ pub struct CoreModel {
     pub locked_hit: Cycles,
 }
 
-/// What interrupts, idle states and the ways into the kernel cost.
+/// Costs of interrupts, idle states and the ways into the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineCosts([Cycles; MachineCost::COUNT]);
 

@@ -166,7 +166,7 @@ impl MachineCost {
 }
 
 impl Parameter {
-    /// Whether nobody has measured the default.
+    /// True if nobody has measured the default.
     pub fn is_assumed(&self) -> bool {
         self.origin.starts_with("assumed")
     }

@@ -60,7 +60,7 @@ pub(crate) struct SweepArgs {
     trials: u32,
 }
 
-/// Who makes the runs.
+/// The engine that makes the runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Engine {
     Local,

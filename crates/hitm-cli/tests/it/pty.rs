@@ -88,7 +88,7 @@ impl Pty {
         !screen.alternate_screen() && !screen.hide_cursor()
     }
 
-    /// How the terminal treats keys and output.
+    /// The terminal's treatment of keys and output.
     pub(crate) fn settings(&self) -> (u32, u32, u32, u32) {
         // SAFETY: the descriptor is a terminal's; all of the structure is written.
         let settings = unsafe {

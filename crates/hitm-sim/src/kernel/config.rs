@@ -41,13 +41,13 @@ pub struct KernelConfig {
     pub throttling: Throttling,
     /// Where threads that fight for a lock run.
     pub placement: Placement,
-    /// Who chooses an idle state.
+    /// The chooser of idle states.
     pub idle: IdleGovernor,
-    /// How an idle state other than polling ends.
+    /// The end of an idle state other than polling.
     pub idle_wake: IdleWake,
     /// The protocol of spinlocks.
     pub spinlock: SpinlockKind,
-    /// Whose optimistic spinners wait in one queue.
+    /// The CPUs whose optimistic spinners wait in one queue.
     pub osq: OsqKind,
     /// Least time between two reports of a queue's load to its group (`update_tg_load_avg`; 1 ms since
     /// 6.7, none before).

@@ -149,7 +149,7 @@ impl Kernel {
         self.engine.set_timer(TIMER_VECTOR, Cycles(at));
     }
 
-    /// When the earliest timer of a CPU fires.
+    /// The time at which the earliest timer of a CPU fires.
     pub(super) fn next_timer(&self, rq: &Rq) -> Cycles {
         self.timers[rq.cpu.index()].earliest()
     }

@@ -22,7 +22,7 @@ use super::rq::Rq;
 use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG};
 use crate::engine::{Mode, Rmw};
 
-/// Who chooses an idle state.
+/// The chooser of idle states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IdleGovernor {
     /// `idle=poll`.
@@ -33,7 +33,7 @@ pub enum IdleGovernor {
     Menu,
 }
 
-/// How an idle state other than polling ends.
+/// The end of an idle state other than polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IdleWake {
     /// By a write to the flags (`mwait`).

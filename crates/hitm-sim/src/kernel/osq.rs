@@ -31,7 +31,7 @@ pub(super) struct OsqNode {
     cpu: Option<Place>,
 }
 
-/// Whose spinners wait in one queue.
+/// The CPUs whose spinners wait in one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OsqKind {
     /// All.

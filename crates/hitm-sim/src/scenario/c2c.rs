@@ -72,7 +72,7 @@ pub struct C2cRow {
 /// Loads below the threshold at which perf samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShortLoads {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Cycles that they took.
     pub cycles: Cycles,

@@ -131,13 +131,13 @@ pub struct KernelSpec {
     pub rt_period: Duration,
     /// Passive balancing: how often a busy CPU looks at the others.
     pub balance_interval: Duration,
-    /// Who chooses an idle state.
+    /// The chooser of idle states.
     pub idle: IdleGovernor,
-    /// How an idle state other than polling ends.
+    /// The end of an idle state other than polling.
     pub idle_wake: IdleWake,
     /// The protocol of spinlocks.
     pub spinlock: SpinlockKind,
-    /// Whose optimistic spinners wait in one queue.
+    /// The CPUs whose optimistic spinners wait in one queue.
     pub osq: OsqKind,
     /// Least time between two reports of a queue's load to its group.
     pub load_avg_interval: Duration,

@@ -35,11 +35,11 @@ pub struct Plan {
     pub name: String,
     /// One line about it.
     pub description: Option<String>,
-    /// What the sources are.
+    /// The kind of the sources.
     pub kind: SourceKind,
     /// Files that are run.
     pub sources: Vec<(String, TextPlace)>,
-    /// Whether each run does a tenth of the duration and of the iterations.
+    /// True if each run does a tenth of the duration and of the iterations.
     pub quick: bool,
     /// The first seed.
     pub first_seed: u64,
@@ -123,7 +123,7 @@ impl Plan {
     /// The point of this number, from 0.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn point(&self, number: u64) -> Point<'_> {
         let mut rows = vec![0; self.axes.len()];
         let mut left = number;
@@ -138,7 +138,7 @@ impl Plan {
     /// The point of a source and a row of each axis.
     ///
     /// # Panics
-    /// When there is no such source or row.
+    /// If there is no such source or row.
     pub fn point_of(&self, source: usize, rows: &[usize]) -> Point<'_> {
         assert!(source < self.sources.len(), "the plan has such a source");
         let mut settings = Vec::new();

@@ -9,7 +9,7 @@ const RUNS_MAX: usize = 16;
 /// No further run begins after this time.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What a sweep would take.
+/// The runs and the time of a sweep, estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Runs of the plan.

@@ -115,7 +115,7 @@ fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
     }
 }
 
-/// Whether a run of the scenario can have the metric.
+/// True if a run of the scenario can have the metric.
 pub(super) fn is_of_scenario(scenario: &Scenario, id: &str) -> bool {
     let of_workload = |workload: &hitm_sim::scenario::Workload| {
         let rest = id.strip_prefix(workload.name.as_str());
@@ -135,7 +135,7 @@ fn is_of_line(id: &str) -> bool {
     number.is_ok_and(|number| (1..=LINES_MAX).contains(&number)) && OF_LINES.contains(&rest)
 }
 
-/// Whether a replay has the metric.
+/// True if a replay has the metric.
 pub(super) fn is_of_replay(id: &str) -> bool {
     REPLAY_METRICS
         .iter()

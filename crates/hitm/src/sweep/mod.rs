@@ -238,7 +238,7 @@ impl Sweep {
         self.entries.iter().filter(is_broken).count()
     }
 
-    /// What a point runs.
+    /// The work of a point.
     fn job(&self, point: u64) -> Result<Box<dyn Job>, String> {
         points::job(&self.plan, &self.sources, &self.folder, point)
     }

@@ -60,7 +60,7 @@ pub(super) enum Source {
     Recording { path: PathBuf, hash: String },
 }
 
-/// What tells one run from the others besides keys and seed.
+/// Labels that tell one run from the others besides keys and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Labels {
     pub(super) machine: String,

@@ -17,7 +17,7 @@ use super::{EntryKind, Error, Store, Sweep};
 pub struct Part {
     /// Number of the part, from 1.
     number: usize,
-    /// How many there are.
+    /// Their number.
     count: usize,
 }
 
@@ -51,7 +51,7 @@ impl FromStr for Part {
     }
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Runs done now.
@@ -62,7 +62,7 @@ pub struct Progress {
     pub failed: usize,
 }
 
-/// What a driver did.
+/// The work that a driver did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Runs that were there already.
@@ -127,7 +127,7 @@ impl Sweep {
     /// As [`Sweep::run`].
     ///
     /// # Panics
-    /// When there is no such run.
+    /// If there is no such run.
     pub fn run_one(&self, store: &Store, number: usize) -> Result<bool, Error> {
         let mut worker = Worker { job: None };
         let EntryKind::Run { name, .. } = self.entries[number].kind else {

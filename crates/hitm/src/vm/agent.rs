@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::qmp::Qmp;
 use crate::temporary;
 
-/// What the agent says first, before the number of CPUs that are up.
+/// The agent's first word, before the number of CPUs that are up.
 const GREETING: &str = "hitm-agent 2 ";
-/// How long a guest may take to boot on this host. Its CPUs come up one after the other.
+/// The time that a guest may take to boot on this host. Its CPUs come up one after the other.
 const BOOT_TIME_MAX: Duration = Duration::from_secs(600);
 const BOOT_TIME_OF_CPU_MAX: Duration = Duration::from_secs(5);
 /// The agent hands a file over in pieces of this size.
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// What a host that expects four CPUs makes of the agent's first line.
+    /// The answer of a host that expects four CPUs to the agent's first line.
     fn answer_to(line: &str) -> String {
         let folder = temporary::directory().expect("a folder");
         let socket = folder.path().join("agent");

@@ -35,7 +35,7 @@ const CPU: &str = "Icelake-Server,la57=off,monitor=off,check=off";
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet nokaslr norandmaps no5lvl slab_nomerge mitigations=off nosoftlockup \
     nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check cpuhp.parallel=0 panic=-1";
 
-/// What [`CLOCK`] reads the slowdown from.
+/// The variable that [`CLOCK`] reads the slowdown from.
 const SLOWDOWN: &str = "HITM_CLOCK_SLOWDOWN";
 /// As many CPUs tick on the host's time. A tick of Linux 6.12 takes some 20 us when it is emulated, so that
 /// at 250 Hz two hundred CPUs keep one of the host busy with nothing else.
@@ -151,7 +151,7 @@ impl Emulator<'_> {
         format!("{KERNEL_OPTIONS} {further}").trim_end().to_owned()
     }
 
-    /// How many times more slowly than the host's the time of a guest passes that is not recorded.
+    /// The slowdown of a guest's time that is not recorded, against the host's.
     fn slowdown(&self) -> usize {
         self.cpus.order.len().div_ceil(CPUS_IN_HOST_TIME)
     }

@@ -40,7 +40,7 @@ pub(in crate::kernel) struct SecondaryQueues {
 #[derive(Debug, Default)]
 struct Secondary {
     waiters: VecDeque<u64>,
-    /// When the first of them was passed.
+    /// The time at which the first of them was passed.
     since: Cycles,
 }
 
@@ -123,7 +123,7 @@ impl Kernel {
         self.secondary_queues.ends(lock).map(|(last, _)| last)
     }
 
-    /// Who is the head after this CPU, which has the lock: `next` of the main queue, if there is one,
+    /// The head after this CPU, which has the lock: `next` of the main queue, if there is one,
     /// or the first of the secondary queue, which then goes before it.
     pub(in crate::kernel) async fn cna_successor(&self, lock: Place, next: Option<u64>) -> u64 {
         let (engine, site) = (&self.engine, f::SPIN_LOCK_SLOWPATH);

@@ -27,7 +27,7 @@ impl Spread {
         )
     }
 
-    /// Whether the quartiles lie so close together that the median is of the machine, and not of other
+    /// True if the quartiles lie so close together that the median is of the machine, and not of other
     /// programs that were running.
     pub(super) fn is_steady(&self) -> bool {
         const QUARTILES_MAX: f64 = 4.0;

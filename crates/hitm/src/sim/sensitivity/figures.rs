@@ -37,7 +37,7 @@ pub struct Figure {
     pub effects: Vec<Effect>,
 }
 
-/// What one number does to a figure.
+/// The effect of one number on a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     /// The number's key.

@@ -32,16 +32,16 @@ const CHANCE_SEEDS: u64 = 3;
 /// Seed of the hypercube.
 const SAMPLE_SEED: u64 = 1;
 
-/// How to vary.
+/// The cases, points and seeds of a variation.
 #[derive(Debug, Clone)]
 pub struct SensitivityOptions {
-    /// Which cases, and with how many seeds each point is run; 1 where it does not say.
+    /// The cases, and with how many seeds each point is run; 1 where it does not say.
     pub cases: Reproduction,
     /// Points at which all numbers are varied together.
     pub sample_count: usize,
 }
 
-/// What varying the numbers of a scenario gave.
+/// The result of varying the numbers of a scenario.
 #[derive(Debug, Clone)]
 pub struct Sensitivity {
     /// Folder and file of the scenario.
@@ -50,7 +50,7 @@ pub struct Sensitivity {
     pub machine: String,
     /// Version of the model.
     pub model_version: u32,
-    /// Whether it was shortened.
+    /// True if it was shortened.
     pub quick: bool,
     /// Seeds of each point.
     pub seed_count: u64,

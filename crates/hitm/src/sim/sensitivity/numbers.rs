@@ -20,7 +20,7 @@ pub struct Number {
     pub(super) place: Place,
 }
 
-/// Where a number is put.
+/// The place of a number: machine or kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The machine file.

@@ -1,4 +1,4 @@
-//! Where in the ranges of its numbers a scenario is run.
+//! The points in the ranges of its numbers at which a scenario is run.
 
 use std::mem::discriminant;
 

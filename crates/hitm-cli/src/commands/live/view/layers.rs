@@ -20,7 +20,7 @@ const FREQUENCY: u32 = 999;
 /// Time within which a layer notices the end.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Who is viewed.
+/// The threads that are viewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Watched {
     /// Everything on this host.
