@@ -4,7 +4,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::{CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
 
-/// What an instruction did to memory.
+/// An instruction's operation on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoBytes, Immutable)]
 #[repr(u8)]
 pub enum AccessOp {
@@ -20,7 +20,7 @@ pub enum AccessOp {
 }
 
 impl AccessOp {
-    /// Whether the access needs the line exclusively.
+    /// Returns true if the access needs the line exclusively.
     pub const fn is_write(self) -> bool {
         matches!(self, AccessOp::Store | AccessOp::LockedRmw)
     }
@@ -32,7 +32,7 @@ impl AccessOp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Access {
-    /// When the instruction issued, on the thread's virtual clock.
+    /// Issue time of the instruction, on the thread's virtual clock.
     pub time: Cycles,
     /// The first byte touched.
     pub addr: u64,
@@ -60,7 +60,7 @@ impl Access {
     }
 }
 
-/// Where the data of an access came from, in the words of perf's `mem` events.
+/// The source of an access's data, in the words of perf's `mem` events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DataSource {
@@ -116,12 +116,12 @@ impl DataSource {
         DataSource::ALL.get(usize::from(index)).copied()
     }
 
-    /// Whether the line was modified in another core's cache.
+    /// Returns true if the line was modified in another core's cache.
     pub const fn is_hitm(self) -> bool {
         matches!(self, DataSource::LocalHitm | DataSource::RemoteHitm)
     }
 
-    /// Whether another CPU's use of the line caused the wait: a transfer from a peer or an
+    /// Returns true if another CPU's use of the line caused the wait: a transfer from a peer or an
     /// invalidation. Misses to the LLC or to memory are not contention.
     pub const fn is_contention(self) -> bool {
         matches!(
@@ -136,10 +136,10 @@ impl DataSource {
     }
 }
 
-/// What the memory system answered to one [`Access`].
+/// The memory system's answer to one [`Access`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where the data came from.
+    /// Source of the data.
     pub source: DataSource,
     /// From leaving the core (a store: from leaving the head of the store buffer) to completion,
     /// waiting in the line's queue included.

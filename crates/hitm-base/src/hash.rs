@@ -28,7 +28,7 @@ impl Fnv1a {
         self.with(&(word.len() as u64).to_le_bytes()).with(word)
     }
 
-    /// The value.
+    /// Returns the hash as a number.
     pub const fn value(self) -> u64 {
         self.0
     }

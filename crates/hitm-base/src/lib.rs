@@ -6,6 +6,7 @@
 
 mod access;
 mod addr_range;
+pub mod document;
 mod hash;
 mod histogram;
 mod ids;

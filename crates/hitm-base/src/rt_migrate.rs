@@ -1,8 +1,8 @@
 //! `rt-migrate-test` (rt-tests): its options, its rule and its table.
 //!
 //! Threads of rising priority start at once, one more than CPUs, and are busy for the same time. An
-//! iteration fails when a thread starts later than the next lower one by more than the allowed error, and
-//! has to wait for it to finish.
+//! iteration fails when a thread starts later than the next lower one by more than the allowed
+//! error. It then has to wait for it to finish.
 //!
 //! Source: rt-tests, src/rt-migrate-test/rt-migrate-test.c; the rule is that of its check of results.
 

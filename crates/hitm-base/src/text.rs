@@ -21,9 +21,9 @@ pub fn grouped(number: u64) -> String {
 /// Escaped are control characters (C0, DEL, C1), line and paragraph separators, controls of text
 /// direction, and invisible marks and tags. Text without any comes back borrowed.
 ///
-/// A backslash stays single. `\n` in a report may then stand for two characters or for a newline, and
-/// JSON tells them apart. In return printable text never changes, and escaping twice is escaping once:
-/// a cell may be escaped before it is measured and again with its line.
+/// A backslash stays single. `\n` in a report may then stand for two characters or for a newline,
+/// and JSON tells them apart. In return printable text never changes, and escaping twice is
+/// escaping once. A cell may be escaped before it is measured and again with its line.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_unprintable, |out, character| {
         let _ = match character {

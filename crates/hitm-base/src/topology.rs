@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::CpuId;
 
-/// How far two CPUs are apart: the innermost part of the machine that holds both.
+/// Distance of two CPUs: the innermost part of the machine that holds both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Distance {
@@ -30,7 +30,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// How many distances there are.
+    /// Number of distances.
     pub const COUNT: usize = 8;
 
     /// Every distance, nearest first.
@@ -50,16 +50,16 @@ impl Distance {
         self as usize
     }
 
-    /// Whether the two CPUs sit in different packages.
+    /// Returns true if the two CPUs sit in different packages.
     pub const fn is_remote(self) -> bool {
         matches!(self, Distance::Remote | Distance::FarRemote)
     }
 }
 
-/// Where one CPU sits: at each level the index within its parent.
+/// Place of one CPU: at each level the index within its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CpuPlace {
-    /// Which half of a machine that is glued together from two.
+    /// Half of a machine that is glued together from two.
     pub half: u8,
     /// Package (socket) in the half.
     pub package: u8,
@@ -92,7 +92,7 @@ impl CpuPlace {
     }
 }
 
-/// How CPU numbers run through a uniform tree.
+/// Order in which CPU numbers run through a uniform tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbering {
     /// First threads of all cores, then second threads of all cores: what Linux does on x86.
@@ -101,8 +101,8 @@ pub enum Numbering {
     ThreadsAdjacent,
 }
 
-/// A machine in which every part of one level looks the same: the count of each level's parts in
-/// its parent, every count at least 1.
+/// A machine in which every part of one level looks the same. It has the count of each level's
+/// parts in its parent, every count at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopologyShape {
     /// Halves of the machine; 1 but for machines behind a node controller.
@@ -121,7 +121,7 @@ pub struct TopologyShape {
     pub cores: u8,
     /// Threads in each core.
     pub threads: u8,
-    /// How the CPUs are numbered.
+    /// Order of the CPU numbers.
     pub numbering: Numbering,
 }
 
@@ -135,11 +135,11 @@ pub enum TopologyError {
     /// More CPUs, or more last-level caches, than the engine's tables hold.
     #[error("{found} {what}, at most {max} can be modelled")]
     TooMany {
-        /// What there are too many of.
+        /// Name of the parts in excess.
         what: &'static str,
-        /// How many there are.
+        /// Their number.
         found: usize,
-        /// How many there may be.
+        /// The most that are allowed.
         max: usize,
     },
     /// Two CPUs claim one place.
@@ -278,7 +278,7 @@ impl Topology {
         (0..self.places.len() as u16).map(CpuId)
     }
 
-    /// Where `cpu` sits.
+    /// Returns the place of `cpu`.
     pub fn place(&self, cpu: CpuId) -> CpuPlace {
         self.places[cpu.index()]
     }
@@ -319,7 +319,7 @@ impl Topology {
         self.llc_of_core[usize::from(core)]
     }
 
-    /// How far `a` and `b` are apart.
+    /// Returns the distance of `a` and `b`.
     #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         let differing = self.packed[a.index()] ^ self.packed[b.index()];
@@ -330,7 +330,7 @@ impl Topology {
 /// The distance of two packed places from their exclusive or.
 #[inline]
 const fn distance_of_first_difference(differing: u64) -> Distance {
-    // A table: which way a match would take could not be foreseen.
+    // A table: the branches of a match would be mispredicted.
     const BY_EQUAL_BYTES: [Distance; 9] = [
         Distance::FarRemote,
         Distance::Remote,

@@ -3,22 +3,22 @@
 //!
 //! A recorded guest runs hundreds of times slower than its own machine would. On the host's time it
 //! would do little but handle timer ticks. So from the start of a recording the recorder's virtual
-//! time is the only time there is: `clock_gettime(CLOCK_MONOTONIC)`, from which QEMU makes its timers,
-//! and the `rdtsc` instruction, with which it answers the guest's, both follow the recorder. Before
-//! the start, and for every other clock, everything is as it was.
+//! time replaces the host's. Both `clock_gettime(CLOCK_MONOTONIC)`, from which QEMU makes its
+//! timers, and the `rdtsc` instruction, with which it answers the guest's, follow the recorder.
+//! Before the start, and for every other clock, nothing changes.
 //!
-//! While every CPU of the guest idles, the recorder's time stands, and QEMU waits for its next timer.
-//! It waits in `ppoll`, which is therefore replaced as well: when nothing in QEMU runs any more, so
-//! that only the timer can go on, time is moved to where the timer expires. How long a guest
-//! sleeps does not depend on the host then.
+//! While every CPU of the guest idles, the recorder's time stands still, and QEMU waits for its
+//! next timer. It waits in `ppoll`, which is therefore replaced as well. Once nothing in QEMU runs,
+//! so that only the timer can end the wait, the time advances to the timer's expiry. So the length
+//! of a guest's sleep does not depend on the host.
 //!
-//! `rdtsc` is an instruction and not a call: the kernel is asked to refuse it (`PR_SET_TSC`, which
-//! threads inherit), and the signal that follows is answered. The kernel's own page of user code reads
-//! the counter as well, and gets the true one.
+//! `rdtsc` is an instruction and not a call. The kernel is asked to refuse it (`PR_SET_TSC`, which
+//! threads inherit), and the handler of the signal that follows answers it. The vDSO reads the
+//! counter too, and gets the true one.
 //!
-//! A machine of hundreds of CPUs does not boot on the time of a small host: its timer ticks alone take more
-//! than the host has. Without a recorder, `HITM_CLOCK_SLOWDOWN=N` in the environment lets time pass N times
-//! more slowly, for QEMU's timers and the guest's counter alike.
+//! A machine of hundreds of CPUs does not boot on the time of a small host: its timer ticks alone
+//! need more CPU time than the host has. Without a recorder, `HITM_CLOCK_SLOWDOWN=N` in the
+//! environment slows time by a factor of N, for QEMU's timers and the guest's counter alike.
 //!
 //! x86-64 hosts only: elsewhere the library does nothing.
 #![cfg(target_arch = "x86_64")]
@@ -37,9 +37,9 @@ use libc::{c_int, c_void, clockid_t, siginfo_t, timespec, ucontext_t};
 pub struct VirtualTime {
     /// Virtual nanoseconds since the recording began.
     pub nanos: extern "C" fn() -> u64,
-    /// Whether all CPUs idle, so that time passes only by `pass`.
+    /// True while all CPUs idle, so that time advances only by `pass`.
     pub stands: extern "C" fn() -> bool,
-    /// Moves a time that stands on to so many nanoseconds.
+    /// Advances a stopped clock to so many virtual nanoseconds.
     pub pass: extern "C" fn(u64),
 }
 
@@ -58,7 +58,7 @@ struct SlowTime {
     tsc_hz: u64,
 }
 
-/// What the time is made of once the recording has begun.
+/// Sources of the time once the recording has begun.
 struct Drive {
     time: VirtualTime,
     start: Moment,
@@ -75,7 +75,7 @@ const VDSO_BYTES: u64 = 4 << 12;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// For how long the counter is compared with the clock: its rate is right to one in ten thousand.
+/// Time for which the counter is compared with the clock: its rate is right to one in ten thousand.
 const COUNTER_LOOK: Duration = Duration::from_millis(10);
 
 /// Runs when the library is loaded, before QEMU has any other thread.
@@ -99,14 +99,14 @@ extern "C" fn on_load() {
         libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV)
     };
     if refused != 0 {
-        // The counter then stays the host's; QEMU's timers still follow the recorder.
+        // Then the counter stays the host's; QEMU's timers still follow the recorder.
         let message = b"hitm: this kernel does not let a process hide its time-stamp counter\n";
         // SAFETY: writes a buffer of this process.
         unsafe { libc::write(2, message.as_ptr().cast(), message.len()) };
     }
 }
 
-/// From now on the time is `time`. Called by the recorder, once.
+/// Switches to `time`. Called by the recorder, once.
 #[unsafe(no_mangle)]
 pub extern "C" fn hitm_clock_drive(time: VirtualTime) {
     let Some(loaded) = LOADED.get() else { return };
@@ -126,7 +126,7 @@ impl Moment {
         }
     }
 
-    /// Counts of the counter in a second, by what it did since an earlier moment.
+    /// Frequency of the counter since an earlier moment.
     fn tsc_hz_since(self, earlier: Moment) -> u64 {
         let nanos = (self.nanos - earlier.nanos).max(1);
         let counted = self.tsc.wrapping_sub(earlier.tsc);
@@ -135,8 +135,8 @@ impl Moment {
 }
 
 impl SlowTime {
-    /// Begins now. What the counter does is looked at for a moment: later it is made from the time, since to
-    /// read a counter that is refused takes three system calls.
+    /// Begins now, after measuring the counter's rate. Later the count is computed from the time:
+    /// reading a refused counter takes three system calls.
     fn begin(slowdown: u64) -> SlowTime {
         let start = Moment::now();
         std::thread::sleep(COUNTER_LOOK);
@@ -157,12 +157,12 @@ impl SlowTime {
     }
 }
 
-/// Counts of a counter of `hz` in so many nanoseconds.
+/// Counts of a counter of `hz` in `nanos`.
 fn counts(nanos: u64, hz: u64) -> u64 {
     (u128::from(nanos) * u128::from(hz) / u128::from(NANOS_PER_SECOND)) as u64
 }
 
-/// The time in place of `CLOCK_MONOTONIC`, if there is one.
+/// The time that replaces `CLOCK_MONOTONIC`, if there is one.
 fn made_nanos() -> Option<u64> {
     match DRIVE.get() {
         Some(drive) => Some(drive.nanos()),
@@ -170,7 +170,7 @@ fn made_nanos() -> Option<u64> {
     }
 }
 
-/// The count in place of the time-stamp counter's, if there is one.
+/// The count that replaces the time-stamp counter's, if there is one.
 fn made_tsc() -> Option<u64> {
     match DRIVE.get() {
         Some(drive) => Some(drive.tsc()),
@@ -189,7 +189,7 @@ impl Drive {
     }
 }
 
-/// `CLOCK_MONOTONIC` as the kernel has it.
+/// The kernel's own `CLOCK_MONOTONIC`.
 fn host_nanos() -> u64 {
     let mut time = timespec {
         tv_sec: 0,
@@ -200,7 +200,7 @@ fn host_nanos() -> u64 {
     time.tv_sec as u64 * NANOS_PER_SECOND + time.tv_nsec as u64
 }
 
-/// The host's counter, also for a thread to which it is refused.
+/// The host's counter, also for a thread that may not read it.
 fn host_tsc() -> u64 {
     // SAFETY: allows the instruction for as long as it takes, and forbids it again if it was forbidden.
     unsafe {
@@ -269,13 +269,14 @@ pub unsafe extern "C" fn ppoll(
     }
 }
 
-/// For how long QEMU waits before it is looked whether all CPUs idle. Short against what a recorded
-/// tick takes, long against the look.
+/// Interval at which a waiting QEMU checks for idle CPUs. Short against a recorded tick, long
+/// against the check.
 const LOOK_NANOS: u64 = 500_000;
 
 impl VirtualTime {
-    /// Waits for `nanos` of virtual time, or until `poll`, which waits for so much of the host's,
-    /// has something else than a time-out. `nothing_runs`: nobody is about to wake a CPU.
+    /// Waits for `nanos` of virtual time, or until `poll`, which waits for a time of the host's,
+    /// returns anything but a time-out. `nothing_runs` returns true when no thread is about to wake
+    /// a CPU.
     fn wait(
         &self,
         nanos: u64,
@@ -297,10 +298,10 @@ impl VirtualTime {
     }
 }
 
-/// Whether all other threads of this process wait for something. A thread that was woken counts as
-/// running from then on, whether it has a CPU of the host or not.
+/// Returns true if all other threads of this process wait. A thread that was woken counts as
+/// running from then on, with or without a CPU of the host.
 fn only_this_thread_runs() -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     let this = unsafe { libc::gettid() }.to_string();
     let Ok(threads) = fs::read_dir("/proc/self/task") else {
         return false;
@@ -317,7 +318,7 @@ fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Answers a refused `rdtsc` or `rdtscp`; any other fault is QEMU's own and ends it.
+/// Emulates a refused `rdtsc` or `rdtscp`; any other fault is QEMU's own and ends it.
 unsafe extern "C" fn on_fault(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the context of the thread that faulted, at an instruction that it
     // has just fetched.
@@ -345,7 +346,7 @@ unsafe extern "C" fn on_fault(_: c_int, _: *mut siginfo_t, context: *mut c_void)
 const RDTSC: [u8; 2] = [0x0f, 0x31];
 const RDTSCP: [u8; 3] = [0x0f, 0x01, 0xf9];
 
-/// The length of the instruction at `code` if it reads the counter, else 0.
+/// Length of the instruction at `code` if it reads the counter, else 0.
 ///
 /// # Safety
 /// `code` is the address of an instruction.

@@ -2,16 +2,17 @@
 //! C library's allocator.
 //!
 //! Every allocation and every free is passed on to the next allocator and told to the recorder, by
-//! a system call that no kernel knows: the recorder sees its arguments, the program sees nothing
+//! a system call that no kernel knows. The recorder sees its arguments; the program sees nothing
 //! (`errno` is untouched). The message is (operation, address, size, return addresses, their
 //! count).
 //!
-//! Only the entry points that hand out memory are here, `mmap` among them; a program that links its own allocator
-//! statically is not observed, and its heap lines are named by their mapping.
+//! Only the entry points that hand out memory are here, `mmap` among them. A program that links its own
+//! allocator statically is not observed; its heap lines are named by their mapping.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod next;
 mod note;
+mod own_stack;
 mod stack;
 mod steps;
 
@@ -48,7 +49,7 @@ entry_point!(memalign, observed_memalign, "rdx", "rcx");
 entry_point!(aligned_alloc, observed_memalign, "rdx", "rcx");
 entry_point!(posix_memalign, observed_posix_memalign, "rcx", "r8");
 
-/// Where an allocation was asked for: the caller's return address, and where on the stack it lies.
+/// Call site of an allocation: the caller's return address, and its address on the stack.
 type Site = (usize, usize);
 
 unsafe extern "C" fn observed_malloc(size: usize, caller: usize, stack: usize) -> *mut c_void {

@@ -1,6 +1,6 @@
 //! The allocator that comes next: the one that the program would have used.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
@@ -141,21 +141,42 @@ fn look_up() {
     }
 }
 
-/// Takes the library whose name ends like this one out of `LD_PRELOAD`.
+/// Takes the library whose name ends like this one out of `LD_PRELOAD`, in the memory of the variable. An
+/// allocation would move every block of the program by the length of a path.
 pub(crate) fn remove_self_from_preload() {
-    const NAME: &str = "LD_PRELOAD";
-    let Ok(value) = std::env::var(NAME) else {
-        return;
-    };
-    let others: Vec<&str> = value
-        .split([':', ' '])
-        .filter(|path| !path.ends_with("libhitm_heap.so"))
-        .collect();
-    // SAFETY: this runs before `main`, on the only thread.
+    const NAME: &CStr = c"LD_PRELOAD";
+    // SAFETY: this runs before `main`, on the only thread, and the environment is the program's to change.
     unsafe {
-        match others.is_empty() {
-            true => std::env::remove_var(NAME),
-            false => std::env::set_var(NAME, others.join(":")),
+        let value = libc::getenv(NAME.as_ptr());
+        if value.is_null() {
+            return;
+        }
+        let list = std::slice::from_raw_parts_mut(value.cast::<u8>(), libc::strlen(value));
+        match keep_others(list) {
+            0 => {
+                libc::unsetenv(NAME.as_ptr());
+            }
+            len => *value.add(len) = 0,
         }
     }
+}
+
+/// Moves the paths of other libraries to the front of a list. Returns their length.
+fn keep_others(list: &mut [u8]) -> usize {
+    let (mut start, mut kept) = (0, 0);
+    while start < list.len() {
+        let path = &list[start..];
+        let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
+        let len = path.iter().position(is_separator).unwrap_or(path.len());
+        if len > 0 && !path[..len].ends_with(b"libhitm_heap.so") {
+            if kept > 0 {
+                list[kept] = b':';
+                kept += 1;
+            }
+            list.copy_within(start..start + len, kept);
+            kept += len;
+        }
+        start += len + 1;
+    }
+    kept
 }

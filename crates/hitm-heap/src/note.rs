@@ -53,7 +53,7 @@ pub(crate) fn unwinding_begins() {
     send([UNWINDING_BEGINS, 0, 0, 0, 0]);
 }
 
-/// The thread goes on with its program.
+/// The thread resumes its program.
 pub(crate) fn unwinding_ends() {
     send([UNWINDING_ENDS, 0, 0, 0, 0]);
 }

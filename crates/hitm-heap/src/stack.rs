@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::Site;
 use crate::note;
+use crate::own_stack;
 use crate::steps::{Step, Steps};
 
 /// Return addresses kept of a stack.
@@ -23,7 +24,7 @@ struct Stack {
     depth: usize,
     /// Return addresses, innermost first.
     frames: [usize; DEPTH_MAX],
-    /// Where on the stack each of them lies.
+    /// Address on the stack of each of them.
     slots: [usize; DEPTH_MAX],
     /// The unwinder found no frame beyond the last one.
     is_whole: bool,
@@ -52,34 +53,35 @@ thread_local! {
 }
 
 /// Calls `use_stack` with the return addresses above `site`, innermost first.
-pub(crate) fn with_stack(site: Site, use_stack: impl FnOnce(&[usize])) {
-    if let Some(stack) = walk(site) {
-        return use_stack(&stack.frames[..stack.depth]);
+pub(crate) fn with_stack(site: Site, use_stack: impl Fn(&[usize])) {
+    let mut frames = [0; DEPTH_MAX];
+    if let Some(depth) = walk(site, &mut frames) {
+        return use_stack(&frames[..depth]);
     }
-    match alone(|| unwind(site)) {
-        Some(stack) => {
-            learn(&stack);
-            use_stack(&stack.frames[..stack.depth]);
-        }
-        None => use_stack(&[site.0]),
+    let unwound = alone(|| {
+        let stack = unwind(site);
+        learn(&stack);
+        use_stack(&stack.frames[..stack.depth]);
+    });
+    if unwound.is_none() {
+        use_stack(&[site.0]);
     }
 }
 
 /// Calls `use_stack` with the return addresses above this library, unwound afresh: for calls that are
 /// rare.
-pub(crate) fn with_unwound_stack(use_stack: impl FnOnce(&[usize])) {
-    let stack = alone(|| {
+pub(crate) fn with_unwound_stack(use_stack: impl Fn(&[usize])) {
+    let unwound = alone(|| {
         let mut stack = Stack::at((0, 0));
         // SAFETY: the callback gets back the pointer that is passed here, while the call lasts.
         unsafe { _Unwind_Backtrace(visit_any_frame, (&raw mut stack).cast()) };
         let frames = &stack.frames[..stack.depth];
         let own = library_of(own_code as *const () as usize);
         let outside = frames.iter().position(|frame| library_of(*frame) != own);
-        (stack, outside.unwrap_or(0))
+        use_stack(&frames[outside.unwrap_or(0)..]);
     });
-    match stack {
-        Some((stack, outside)) => use_stack(&stack.frames[outside..stack.depth]),
-        None => use_stack(&[]),
+    if unwound.is_none() {
+        use_stack(&[]);
     }
 }
 
@@ -92,30 +94,29 @@ fn alone<T>(unwind: impl FnOnce() -> T) -> Option<T> {
         return None;
     }
     note::unwinding_begins();
-    let result = unwind();
+    let result = own_stack::run(unwind);
     note::unwinding_ends();
     let _ = IS_UNWINDING.try_with(|unwinding| unwinding.set(false));
     Some(result)
 }
 
-/// The stack above `site`, by what is known of its call sites.
-fn walk(site: Site) -> Option<Stack> {
-    let mut stack = Stack::at(site);
+/// Fills `frames` with the stack above `site`, by what is known of its call sites; their number.
+fn walk(site: Site, frames: &mut [usize; DEPTH_MAX]) -> Option<usize> {
     let (mut frame, mut slot) = site;
-    loop {
+    for (depth, place) in frames.iter_mut().enumerate() {
         let step = STEPS.of(frame)?;
-        stack.push(frame, slot);
-        if stack.depth == DEPTH_MAX {
-            return Some(stack);
-        }
+        *place = frame;
         let Step::Up(bytes) = step else {
-            return Some(stack);
+            return Some(depth + 1);
         };
         slot += bytes;
-        // SAFETY: the call that returns to `frame` is under way, as it has a known return address where
-        // its callee was called from; so its own return address is on this stack, that far up.
-        frame = unsafe { *(slot as *const usize) };
+        if depth + 1 < DEPTH_MAX {
+            // SAFETY: the call that returns to `frame` is under way, as it has a known return address
+            // where its callee was called from. So its own return address is on this stack, that far up.
+            frame = unsafe { *(slot as *const usize) };
+        }
     }
+    Some(DEPTH_MAX)
 }
 
 /// Makes the call sites of an unwound stack known.
@@ -132,7 +133,7 @@ fn learn(stack: &Stack) {
 /// An address in this library.
 fn own_code() {}
 
-/// Where the library that holds the code at `address` is loaded; 0 for none.
+/// Returns the load address of the library that holds the code at `address`; 0 for none.
 fn library_of(address: usize) -> usize {
     // SAFETY: the call only fills the description in.
     unsafe {

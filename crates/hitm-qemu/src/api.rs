@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 /// QEMU's id of a loaded plugin.
 pub(crate) type PluginId = u64;
 
-/// What QEMU says about itself (`qemu_info_t`).
+/// QEMU's target, plugin API versions and kind of emulation (`qemu_info_t`).
 #[derive(Debug)]
 #[repr(C)]
 pub struct QemuInfo {
@@ -96,7 +96,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What every QEMU with plugins has.
+    /// Functions of every QEMU with plugins.
     Functions:
     register_vcpu_init: "qemu_plugin_register_vcpu_init_cb"
         as unsafe extern "C" fn(PluginId, VcpuCb);
@@ -125,7 +125,7 @@ functions! {
 }
 
 functions! {
-    /// What only the emulation of whole machines has.
+    /// Functions that only the emulation of whole machines has.
     SystemFunctions:
     register_idle: "qemu_plugin_register_vcpu_idle_cb"
         as unsafe extern "C" fn(PluginId, VcpuCb);
@@ -150,7 +150,7 @@ pub(crate) struct SystemApi {
     functions: SystemFunctions,
 }
 
-/// What an access to memory reaches.
+/// Target of an access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// Memory at this physical address.
@@ -182,7 +182,7 @@ impl SystemApi {
         unsafe { (self.functions.reset)(id, then) }
     }
 
-    /// What the access of the memory callback that is running now reaches.
+    /// Returns the target of the access whose memory callback is running.
     pub(crate) fn reached(&self, info: u32, vaddr: u64) -> Reached {
         // SAFETY: see the impl of `Api`; a null handle is not passed on.
         unsafe {
@@ -267,7 +267,7 @@ impl Api {
         unsafe { (self.functions.insn_vaddr)(insn) }
     }
 
-    /// Where the instruction's bytes are in this process.
+    /// Address of the instruction's bytes in this process.
     pub(crate) fn insn_haddr(&self, insn: *mut Insn) -> u64 {
         // SAFETY: see the impl.
         unsafe { (self.functions.insn_haddr)(insn) as u64 }
@@ -294,7 +294,7 @@ impl Api {
         (bytes, size)
     }
 
-    /// Whether a memory callback is about a store.
+    /// Returns true if a memory callback is about a store.
     #[inline(always)]
     pub(crate) fn is_store(&self, info: u32) -> bool {
         // SAFETY: `info` is the callback's own argument.
@@ -314,9 +314,9 @@ impl Api {
 pub(crate) struct VirtualTime {
     /// Virtual nanoseconds since the recording began.
     pub(crate) nanos: extern "C" fn() -> u64,
-    /// Whether all CPUs idle, so that time passes only by `pass`.
+    /// Returns true if all CPUs idle, so that time passes only by `pass`.
     pub(crate) stands: extern "C" fn() -> bool,
-    /// Moves a time that stands on to so many nanoseconds.
+    /// Advances a stopped clock to this number of nanoseconds.
     pub(crate) pass: extern "C" fn(u64),
 }
 

@@ -1,4 +1,4 @@
-//! What `hitm record` tells the plugin: a shared memory region, passed as an open file.
+//! Configuration from `hitm record`: a shared memory region, passed as an open file.
 //!
 //! The region begins with the header of the recording (machine model, window, placement), and the
 //! ring follows at `ring_offset`. The file is closed once it is mapped, so that the program finds
@@ -11,6 +11,9 @@ use hitm_base::{CpuId, Machine};
 use hitm_trace::Header;
 use hitm_trace::ring::Producer;
 use hitm_weave::Placement;
+use hitm_weave::board::BOARD_LEN;
+
+use crate::launch::Launch;
 
 /// Everything that the recorder is started with.
 #[derive(Debug)]
@@ -21,13 +24,13 @@ pub(crate) struct Config {
     pub(crate) producer: Producer,
     /// Of a whole machine; programs are recorded from their first instruction.
     pub(crate) start: Start,
-    /// Where members are moved to is written here before the recording starts.
+    /// Region to which the facade writes, before the recording starts, the places of moved members.
     pub(crate) moves: Option<&'static [u8]>,
-    /// Where functions begin whose calls are counted.
+    /// First instructions of the functions whose calls are counted.
     pub(crate) calls: Vec<u64>,
 }
 
-/// What starts the recording of a whole machine.
+/// Event that starts the recording of a whole machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The first instruction.
@@ -60,13 +63,58 @@ struct Args {
     ring_offset: usize,
     start: Start,
     moves_offset: Option<usize>,
+    /// Of programs.
+    board_offset: Option<usize>,
     calls: Vec<u64>,
 }
+
+/// Parameters of a program's recorder.
+#[derive(Debug)]
+pub(crate) struct ProgramConfig {
+    pub(crate) header: Header,
+    pub(crate) launch: Launch,
+    /// The mutex that the recorder holds while it lives.
+    pub(crate) guard: NonNull<u8>,
+    pub(crate) board: NonNull<u8>,
+}
+
+/// Maps what `hitm record` shares with programs.
+///
+/// # Safety
+/// `argv` holds `argc` terminated strings.
+pub(crate) unsafe fn read_program(
+    argc: i32,
+    argv: *mut *mut c_char,
+) -> Result<ProgramConfig, String> {
+    // SAFETY: as the caller says.
+    let args = Args::parse(unsafe { strings(argc, argv) })?;
+    let launch_at = args.moves_offset.ok_or("moves_offset= is missing")?;
+    let board_at = args.board_offset.ok_or("board_offset= is missing")?;
+    let (base, len) = map(args.fd, board_at + BOARD_LEN)?;
+    if launch_at + GUARD_BYTES > board_at || board_at >= len {
+        return Err(format!(
+            "a region of {len} bytes has no board at {board_at}"
+        ));
+    }
+    // SAFETY: the mapping is longer than that and is never unmapped.
+    let head = unsafe { std::slice::from_raw_parts(base.as_ptr(), board_at) };
+    // SAFETY: within the mapping.
+    let (guard, board) = unsafe { (base.add(board_at - GUARD_BYTES), base.add(board_at)) };
+    Ok(ProgramConfig {
+        header: Header::decode(head).map_err(|error| error.to_string())?,
+        launch: Launch::read(&head[launch_at..]),
+        guard,
+        board,
+    })
+}
+
+/// Bytes before the board in which the guard's mutex lies.
+const GUARD_BYTES: usize = 4096;
 
 impl Args {
     fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut fd, mut ring_offset, mut start) = (None, None, Start::Now);
-        let (mut moves_offset, mut calls) = (None, Vec::new());
+        let (mut moves_offset, mut board_offset, mut calls) = (None, None, Vec::new());
         for arg in args {
             let (key, value) = arg
                 .split_once('=')
@@ -80,6 +128,7 @@ impl Args {
                 "fd" => fd = Some(number()?),
                 "ring_offset" => ring_offset = Some(number()?),
                 "moves_offset" => moves_offset = Some(number()?),
+                "board_offset" => board_offset = Some(number()?),
                 "start" => {
                     start = Start::parse(value)
                         .ok_or(format!("'{arg}' is not start=now, marker or an 0x address"))?;
@@ -99,12 +148,13 @@ impl Args {
             ring_offset,
             start,
             moves_offset,
+            board_offset,
             calls,
         })
     }
 }
 
-/// Whether the plugin is only asked whether it can be loaded (`probe=on`).
+/// Returns true if the plugin is loaded only to see that it can be (`probe=on`).
 ///
 /// # Safety
 /// `argv` holds `argc` terminated strings.
@@ -128,7 +178,7 @@ unsafe fn strings<'a>(argc: i32, argv: *mut *mut c_char) -> impl Iterator<Item =
 pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, String> {
     // SAFETY: as the caller says.
     let args = Args::parse(unsafe { strings(argc, argv) })?;
-    let (base, len) = map(args.fd)?;
+    let (base, len) = map(args.fd, 0)?;
     if args.ring_offset >= len {
         return Err(format!(
             "ring_offset {} lies beyond the region of {len} bytes",
@@ -167,7 +217,8 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
     })
 }
 
-fn map(fd: i32) -> Result<(NonNull<u8>, usize), String> {
+/// Maps a file, or more addresses than it has bytes; returns its length.
+fn map(fd: i32, address_bytes: usize) -> Result<(NonNull<u8>, usize), String> {
     // SAFETY: plain system calls on a descriptor that the arguments name; the kernel checks it.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
@@ -178,7 +229,7 @@ fn map(fd: i32) -> Result<(NonNull<u8>, usize), String> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let base = libc::mmap(
             std::ptr::null_mut(),
-            len,
+            len.max(address_bytes),
             protection,
             libc::MAP_SHARED,
             fd,
@@ -206,6 +257,7 @@ mod tests {
                 ring_offset: 4096,
                 start: Start::Now,
                 moves_offset: None,
+                board_offset: None,
                 calls: Vec::new(),
             })
         );

@@ -1,7 +1,6 @@
-//! Which instructions are locked operations or fences: all that the recorder must know about the
-//! guest's instruction set.
+//! Locked operations and fences: all that the recorder must know about the guest's instruction set.
 
-/// How an instruction orders memory.
+/// Effect of an instruction on the order of memory accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ordering {
     /// Loads and stores only.

@@ -1,18 +1,18 @@
 //! The filter at the source: which lines only one thread uses.
 //!
 //! One 32-bit cell per line of the guest's address space, in leaves that the host allocates page by
-//! page as lines are touched: 1/16 of the memory that the program uses. An access to a line that is
-//! the thread's own costs one look at its cell.
+//! page as lines are touched. They take 1/16 of the memory that the program uses. An access to a
+//! line that is the thread's own costs one look at its cell.
 //!
 //! A line belongs to the thread that touched it first. A second thread that comes while the owner
 //! may still use it makes it shared: every access to it is recorded. When the owner has left the
-//! line alone for [`HAND_OVER_EPOCHS`], the line is handed over instead: it belongs to the second
+//! line alone for [`HAND_OVER_EPOCHS`], the line is handed over instead. It belongs to the second
 //! thread from then on, whose first access and first write are recorded. They are what the line
 //! costs: all further accesses of the new owner hit its own caches.
 //!
 //! A line that its owner has only read, as far as is known, becomes read-shared instead of shared when a
-//! second thread reads it: the first read of each thread is recorded, as those after it hit its
-//! own caches, until somebody writes. That makes the line shared.
+//! second thread reads it. Until a thread writes, only the first read of each thread is recorded: those
+//! after it hit its own caches. A write makes the line shared.
 //!
 //! A cell holds 0 (never touched), [`SHARED`], [`READ_SHARED`] with the epoch in which it became so, or
 //! these bits:
@@ -26,8 +26,10 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use hitm_base::{Cycles, LINE_SIZE};
+use hitm_base::{AddrRange, Cycles, LINE_SIZE};
 use hitm_weave::HAND_OVER_EPOCHS;
+
+use crate::shared::SharedMemory;
 
 /// Lines of a leaf: 4 GiB of guest memory.
 const LEAF_LINES: usize = 1 << 26;
@@ -37,6 +39,8 @@ const TAG: u32 = 0x7fff;
 const SHARED: u32 = TAG;
 const WRITTEN: u32 = 1 << 15;
 const KNOWN: u32 = 1 << 16;
+/// Memory that processes share: what they do to it is recorded, whoever touches it.
+const FOREIGN: u32 = TAG | WRITTEN;
 /// In the bits below the epoch.
 const READ_SHARED: u32 = TAG | KNOWN;
 const EPOCH_SHIFT: u32 = 17;
@@ -87,7 +91,7 @@ pub(crate) struct Former {
     pub(crate) written: bool,
 }
 
-/// What the filter says of an access.
+/// Answer of the filter for an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     /// Nobody else uses the line: count the access and forget it.
@@ -99,6 +103,8 @@ pub(crate) enum Touch {
     ReadShared(u32),
     /// This access makes the line shared, or takes it over; until now it was the other thread's.
     TakenFrom(Former),
+    /// The line is of memory that processes share: record the access under its address there.
+    Foreign,
     /// The address is outside the guest's user space.
     OutOfRange,
 }
@@ -109,6 +115,8 @@ pub(crate) struct FirstTouch {
     leaves: Box<[AtomicPtr<AtomicU32>]>,
     /// None: lines are never handed over.
     epoch: Option<Cycles>,
+    /// Memory that processes share.
+    shared: SharedMemory,
 }
 
 impl FirstTouch {
@@ -117,6 +125,7 @@ impl FirstTouch {
         FirstTouch {
             leaves: (0..LEAVES).map(|_| AtomicPtr::default()).collect(),
             epoch: None,
+            shared: SharedMemory::default(),
         }
     }
 
@@ -148,6 +157,13 @@ impl FirstTouch {
         if seen == SHARED {
             return Touch::Recorded;
         }
+        if seen == FOREIGN {
+            return Touch::Foreign;
+        }
+        if seen == 0 && self.shared.at(addr).is_some() {
+            cell.store(FOREIGN, Ordering::Relaxed);
+            return Touch::Foreign;
+        }
         touch_slowly(cell, (me, is_write), self.epoch.is_some())
     }
 
@@ -157,6 +173,41 @@ impl FirstTouch {
             let cell = cell.load(Ordering::Relaxed);
             cell == SHARED || cell & KNOWN != 0
         })
+    }
+
+    /// The address in the object that processes share, if `addr` is in one.
+    pub(crate) fn shared_addr(&self, addr: u64) -> Option<u64> {
+        self.shared.at(addr)
+    }
+
+    /// The shared memory that begins at `addr`.
+    pub(crate) fn shared_from(&self, addr: u64) -> Option<AddrRange> {
+        self.shared.from(addr)
+    }
+
+    /// The memory of `range` is shared with other processes, which know its first byte as `base`.
+    pub(crate) fn share(&self, range: AddrRange, base: u64) {
+        self.unshare(range);
+        self.shared.add(range, base);
+        self.forget(range);
+    }
+
+    /// The memory of `range`, if it was shared, is so no more.
+    pub(crate) fn unshare(&self, range: AddrRange) {
+        if self.shared.remove(range) {
+            self.forget(range);
+        }
+    }
+
+    /// Forgets who touched the lines of a range.
+    fn forget(&self, range: AddrRange) {
+        for line in range.start() / LINE_SIZE..range.end().div_ceil(LINE_SIZE) {
+            if let Some(cell) = self.cell(line)
+                && cell.load(Ordering::Relaxed) != 0
+            {
+                cell.store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Gives a shared line back to the one thread that still uses it, and may have written to it;
@@ -188,6 +239,9 @@ fn touch_slowly(cell: &AtomicU32, (me, is_write): (Toucher, bool), may_go: bool)
     loop {
         if seen == SHARED {
             return Touch::Recorded;
+        }
+        if seen == FOREIGN {
+            return Touch::Foreign;
         }
         if seen & (TAG | KNOWN) == READ_SHARED && !is_write {
             return Touch::ReadShared(seen >> EPOCH_SHIFT);
@@ -253,6 +307,9 @@ fn allocate_leaf(leaf: &AtomicPtr<AtomicU32>) -> *mut AtomicU32 {
         fresh != libc::MAP_FAILED,
         "no address space for the first-touch table"
     );
+    // A forked child has memory of its own, which nobody has touched.
+    // SAFETY: the mapping is ours.
+    unsafe { libc::madvise(fresh, size, libc::MADV_WIPEONFORK) };
     let fresh = fresh.cast::<AtomicU32>();
     match leaf.compare_exchange(
         std::ptr::null_mut(),
@@ -347,6 +404,23 @@ mod tests {
         assert_eq!(table.touch(ADDR, a, false), Touch::Private);
         assert_eq!(table.touch(ADDR, b, false), taken_from(0, false));
         assert_eq!(table.touch(ADDR, a, false), Touch::Recorded);
+    }
+
+    #[test]
+    fn memory_of_several_processes_is_recorded_until_it_is_unmapped() {
+        let table = FirstTouch::with_hand_over(EPOCH);
+        let me = table.toucher(Tag::of_thread(0), EPOCH);
+        let page = ADDR & !4095;
+        table.touch(ADDR, me, true);
+        let range = AddrRange::with_len(page, 4096).unwrap();
+        table.share(range, 0x4000 << 48);
+        assert_eq!(table.touch(ADDR, me, false), Touch::Foreign);
+        assert_eq!(table.touch(ADDR, me, true), Touch::Foreign);
+        assert_eq!(table.shared_addr(ADDR), Some((0x4000 << 48) + ADDR % 4096));
+        assert_eq!(table.touch(ADDR + 4096, me, true), Touch::Private);
+        table.unshare(range);
+        assert_eq!(table.touch(ADDR, me, true), Touch::Private);
+        assert_eq!(table.shared_addr(ADDR), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a system call of the guest means for the recorder.
+//! Classes of the guest's system calls, as the recorder needs them.
 
 use libc::c_int;
 
@@ -23,8 +23,18 @@ pub(crate) enum Syscall {
     Clone,
     /// A new mapping.
     Mmap,
+    /// A mapping goes, or moves.
+    Unmap,
+    /// A SysV segment is mapped.
+    ShmAt,
+    /// A SysV segment goes: its address is all that is said.
+    ShmDt,
     /// `sched_setaffinity`.
     SetAffinity,
+    /// `sched_getaffinity`.
+    GetAffinity,
+    /// `getcpu`.
+    GetCpu,
     /// `prctl`, which may give the thread a name.
     Prctl,
     /// A message of the heap observer, which no kernel knows.
@@ -43,7 +53,15 @@ pub(crate) struct Numbers {
     exec: [i64; 2],
     clone: [i64; 4],
     mmap: i64,
+    /// munmap and mremap.
+    unmap: [i64; 2],
+    shmat: i64,
+    shmdt: i64,
     set_affinity: i64,
+    get_affinity: i64,
+    get_cpu: i64,
+    /// open, openat and openat2.
+    open: [i64; 3],
     prctl: i64,
     /// Calls that return soon and that programs make often. A call that is not named here is taken
     /// to block, which is always safe.
@@ -53,8 +71,8 @@ pub(crate) struct Numbers {
 /// x86-64. `short`: close, stat to lstat, lseek, mprotect, munmap, brk, rt_sigaction,
 /// rt_sigprocmask, access, sched_yield, madvise, dup, dup2, getpid, uname, getcwd, readlink,
 /// gettimeofday, getrlimit, getuid to getegid, sigaltstack, arch_prctl, gettid, time,
-/// sched_getaffinity, set_tid_address, clock_gettime, clock_getres, openat, newfstatat,
-/// set_robust_list, prlimit64, getcpu, getrandom, statx, rseq.
+/// set_tid_address, clock_gettime, clock_getres, openat, newfstatat, set_robust_list, prlimit64,
+/// getrandom, statx, rseq.
 const X86_64: Numbers = Numbers {
     futex: 202,
     thread_exit: 60,
@@ -62,11 +80,17 @@ const X86_64: Numbers = Numbers {
     exec: [59, 322],
     clone: [56, 57, 58, 435],
     mmap: 9,
+    unmap: [11, 25],
+    shmat: 30,
+    shmdt: 67,
     set_affinity: 203,
+    get_affinity: 204,
+    get_cpu: 309,
+    open: [2, 257, 437],
     prctl: 157,
     short: &[
         3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 39, 63, 79, 89, 96, 97, 102, 104,
-        107, 108, 131, 158, 186, 201, 204, 218, 228, 229, 257, 262, 273, 302, 309, 318, 332, 334,
+        107, 108, 131, 158, 186, 201, 218, 228, 229, 257, 262, 273, 302, 318, 332, 334,
     ],
 };
 
@@ -78,11 +102,17 @@ const AARCH64: Numbers = Numbers {
     exec: [221, 281],
     clone: [220, 435, -1, -1],
     mmap: 222,
+    unmap: [215, 216],
+    shmat: 196,
+    shmdt: 197,
     set_affinity: 122,
+    get_affinity: 123,
+    get_cpu: 168,
+    open: [-1, 56, 437],
     prctl: 167,
     short: &[
-        17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 96, 99, 113, 114, 123, 124, 132, 134, 135, 160,
-        163, 168, 169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
+        17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 96, 99, 113, 114, 124, 132, 134, 135, 160, 163,
+        169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
     ],
 };
 
@@ -96,7 +126,42 @@ impl Numbers {
         }
     }
 
-    /// What the call `number` with second argument `operation` is.
+    /// The flags of a call that makes a thread or a process; none of fork and vfork, which make a
+    /// process, and of clone3, which QEMU refuses.
+    pub(crate) fn clone_flags(&self, number: i64, args: &[u64; 6]) -> Option<u64> {
+        const CLONE: [i64; 2] = [56, 220];
+        CLONE.contains(&number).then_some(args[0])
+    }
+
+    /// Word at which the thread that a clone makes wakes others when it ends, if it does.
+    pub(crate) fn futex_of_end(&self, args: &[u64; 6]) -> Option<u64> {
+        const CLEAR_TID: u64 = libc::CLONE_CHILD_CLEARTID as u64;
+        // clone(2): the word is the fourth argument on x86-64, and the fifth on aarch64.
+        let at = if self.clone[0] == 56 { 3 } else { 4 };
+        (args[0] & CLEAR_TID != 0).then_some(args[at])
+    }
+
+    /// Address of the path that a call opens, if it opens a file.
+    pub(crate) fn opened_path(&self, number: i64, args: &[u64; 6]) -> Option<u64> {
+        let [open, others @ ..] = self.open;
+        match number {
+            _ if number == open => Some(args[0]),
+            _ if others.contains(&number) => Some(args[1]),
+            _ => None,
+        }
+    }
+
+    /// Returns true for mremap.
+    pub(crate) fn is_mremap(&self, number: i64) -> bool {
+        number == self.unmap[1]
+    }
+
+    /// Returns true for execve, and not for execveat.
+    pub(crate) fn is_execve(&self, number: i64) -> bool {
+        number == self.exec[0]
+    }
+
+    /// Classifies the system call `number` with second argument `operation`.
     pub(crate) fn classify(&self, number: i64, operation: u64) -> Syscall {
         match number {
             HEAP_NOTE => Syscall::HeapNote,
@@ -106,7 +171,12 @@ impl Numbers {
             _ if self.exec.contains(&number) => Syscall::Exec,
             _ if self.clone.contains(&number) => Syscall::Clone,
             _ if number == self.mmap => Syscall::Mmap,
+            _ if self.unmap.contains(&number) => Syscall::Unmap,
+            _ if number == self.shmat => Syscall::ShmAt,
+            _ if number == self.shmdt => Syscall::ShmDt,
             _ if number == self.set_affinity => Syscall::SetAffinity,
+            _ if number == self.get_affinity => Syscall::GetAffinity,
+            _ if number == self.get_cpu => Syscall::GetCpu,
             _ if number == self.prctl => Syscall::Prctl,
             _ if self.short.contains(&number) => Syscall::Short,
             _ => Syscall::MayBlock,
@@ -129,6 +199,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_thread_that_is_joined_has_a_word_for_its_end() {
+        let args = [libc::CLONE_CHILD_CLEARTID as u64, 1, 2, 3, 4, 5];
+        let word = |name| Numbers::of_target(name).unwrap().futex_of_end(&args);
+        assert_eq!([word("x86_64"), word("aarch64")], [Some(3), Some(4)]);
+        let none = Numbers::of_target("x86_64").unwrap();
+        assert_eq!(none.futex_of_end(&[libc::CLONE_VM as u64; 6]), None);
+    }
+
+    #[test]
+    fn files_are_opened_by_their_paths() {
+        let args = [1, 2, 3, 4, 5, 6];
+        let path = |name, number| Numbers::of_target(name).unwrap().opened_path(number, &args);
+        assert_eq!([path("x86_64", 2), path("x86_64", 257)], [Some(1), Some(2)]);
+        assert_eq!([path("aarch64", 56), path("aarch64", 2)], [Some(2), None]);
+    }
+
+    #[test]
     fn what_may_block_leaves_the_barrier() {
         let x86 = Numbers::of_target("x86_64").unwrap();
         assert_eq!(x86.classify(0, 0), Syscall::MayBlock); // read
@@ -137,6 +224,7 @@ mod tests {
         assert_eq!(x86.classify(202, 129), Syscall::FutexWake); // FUTEX_WAKE_PRIVATE
         assert_eq!(x86.classify(202, 137 | 256), Syscall::FutexWait); // WAIT_BITSET, realtime
         assert_eq!(x86.classify(9999, 0), Syscall::MayBlock);
+        assert_eq!(x86.classify(309, 0), Syscall::GetCpu);
         assert!(Numbers::of_target("m68k").is_none());
     }
 }

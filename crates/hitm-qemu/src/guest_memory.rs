@@ -3,9 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use std::ffi::CString;
+
 use hitm_base::{CpuId, Topology};
 
-/// What QEMU adds to a guest address to find it in this process.
+/// Guest base: QEMU adds it to a guest address to find it in this process.
 static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
 
 /// Learns the guest base from an instruction whose address is known on both sides.
@@ -44,6 +46,25 @@ pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
             .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8")))
             .collect(),
     )
+}
+
+/// The string at `addr`, of less than `len_max` bytes.
+pub(crate) fn read_string(addr: u64, len_max: usize) -> Option<CString> {
+    const PAGE: u64 = 4096;
+    let mut bytes = Vec::new();
+    let mut at = addr;
+    while bytes.len() < len_max {
+        let part = read(at, (PAGE - at % PAGE) as usize)?;
+        at += part.len() as u64;
+        match part.iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                bytes.extend_from_slice(&part[..end]);
+                return CString::new(bytes).ok();
+            }
+            None => bytes.extend(part),
+        }
+    }
+    None
 }
 
 /// A thread's name, as `prctl` takes it: 16 bytes with the terminator, which may lie at the very end

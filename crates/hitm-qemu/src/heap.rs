@@ -46,7 +46,7 @@ impl Observer {
     }
 }
 
-/// What the observer says.
+/// Message of the heap observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeapNote {
     /// A block was handed out.
@@ -55,7 +55,7 @@ pub(crate) enum HeapNote {
     Freed,
     /// The observer unwinds the stack: what the thread does is no part of the program.
     UnwindingBegins,
-    /// The thread goes on with its program.
+    /// The thread resumes its program.
     UnwindingEnds,
 }
 
@@ -88,6 +88,12 @@ struct Inner {
     stacks: Vec<Vec<CodeAddr>>,
     stack_index: BTreeMap<Vec<CodeAddr>, u32>,
 }
+
+/// While this lives, the table of blocks does not change.
+#[derive(Debug)]
+pub(crate) struct HeapGuard(
+    #[expect(dead_code, reason = "held, not read")] std::sync::MutexGuard<'static, Inner>,
+);
 
 /// All live blocks.
 #[derive(Debug, Default)]
@@ -126,6 +132,11 @@ impl Heap {
             thread,
             stack,
         }
+    }
+
+    /// Keeps the table as it is until the guard goes.
+    pub(crate) fn hold(&'static self) -> HeapGuard {
+        HeapGuard(self.lock())
     }
 
     /// Forgets a block.

@@ -2,32 +2,41 @@
 //!
 //! QEMU calls back for every block of instructions, every access to memory and every system call.
 //! Accesses to lines that only one thread has touched are counted and forgotten
-//! (`first_touch`); the others wait in the thread's `vcpu` until the thread reaches the
-//! `barrier`, where they are woven into one order, priced, and written to a ring in shared memory
-//! (`output`).
+//! (`first_touch`); the others wait in the thread's `vcpu` until the thread has used up its budget.
+//! Then a program's thread hands them to `hitm record` (`link`), which weaves those of all
+//! processes into one order, prices them and lets the thread continue. A machine's CPUs do that
+//! among themselves (`barrier`).
 //!
 //! Started by `hitm record`, which puts the recording's header into the shared region
 //! (`config`). `recorder` has the callbacks for a program, `system` those for a whole machine.
 //!
-//! Not recorded, and why: page walks and interrupt frames (QEMU does not show them); forked
-//! children and programs started by exec (another process, which has no barrier in common; both
-//! are counted).
+//! Not recorded, and why: page walks and interrupt frames (QEMU does not show them).
 
 mod api;
 mod barrier;
+mod callers;
 mod config;
+mod cpu_files;
+mod cpus;
 mod decode;
+mod emulator;
+mod exec;
 mod first_touch;
+mod flow;
+mod guard;
 mod guest;
 mod guest_memory;
 mod heap;
+mod launch;
+mod link;
 mod mappings;
-mod output;
 mod parker;
+mod paths;
 mod recorder;
+mod shared;
 mod system;
+mod turns;
 mod vcpu;
-mod wakes;
 
 pub use api::QemuInfo;
 pub use recorder::install;

@@ -1,8 +1,11 @@
 //! Files that are mapped into the recorded process.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use hitm_base::AddrRange;
 use hitm_trace::Mapping;
@@ -19,6 +22,23 @@ pub(crate) fn present() -> Vec<Mapping> {
     maps.lines().filter_map(parse_line).collect()
 }
 
+/// The file of the program that QEMU runs: the first argument that is no option of QEMU's.
+pub(crate) fn program() -> Option<PathBuf> {
+    let line = fs::read("/proc/self/cmdline").ok()?;
+    program_of(line.split(|byte| *byte == 0).skip(1))
+}
+
+/// The program in QEMU's arguments: all options that `hitm record` gives have one value.
+fn program_of<'a>(mut args: impl Iterator<Item = &'a [u8]>) -> Option<PathBuf> {
+    loop {
+        let arg = args.next()?;
+        if !arg.starts_with(b"-") {
+            return Some(PathBuf::from(OsStr::from_bytes(arg)));
+        }
+        args.next()?;
+    }
+}
+
 /// The mapping that contains `addr`.
 pub(crate) fn at(addr: u64) -> Option<Mapping> {
     present()
@@ -26,8 +46,17 @@ pub(crate) fn at(addr: u64) -> Option<Mapping> {
         .find(|mapping| mapping.range.contains(addr))
 }
 
+/// The stack whose top is `top`, if it has a mapping of its own.
+///
+/// A stack of the C library ends a mapping of its own, below the thread's control block. One that a
+/// language cuts out of its heap has no known bounds.
+pub(crate) fn stack_below(top: u64) -> Option<AddrRange> {
+    const STACK_TAIL_MAX: u64 = 64 << 10;
+    range_at(top.wrapping_sub(1)).filter(|range| range.end().saturating_sub(top) < STACK_TAIL_MAX)
+}
+
 /// The memory around `addr`, of a file or not.
-pub(crate) fn range_at(addr: u64) -> Option<AddrRange> {
+fn range_at(addr: u64) -> Option<AddrRange> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut ranges = maps.lines().filter_map(parse_range);
     ranges.find(|range| range.contains(addr))
@@ -57,6 +86,46 @@ fn parse_line(line: &str) -> Option<Mapping> {
         build_id: build_id(&path).unwrap_or_default(),
         path,
         executable: permissions.contains('x'),
+    })
+}
+
+/// A mapping that other processes may have as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SharedMapping {
+    pub(crate) range: AddrRange,
+    pub(crate) offset: u64,
+    /// Device and inode of what lies behind it.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) path: String,
+    pub(crate) is_writable: bool,
+}
+
+/// The shared mapping around `addr`, if it is one.
+pub(crate) fn shared_at(addr: u64) -> Option<SharedMapping> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut shared = maps.lines().filter_map(parse_shared);
+    shared.find(|mapping| mapping.range.contains(addr))
+}
+
+/// `7f00-7f80 rw-s 00000000 00:01 1234   /dev/zero (deleted)`.
+fn parse_shared(line: &str) -> Option<SharedMapping> {
+    let range = parse_range(line)?;
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let permissions = fields.next().filter(|text| text.ends_with('s'))?;
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = hexadecimal(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let device = hexadecimal(major)? << 32 | hexadecimal(minor)?;
+    let inode = fields.next()?.parse().ok()?;
+    let path = line.find('/').map_or("", |at| &line[at..]);
+    Some(SharedMapping {
+        range,
+        offset,
+        device,
+        inode,
+        path: path.trim_end_matches(" (deleted)").to_string(),
+        is_writable: permissions.contains('w'),
     })
 }
 
@@ -100,6 +169,29 @@ mod tests {
         assert_eq!(mapping, Some(expected));
         assert_eq!(parse_line("7f00-7f80 rw-p 00000000 00:00 0 [heap]"), None);
         assert_eq!(parse_line("garbage"), None);
+    }
+
+    #[test]
+    fn a_shared_line_of_maps() {
+        let found = parse_shared("7f00-7f80 rw-s 00001000 00:01 77    /dev/zero (deleted)");
+        let expected = SharedMapping {
+            range: AddrRange::new(0x7f00, 0x7f80).unwrap(),
+            offset: 0x1000,
+            device: 1,
+            inode: 77,
+            path: "/dev/zero".into(),
+            is_writable: true,
+        };
+        assert_eq!(found, Some(expected));
+        assert_eq!(parse_shared("7f00-7f80 rw-p 00001000 00:01 77    /x"), None);
+    }
+
+    #[test]
+    fn the_program_comes_after_the_options() {
+        let args: [&[u8]; 6] = [b"-plugin", b"x", b"-0", b"name", b"/bin/prog", b"-v"];
+        let program = program_of(args.into_iter());
+        assert_eq!(program, Some(PathBuf::from("/bin/prog")));
+        assert_eq!(program_of([b"-plugin".as_slice()].into_iter()), None);
     }
 
     #[test]

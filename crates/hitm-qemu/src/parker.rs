@@ -1,4 +1,4 @@
-//! Where a thread waits in the barrier.
+//! Place of a thread that waits in the barrier.
 //!
 //! The standard library's parking computes the end of its wait from the process's clock, which
 //! follows the recorder's own time while a whole machine is recorded. A futex takes a span.
@@ -49,6 +49,38 @@ impl Parker {
                 1,
             );
         }
+    }
+}
+
+/// Waits while a word that processes share has this value; true when it was for the whole `time`.
+pub(crate) fn wait_shared(word: &AtomicU32, value: u32, time: Duration) -> bool {
+    let timeout = libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    // SAFETY: the word lives as long as the call; the kernel reads the span.
+    unsafe {
+        let result = libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &timeout,
+        );
+        result != 0 && *libc::__errno_location() == libc::ETIMEDOUT
+    }
+}
+
+/// Wakes all that wait at a word that processes share.
+pub(crate) fn wake_shared(word: &AtomicU32) {
+    // SAFETY: as in `wait_shared`.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE,
+            libc::c_int::MAX,
+        );
     }
 }
 

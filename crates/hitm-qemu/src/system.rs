@@ -1,7 +1,7 @@
 //! The recorder of a whole machine: QEMU's virtual CPUs are the modelled CPUs, and what runs on them
 //! is a kernel with everything above it.
 //!
-//! What differs from a program:
+//! Differences from a program:
 //! - **Start and stop.** The guest boots at full speed. A marker instruction, which does nothing and
 //!   which no compiler makes, starts the recording, and another stops it. QEMU then forgets its
 //!   translated code and asks for every block again, now with callbacks on memory.
@@ -10,9 +10,9 @@
 //! - **Time** is the recorder's own: `hitm-clock`, preloaded into QEMU, makes its timers and the
 //!   guest's time-stamp counter of it. While every CPU is idle it goes from timer to timer.
 //! - **Addresses.** Kernel addresses are recorded as they are. One user address means different
-//!   memory in different processes, so that an access below the kernel's half is recorded at the
-//!   address of the same memory in the kernel's direct map: what the kernel copies for a process
-//!   and what the process touches itself are then one line.
+//!   memory in different processes, so an access below the kernel's half is recorded at the address
+//!   of the same memory in the kernel's direct map. What the kernel copies for a process and what
+//!   the process touches itself are then one line.
 //! - **Device registers** are no memory: left out, and counted.
 //! - **Calls** of functions that the facade names are counted at their first instruction.
 //! - **Moved members.** Objects of a structure in another layout are priced where their members would
@@ -39,12 +39,10 @@ use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{Config, Start};
 use crate::decode::{self, Ordering};
 use crate::first_touch::FirstTouch;
-use crate::heap::Heap;
-use crate::output::Output;
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable, op_of};
 
-/// How long a CPU stays parked before it runs a block. Longer than for programs: with many more
-/// CPUs than the host has, one that is merely waiting for its turn must not break the barrier.
+/// Longest time that a CPU stays parked before it runs a block. Longer than for programs: with many
+/// more CPUs than the host has, one that is merely waiting for its turn must not break the barrier.
 const PARK_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The most virtual CPUs of a machine.
@@ -56,12 +54,12 @@ const ADDRESS_MASK: u64 = (1 << 48) - 1;
 /// The lowest address of the kernel's half, in 48 bits.
 const KERNEL_HALF: u64 = 1 << 47;
 
-/// Where Linux maps all physical memory on x86-64 without address randomisation, in 48 bits
-/// (Documentation/arch/x86/x86_64/mm.rst: 0xffff888000000000).
+/// Start of Linux's direct map of all physical memory on x86-64 without address randomisation, in
+/// 48 bits (Documentation/arch/x86/x86_64/mm.rst: 0xffff888000000000).
 const DIRECT_MAP: u64 = 0x8880_0000_0000;
 
-/// Where Linux keeps mappings that may be device registers: ioremap in the vmalloc area, and the
-/// fixed mappings at the top (same source), in 48 bits.
+/// Addresses at which Linux may map device registers: ioremap in the vmalloc area, and the fixed
+/// mappings at the top (same source), in 48 bits.
 const VMALLOC: std::ops::Range<u64> = 0xc900_0000_0000..0xe900_0000_0000;
 const FIXMAP: std::ops::Range<u64> = 0xffff_ff00_0000..ADDRESS_MASK;
 
@@ -80,7 +78,8 @@ struct System {
     start: Start,
     started: AtomicBool,
     barrier: Barrier,
-    /// Where the facade writes which members are moved, and what it wrote before the start.
+    /// Region to which the facade writes which members are moved; `relocation` is what it wrote
+    /// before the start.
     moves: Option<&'static [u8]>,
     relocation: OnceLock<Relocation>,
     device_accesses: AtomicU64,
@@ -132,13 +131,11 @@ pub(crate) fn install(
         ));
     }
     let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
-    let heap: &Heap = Box::leak(Box::default());
     let weave = Weave::new(machine, Capacity::Finite);
     let barrier = BarrierConfig {
         window: header.window,
         cpu_order,
         park_time_max: PARK_TIME_MAX,
-        idle_time_passes: true,
     };
     let system = SYSTEM.get_or_init(|| System {
         id,
@@ -146,12 +143,7 @@ pub(crate) fn install(
         system_api,
         start,
         started: AtomicBool::new(false),
-        barrier: Barrier::new(
-            weave,
-            Output::of_kernel(producer, first_touch),
-            (heap, first_touch),
-            barrier,
-        ),
+        barrier: Barrier::new(weave, producer, first_touch, barrier),
         moves,
         relocation: OnceLock::new(),
         device_accesses: AtomicU64::new(0),
@@ -180,9 +172,8 @@ impl System {
         reason = "the table hands each CPU's thread its own state only"
     )]
     fn vcpu(&self, index: c_uint) -> &mut Vcpu {
-        self.vcpus.get_or_make(index, || {
-            self.barrier.enter(index, index, format!("CPU {index}"))
-        })
+        self.vcpus
+            .get_or_make(index, || self.barrier.enter(index, format!("CPU {index}")))
     }
 
     fn instrument(&'static self, tb: *mut Tb) {
@@ -205,6 +196,7 @@ impl System {
             code: CodeAddr(self.api.insn_vaddr(insn)),
             index,
             locked: ordering == Ordering::LockedRmw,
+            len: len as u8,
         }
         .into_argument();
         if bytes[..len] == *MARK_STOP {
@@ -216,7 +208,7 @@ impl System {
         }
     }
 
-    /// Whether this instruction starts the recording.
+    /// Returns true if this instruction starts the recording.
     fn is_start(&self, insn: *mut Insn) -> bool {
         match self.start {
             Start::Now => false,
@@ -304,7 +296,7 @@ impl System {
             count(&name, calls.load(MemoryOrdering::Relaxed))
         });
         self.barrier.add_counters(calls);
-        self.barrier.finish(None, reason);
+        self.barrier.finish(reason);
     }
 }
 
@@ -328,14 +320,14 @@ fn register(id: PluginId) {
     system.api.on_exit(id, machine_exits);
 }
 
-/// What the guest's time is made of.
+/// Returns the virtual nanoseconds from which the guest's time is made.
 extern "C" fn virtual_nanos() -> u64 {
     SYSTEM
         .get()
         .map_or(0, |system| system.barrier.virtual_nanos())
 }
 
-/// Whether all CPUs idle.
+/// Returns true if all CPUs idle.
 extern "C" fn virtual_time_stands() -> bool {
     SYSTEM
         .get()
@@ -438,7 +430,7 @@ unsafe extern "C" fn machine_exits(_: PluginId, _: *mut c_void) {
     }
 }
 
-/// Whether this library can record the machine that `target` names.
+/// Returns an error if this library cannot record the machine that `target` names.
 pub(crate) fn supports(target: &str) -> Result<(), String> {
     match target {
         "x86_64" => Ok(()),

@@ -1,17 +1,23 @@
-//! What one guest thread carries: its instruction count, its budget, and what it has done since the
+//! State of one guest thread: its instruction count, its budget, and what it has done since the
 //! last barrier. Touched only by the thread itself.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use hitm_base::{AccessOp, CodeAddr, Cycles, LINE_SIZE, LineAddr};
-use hitm_weave::{Position, Slot, ThreadEvent};
+use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
+use hitm_weave::board::Channel;
+use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
 
+use crate::callers::Callers;
 use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
-use crate::wakes::Wake;
+use crate::heap::HeapGuard;
+use crate::turns::Turns;
 
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
 const EVENTS_MAX: usize = 1 << 16;
+
+/// Instructions after which a thread looks if the recording is on again.
+const PAUSED_INSNS: u64 = 10_000;
 
 /// Read-shared lines that a thread remembers to have read; a power of two.
 const READ_LINES: usize = 4096;
@@ -30,6 +36,8 @@ pub(crate) struct MemInsn {
     /// Position in its translation block.
     pub(crate) index: u16,
     pub(crate) locked: bool,
+    /// Bytes of the instruction.
+    pub(crate) len: u8,
 }
 
 impl MemInsn {
@@ -89,6 +97,15 @@ impl VcpuTable {
         }
     }
 
+    /// Forgets all threads but one, which is the only one of a forked child.
+    pub(crate) fn forget_others(&self, index: c_uint) {
+        for (other, state) in self.states.iter().enumerate() {
+            if other != index as usize && !state.load(Ordering::Relaxed).is_null() {
+                state.store(std::ptr::null_mut(), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The calling thread's state, made at its first block.
     #[inline(always)]
     pub(crate) fn get_or_make(&self, index: c_uint, make: impl FnOnce() -> Vcpu) -> &mut Vcpu {
@@ -141,6 +158,18 @@ pub(crate) struct Vcpu {
     pub(crate) out_of_range: u64,
     pub(crate) events: Vec<ThreadEvent>,
     pub(crate) adoptions: Vec<Adoption>,
+    /// Its way to `hitm record`; none on a machine's CPU, and after its end.
+    pub(crate) channel: Option<Channel>,
+    /// Its virtual clock when it was let go last.
+    pub(crate) clock: Cycles,
+    /// The modelled CPU that it was on then.
+    pub(crate) cpu: CpuId,
+    /// Memory for what it says.
+    pub(crate) packed: Vec<u8>,
+    /// While the thread forks, no other one changes the table of blocks: the child gets a copy of it.
+    pub(crate) forking: Option<HeapGuard>,
+    /// The mapping that goes is to be at another place.
+    pub(crate) moves: bool,
     /// The system call that the thread is in, for its return.
     pub(crate) syscall: Option<InSyscall>,
     /// Lines that it has read since they are read-shared, each in the place that its address says,
@@ -148,6 +177,12 @@ pub(crate) struct Vcpu {
     read: Box<[u64]>,
     /// State of the program when something that is no part of it began.
     aside: Option<Aside>,
+    /// State of the program when its recording was turned off, until it is on again.
+    paused: Option<Aside>,
+    is_paused: bool,
+    /// Shadow stack, when callers are recorded.
+    pub(crate) callers: Option<Box<Callers>>,
+    pub(crate) turns: Turns,
 }
 
 /// A thread's place in its program.
@@ -183,10 +218,53 @@ impl Vcpu {
             out_of_range: 0,
             events: Vec::with_capacity(1024),
             adoptions: Vec::new(),
+            channel: None,
+            clock: now,
+            cpu: CpuId(0),
+            packed: Vec::new(),
+            forking: None,
+            moves: false,
             syscall: None,
             read: vec![0; READ_LINES].into(),
             aside: None,
+            paused: None,
+            is_paused: false,
+            callers: None,
+            turns: Turns::default(),
         }
+    }
+
+    /// The recording is off: what the thread does from here on is forgotten. It is away.
+    pub(crate) fn pause(&mut self) {
+        self.paused = Some(self.place());
+        self.is_paused = true;
+        self.run_paused();
+    }
+
+    /// Returns true while the recording is off for this thread.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Lets the thread run until it is to look again if the recording is on.
+    pub(crate) fn run_paused(&mut self) {
+        self.limit = self.insns + PAUSED_INSNS;
+    }
+
+    /// Instructions of the block that the thread is in.
+    pub(crate) fn block_insns(&self) -> u64 {
+        self.insns - self.block_start
+    }
+
+    /// The thread is where it was when the recording was turned off, and begins a block of so many
+    /// instructions.
+    pub(crate) fn resume(&mut self, block_insns: u64) {
+        if let Some(paused) = self.paused.take() {
+            self.return_to(paused);
+            self.block_start = self.insns;
+            self.insns += block_insns;
+        }
+        self.is_paused = false;
     }
 
     /// Lets the thread run `budget` more instructions, at the time `now`.
@@ -198,23 +276,42 @@ impl Vcpu {
     /// The thread stops being part of the program for a while: it runs without a budget, and what it
     /// does is forgotten by [`Vcpu::take_up`].
     pub(crate) fn set_aside(&mut self) {
-        self.aside = Some(Aside {
+        if !self.is_paused {
+            self.aside = Some(self.place());
+            self.limit = u64::MAX;
+        }
+    }
+
+    fn place(&self) -> Aside {
+        Aside {
             insns: self.insns,
-            limit: std::mem::replace(&mut self.limit, u64::MAX),
+            limit: self.limit,
             accesses: self.accesses,
             stores: self.stores,
             event_count: self.events.len(),
-        });
+        }
     }
 
-    /// The thread goes on where it was set aside.
+    /// Returns true while the thread does what is no part of its program, on a stack of its own.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    fn return_to(&mut self, aside: Aside) {
+        self.insns = aside.insns;
+        self.limit = aside.limit;
+        self.accesses = aside.accesses;
+        self.stores = aside.stores;
+        self.events.truncate(aside.event_count);
+        if let Some(callers) = &mut self.callers {
+            callers.paths.truncate(aside.event_count);
+        }
+    }
+
+    /// The thread resumes where it was set aside.
     pub(crate) fn take_up(&mut self) {
         if let Some(aside) = self.aside.take() {
-            self.insns = aside.insns;
-            self.limit = aside.limit;
-            self.accesses = aside.accesses;
-            self.stores = aside.stores;
-            self.events.truncate(aside.event_count);
+            self.return_to(aside);
         }
     }
 
@@ -233,10 +330,19 @@ impl Vcpu {
         self.block_start < self.limit && self.events.len() < EVENTS_MAX
     }
 
+    /// A block with a locked operation has started, which `goes_on` if it has the budget; true if the
+    /// thread has to wait for its turn.
+    pub(crate) fn is_turn_over(&mut self, goes_on: bool) -> bool {
+        !self.is_paused && !self.is_aside() && self.turns.is_over(self.block_start, goes_on)
+    }
+
     /// Counts an access; none comes back when that is all that is to be done about it.
     #[inline(always)]
     pub(crate) fn touch(&mut self, addr: u64, op: AccessOp) -> Option<Touch> {
         const SIZE_MAX: u64 = 16;
+        if self.is_paused {
+            return None;
+        }
         self.accesses += 1;
         self.stores += u64::from(op == AccessOp::Store);
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
@@ -277,7 +383,16 @@ impl Vcpu {
                     self.out_of_range += 1;
                     continue;
                 }
-                Touch::Recorded => {}
+                Touch::Recorded => self.note_locked(op, addr),
+                Touch::Foreign => {
+                    self.note_locked(op, addr);
+                    let Some(addr) = self.first_touch.shared_addr(addr) else {
+                        self.out_of_range += 1;
+                        continue;
+                    };
+                    self.push_event(insn, addr, size, op);
+                    continue;
+                }
                 Touch::ReadShared(since) => {
                     if self.has_read(LineAddr::of(addr), since) {
                         continue;
@@ -285,10 +400,17 @@ impl Vcpu {
                 }
                 Touch::TakenFrom(former) => {
                     let line = LineAddr::of(addr);
+                    self.note_locked(op, addr);
                     self.adoptions.push(Adoption { line, former });
                 }
             }
             self.push_event(insn, addr, size, op);
+        }
+    }
+
+    fn note_locked(&mut self, op: AccessOp, addr: u64) {
+        if op == AccessOp::LockedRmw {
+            self.turns.note_locked(LineAddr::of(addr));
         }
     }
 
@@ -305,9 +427,13 @@ impl Vcpu {
             size,
             op,
         });
+        if let Some(callers) = &mut self.callers {
+            let path = callers.path();
+            callers.paths.push(path);
+        }
     }
 
-    /// Where the thread is in its program.
+    /// Position of the thread in its program.
     pub(crate) fn position(&self) -> Position {
         Position {
             insn: self.insns,
@@ -315,12 +441,13 @@ impl Vcpu {
         }
     }
 
-    /// A wake that the thread asks for now.
-    pub(crate) fn wake(&self) -> Wake {
-        Wake {
-            slot: self.slot,
-            insn: self.insns,
-        }
+    /// The lines that the thread took over since it was heard of last.
+    pub(crate) fn taken_lines(&self) -> impl Iterator<Item = TakenLine> + '_ {
+        self.adoptions.iter().map(|adoption| TakenLine {
+            line: adoption.line,
+            owner: ThreadId(adoption.former.owner.first_thread()),
+            is_written: adoption.former.written,
+        })
     }
 
     /// A full fence.
@@ -329,6 +456,16 @@ impl Vcpu {
         if !self.events.is_empty() {
             self.push_event(insn, 0, 0, AccessOp::Fence);
         }
+    }
+
+    /// A full fence by the system call that ends the block.
+    pub(crate) fn fence_in_syscall(&mut self) {
+        self.fence(&MemInsn {
+            code: CodeAddr(0),
+            index: self.block_insns().saturating_sub(1) as u16,
+            locked: false,
+            len: 0,
+        });
     }
 }
 
@@ -341,6 +478,7 @@ mod tests {
         code: CodeAddr(0x1000),
         index: 0,
         locked: false,
+        len: 4,
     };
 
     fn threads() -> [Vcpu; 2] {
@@ -372,6 +510,29 @@ mod tests {
         assert_eq!(counts(AccessOp::Store, 1), [1, 3], "shared");
         assert_eq!(counts(AccessOp::Load, 0), [2, 3]);
         assert_eq!(counts(AccessOp::Load, 0), [3, 3]);
+    }
+
+    #[test]
+    fn what_a_thread_does_while_the_recording_is_off_is_forgotten() {
+        let [mut thread, _] = threads();
+        thread.release(100, Cycles::ZERO);
+        assert!(thread.start_block(90));
+        thread.access(&INSN, ADDR, AccessOp::Store, 8);
+        thread.pause();
+        assert!(thread.start_block(PAUSED_INSNS), "further than its budget");
+        assert!(!thread.start_block(1), "it looks again");
+        thread.run_paused();
+        assert!(thread.start_block(1));
+        thread.access(&INSN, ADDR, AccessOp::Store, 8);
+        // An unwinding under way, which ends after the recording is on again.
+        thread.set_aside();
+        thread.resume(thread.block_insns());
+        thread.take_up();
+        let counted = (thread.insns, thread.accesses, thread.stores, thread.limit);
+        assert_eq!(counted, (91, 1, 1, 100), "it is in a block of one");
+        thread.access(&INSN, ADDR, AccessOp::Store, 8);
+        assert!(thread.start_block(9) && !thread.is_paused());
+        assert_eq!((thread.block_start, thread.stores), (91, 2));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Encode, decode and compress: records per second on one core.
 //!
-//! The records are made by a small integer generator and resemble a recording: 8 threads, 200
-//! instructions, 500 shared lines of which a few take most accesses, times that mostly grow.
+//! The records are made by a small integer generator and resemble a recording. They have 8 threads,
+//! 200 instructions, 500 shared lines of which a few take most accesses, times that mostly grow.
 
 use std::hint::black_box;
 use std::io::Write;

@@ -16,10 +16,9 @@
 //! 56  payload
 //! ```
 //!
-//! CRC-32C, because the polynomial finds every burst error of up to 32 bits, processors have an
-//! instruction for it (so that checking is far cheaper than decompressing), and a reader in any
-//! language finds a library for it. Two of them, so that lengths are known to be right before they
-//! are used.
+//! CRC-32C, because the polynomial finds every burst error of up to 32 bits. Processors have an
+//! instruction for it, so that checking is far cheaper than decompressing. A reader in any language
+//! finds a library for it. Two of them, so that lengths are known to be right before they are used.
 
 use hitm_base::Cycles;
 
@@ -30,14 +29,14 @@ use crate::{DecodeError, DecodeFault, ReadError, decode_block};
 /// Bytes before a chunk's payload.
 pub const CHUNK_HEADER_LEN: usize = 56;
 
-/// What a chunk begins with.
+/// First bytes of a chunk.
 pub(crate) const CHUNK_MARKER: [u8; 8] = *b"\xa7hitmCHK";
 
 /// Level of compression: the fastest of zstd's ordinary levels. The recorder compresses while the
 /// program runs, and the encoding has already removed most of what repeats.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a chunk holds.
+/// Content of a chunk: records, or a part of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkKind(pub(crate) u8);
 
@@ -212,7 +211,7 @@ impl RawChunk {
         self.header.meta
     }
 
-    /// Where the chunk begins in its file.
+    /// Byte of its file at which the chunk begins.
     pub fn offset(&self) -> u64 {
         self.offset
     }

@@ -40,7 +40,7 @@ pub struct Version {
 }
 
 /// The version that this crate writes, and the highest that it knows all of.
-pub const VERSION: Version = Version { major: 1, minor: 3 };
+pub const VERSION: Version = Version { major: 1, minor: 5 };
 
 /// Everything that a recording was made with. The working directory and the environment are not
 /// stored: they name people and machines.
@@ -52,33 +52,33 @@ pub struct Header {
     pub args: Vec<String>,
     /// The machine model, as the text of its TOML file.
     pub machine_toml: String,
-    /// How far a thread's clock may run ahead of the slowest.
+    /// Cycles that a thread's clock may run ahead of the slowest.
     pub window: Cycles,
-    /// How threads were placed on the modelled CPUs, in the words of the command line.
+    /// Placement of threads on the modelled CPUs, in the words of the command line.
     pub placement: String,
     /// The seed of all random choices.
     pub seed: u64,
     /// Architecture of the recorded program: `x86_64` or `aarch64`.
     pub arch: String,
-    /// What QEMU calls itself.
+    /// QEMU's version in its own words; empty when another tool recorded.
     pub qemu_version: String,
     /// The clock that cycles are counted in.
     pub clock: Clock,
     /// Bytes in a page of the recorded program.
     pub page_size_bytes: u32,
-    /// When the accesses are samples of another tool: what they are samples of. `None` when every
-    /// access to a shared line is there.
+    /// Events and processes of another tool's samples, when the accesses are such. `None` when
+    /// every access to a shared line is there.
     pub sampled: Option<Sampled>,
 }
 
-/// What sampled accesses are samples of.
+/// Events and processes that accesses were sampled from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sampled {
     /// The sampled events.
     pub events: Vec<SampledEvent>,
     /// The processes; the place of one in this list is in bits 48 to 62 of its addresses.
     pub processes: Vec<SampledProcess>,
-    /// What was left out or must be known, one sentence each.
+    /// Notes on what was left out or must be known, one sentence each.
     pub notes: Vec<String>,
     /// Accesses whose samples say whether the address was found in a TLB.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -112,10 +112,11 @@ pub struct SampledEvent {
 pub struct SampledProcess {
     /// Its id.
     pub pid: u32,
-    /// How many processes had this id before; its threads' ids may have been used before as well.
+    /// Number of earlier processes with this id; its threads' ids may have been used before as
+    /// well.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub life: u64,
-    /// When it was given an id that was used before, in nanoseconds; else 0.
+    /// Time at which it was given an id that was used before, in nanoseconds; else 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub began_ns: u64,
     /// Its name.
@@ -172,7 +173,7 @@ pub enum HeaderError {
     /// The header is whole, but says something impossible.
     #[error("the header at byte 20 is not understood: {message}")]
     Content {
-        /// What and where.
+        /// The fault and its place.
         message: String,
     },
     /// Reading failed.

@@ -9,7 +9,7 @@
 //!  trailer       8 bytes marker | u64 offset of the first index chunk | u64 number of chunks of
 //!                records | u32 CRC-32C of these 24
 //! ```
-//! All differences go on from one index chunk to the next. A reader that streams needs only the
+//! All differences continue from one index chunk to the next. A reader that streams needs only the
 //! trailer: with the number of chunks it tells whether the file is complete.
 
 use std::io::{Read, Seek, SeekFrom};
@@ -21,7 +21,7 @@ use crate::chunk::{CHUNK_HEADER_LEN, ChunkDecoder, ChunkHeader, ChunkKind};
 use crate::wire::{Cursor, delta, push_varint, u32_at, u64_at, undelta};
 use crate::{DecodeFault, RawChunk, ReadError};
 
-/// What the trailer begins with.
+/// First bytes of the trailer.
 pub(crate) const TRAILER_MARKER: [u8; 8] = *b"\xa7hitmEND";
 
 /// Bytes of the trailer.
@@ -33,7 +33,7 @@ pub(crate) const ENTRIES_PER_CHUNK: usize = 1 << 16;
 /// One chunk of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Where the chunk begins in the file.
+    /// Byte of the file at which the chunk begins.
     pub offset: u64,
     /// Count and times of its records.
     pub meta: BlockMeta,
@@ -46,7 +46,7 @@ pub struct Index {
     pub entries: Vec<IndexEntry>,
 }
 
-/// What the numbers of an entry are relative to.
+/// Offset and time that the numbers of an entry are relative to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct IndexState {
     offset: u64,
@@ -96,7 +96,7 @@ impl IndexState {
     }
 }
 
-/// What a trailer says.
+/// Place of the index and number of chunks, as the trailer gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) index_offset: u64,

@@ -4,15 +4,15 @@
 //!   into bytes and back.
 //! - [`ring`] carries blocks from the recorded process to the recording one through shared memory,
 //!   so that a killed program loses nothing that it committed.
-//! - [`TraceWriter`] appends each block to a file as one compressed, checksummed chunk, so that a
-//!   killed recorder leaves a file that is readable up to its last whole chunk; [`TraceReader`]
-//!   reads it, in bounded memory, and says what is missing.
+//! - [`TraceWriter`] appends each block to a file as one compressed, checksummed chunk. So a killed
+//!   recorder leaves a file that is readable up to its last whole chunk. [`TraceReader`] reads it,
+//!   in bounded memory, and says what is missing.
 //!
 //! The bytes are written down in docs/formats/trace.md. Nothing here opens a file, maps memory,
 //! sleeps or starts a thread: the caller does.
 //!
-//! Invariants: any bytes may be read (an error names the place, and no allocation is larger than a
-//! chunk may be); what an encoder accepted, a decoder returns, bit for bit; the same records make
+//! Invariants: Any bytes may be read: an error names the place, and no allocation is larger than a
+//! chunk may be. What an encoder accepted, a decoder returns, bit for bit. The same records make
 //! the same bytes.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -38,11 +38,12 @@ pub use header::{
     Header, HeaderError, MAGIC, Sampled, SampledEvent, SampledProcess, VERSION, Version,
 };
 pub use index::{Index, IndexEntry, read_index};
-pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX};
+pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX, PATH_CALLERS_MAX};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::{
-    CALLS_OF, Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, ThreadExit,
-    ThreadPlaced, ThreadStart, Totals,
+    CALLS_OF, Counter, End, EndReason, HeapObject, Mapping, PROCESS_SHIFT, ProcessExit,
+    ProcessStart, Record, Region, RegionKind, SHARED_END, SHARED_FIRST, ThreadExit, ThreadPlaced,
+    ThreadStart, Totals,
 };
 pub use writer::{TraceWriter, WriteError};

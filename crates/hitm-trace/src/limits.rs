@@ -20,6 +20,10 @@ pub const LATENCY_MAX: u64 = u32::MAX as u64;
 /// 16 bits, can hold beside its other fields.
 pub const CALLERS_MAX: usize = 8000;
 
+/// The most callers that a recorder tells of one access: what perf records by default
+/// (`kernel.perf_event_max_stack`), and what an export to perf.data holds.
+pub const PATH_CALLERS_MAX: usize = 127;
+
 /// Refuses a record that holds more than a recording may. Accesses are checked where they are encoded.
 pub(crate) fn check(record: &Record) -> Result<(), EncodeError> {
     match record {

@@ -1,4 +1,4 @@
-//! What each thread did between its stored accesses, and whose turn it was: what a replay needs to
+//! Work of each thread between its stored accesses, and changes in who runs. A replay needs both to
 //! run a recording again with other prices.
 
 use hitm_base::{Cycles, LineAddr, ThreadId};
@@ -42,12 +42,12 @@ const INSNS_SHIFT: u32 = 3;
 const INSNS_EXPLICIT: u8 = 31;
 
 impl Steps {
-    /// How many steps there are.
+    /// Number of steps.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no step.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -129,7 +129,7 @@ fn read_rest(
     found.ok_or(DecodeFault::OutOfRange { field, found: rest })
 }
 
-/// What a thread did up to some point: it comes before the accesses themselves, which are stored
+/// Work of a thread up to some point. It comes before the accesses themselves, which are stored
 /// once they are priced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
@@ -148,9 +148,9 @@ pub struct Work {
 pub struct Adoption {
     /// The line.
     pub line: LineAddr,
-    /// Whose it was.
+    /// The thread that alone had used it.
     pub owner: ThreadId,
-    /// Whether that thread had written to it.
+    /// True if that thread had written to it.
     pub is_written: bool,
 }
 
@@ -166,19 +166,19 @@ pub enum Turn {
     Returned {
         /// The thread.
         thread: ThreadId,
-        /// What ended its wait, where that is known.
+        /// Waker that ended its wait, where it is known.
         waker: Option<Waker>,
     },
     /// Everything up to the slowest running thread was priced.
     Priced,
-    /// Time went on while nobody ran.
+    /// Time passed while no thread ran.
     Passed {
-        /// How long.
+        /// Length of that time.
         span: Cycles,
     },
 }
 
-/// What another thread did to end a wait.
+/// Instruction by which another thread ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waker {
     /// The other thread.

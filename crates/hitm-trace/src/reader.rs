@@ -1,9 +1,9 @@
 //! Reads a recording, whole or damaged.
 //!
-//! A recorder that was killed damages only the end of its file, so a reader that finds damage looks
-//! on: when nothing readable follows, it ends there and says what is missing ([`Recovery`]); when
-//! another chunk follows, the file was damaged afterwards, and that is an error unless the caller
-//! asked to go on ([`TraceReader::resync`]).
+//! A recorder that was killed damages only the end of its file. So a reader that finds damage
+//! searches for another chunk. When nothing readable follows, it ends there and says what is
+//! missing ([`Recovery`]). When another chunk follows, the file was damaged afterwards: that is an
+//! error unless the caller asked to continue ([`TraceReader::resync`]).
 
 use std::io::{self, Read};
 
@@ -35,9 +35,9 @@ pub enum ReadError {
     Decompress {
         /// The chunk's sequence number.
         chunk: u64,
-        /// Where it begins in the file.
+        /// Byte of the file at which it begins.
         offset: u64,
-        /// What zstd says.
+        /// zstd's message.
         message: String,
     },
     /// A chunk whose checksums are right holds something that no encoder writes.
@@ -45,34 +45,34 @@ pub enum ReadError {
     Decode {
         /// The chunk's sequence number.
         chunk: u64,
-        /// Where it begins in the file.
+        /// Byte of the file at which it begins.
         offset: u64,
-        /// Where in the chunk, and what.
+        /// The fault and its place in the chunk.
         source: DecodeError,
     },
     /// The index at the end of the file is wrong; the file can still be streamed.
     #[error("the index of the trace, at byte {offset}: {message}")]
     Index {
-        /// Where.
+        /// Byte of the file.
         offset: u64,
-        /// What.
+        /// Description of the fault.
         message: String,
     },
 }
 
-/// What is wrong with a file, and where.
+/// Damage of a file, with its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("byte {offset}, where chunk {chunk} belongs: {kind}")]
 pub struct Damage {
-    /// Where it begins in the file.
+    /// Byte of the file at which it begins.
     pub offset: u64,
     /// The sequence number of the chunk that was expected there.
     pub chunk: u64,
-    /// What is wrong.
+    /// Kind of damage, with what was found.
     pub kind: DamageKind,
 }
 
-/// What can be wrong with a file between its header and its end.
+/// Kinds of damage that a file can have between its header and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DamageKind {
@@ -91,7 +91,7 @@ pub enum DamageKind {
     /// Something else than a chunk.
     #[error("found [{}], expected [{}]", hex(.found), hex(&CHUNK_MARKER))]
     NoMarker {
-        /// What is there.
+        /// The bytes found.
         found: [u8; 8],
     },
     /// The chunk's header, or the trailer, was changed.
@@ -113,7 +113,7 @@ pub enum DamageKind {
     /// A length that no chunk may have.
     #[error("{field} of {found} bytes")]
     Length {
-        /// Which length.
+        /// Name of the length.
         field: &'static str,
         /// Its value.
         found: u32,
@@ -141,7 +141,7 @@ pub enum DamageKind {
     AfterTrailer,
 }
 
-/// How much of a file was read, and what of it could not be.
+/// Counts of what was read of a file, and of what could not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovery {
     /// Whole chunks of records that were read.
@@ -160,13 +160,13 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Whether the recording ended cleanly and all of it was read.
+    /// Returns true if the recording ended cleanly and all of it was read.
     pub fn is_complete(&self) -> bool {
         self.reason.is_none()
     }
 }
 
-/// What begins at the window.
+/// Item that begins at the window.
 enum Item {
     Chunk(ChunkHeader),
     Trailer(Trailer),
@@ -212,7 +212,7 @@ impl<R: Read> TraceReader<R> {
         self
     }
 
-    /// What the recording was made with.
+    /// The header: everything that the recording was made with.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -222,7 +222,8 @@ impl<R: Read> TraceReader<R> {
         self.version
     }
 
-    /// What was read and what is missing; final once a chunk or block of `None` was returned.
+    /// Counts of what was read and what is missing; final once a chunk or block of `None` was
+    /// returned.
     pub fn recovery(&self) -> Recovery {
         self.recovery
     }

@@ -1,4 +1,4 @@
-//! What a recording says: accesses, and the few events that give them their meaning.
+//! Records of a recording: accesses, and the few events that give them their meaning.
 
 use std::sync::Arc;
 
@@ -12,16 +12,20 @@ pub enum Record {
     /// An access to a line that more than one thread has touched, and its price. Nearly every
     /// record is one of these.
     Access {
-        /// What the thread did.
+        /// Access of the thread.
         access: Access,
-        /// What the modelled memory system answered.
+        /// Answer of the modelled memory system.
         outcome: Outcome,
     },
     /// A thread began; told again with another name when it was renamed.
     ThreadStart(ThreadStart),
+    /// A process began, or another program took it over.
+    ProcessStart(ProcessStart),
+    /// A process ended, or another program took it over.
+    ProcessExit(ProcessExit),
     /// A thread moved to another modelled CPU.
     ThreadPlaced(ThreadPlaced),
-    /// What a thread has done so far; the last of a thread's counts.
+    /// Totals of a thread so far; the last record of a thread counts.
     ThreadExit(ThreadExit),
     /// A file was mapped.
     Mapping(Mapping),
@@ -31,11 +35,11 @@ pub enum Record {
     Region(Region),
     /// Numbers about the recording itself: what was filtered, dropped or not recorded.
     Counters(Vec<Counter>),
-    /// What a thread did between its stored accesses.
+    /// Work of a thread between its stored accesses.
     Work(Work),
     /// A change in who runs.
     Turn(Turn),
-    /// Who called the function of the next access in the block: return addresses, innermost call first.
+    /// Callers of the function of the next access in the block: return addresses, innermost call first.
     Callers(Arc<[CodeAddr]>),
     /// Structures whose objects were priced with their members in other places, as a layout file.
     Layout(String),
@@ -44,11 +48,13 @@ pub enum Record {
 }
 
 impl Record {
-    /// When it happened on the virtual clock, for records that say so.
+    /// Virtual time of the record, if it carries one.
     pub fn time(&self) -> Option<Cycles> {
         match self {
             Record::Access { access, .. } => Some(access.time),
             Record::ThreadStart(start) => Some(start.time),
+            Record::ProcessStart(start) => Some(start.time),
+            Record::ProcessExit(exit) => Some(exit.time),
             Record::ThreadPlaced(placed) => Some(placed.time),
             Record::ThreadExit(exit) => Some(exit.time),
             Record::HeapObject(object) => Some(object.time),
@@ -68,13 +74,54 @@ pub struct ThreadStart {
     pub tid: u32,
     /// The modelled CPU that it was placed on.
     pub cpu: CpuId,
-    /// When, on the virtual clock.
+    /// Virtual time of the start, or of the renaming.
     pub time: Cycles,
     /// Its name as the operating system knows it.
     pub name: String,
-    /// Which of the placement's CPUs it was given, counted from 0 and again from the front. Before
-    /// version 1.2 files do not say, and threads got theirs by their numbers.
+    /// Index of its CPU in the placement's order, from 0; past the last CPU, it counts again from
+    /// the front. Before version 1.2 files do not say, and threads got theirs by their numbers.
     pub seat: u32,
+    /// The process that it belongs to, by its number; 0 before version 1.4.
+    pub process: u32,
+}
+
+/// A process began, or another program took it over.
+///
+/// Process 0 needs no record. The addresses of process n stand in a recording with n in their upper 16
+/// bits ([`PROCESS_SHIFT`]). Those of memory that processes share have the number of the shared object
+/// there, from [`SHARED_FIRST`] on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessStart {
+    /// The recording's own number for the process and its program, from 0.
+    pub process: u32,
+    /// The operating system's number, which may be used again after its end.
+    pub pid: u32,
+    /// The process that it was forked from, or that it was before; the first one's is its own.
+    pub parent: u32,
+    /// Virtual time of the start, or of the takeover.
+    pub time: Cycles,
+    /// The program's file.
+    pub program: String,
+}
+
+/// Lowest bit of the number of the process, or of the shared object, in an address.
+pub const PROCESS_SHIFT: u32 = 48;
+
+/// The first number of a shared object; processes have lower ones.
+pub const SHARED_FIRST: u32 = 0x2000;
+
+/// The first number that is no shared object's.
+pub const SHARED_END: u32 = 0x3fff;
+
+/// A process ended, or another program took it over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessExit {
+    /// The process.
+    pub process: u32,
+    /// Virtual time of the end, or of the takeover.
+    pub time: Cycles,
+    /// Cause of its end, with its exit status or signal.
+    pub reason: EndReason,
 }
 
 /// A thread moved to another modelled CPU.
@@ -84,11 +131,11 @@ pub struct ThreadPlaced {
     pub thread: ThreadId,
     /// The CPU that it runs on from now on.
     pub cpu: CpuId,
-    /// When, on the virtual clock.
+    /// Virtual time of the move.
     pub time: Cycles,
 }
 
-/// What a thread has done so far. Told now and then while it runs, because programs are killed, and
+/// Totals of a thread so far. Recorded now and then while it runs, because programs are killed, and
 /// at its end: the last one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadExit {
@@ -117,7 +164,7 @@ pub struct Mapping {
     pub path: String,
     /// The GNU build id, or empty when the file has none.
     pub build_id: Vec<u8>,
-    /// Whether code may run from it.
+    /// True if code may run from it.
     pub executable: bool,
 }
 
@@ -126,7 +173,7 @@ pub struct Mapping {
 pub struct HeapObject {
     /// From the address that the allocator returned, the bytes that the program asked for.
     pub range: AddrRange,
-    /// When it was allocated, on the virtual clock of `thread`.
+    /// Time of the allocation, on the virtual clock of `thread`.
     pub time: Cycles,
     /// The thread that allocated it.
     pub thread: ThreadId,
@@ -139,28 +186,28 @@ pub struct HeapObject {
 pub struct Region {
     /// Its addresses.
     pub range: AddrRange,
-    /// What it is.
+    /// Use of the memory, and its owner, name or type.
     pub kind: RegionKind,
 }
 
-/// What a [`Region`] is used for.
+/// Use of a [`Region`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegionKind {
     /// The stack of a thread.
     Stack {
-        /// Whose.
+        /// Owner of the stack.
         thread: ThreadId,
     },
     /// An anonymous mapping.
     AnonymousMap {
-        /// Where it was mapped, innermost call first.
+        /// Call stack of the mapping, innermost call first.
         stack: Vec<CodeAddr>,
     },
     /// The program break's heap.
     Brk,
     /// An object of a kernel, found by walking over its memory.
     Object {
-        /// What it is called: `runqueues[3]`.
+        /// Its name: `runqueues[3]`.
         name: String,
         /// Its type in the kernel's BTF: `rq`; empty when it has none.
         type_name: String,
@@ -176,7 +223,7 @@ pub enum RegionKind {
     },
     /// A CPU's copy of a kernel's per-CPU variables.
     PerCpu {
-        /// Whose.
+        /// Number of that CPU.
         cpu: u32,
     },
     /// Memory of the recorded program inside a recorded machine: accesses to it have the machine's
@@ -187,16 +234,16 @@ pub enum RegionKind {
     },
 }
 
-/// What the name of a [`Counter`] begins with that counts calls of a function of a recorded machine; its
-/// address follows in hexadecimal.
+/// Prefix of the name of a [`Counter`] of calls of a function of a recorded machine. The function's address
+/// follows in hexadecimal.
 pub const CALLS_OF: &str = "calls_of_0x";
 
 /// A named number about the recording itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counter {
-    /// What is counted, in words joined by underscores.
+    /// Quantity counted, in words joined by underscores.
     pub name: String,
-    /// How many.
+    /// Its count.
     pub value: u64,
 }
 
@@ -221,7 +268,7 @@ pub enum EndReason {
     },
     /// A signal ended the program.
     Signalled {
-        /// Which.
+        /// Number of the signal.
         signal: i32,
     },
     /// The user ended the recording; the program may have run on.
@@ -232,7 +279,7 @@ pub enum EndReason {
     Other {
         /// Its number.
         code: u8,
-        /// What it carries.
+        /// Value that it carries.
         value: i64,
     },
 }

@@ -27,7 +27,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Where in the file the window begins.
+    /// Byte of the file at which the window begins.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }

@@ -27,9 +27,9 @@ pub enum WriteError {
     /// Writing failed. What was written before is a readable file, but nothing may follow.
     #[error("writing at byte {offset} of the trace failed")]
     Io {
-        /// Where the chunk was to begin.
+        /// Byte of the file at which the chunk was to begin.
         offset: u64,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// An earlier write failed, perhaps half-way: a chunk after it would not be found.

@@ -3,7 +3,7 @@
 //!
 //! The rules are those of the recorder (`hitm-qemu`, `first_touch` and `output`). A line is private
 //! until a second thread touches it. If its owner has left it alone for [`HAND_OVER_EPOCHS`], that
-//! thread takes it over, with its first access and its first write recorded; else the line is
+//! thread takes it over, with its first access and its first write recorded. Else the line is
 //! shared, until one thread has used it for [`REPRIVATISE_RUN`] accesses in a row.
 //!
 //! Not modelled, and why: lines that are only read, of which the recorder keeps each thread's first
@@ -21,7 +21,7 @@ pub const REPRIVATISE_RUN: u32 = 256;
 /// one after the other on the host, so that users of one line may look as if they took turns.
 pub const HAND_OVER_EPOCHS: i32 = 2;
 
-/// What the filter says of an access.
+/// Answer of the filter for an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     Private,
@@ -110,7 +110,7 @@ impl Filter {
         }
     }
 
-    /// Whether this filter decides about the line.
+    /// Returns true if this filter decides about the line.
     pub(crate) fn covers(&self, line: LineAddr) -> bool {
         self.index(line).is_some()
     }

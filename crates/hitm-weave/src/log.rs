@@ -1,4 +1,4 @@
-//! What the weave is told, as records: with them and the accesses a recording can be run again
+//! Calls of the weave, as records: with them and the accesses a recording can be run again
 //! ([`crate::replay`]).
 
 use hitm_base::{AccessOp, ThreadId};

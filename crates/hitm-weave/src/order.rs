@@ -12,7 +12,7 @@ use hitm_base::{Access, Outcome};
 pub(crate) struct ProgramOrder {
     /// The number of the oldest access that has not finished.
     next: u64,
-    /// What is known of the accesses from that one on.
+    /// Finished accesses, by number from that one on; `None` for one that has not finished.
     held: VecDeque<Option<(Access, Outcome)>>,
 }
 

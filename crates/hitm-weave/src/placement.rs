@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use hitm_base::{CpuId, Topology};
 
-/// How threads are laid out over the machine, in order of their creation.
+/// Layout of threads over the machine, in order of their creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// As far apart as the machine allows: one package after the other, then one last-level cache

@@ -109,7 +109,7 @@ impl Relocation {
         text
     }
 
-    /// Whether an access at `addr` may touch a moved object: quick, and sure when it says no.
+    /// Returns true if an access at `addr` may touch a moved object. Quick; false is certain.
     #[inline(always)]
     pub fn may_cover(&self, addr: u64) -> bool {
         match (self.objects.first(), self.objects.last()) {
@@ -144,7 +144,8 @@ impl Relocation {
         }
     }
 
-    /// Where the byte at `addr` is priced, and how many bytes from it on stay together.
+    /// Returns the address at which the byte at `addr` is priced, and how many bytes from it on
+    /// stay together.
     fn place(&self, addr: u64) -> (u64, u64) {
         let after = self.objects.partition_point(|object| object.start <= addr);
         let object = after.checked_sub(1).map(|index| &self.objects[index]);

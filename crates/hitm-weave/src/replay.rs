@@ -7,7 +7,7 @@
 //! **Invariant:** told the same on the same machine, the second weave answers the same, bit for bit.
 //!
 //! Not modelled, and why: a program that would have taken another way with other times (a lock that
-//! is found free, a spin loop that ends sooner): the recording holds one way through the program.
+//! is found free, a spin loop that ends sooner). The recording holds one way through the program.
 
 mod ahead;
 mod arrivals;
@@ -43,8 +43,8 @@ const COUNT_MAX: u64 = 1 << 44;
 /// The most threads of a recording that is run again; each takes some 500 bytes.
 const THREADS_MAX: usize = 1 << 16;
 
-/// The most memory for records that wait for others. What waits when the file is read ahead is a third of
-/// it; the rest is for a block of the file, of 256 KiB where a recorder wrote it and at most 4 MiB. A queue
+/// The most memory for records that wait for others. The file is read ahead once a third of it is in use.
+/// The rest is for a block of the file, of 256 KiB where a recorder wrote it and at most 4 MiB. A queue
 /// of accesses that grows by doubling is full at 48 MiB and takes no more.
 const WAITING_BYTES_MAX: usize = 48 << 20;
 
@@ -57,7 +57,7 @@ const EVENTS_BYTES_MAX: usize = 64 << 20;
 /// and no result depends on it.
 const PATIENCE_BYTES: usize = 16 << 20;
 
-/// What the weave was told.
+/// Call that the recorder made to its weave.
 #[derive(Debug)]
 enum Call {
     Start(ThreadId, CpuId),
@@ -88,7 +88,7 @@ struct ReplayThread {
     last: Position,
 }
 
-/// What a replay did beside pricing.
+/// Counts of a replay beside its prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplayCounts {
     /// Accesses of the recording that were run again.
@@ -109,7 +109,8 @@ pub struct Replay<R> {
     /// Length of an epoch of the filter; none where lines are not handed over.
     epoch: Option<Cycles>,
     threads: IndexMap<ThreadId, ReplayThread, FxBuildHasher>,
-    /// What cannot be told yet, because accesses of the first work in it have not arrived.
+    /// Calls that the weave cannot be told yet: accesses of the first work among them have not
+    /// arrived.
     calls: VecDeque<Call>,
     /// Memory of `calls`.
     calls_bytes: usize,
@@ -220,12 +221,12 @@ impl<R: Relocate> Replay<R> {
         threads.map(|(id, thread)| (*id, self.weave.totals(thread.slot)))
     }
 
-    /// What else there is to tell.
+    /// Counts beside the prices.
     pub fn counts(&self) -> ReplayCounts {
         self.counts
     }
 
-    /// Where the bytes lie.
+    /// The relocation of the program's bytes.
     pub fn relocation(&self) -> &R {
         &self.relocation
     }
@@ -333,11 +334,11 @@ impl<R: Relocate> Replay<R> {
         match turn {
             Turn::Left { thread } => self.weave.leave(self.slot(thread)?),
             Turn::Returned { thread, waker } => {
-                let earliest = match waker {
-                    Some(waker) => self.wake_time(&waker)?,
-                    None => Cycles::ZERO,
-                };
-                self.weave.join_at(self.slot(thread)?, earliest);
+                let slot = self.slot(thread)?;
+                match waker {
+                    Some(waker) => self.wake(slot, &waker)?,
+                    None => self.weave.join(slot),
+                }
             }
             Turn::Passed { span } => {
                 self.weave.pass(Cycles(span.0.min(COUNT_MAX)));
@@ -363,11 +364,12 @@ impl<R: Relocate> Replay<R> {
         }
     }
 
-    fn wake_time(&self, waker: &Waker) -> Result<Cycles, ReplayError> {
+    fn wake(&mut self, slot: Slot, waker: &Waker) -> Result<(), ReplayError> {
         let insn = in_range(waker.thread, "the waking instruction", waker.insn)?;
         in_range(waker.thread, "the delay", waker.delay.unsigned_abs())?;
-        let at = self.weave.time_of(self.slot(waker.thread)?, insn);
-        Ok(Cycles(at.0.saturating_add_signed(waker.delay)))
+        let by = self.slot(waker.thread)?;
+        self.weave.wake(slot, (by, insn), waker.delay);
+        Ok(())
     }
 
     fn slot(&self, thread: ThreadId) -> Result<Slot, ReplayError> {

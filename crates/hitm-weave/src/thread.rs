@@ -1,10 +1,14 @@
 //! One thread of the recorded program: its clock, what it did and has not been woven in yet, and
 //! what its core still has under way.
 
+use std::collections::VecDeque;
+
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, Machine, Outcome, ThreadId};
 use hitm_coherence::core::{Head, LoadWindow, PendingLoad, Position, StoreBuffer};
 use hitm_coherence::directory::{Grant, LineId};
 
+use crate::Slot;
+use crate::clears::Retirement;
 use crate::events::Events;
 use crate::order::ProgramOrder;
 use crate::pages::Pages;
@@ -23,7 +27,7 @@ pub struct ThreadEvent {
     pub code: CodeAddr,
     /// Bytes touched, 0 for a fence.
     pub size: u8,
-    /// What was done.
+    /// Load, store, locked operation or fence.
     pub op: AccessOp,
 }
 
@@ -49,9 +53,11 @@ pub struct ThreadTotals {
     pub stall: Cycles,
     /// The part of `stall` that other CPUs' use of a line caused.
     pub contention_stall: Cycles,
+    /// Memory-ordering clears: times that a load lost its line before it retired.
+    pub clears: u64,
 }
 
-/// Why a thread cannot go on.
+/// Reason for which a thread cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// Its oldest load waits in a line's queue.
@@ -70,6 +76,8 @@ pub(crate) enum Blocked {
 pub(crate) enum Next {
     /// Progress of the store buffer.
     Drain(Cycles),
+    /// The oldest load has its data and all before it has retired.
+    Retire(Cycles),
     /// The next access in program order.
     Step(Cycles),
     /// All that is known has been woven in; the thread may do anything from then on.
@@ -81,31 +89,62 @@ pub(crate) enum Next {
 impl Next {
     pub(crate) fn time(self) -> Cycles {
         match self {
-            Next::Drain(time) | Next::Step(time) | Next::Frontier(time) => time,
+            Next::Drain(time) | Next::Retire(time) | Next::Step(time) | Next::Frontier(time) => {
+                time
+            }
             Next::Nothing => Cycles::MAX,
         }
     }
 }
 
+/// A thread that another one has woken, and that comes back when the time of that is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingWake {
+    pub(crate) slot: Slot,
+    /// Instruction of the waker.
+    pub(crate) insn: u64,
+    /// Cycles from that instruction to the woken thread's return.
+    pub(crate) delay: i64,
+}
+
+/// Return of a woken thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Return {
+    /// At a time that is not known yet: that thread's clock at its wake is still open.
+    After(Slot),
+    /// At this time, when all that it did before is priced.
+    At(Cycles),
+}
+
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) id: ThreadId,
+    /// The CPU of the next event that is priced.
     pub(crate) cpu: CpuId,
+    /// CPUs to which it moves, each at the first event from that instruction on.
+    moves: VecDeque<(u64, CpuId)>,
     pub(crate) events: Events,
-    /// How far the thread has run; everything before is in `events` or woven in.
+    /// Position up to which the thread has run; everything before is in `events` or woven in.
     pub(crate) frontier: Position,
-    /// How far it has been woven in.
+    /// Position up to which it has been woven in.
     woven: Position,
-    /// Whether the thread takes part in the barrier: it may go on from its frontier at any time.
+    /// True while the thread takes part in the barrier: it may resume from its frontier at any
+    /// time.
     pub(crate) present: bool,
     pub(crate) blocked: Option<Blocked>,
     pub(crate) loads: LoadWindow,
     pub(crate) stores: StoreBuffer,
+    /// On machines whose loads can lose their line.
+    pub(crate) retirement: Option<Retirement>,
     pub(crate) totals: ThreadTotals,
     /// Accesses woven in so far: the number of the next one.
     issued: u64,
     order: ProgramOrder,
-    /// What waiting has added to the clock.
+    /// Threads that it has woken, in the order of its instructions.
+    pub(crate) wakes: VecDeque<PendingWake>,
+    /// Its own return, when it was woken and is not back yet.
+    pub(crate) returns: Option<Return>,
+    /// Cycles that waiting has added to the clock.
     delay: Cycles,
     cpi_milli: u64,
 }
@@ -116,6 +155,7 @@ impl Thread {
         Thread {
             id,
             cpu,
+            moves: VecDeque::new(),
             events: Events::new(pages),
             frontier: Position::default(),
             woven: Position::default(),
@@ -123,17 +163,50 @@ impl Thread {
             blocked: None,
             loads: LoadWindow::new(core.load_window_insns.into(), core.fill_buffers.into()),
             stores: StoreBuffer::new(core.store_buffer_entries.into()),
+            retirement: Retirement::of(core),
             totals: ThreadTotals::default(),
             issued: 0,
             order: ProgramOrder::default(),
+            wakes: VecDeque::new(),
+            returns: None,
             delay: Cycles::ZERO,
             cpi_milli: core.cpi_milli.into(),
         }
     }
 
+    /// Moves the thread to `cpu` at its frontier.
+    pub(crate) fn move_to(&mut self, cpu: CpuId) {
+        self.moves.push_back((self.frontier.insn, cpu));
+        if self.is_idle() {
+            self.make_moves(self.frontier.insn);
+        }
+    }
+
+    /// The CPU that it is on at its frontier.
+    pub(crate) fn last_cpu(&self) -> CpuId {
+        self.moves.back().map_or(self.cpu, |(_, cpu)| *cpu)
+    }
+
+    /// Makes the moves before the event of instruction `insn`.
+    pub(crate) fn make_moves(&mut self, insn: u64) {
+        while let Some((from, cpu)) = self.moves.front()
+            && *from <= insn
+        {
+            self.cpu = *cpu;
+            self.moves.pop_front();
+        }
+    }
+
     /// The thread's clock when it issues instruction `insn`.
     pub(crate) fn time_of(&self, insn: u64) -> Cycles {
-        Cycles(insn * self.cpi_milli / 1000) + self.delay
+        clock_at(insn, self.cpi_milli) + self.delay
+    }
+
+    /// Stores behind access number `ordinal` run again, when the thread's clock says now.
+    pub(crate) fn run_stores_again(&mut self, ordinal: u64) {
+        let (cpi_milli, delay) = (self.cpi_milli, self.delay);
+        self.stores
+            .run_again_after(ordinal, |insn| clock_at(insn, cpi_milli) + delay);
     }
 
     /// The thread's clock at its frontier, waits that are still to come not included.
@@ -146,16 +219,42 @@ impl Thread {
         self.delay += span;
     }
 
-    /// How many instructions fit before the clock reads `until`.
+    /// Returns true if all that it did is priced.
+    pub(crate) fn is_idle(&self) -> bool {
+        let again = self.retirement.as_ref().and_then(Retirement::next_again);
+        self.events.is_empty() && self.blocked.is_none() && again.is_none()
+    }
+
+    /// Takes the first thread that it has woken, if everything before is priced: its waits up to there
+    /// are in its clock. What a thread that has left has not told will never be told, and nothing charges it
+    /// for loads under way.
+    pub(crate) fn take_known_wake(&mut self) -> Option<PendingWake> {
+        let insn = self.wakes.front()?.insn;
+        let is_told = self.frontier.insn >= insn || !self.present;
+        let is_charged = self.loads.blocking_limit(insn).is_none();
+        let is_priced = match self.events.front() {
+            Some(event) => event.insn > insn && is_charged,
+            None => self.blocked.is_none() && (is_charged || !self.present),
+        };
+        let is_priced = is_priced && !self.may_issue_again_before(insn);
+        match is_told && is_priced {
+            true => self.wakes.pop_front(),
+            false => None,
+        }
+    }
+
+    /// Returns the number of instructions that fit before the clock reads `until`.
     pub(crate) fn insns_until(&self, until: Cycles) -> u64 {
         until.saturating_sub(self.clock()).0 * 1000 / self.cpi_milli
     }
 
     pub(crate) fn next(&self) -> Next {
         let step = self.next_step();
-        let drain = self.next_drain();
-        if drain <= step.time() && drain < Cycles::MAX {
+        let (drain, retire) = (self.next_drain(), self.next_retirement());
+        if drain <= step.time().min(retire) && drain < Cycles::MAX {
             Next::Drain(drain)
+        } else if retire <= step.time() && retire < Cycles::MAX {
+            Next::Retire(retire)
         } else {
             step
         }
@@ -163,7 +262,15 @@ impl Thread {
 
     /// The next action of the instruction stream alone.
     pub(crate) fn next_step(&self) -> Next {
-        if self.blocked.is_some() || self.store_buffer_limit().is_some() {
+        if self.blocked.is_some() {
+            return Next::Nothing;
+        }
+        // A full store buffer cannot hold them up: its stores wait for them.
+        let again = self.retirement.as_ref().and_then(Retirement::next_again);
+        if let Some(load) = again {
+            return Next::Step(self.time_of(load.insn));
+        }
+        if self.store_buffer_limit().is_some() {
             return Next::Nothing;
         }
         match self.events.front() {
@@ -180,7 +287,7 @@ impl Thread {
         match self.stores.head {
             Head::Granted(_, grant) => grant.done,
             Head::Queued(_) => Cycles::MAX,
-            Head::Idle => match self.loads.done_before(oldest.position.insn) {
+            Head::Idle => match self.older_loads_done(oldest.position.insn, oldest.ordinal) {
                 Some(done) => {
                     let ready = oldest.access.time.max(done).max(oldest.older_loads_done);
                     ready.max(self.stores.commit_free_at)
@@ -190,9 +297,10 @@ impl Thread {
         }
     }
 
-    /// Where the thread has to stop because its store buffer is full, if that is before the next
-    /// thing to weave in. Stores to private lines wait in the buffer too, behind the oldest store
-    /// that waits for a shared line; they are counted, not kept, so the place is interpolated.
+    /// Returns the instruction at which the store buffer is full and the thread has to stop, if
+    /// that is before the next thing to weave in. Stores to private lines wait in the buffer too,
+    /// behind the oldest store that waits for a shared line. They are counted, not kept, so the
+    /// instruction is interpolated.
     fn store_buffer_limit(&self) -> Option<u64> {
         let oldest = self.stores.oldest()?;
         let (next, is_store) = match self.events.front() {
@@ -268,28 +376,31 @@ impl Thread {
             source: grant.source,
             latency,
             queued: grant.queued,
-            stall: wait,
+            stall: wait + load.lost,
         };
         self.emit(load.ordinal, (&load.access, &outcome), sink);
     }
 
-    /// Adds a load that waits for a line.
-    pub(crate) fn push_load(
-        &mut self,
-        access: Access,
-        at: (LineId, u64),
-        grant: Option<Grant>,
-        merged: bool,
-    ) {
-        let (line, insn) = at;
-        self.loads.push(PendingLoad {
+    /// The next event's load, before it has asked for its line.
+    pub(crate) fn load_of(&self, access: Access, line: LineId, insn: u64) -> PendingLoad {
+        PendingLoad {
             access,
             line,
             insn,
             ordinal: self.issued,
-            grant,
-            merged,
-        });
+            grant: None,
+            merged: false,
+            forwarded: false,
+            lost: Cycles::ZERO,
+        }
+    }
+
+    /// Adds a load that waits for a line.
+    pub(crate) fn push_load(&mut self, load: PendingLoad) {
+        if self.loads.is_empty() {
+            self.note_first_load(load.insn, load.access.time);
+        }
+        self.loads.push(load);
     }
 
     /// Adds a finished access to the sums and hands it to the sink when those before it in the
@@ -308,13 +419,14 @@ impl Thread {
         self.order.finished(ordinal, (access, outcome), sink);
     }
 
-    /// Whether every access that was woven in has been handed to the sink.
+    /// Returns true if every access that was woven in has been handed to the sink.
     pub(crate) fn is_all_out(&self) -> bool {
         self.order.next() == self.issued
     }
 
     /// Charges the time up to `now` to the store at the head of the buffer, if the thread waits for
-    /// it: because the buffer is full, or because a locked operation waits for it to drain.
+    /// it. A thread waits when the buffer is full, or when a locked operation waits for it to
+    /// drain.
     pub(crate) fn charge_oldest_store(&mut self, now: Cycles) {
         let since = match &mut self.blocked {
             Some(Blocked::Drain { since }) => std::mem::replace(since, (*since).max(now)),
@@ -342,4 +454,9 @@ impl Thread {
             code: event.code,
         }
     }
+}
+
+/// The clock of a thread that never waits, when it issues instruction `insn`.
+fn clock_at(insn: u64, cpi_milli: u64) -> Cycles {
+    Cycles(insn * cpi_milli / 1000)
 }

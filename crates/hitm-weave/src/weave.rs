@@ -5,14 +5,14 @@ use std::io;
 use hitm_base::{
     Access, AccessOp, CpuId, Cycles, DataSource, LineAddr, Machine, Outcome, ThreadId,
 };
-use hitm_coherence::core::{Head, PendingStore, Position, STORE_FORWARD_LATENCY};
+use hitm_coherence::core::{Head, PendingLoad, PendingStore, Position, STORE_FORWARD_LATENCY};
 use hitm_coherence::directory::{Ask, Capacity, Directory, Grant, LineId};
 use hitm_coherence::queue::Request;
 use hitm_coherence::services::Services;
 use hitm_coherence::tree::WinnerTree;
 
 use crate::pages::{Pages, TemporaryFiles};
-use crate::thread::{Blocked, Next, Thread, ThreadEvent, ThreadTotals};
+use crate::thread::{Blocked, Next, PendingWake, Return, Thread, ThreadEvent, ThreadTotals};
 
 /// A thread's place in a [`Weave`], in order of [`Weave::add_thread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,18 +78,24 @@ impl Weave {
         slot
     }
 
-    /// Puts a thread on another CPU from now on.
+    /// Puts a thread on another CPU: what it has not done yet happens there, what it was pushed for before
+    /// on the CPU before.
     pub fn place(&mut self, slot: Slot, cpu: CpuId) {
-        self.threads[slot.0].cpu = cpu;
+        self.threads[slot.0].move_to(cpu);
     }
 
-    /// The CPU that a thread is on.
+    /// The CPU that a thread is on, at the end of what has been pushed.
     pub fn cpu(&self, slot: Slot) -> CpuId {
-        self.threads[slot.0].cpu
+        self.threads[slot.0].last_cpu()
     }
 
     /// Adds what a thread did, in program order; it is at `frontier` now.
     pub fn push(&mut self, slot: Slot, events: &[ThreadEvent], frontier: Position) {
+        let has_run = !events.is_empty() || frontier != self.threads[slot.0].frontier;
+        // It did not wait for its waker's time.
+        if has_run && let Some(time) = self.forget_wake_of(slot) {
+            self.join_at(slot, time);
+        }
         let thread = &mut self.threads[slot.0];
         thread.events.extend(events);
         thread.frontier = frontier;
@@ -105,8 +111,61 @@ impl Weave {
     /// The thread waits for something outside the model (a system call, its end): nobody waits
     /// for it.
     pub fn leave(&mut self, slot: Slot) {
+        self.forget_wake_of(slot);
         self.threads[slot.0].present = false;
         self.rekey(slot);
+    }
+
+    /// The thread was woken by the instruction `insn` of `waker`: it is back that much later than its
+    /// waker was there. It has no budget until all is priced that it and its waker did before.
+    pub fn wake(&mut self, slot: Slot, (waker, insn): (Slot, u64), delay: i64) {
+        self.forget_wake_of(slot);
+        let by = &mut self.threads[waker.0];
+        by.wakes.push_back(PendingWake { slot, insn, delay });
+        self.threads[slot.0].returns = Some(Return::After(waker));
+        self.rekey(waker);
+    }
+
+    /// Returns true for a thread that was woken and is not back.
+    pub fn is_returning(&self, slot: Slot) -> bool {
+        self.threads[slot.0].returns.is_some()
+    }
+
+    /// Takes back [`Weave::wake`], if it is still to come; the time of the return as far as it is known.
+    fn forget_wake_of(&mut self, slot: Slot) -> Option<Cycles> {
+        let waker = match self.threads[slot.0].returns.take()? {
+            Return::After(waker) => waker,
+            Return::At(time) => return Some(time),
+        };
+        let wakes = &mut self.threads[waker.0].wakes;
+        let index = wakes.iter().position(|wake| wake.slot == slot)?;
+        let wake = wakes.remove(index)?;
+        Some(self.time_of_return(waker, wake))
+    }
+
+    fn time_of_return(&self, waker: Slot, wake: PendingWake) -> Cycles {
+        let at = self.time_of(waker, wake.insn);
+        Cycles(at.0.saturating_add_signed(wake.delay))
+    }
+
+    /// Tells those whom the thread has woken when that was, where it is known.
+    fn tell_woken(&mut self, waker: Slot) {
+        while let Some(wake) = self.threads[waker.0].take_known_wake() {
+            let time = self.time_of_return(waker, wake);
+            self.threads[wake.slot.0].returns = Some(Return::At(time));
+            self.return_if_idle(wake.slot);
+        }
+    }
+
+    /// Brings a woken thread back, when all that it did before is priced.
+    fn return_if_idle(&mut self, slot: Slot) {
+        let thread = &mut self.threads[slot.0];
+        if let Some(Return::At(time)) = thread.returns
+            && thread.is_idle()
+        {
+            thread.returns = None;
+            self.join_at(slot, time);
+        }
     }
 
     /// The thread is back: its clock moves on to the present if it was behind.
@@ -119,7 +178,7 @@ impl Weave {
         let thread = &mut self.threads[slot.0];
         thread.present = true;
         let behind = self.now.max(earliest).saturating_sub(thread.clock());
-        if thread.events.is_empty() && thread.blocked.is_none() {
+        if thread.is_idle() {
             thread.add_delay(behind);
         }
         self.rekey(slot);
@@ -141,14 +200,20 @@ impl Weave {
         self.threads[slot.0].time_of(insn)
     }
 
-    /// How many more instructions the thread may run so that it stays within `window` of the
-    /// slowest: 0 when its accesses are not all priced yet or it is too far ahead.
+    /// Returns the number of further instructions that keep the thread within `window` of the
+    /// slowest. It is 0 when its accesses are not all priced yet or it is too far ahead.
     pub fn budget(&self, slot: Slot, window: Cycles) -> u64 {
         let thread = &self.threads[slot.0];
         match thread.next_step() {
             Next::Frontier(_) => thread.insns_until(self.now + window),
             _ => 0,
         }
+    }
+
+    /// Returns the number of further instructions after which a thread's clock reads `until`, if it waits
+    /// for nothing.
+    pub fn insns_until(&self, slot: Slot, until: Cycles) -> u64 {
+        self.threads[slot.0].insns_until(until)
     }
 
     /// The sums of a thread so far.
@@ -177,9 +242,11 @@ impl Weave {
             let slot = Slot(leaf);
             match self.threads[leaf].next() {
                 Next::Drain(time) => self.drain(slot, time, sink),
+                Next::Retire(time) => self.retire(slot, time, sink),
                 Next::Step(time) => self.step(slot, time, sink),
                 Next::Frontier(_) => {
                     if !self.reach_frontier(slot, sink) {
+                        self.tell_woken(slot);
                         return;
                     }
                 }
@@ -209,12 +276,21 @@ impl Weave {
     }
 
     fn rekey(&mut self, slot: Slot) {
+        if !self.threads[slot.0].wakes.is_empty() {
+            self.tell_woken(slot);
+        }
+        if self.threads[slot.0].returns.is_some() {
+            self.return_if_idle(slot);
+        }
         self.tree.set(slot.0, self.threads[slot.0].next().time());
     }
 
     /// Loads that must have retired by the frontier may still move it. True when they did.
     fn reach_frontier(&mut self, slot: Slot, sink: &mut impl FnMut(&Access, &Outcome)) -> bool {
         let thread = &mut self.threads[slot.0];
+        if thread.retirement.is_some() {
+            return thread.wait_for_window(thread.frontier.insn);
+        }
         let before = thread.clock();
         if !thread.retire_loads(thread.frontier.insn, sink) {
             thread.blocked = Some(Blocked::Load);
@@ -248,6 +324,10 @@ impl Weave {
             _ if request.exclusive => thread.stores.head = Head::Granted(request.issued, grant),
             blocked => {
                 thread.loads.resolve(line, grant);
+                if let Some(retirement) = &mut thread.retirement {
+                    retirement.resolve(line, grant);
+                    return; // The oldest load resumes the thread when it retires.
+                }
                 let oldest_is_known = thread
                     .loads
                     .oldest()
@@ -310,9 +390,9 @@ impl Weave {
     }
 
     /// Commits the store at the head, whose line is here, and those behind it whose lines are here
-    /// too: one a cycle, during which the line is not given away. (The next owner's snoop needs
-    /// longer to arrive than the whole buffer needs to commit: about half a transfer's occupancy
-    /// against one cycle a store.)
+    /// too: one a cycle. The line is not given away meanwhile. (The next owner's snoop needs longer
+    /// to arrive than the whole buffer needs to commit: about half a transfer's occupancy against
+    /// one cycle a store.)
     fn commit_run(
         &mut self,
         slot: Slot,
@@ -329,7 +409,7 @@ impl Weave {
         let mut outcome = head_outcome;
         let mut committed = 0;
         while let Some(store) = thread.stores.oldest().copied() {
-            let loads_done = thread.loads.done_before(store.position.insn);
+            let loads_done = thread.older_loads_done(store.position.insn, store.ordinal);
             let is_ready = loads_done.is_some_and(|done| done.max(store.older_loads_done) <= now);
             let is_here =
                 store.line == line || self.directory.hit(thread.cpu, store.line, true).is_some();
@@ -358,49 +438,110 @@ impl Weave {
     /// The thread's next access in program order.
     fn step(&mut self, slot: Slot, now: Cycles, sink: &mut impl FnMut(&Access, &Outcome)) {
         let thread = &mut self.threads[slot.0];
+        if let Some(load) = thread.take_again() {
+            self.load_again(slot, load, sink);
+            return;
+        }
         let event = *thread.events.front().expect("a step has an event");
-        if !thread.retire_loads(event.insn, sink) {
+        if thread.retirement.is_some() {
+            if thread.wait_for_window(event.insn) {
+                return;
+            }
+        } else if !thread.retire_loads(event.insn, sink) {
             thread.blocked = Some(Blocked::Load);
             return;
         }
         if thread.time_of(event.insn) > now {
             return; // Waiting for a load moved the clock: others come first.
         }
+        thread.make_moves(event.insn);
         let access = thread.access(&event);
         match event.op {
-            AccessOp::Load => self.load(slot, event.insn, access, sink),
+            AccessOp::Load => {
+                let line = self.directory.line(access.line(), access.cpu);
+                let load = self.threads[slot.0].load_of(access, line, event.insn);
+                if self.load(slot, load, sink) {
+                    self.threads[slot.0].pop_event();
+                }
+            }
             AccessOp::Store => self.store(slot, event.position(), access),
             AccessOp::LockedRmw | AccessOp::Fence => self.locked(slot, access, sink),
         }
     }
 
-    /// Issues a load, or waits for a free fill buffer.
+    /// Issues a load; false when it has to wait for a free fill buffer.
     fn load(
         &mut self,
         slot: Slot,
-        insn: u64,
-        access: Access,
+        load: PendingLoad,
         sink: &mut impl FnMut(&Access, &Outcome),
-    ) {
+    ) -> bool {
+        let PendingLoad { access, line, .. } = load;
         let now = access.time;
-        let line = self.directory.line(access.line(), access.cpu);
         let thread = &mut self.threads[slot.0];
-        if thread.stores.forwards(access.addr, access.size) {
+        // A load that waits for nobody is over at once. It stays where an older one may still throw
+        // it away.
+        let at_once = thread.retirement.is_none() || thread.loads.is_empty();
+        let bytes = (access.addr, access.size);
+        if thread.stores.forwards(bytes, load.ordinal) {
             let outcome = unhindered(DataSource::StoreBuffer, STORE_FORWARD_LATENCY);
-            thread.emit(thread.next_ordinal(), (&access, &outcome), sink);
+            thread.push_hit(
+                PendingLoad {
+                    forwarded: true,
+                    ..load
+                },
+                outcome,
+                at_once,
+                sink,
+            );
         } else if let Some(grant) = fill_under_way(thread, line, now) {
-            thread.push_load(access, (line, insn), grant, true);
+            thread.push_load(PendingLoad {
+                grant,
+                merged: true,
+                ..load
+            });
+        } else if let Some(grant) = thread.take_fill(line, now) {
+            thread.push_load(PendingLoad { grant, ..load });
         } else if let Some((source, latency)) = self.directory.hit(access.cpu, line, false) {
-            let outcome = unhindered(source, latency);
-            thread.emit(thread.next_ordinal(), (&access, &outcome), sink);
-        } else if thread.loads.fill_buffers_full() {
+            thread.push_hit(load, unhindered(source, latency), at_once, sink);
+        } else if thread.has_no_fill_buffer(now) {
             wait_for_oldest_load(thread, now, sink);
-            return;
+            return false;
         } else {
             let grant = self.request(slot, line, now, false);
-            self.threads[slot.0].push_load(access, (line, insn), grant, false);
+            self.threads[slot.0].push_load(PendingLoad { grant, ..load });
         }
-        self.threads[slot.0].pop_event();
+        true
+    }
+
+    /// Issues a load a second time.
+    fn load_again(
+        &mut self,
+        slot: Slot,
+        load: PendingLoad,
+        sink: &mut impl FnMut(&Access, &Outcome),
+    ) {
+        let thread = &mut self.threads[slot.0];
+        if thread.wait_for_window(load.insn) || !self.load(slot, load, sink) {
+            self.threads[slot.0].put_again(load);
+            return;
+        }
+        self.threads[slot.0].run_stores_again(load.ordinal);
+    }
+
+    /// The oldest load retires, unless another core has taken its line since it had its data.
+    fn retire(&mut self, slot: Slot, now: Cycles, sink: &mut impl FnMut(&Access, &Outcome)) {
+        let thread = &mut self.threads[slot.0];
+        let Some(load) = thread.loads.oldest() else {
+            return;
+        };
+        let arrives = load.grant.is_some_and(|grant| grant.done == now);
+        let keeps = load.forwarded || self.directory.has_line(load.access.cpu, load.line);
+        if arrives || keeps {
+            thread.retire_in_order(now, sink);
+        } else {
+            thread.clear(now);
+        }
     }
 
     /// Puts a store into the store buffer, which has room: a thread without room has no next step.
@@ -487,7 +628,7 @@ fn unhindered(source: DataSource, latency: Cycles) -> Outcome {
 }
 
 /// The fill of `line` that this core has under way, for a load or for the store at the head of its
-/// store buffer; the inner option is `None` while it is queued.
+/// store buffer. The inner option is `None` while it is queued.
 fn fill_under_way(thread: &Thread, line: LineId, now: Cycles) -> Option<Option<Grant>> {
     let joined = |grant: Grant| Grant {
         source: DataSource::FillBuffer,
@@ -504,12 +645,16 @@ fn fill_under_way(thread: &Thread, line: LineId, now: Cycles) -> Option<Option<G
     }
 }
 
-/// The thread goes on when its oldest load is there: at a known time, or when its line is served.
+/// The thread continues when its oldest load is there: at a known time, or when its line is served.
 fn wait_for_oldest_load(
     thread: &mut Thread,
     now: Cycles,
     sink: &mut impl FnMut(&Access, &Outcome),
 ) {
+    if thread.retirement.is_some() {
+        thread.wait_for_retirement(now);
+        return;
+    }
     let oldest = thread
         .loads
         .oldest()

@@ -24,7 +24,7 @@ use crate::{Clock, CpuPlace, Cycles, Distance, LINE_SIZE, Topology, TopologyShap
 /// All caches of a machine together, in bytes: what the engine's tag arrays must be able to hold.
 const CACHES_BYTES_MAX: u64 = 16 << 30;
 
-/// Where a value comes from.
+/// Provenance of a value: a named source, or an assumption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A measurement or a document, named.
@@ -41,18 +41,18 @@ impl Origin {
         }
     }
 
-    /// Whether nobody has measured the value.
+    /// Returns true if nobody has measured the value.
     pub fn is_assumed(&self) -> bool {
         matches!(self, Origin::Assumed(_))
     }
 }
 
-/// A value and where it comes from.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
-    /// Where it comes from.
+    /// Its source, or the assumption behind it.
     pub origin: Origin,
     /// The least and the largest value that the machine may have, where the file states them.
     pub range: Option<(T, T)>,
@@ -102,7 +102,7 @@ pub struct MachineFile {
     pub items: BTreeMap<Item, Sourced<Quantity>>,
 }
 
-/// What is wrong with a machine file, and where.
+/// An error in a machine file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{origin}{}{}: found {found}, expected {expected}",
     line.map(|line| format!(":{line}")).unwrap_or_default(),
@@ -114,13 +114,13 @@ pub struct MachineError {
     pub line: Option<usize>,
     /// Full key, such as `caches.l1.size`, where it is known.
     pub key: Option<String>,
-    /// What stands there.
+    /// The content of that place, as the message shows it.
     pub found: String,
-    /// What should stand there.
+    /// Content that would be right there.
     pub expected: String,
 }
 
-/// Where the keys of a file stand, for errors.
+/// Places of a file's keys, for errors.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) origin: String,
@@ -525,6 +525,13 @@ impl MachineFile {
             load_window_insns: count(CorePart::LoadWindow) as u16,
             fill_buffers: count(CorePart::FillBuffers) as u16,
             locked_hit: self.cycles(Item::Core(CorePart::LockedHit), clock),
+            retire_width: self
+                .get(Item::Core(CorePart::RetireWidth))
+                .map_or(CoreModel::RETIRE_WIDTH, |width| width.raw() as u16)
+                .max(1),
+            ordering_clear: self
+                .get(Item::Core(CorePart::OrderingClear))
+                .map(|cost| cost.cycles(clock)),
         }
     }
 }
@@ -558,7 +565,7 @@ fn rising_chains() -> [Vec<Item>; 4] {
     ]
 }
 
-/// Whether a machine with the distances `present` cannot do without `item`.
+/// Returns true if a machine with the distances `present` cannot do without `item`.
 fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
     match item {
         Item::Transfer(Home::Near, distance, part) => {
@@ -568,6 +575,7 @@ fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
         | Item::Dram(DramPart::Package)
         | Item::Contention(_)
         | Item::UpgradeRatio(_)
+        | Item::Core(CorePart::RetireWidth | CorePart::OrderingClear)
         | Item::Cost(_) => false,
         Item::OccupancyRatio(Reach::Package) => present.iter().any(|d| !d.is_remote()),
         Item::OccupancyRatio(Reach::Remote) => present.iter().any(|d| d.is_remote()),

@@ -32,7 +32,7 @@ impl CacheLevel {
     }
 }
 
-/// What there is to say about a cache.
+/// A property of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CachePart {
     /// Capacity.
@@ -43,7 +43,7 @@ pub enum CachePart {
     Latency,
 }
 
-/// What there is to say about the transfer of a line.
+/// A property of a line's transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransferPart {
     /// Latency of a clean copy.
@@ -72,7 +72,7 @@ impl TransferPart {
     }
 }
 
-/// Which of the two transfer tables a value belongs to.
+/// The transfer table that a value belongs to, one of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Home {
     /// One of the two CPUs sits in the package of the line's home node, or the machine does not
@@ -82,7 +82,7 @@ pub enum Home {
     Away,
 }
 
-/// Whether a transfer stays within a package.
+/// Reach of a transfer: within a package, or between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// Both CPUs in one package.
@@ -91,7 +91,7 @@ pub enum Reach {
     Remote,
 }
 
-/// All there is to say about a line that several CPUs wait for.
+/// A property of lines that several CPUs wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContentionPart {
     /// Share of a hand-over for which the owner still hits the line.
@@ -102,7 +102,7 @@ pub enum ContentionPart {
     Visit,
 }
 
-/// Whose memory a load reaches.
+/// The memory that a load reaches, by its distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DramPart {
     /// The CPU's own node.
@@ -115,7 +115,7 @@ pub enum DramPart {
     FarRemote,
 }
 
-/// What there is to say about a core.
+/// A property of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CorePart {
     /// Cycles per instruction.
@@ -128,6 +128,10 @@ pub enum CorePart {
     FillBuffers,
     /// Locked operation on an owned line.
     LockedHit,
+    /// Instructions that retire in a cycle.
+    RetireWidth,
+    /// Cost of a memory-ordering clear.
+    OrderingClear,
 }
 
 /// The key of one number.
@@ -190,6 +194,8 @@ impl Item {
             CorePart::LoadWindow,
             CorePart::FillBuffers,
             CorePart::LockedHit,
+            CorePart::RetireWidth,
+            CorePart::OrderingClear,
         ] {
             items.push(Item::Core(part));
         }
@@ -241,6 +247,8 @@ impl Item {
             Item::Core(CorePart::LoadWindow) => "load_window",
             Item::Core(CorePart::FillBuffers) => "fill_buffers",
             Item::Core(CorePart::LockedHit) => "locked_hit",
+            Item::Core(CorePart::RetireWidth) => "retire_width",
+            Item::Core(CorePart::OrderingClear) => "ordering_clear",
             Item::Cost(cost) => cost.parameter().name,
         }
     }
@@ -255,7 +263,7 @@ impl Item {
         }
     }
 
-    /// What kind of number it is.
+    /// Returns the kind of number that the item is.
     pub fn dimension(self) -> Dimension {
         match self {
             Item::Clock => Dimension::Frequency,
@@ -271,11 +279,12 @@ impl Item {
             Item::Core(CorePart::StoreBuffer) => Dimension::Count("entries", 4096),
             Item::Core(CorePart::LoadWindow) => Dimension::Count("instructions", 16384),
             Item::Core(CorePart::FillBuffers) => Dimension::Count("lines", 1024),
+            Item::Core(CorePart::RetireWidth) => Dimension::Count("instructions", 64),
             Item::Cost(cost) => cost.parameter().dimension,
             Item::Cache(_, CachePart::Latency)
             | Item::Transfer(..)
             | Item::Dram(_)
-            | Item::Core(CorePart::LockedHit) => Dimension::Time,
+            | Item::Core(CorePart::LockedHit | CorePart::OrderingClear) => Dimension::Time,
         }
     }
 }

@@ -26,14 +26,14 @@ pub use quantity::{Dimension, Quantity};
 
 use crate::{Clock, Cycles, Distance, Topology};
 
-/// Which copies of a line may answer for it.
+/// Coherence protocol: the copies of a line that may answer for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// A modified line that is read goes back to the LLC and both copies become shared.
     Mesi,
     /// As MESI, and one clean copy answers reads from other packages (Intel).
     Mesif,
-    /// A modified line that is read stays dirty in its owner, which goes on answering (AMD, Arm).
+    /// A modified line that is read stays dirty in its owner, which continues to answer (AMD, Arm).
     Moesi,
 }
 
@@ -59,19 +59,19 @@ pub struct Caches {
     pub llc: CacheShape,
 }
 
-/// What it costs to get a line from another core at one distance.
+/// Cost of getting a line from another core at one distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
     /// A clean copy, with nobody waiting.
     pub clean: Cycles,
     /// A line modified there, with nobody waiting.
     pub dirty: Cycles,
-    /// The service time: how long the line is taken by this transfer, so that the next one of the
-    /// same line cannot be served. At most `dirty`; the rest of the latency overlaps with others.
+    /// The service time: this transfer occupies the line for so long, and the next one of the same
+    /// line waits. At most `dirty`; the rest of the latency overlaps with others.
     pub occupancy: Cycles,
 }
 
-/// A line that several CPUs wait for: how long its owner keeps it, and who gets it next.
+/// A contended line: how long its owner holds it, and which waiter is served next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contention {
     /// Share of a hand-over, in thousandths, for which the owner still hits the line: until the
@@ -80,8 +80,8 @@ pub struct Contention {
     /// Share of the hold, in thousandths, by which single holds are longer or shorter.
     pub jitter_milli: u32,
     /// Requests served in one visit to a last-level cache before the oldest waiter of all is. At 1
-    /// the line goes to who came first; `None` serves each waiter that was there when the visit
-    /// began.
+    /// the line is first come, first served; `None` serves each waiter that was there when the
+    /// visit began.
     pub visit: Option<u16>,
 }
 
@@ -124,7 +124,7 @@ pub struct Dram {
     pub far_remote: Cycles,
 }
 
-/// What of a core decides how much of a latency it can hide.
+/// The properties of a core that decide how much of a latency it can hide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreModel {
     /// Cycles per instruction of code that hits the L1, in thousandths.
@@ -137,6 +137,17 @@ pub struct CoreModel {
     pub fill_buffers: u16,
     /// A locked operation on a line that the core owns.
     pub locked_hit: Cycles,
+    /// Instructions that retire in a cycle at most.
+    pub retire_width: u16,
+    /// From a memory-ordering clear to the second issue of the load that lost its line; `None` where
+    /// loads keep their data.
+    pub ordering_clear: Option<Cycles>,
+}
+
+impl CoreModel {
+    /// Instructions that retire in a cycle where a machine file does not say: four in Intel cores
+    /// from Ivy Bridge to Cascade Lake (github.com/andreas-abel/uiCA, microArchConfigs.py).
+    pub const RETIRE_WIDTH: u16 = 4;
 }
 
 /// Costs of interrupts, idle states and the ways into the kernel.
@@ -149,7 +160,7 @@ impl MachineCosts {
         MachineCosts(MachineCost::ALL.map(|cost| cost.parameter().default.cycles(clock)))
     }
 
-    /// One cost.
+    /// Returns one cost, in cycles.
     pub const fn get(&self, cost: MachineCost) -> Cycles {
         self.0[cost as usize]
     }
@@ -178,7 +189,7 @@ pub struct Machine {
     /// Transfers by `Distance::index()`; the entry for `Same` is zero and unused.
     pub transfers: [Transfer; Distance::COUNT],
     /// The same when neither side is in the package of the line's home node (2-socket EPYC: the
-    /// home decides); equal to `transfers` where a machine has no such rule.
+    /// home decides). Equal to `transfers` where a machine has no such rule.
     pub transfers_away_from_home: [Transfer; Distance::COUNT],
     /// A line that several CPUs wait for.
     pub contention: Contention,
@@ -186,7 +197,7 @@ pub struct Machine {
     pub upgrade: UpgradeRatio,
     /// Memory latencies.
     pub dram: Dram,
-    /// The core.
+    /// Properties of the cores.
     pub core: CoreModel,
     /// Interrupts, idle states and the ways into the kernel.
     pub costs: MachineCosts,

@@ -21,7 +21,7 @@ pub struct Parameter {
     pub low: Quantity,
     /// Largest value that a machine may have.
     pub high: Quantity,
-    /// Where default and range are from, and what a wrong value does. Begins with "assumed" where
+    /// Origin of default and range, and the effect of a wrong value. Begins with "assumed" where
     /// nobody has measured the default.
     pub origin: &'static str,
 }

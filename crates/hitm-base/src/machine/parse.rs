@@ -1,7 +1,7 @@
 //! TOML text -> [`MachineFile`], with the place of every mistake.
 //!
-//! The document is walked by hand rather than through serde, because an error must name the full
-//! key and its line, also for numbers that only contradict each other.
+//! The document is walked by hand, not through serde: an error must name the full key and its line,
+//! also for numbers that only contradict each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -458,7 +458,7 @@ fn join(prefix: &str, key: &str) -> String {
     }
 }
 
-/// Where the lines of a text end.
+/// Ends of the lines of a text.
 struct Lines {
     ends: Vec<usize>,
 }

@@ -1,7 +1,7 @@
 //! Quantities of a machine file: text with a unit in, exact integers out.
 //!
-//! Numbers are kept as the decimal fraction that a person wrote, in thousandths of their unit, so
-//! that reading and writing a file changes nothing and no floating point takes part in a price.
+//! Numbers are kept as the decimal fraction that a person wrote, in thousandths of their unit. So
+//! reading and writing a file changes nothing, and no floating point takes part in a price.
 //!
 //! Invariant: a [`Quantity`] made by [`parse`] lies within the [`Dimension`]'s limits, so that
 //! nothing which is computed from a file can overflow or need memory without bound.
@@ -68,7 +68,7 @@ impl Quantity {
         }
     }
 
-    /// Whether a TOML file writes it as a bare number.
+    /// Returns true if a TOML file writes it as a bare number.
     pub fn is_bare(self) -> bool {
         matches!(self, Quantity::Count(_, "") | Quantity::Milli(_))
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// What kind of number a key takes.
+/// The kind of number that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// A latency: `"117.8ns"` or `"34cycles"`.
@@ -142,7 +142,7 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// What a person should have written, for error messages.
+    /// Describes what a person should have written, for error messages.
     pub fn expected(self) -> String {
         match self {
             Dimension::Time => {
@@ -188,7 +188,7 @@ impl Dimension {
         self.admits(quantity).then_some(quantity)
     }
 
-    /// Whether `quantity` is of this dimension and within its limits.
+    /// Returns true if `quantity` is of this dimension and within its limits.
     pub fn admits(self, quantity: Quantity) -> bool {
         match (self, quantity) {
             (Dimension::Time, Quantity::Picos(picos)) => picos <= TIME_PS_MAX,

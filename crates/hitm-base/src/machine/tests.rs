@@ -101,6 +101,24 @@ fn a_contended_line_has_numbers_of_its_own() {
 }
 
 #[test]
+fn loads_run_again_only_where_a_file_says_what_that_costs() {
+    let core = resolved("xeon8176-8s").core;
+    assert_eq!(
+        (core.ordering_clear, core.retire_width),
+        (Some(Cycles(40)), 4)
+    );
+    assert_eq!(resolved("broadwell-4s").core.ordering_clear, None);
+    let mut file = MachineFile::parse(preset("xeon8176-8s").unwrap(), "old").unwrap();
+    let added = [CorePart::OrderingClear, CorePart::RetireWidth].map(Item::Core);
+    file.items.retain(|item, _| !added.contains(item));
+    let old = file.resolve().unwrap().core;
+    assert_eq!(
+        (old.ordering_clear, old.retire_width),
+        (None, CoreModel::RETIRE_WIDTH)
+    );
+}
+
+#[test]
 fn the_home_of_a_line_decides_on_epyc() {
     let machine = resolved("milan-2s");
     let die = Distance::Die.index();

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use hitm_base::{Cycles, Nanos};
-use hitm_trace::Turn;
+use hitm_weave::Group;
 
-use super::{Barrier, Inner};
+use super::Barrier;
 use crate::parker::host_nanos;
 
 impl Barrier {
@@ -18,13 +18,13 @@ impl Barrier {
         self.nanos.load(Ordering::Relaxed) + since_over
     }
 
-    /// Whether all threads are away and virtual time stands, so that only an event at a later time
-    /// can bring one of them back.
+    /// Returns true if all threads are away and virtual time is stopped: only an event at a later
+    /// time can bring one of them back.
     pub(crate) fn awaits_event(&self) -> bool {
-        self.idle_time_passes && self.all_away.load(Ordering::Acquire) && !self.is_over()
+        self.all_away.load(Ordering::Acquire) && !self.is_over()
     }
 
-    /// Moves virtual time on to `nanos`, if all threads are away and it is earlier than that.
+    /// Advances virtual time to `nanos`, if all threads are away and it is earlier than that.
     pub(crate) fn pass_idle_time(&self, nanos: u64) {
         let _inner = self.lock();
         if self.awaits_event() {
@@ -33,24 +33,23 @@ impl Barrier {
     }
 
     /// A thread is present again: the time for which none was has passed for all.
-    pub(super) fn end_idle_time(&self, inner: &mut Inner) {
+    pub(super) fn end_idle_time(&self, group: &mut Group) {
         if !self.all_away.swap(false, Ordering::Relaxed) {
             return;
         }
         let passed = Nanos(self.nanos.load(Ordering::Relaxed) as f64);
         // Not a cycle too few, or a timer that has expired would lie in the future again.
         let until = self.clock.cycles(passed) + Cycles(1);
-        let idle = until.saturating_sub(inner.weave.now());
+        let idle = until.saturating_sub(group.now());
         if idle > Cycles(1) {
-            inner.weave.pass(idle);
-            inner.record_turn(Turn::Passed { span: idle });
-            self.publish_time(inner);
+            group.pass(idle);
+            self.publish_time(group);
         }
     }
 
     /// Lets the machine see how late it is.
-    pub(super) fn publish_time(&self, inner: &Inner) {
-        let nanos = self.clock.nanos(inner.weave.now()).0 as u64;
+    pub(super) fn publish_time(&self, group: &Group) {
+        let nanos = self.clock.nanos(group.now()).0 as u64;
         self.nanos.fetch_max(nanos, Ordering::Relaxed);
     }
 }

@@ -1,16 +1,18 @@
 //! Bytes to records. Any bytes may come in: every index, size and number is checked.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hitm_base::{Access, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, Outcome, ThreadId};
 use thiserror::Error;
 
+use super::paths::ReadPaths;
 use super::*;
 use crate::Record;
 use crate::limits::{COUNT_MAX, LATENCY_MAX};
 use crate::wire::{Cursor, undelta};
 
-/// What is wrong with the bytes of a block.
+/// Fault in the bytes of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeFault {
@@ -45,7 +47,7 @@ pub enum DecodeFault {
         what: &'static str,
         /// The index.
         found: u64,
-        /// How many there are.
+        /// Number of those that the block has introduced.
         known: usize,
     },
     /// The access leaves its line, or is a fence with a size, or another operation without one.
@@ -80,15 +82,15 @@ pub enum DecodeFault {
     },
 }
 
-/// What is wrong with a block, and where.
+/// Fault in a block, with its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("record {record} at byte {offset} of the block: {fault}")]
 pub struct DecodeError {
     /// Records before the bad one.
     pub record: u64,
-    /// Where the bad one begins, in bytes from the start of the uncompressed block.
+    /// Byte at which the bad one begins, from the start of the uncompressed block.
     pub offset: usize,
-    /// What is wrong with it.
+    /// Fault of the bad one.
     pub fault: DecodeFault,
 }
 
@@ -101,7 +103,7 @@ pub trait Visitor {
     fn record(&mut self, record: Record);
 }
 
-/// What was in a block.
+/// Counts of the records in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockSummary {
     /// Records, those of unknown kind included.
@@ -133,6 +135,9 @@ pub struct BlockDecoder<'a> {
     state: State,
     /// The call chains that the block has introduced.
     chains: Vec<Arc<[CodeAddr]>>,
+    paths: ReadPaths,
+    /// Records of the last step that the iterator has still to give.
+    ready: Ready,
     has_failed: bool,
 }
 
@@ -144,11 +149,13 @@ impl<'a> BlockDecoder<'a> {
             summary: BlockSummary::default(),
             state: State::default(),
             chains: Vec::new(),
+            paths: ReadPaths::default(),
+            ready: Ready::default(),
             has_failed: false,
         }
     }
 
-    /// What has been decoded so far.
+    /// Counts of the records decoded so far.
     pub fn summary(&self) -> BlockSummary {
         self.summary
     }
@@ -175,6 +182,9 @@ impl<'a> BlockDecoder<'a> {
         let head = self.cursor.byte()?;
         if head & HEAD_ACCESS != 0 {
             let (access, outcome) = self.state.access(head, &mut self.cursor)?;
+            if let Some(callers) = self.paths.of(access.thread) {
+                visitor.record(Record::Callers(Arc::clone(callers)));
+            }
             visitor.access(&access, &outcome);
             return Ok(());
         }
@@ -183,6 +193,9 @@ impl<'a> BlockDecoder<'a> {
             let callers = other::decode_callers(payload, &mut self.chains)?;
             visitor.record(Record::Callers(callers));
             return Ok(());
+        }
+        if head == other::KIND_PATH {
+            return self.paths.read(payload);
         }
         match other::decode(head, payload)? {
             Some(record) => visitor.record(record),
@@ -196,34 +209,34 @@ impl Iterator for BlockDecoder<'_> {
     type Item = Result<Record, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut last = Last(None);
-        while !self.has_failed && !self.cursor.is_at_end() {
-            if let Err(error) = self.step(&mut last) {
+        while self.ready.is_empty() && !self.has_failed && !self.cursor.is_at_end() {
+            let mut ready = std::mem::take(&mut self.ready);
+            let result = self.step(&mut ready);
+            self.ready = ready;
+            if let Err(error) = result {
                 self.has_failed = true;
                 return Some(Err(error));
             }
-            if let Some(record) = last.0.take() {
-                return Some(Ok(record));
-            }
         }
-        None
+        self.ready.pop_front().map(Ok)
     }
 }
 
-/// Keeps the record that was decoded last; a record of unknown kind leaves it empty.
-struct Last(Option<Record>);
+/// The records of a step, in order: none of a record of unknown kind, callers and an access of an access
+/// on a path.
+type Ready = VecDeque<Record>;
 
-impl Visitor for Last {
+impl Visitor for Ready {
     #[inline(always)]
     fn access(&mut self, access: &Access, outcome: &Outcome) {
-        self.0 = Some(Record::Access {
+        self.push_back(Record::Access {
             access: *access,
             outcome: *outcome,
         });
     }
 
     fn record(&mut self, record: Record) {
-        self.0 = Some(record);
+        self.push_back(record);
     }
 }
 

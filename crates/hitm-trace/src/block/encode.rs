@@ -7,14 +7,18 @@ use hitm_base::{Access, AccessOp, CodeAddr, Cycles, DataSource, Outcome};
 use thiserror::Error;
 
 use super::dictionary::Dictionary;
+use super::paths::Paths;
 use super::*;
 use crate::Record;
-use crate::limits::{self, LATENCY_MAX, check_callers, check_count, check_line};
-use crate::wire::{VARINT_LEN_MAX, delta, put_varint};
+use crate::limits::{self, LATENCY_MAX, PATH_CALLERS_MAX, check_callers, check_count, check_line};
+use crate::wire::{VARINT_LEN_MAX, delta, push_varint, put_varint};
 
-/// Room that must be left before an access is begun: its three fixed bytes, the size, and a varint
-/// for time, actor index, thread, CPU, code index, code, line, base, queued and stall.
+/// Room that must be left before an access is begun. It covers the three fixed bytes, the size, and
+/// a varint for time, actor index, thread, CPU, code index, code, line, base, queued and stall.
 const ACCESS_LEN_MAX: usize = 4 + 10 * VARINT_LEN_MAX;
+
+/// Room for a path: kind, length, thread, reference, count, and the calls.
+const PATH_LEN_MAX: usize = 1 + (4 + PATH_CALLERS_MAX) * VARINT_LEN_MAX;
 
 /// Why a record was not encoded. Nothing was written, and the encoder is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -61,6 +65,7 @@ pub struct BlockEncoder<B> {
     state: State,
     /// The call chains that the block has introduced, by number.
     chains: BTreeMap<Arc<[CodeAddr]>, u32>,
+    paths: Paths,
     scratch: Vec<u8>,
 }
 
@@ -75,6 +80,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
             has_time: false,
             state: State::new(),
             chains: BTreeMap::new(),
+            paths: Paths::new(),
             scratch: Vec::new(),
         }
     }
@@ -84,7 +90,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         self.len
     }
 
-    /// Whether the block has no record yet.
+    /// Returns true if the block has no record yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -106,6 +112,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         self.has_time = false;
         self.state.clear();
         self.chains.clear();
+        self.paths.clear();
     }
 
     /// Ends the block and begins the next one in `buffer`; returns the buffer that was in use.
@@ -138,6 +145,38 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
     ) -> Result<(), EncodeError> {
         check_access(access, outcome)?;
         self.push_callers(callers, ACCESS_LEN_MAX)?;
+        self.push_access(access, outcome)
+    }
+
+    /// Adds an access of a function that was called on the path `path`, the caller's number for one call
+    /// chain; none when it is not known. `callers` appends the chain to an empty vector, innermost call
+    /// first. It is called when the block does not have the chain yet. Callers beyond
+    /// [`PATH_CALLERS_MAX`] are cut off. Both are in one block, or neither is.
+    pub fn push_access_on(
+        &mut self,
+        path: Option<u32>,
+        callers: impl FnOnce(&mut Vec<CodeAddr>),
+        (access, outcome): (&Access, &Outcome),
+    ) -> Result<(), EncodeError> {
+        if !self.paths.is_last(access.thread, path) {
+            check_access(access, outcome)?;
+            self.make_room(PATH_LEN_MAX + ACCESS_LEN_MAX)?;
+            self.scratch.clear();
+            push_varint(&mut self.scratch, access.thread.0.into());
+            if let Some(path) = path {
+                match self.paths.find_or_insert(path) {
+                    Some(index) => other::encode_callers(&[], Some(index), &mut self.scratch),
+                    None => {
+                        let mut chain = Vec::new();
+                        callers(&mut chain);
+                        chain.truncate(PATH_CALLERS_MAX);
+                        other::encode_callers(&chain, None, &mut self.scratch);
+                    }
+                }
+            }
+            self.put_scratch(other::KIND_PATH, None);
+            self.paths.set_last(access.thread, path);
+        }
         self.push_access(access, outcome)
     }
 

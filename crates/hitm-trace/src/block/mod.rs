@@ -15,6 +15,7 @@ mod decode;
 mod dictionary;
 mod encode;
 mod other;
+mod paths;
 
 pub use decode::{BlockDecoder, BlockSummary, DecodeError, DecodeFault, Visitor, decode_block};
 pub use encode::{BlockEncoder, EncodeError};
@@ -24,7 +25,7 @@ use hitm_base::{AccessOp, Cycles};
 /// The most bytes that a block may have before compression.
 pub const BLOCK_LEN_MAX: usize = 4 << 20;
 
-/// What a block says about itself beside its bytes.
+/// Count and times of a block's records, kept beside its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockMeta {
     /// Records in the block.
@@ -89,7 +90,7 @@ const OPS: [AccessOp; 4] = [
     AccessOp::Fence,
 ];
 
-/// Whether an access can exist: within one line, and of no size exactly when it is a fence.
+/// Returns true if an access can exist: within one line, and of no size exactly when it is a fence.
 const fn is_valid(op: AccessOp, offset: u8, size: u8) -> bool {
     if matches!(op, AccessOp::Fence) {
         size == 0

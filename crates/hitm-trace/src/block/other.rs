@@ -14,8 +14,9 @@ use super::{DecodeFault, LINE_MAX};
 use crate::limits::{CALLERS_MAX, COUNT_MAX};
 use crate::wire::{Cursor, delta, push_bytes, push_varint, undelta, unzigzag, zigzag};
 use crate::{
-    Adoption, Counter, End, EndReason, HeapObject, Mapping, Record, Region, RegionKind, Steps,
-    Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker, Work,
+    Adoption, Counter, End, EndReason, HeapObject, Mapping, ProcessExit, ProcessStart, Record,
+    Region, RegionKind, Steps, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker,
+    Work,
 };
 
 /// Never written, so that a hole of zeros in a file is not taken for records.
@@ -33,6 +34,11 @@ const KIND_TURN: u8 = 10;
 const KIND_LAYOUT: u8 = 11;
 /// The callers of the next access. The only kind that refers to earlier records of its block.
 pub(super) const KIND_CALLERS: u8 = 12;
+
+const KIND_PROCESS_START: u8 = 13;
+const KIND_PROCESS_EXIT: u8 = 14;
+/// Callers of a thread's accesses from here on.
+pub(super) const KIND_PATH: u8 = 15;
 
 const REGION_STACK: u8 = 0;
 const REGION_ANONYMOUS_MAP: u8 = 1;
@@ -60,18 +66,17 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
         Record::Access { .. } => panic!("accesses are encoded by push_access"),
         Record::Callers(_) => panic!("callers are encoded by push_callers"),
         Record::ThreadStart(start) => {
-            push_all(
-                out,
-                [
-                    u64::from(start.thread.0),
-                    u64::from(start.tid),
-                    u64::from(start.cpu.0),
-                    start.time.0,
-                ],
-            );
-            push_bytes(out, start.name.as_bytes());
-            push_varint(out, start.seat.into());
+            encode_thread_start(start, out);
             KIND_THREAD_START
+        }
+        Record::ProcessStart(start) => {
+            encode_process_start(start, out);
+            KIND_PROCESS_START
+        }
+        Record::ProcessExit(exit) => {
+            push_all(out, [exit.process.into(), exit.time.0]);
+            encode_reason(exit.reason, out);
+            KIND_PROCESS_EXIT
         }
         Record::ThreadPlaced(placed) => {
             push_all(
@@ -122,6 +127,29 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             KIND_LAYOUT
         }
     }
+}
+
+fn encode_thread_start(start: &ThreadStart, out: &mut Vec<u8>) {
+    push_all(
+        out,
+        [
+            u64::from(start.thread.0),
+            u64::from(start.tid),
+            u64::from(start.cpu.0),
+            start.time.0,
+        ],
+    );
+    push_bytes(out, start.name.as_bytes());
+    push_varint(out, start.seat.into());
+    if start.process != 0 {
+        push_varint(out, start.process.into());
+    }
+}
+
+fn encode_process_start(start: &ProcessStart, out: &mut Vec<u8>) {
+    push_all(out, [start.process, start.pid, start.parent].map(u64::from));
+    push_varint(out, start.time.0);
+    push_bytes(out, start.program.as_bytes());
 }
 
 fn encode_exit(exit: &ThreadExit, out: &mut Vec<u8>) {
@@ -191,20 +219,24 @@ fn encode_region_kind(kind: &RegionKind, out: &mut Vec<u8>) {
 }
 
 fn encode_end(end: &End, out: &mut Vec<u8>) {
-    let (code, value) = match end.reason {
+    push_varint(out, end.time.0);
+    encode_reason(end.reason, out);
+    let totals = &end.totals;
+    push_all(out, [totals.threads, totals.insns, totals.accesses]);
+    push_all(out, [totals.stored_accesses, totals.stall.0]);
+    push_varint(out, totals.contention_stall.0);
+}
+
+fn encode_reason(reason: EndReason, out: &mut Vec<u8>) {
+    let (code, value) = match reason {
         EndReason::Exited { status } => (END_EXITED, i64::from(status)),
         EndReason::Signalled { signal } => (END_SIGNALLED, i64::from(signal)),
         EndReason::Stopped => (END_STOPPED, 0),
         EndReason::Exec => (END_EXEC, 0),
         EndReason::Other { code, value } => (code, value),
     };
-    push_varint(out, end.time.0);
     out.push(code);
     push_varint(out, zigzag(value));
-    let totals = &end.totals;
-    push_all(out, [totals.threads, totals.insns, totals.accesses]);
-    push_all(out, [totals.stored_accesses, totals.stall.0]);
-    push_varint(out, totals.contention_stall.0);
 }
 
 fn encode_work(work: &Work, out: &mut Vec<u8>) {
@@ -314,6 +346,18 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
             });
         }
         KIND_THREAD_START => Record::ThreadStart(thread_start(cursor)?),
+        KIND_PROCESS_START => Record::ProcessStart(ProcessStart {
+            process: cursor.narrow("process")?,
+            pid: cursor.narrow("pid")?,
+            parent: cursor.narrow("process")?,
+            time: cycles(cursor)?,
+            program: cursor.string("program")?,
+        }),
+        KIND_PROCESS_EXIT => Record::ProcessExit(ProcessExit {
+            process: cursor.narrow("process")?,
+            time: cycles(cursor)?,
+            reason: end_reason(cursor)?,
+        }),
         KIND_THREAD_PLACED => Record::ThreadPlaced(ThreadPlaced {
             thread: thread(cursor)?,
             cpu: cpu(cursor)?,
@@ -365,6 +409,10 @@ fn thread_start(cursor: &mut Cursor<'_>) -> Result<ThreadStart, DecodeFault> {
         seat: match cursor.is_at_end() {
             true => thread.0,
             false => cursor.narrow("seat")?,
+        },
+        process: match cursor.is_at_end() {
+            true => 0,
+            false => cursor.narrow("process")?,
         },
     })
 }
@@ -544,19 +592,9 @@ fn counters(cursor: &mut Cursor<'_>) -> Result<Vec<Counter>, DecodeFault> {
 }
 
 fn end(cursor: &mut Cursor<'_>) -> Result<End, DecodeFault> {
-    let time = cycles(cursor)?;
-    let code = cursor.byte()?;
-    let value = unzigzag(cursor.varint()?);
-    let reason = match (code, i32::try_from(value)) {
-        (END_EXITED, Ok(status)) => EndReason::Exited { status },
-        (END_SIGNALLED, Ok(signal)) => EndReason::Signalled { signal },
-        (END_STOPPED, _) => EndReason::Stopped,
-        (END_EXEC, _) => EndReason::Exec,
-        _ => EndReason::Other { code, value },
-    };
     Ok(End {
-        time,
-        reason,
+        time: cycles(cursor)?,
+        reason: end_reason(cursor)?,
         totals: Totals {
             threads: cursor.varint()?,
             insns: cursor.varint()?,
@@ -565,5 +603,17 @@ fn end(cursor: &mut Cursor<'_>) -> Result<End, DecodeFault> {
             stall: Cycles(cursor.varint()?),
             contention_stall: Cycles(cursor.varint()?),
         },
+    })
+}
+
+fn end_reason(cursor: &mut Cursor<'_>) -> Result<EndReason, DecodeFault> {
+    let code = cursor.byte()?;
+    let value = unzigzag(cursor.varint()?);
+    Ok(match (code, i32::try_from(value)) {
+        (END_EXITED, Ok(status)) => EndReason::Exited { status },
+        (END_SIGNALLED, Ok(signal)) => EndReason::Signalled { signal },
+        (END_STOPPED, _) => EndReason::Stopped,
+        (END_EXEC, _) => EndReason::Exec,
+        _ => EndReason::Other { code, value },
     })
 }

@@ -3,7 +3,7 @@ use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, 
 
 use super::*;
 use crate::wire::push_varint;
-use crate::{CALLERS_MAX, COUNT_MAX, Counter, LATENCY_MAX, Record, ThreadPlaced};
+use crate::{CALLERS_MAX, COUNT_MAX, Counter, LATENCY_MAX, PATH_CALLERS_MAX, Record, ThreadPlaced};
 
 const LOAD: Access = Access {
     thread: ThreadId(1),
@@ -121,6 +121,92 @@ fn a_call_chain_is_told_once() {
         known: 0,
     };
     assert_eq!(decode(&[12, 1, 5]).unwrap_err().fault, unknown);
+}
+
+/// Pushes an access on a path.
+fn push_on(
+    encoder: &mut BlockEncoder<Vec<u8>>,
+    path: Option<(u32, &[u64])>,
+    access: Access,
+) -> Result<(), EncodeError> {
+    let chain = |out: &mut Vec<CodeAddr>| {
+        let (_, codes) = path.expect("a path that is not known has no chain");
+        out.extend(codes.iter().map(|code| CodeAddr(*code)));
+    };
+    encoder.push_access_on(path.map(|(path, _)| path), chain, (&access, &HITM))
+}
+
+#[test]
+fn a_path_holds_for_the_accesses_of_its_thread() {
+    let mut encoder = BlockEncoder::new(vec![0; 4096]);
+    let other = Access {
+        thread: ThreadId(9),
+        ..LOAD
+    };
+    let (long, short): (&[u64], &[u64]) = (&[0x40_1100, 0x40_1000], &[]);
+    let pushes = [
+        (Some((7, long)), LOAD),
+        (Some((7, long)), LOAD),
+        (Some((3, short)), other),
+        (Some((7, long)), LOAD),
+        (None, LOAD),
+        (None, LOAD),
+        (Some((7, long)), other),
+    ];
+    for (path, access) in pushes {
+        push_on(&mut encoder, path, access).unwrap();
+    }
+    let known = |codes: &[u64]| Record::Callers(codes.iter().map(|code| CodeAddr(*code)).collect());
+    let access = |access| Record::Access {
+        access,
+        outcome: HITM,
+    };
+    let expected = [
+        known(long),
+        access(LOAD),
+        known(long),
+        access(LOAD),
+        known(short),
+        access(other),
+        known(long),
+        access(LOAD),
+        access(LOAD),
+        access(LOAD),
+        known(long),
+        access(other),
+    ];
+    assert_eq!(decode(encoder.bytes()).unwrap(), expected);
+    // Seven accesses, and four changes of a path.
+    assert_eq!(encoder.meta().record_count, 11);
+    // The next block knows nothing of this one.
+    encoder.clear();
+    push_on(&mut encoder, Some((7, long)), LOAD).unwrap();
+    assert_eq!(decode(encoder.bytes()).unwrap(), expected[..2]);
+}
+
+#[test]
+fn a_path_is_cut_and_an_access_on_it_is_whole_or_not_there() {
+    let deep: Vec<u64> = (0..400).map(|call| call << 40).collect();
+    for len in 0..3000 {
+        let mut encoder = BlockEncoder::new(vec![0; len]);
+        match push_on(&mut encoder, Some((0, &deep)), LOAD) {
+            Ok(()) => {
+                let records = decode(encoder.bytes()).unwrap();
+                let Record::Callers(callers) = &records[0] else {
+                    panic!("{records:?}");
+                };
+                assert_eq!(callers.len(), PATH_CALLERS_MAX);
+                assert_eq!((callers[1].0, records.len()), (1 << 40, 2));
+            }
+            Err(_) => assert!(encoder.is_empty()),
+        }
+    }
+    let unknown = DecodeFault::UnknownReference {
+        what: "call chain",
+        found: 0,
+        known: 0,
+    };
+    assert_eq!(decode(&[15, 2, 3, 1]).unwrap_err().fault, unknown);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct Block<'a> {
     pub bytes: &'a [u8],
 }
 
-/// How far the producer is.
+/// Progress of the producer: not joined, running or finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProducerState {
     /// None has joined.
@@ -77,9 +77,9 @@ impl Consumer {
         Some(self.take())
     }
 
-    /// What a producer that died had committed of the block that it was filling. Call it when the
-    /// producer's process is known to be gone and [`try_take`](Self::try_take) has returned `None`;
-    /// it is the last block, whatever the producer does.
+    /// Returns what a dead producer had committed of the block that it was filling. Call it when
+    /// the producer's process is known to be gone and [`try_take`](Self::try_take) has returned
+    /// `None`. It is the last block, whatever the producer does.
     pub fn take_partial(&mut self) -> Option<Block<'_>> {
         if self.has_taken_partial {
             return None;
@@ -94,7 +94,7 @@ impl Consumer {
         Some(self.take())
     }
 
-    /// How far the producer is. When it has finished, [`try_take`](Self::try_take) until `None`
+    /// Progress of the producer. When it has finished, [`try_take`](Self::try_take) until `None`
     /// empties the ring.
     pub fn producer_state(&self) -> ProducerState {
         match self.shared.control().producer.state.load(Ordering::Acquire) {
@@ -119,12 +119,6 @@ impl Consumer {
     pub fn beat(&self) {
         let consumer = &self.shared.control().consumer;
         consumer.heartbeat.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One of the producer's numbers.
-    pub fn counter(&self, counter: RingCounter) -> u64 {
-        let counters = &self.shared.control().producer.counters;
-        counters[counter as usize].load(Ordering::Relaxed)
     }
 
     /// Copies the current slot's committed bytes and frees it.

@@ -1,4 +1,4 @@
-//! Where everything is in the shared memory, and the atomics that guard it.
+//! Layout of the shared memory, and the atomics that guard it.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -8,9 +8,9 @@ use thiserror::Error;
 
 use crate::block::BLOCK_LEN_MAX;
 
-/// What a ring begins with; the last character counts changes of the layout, which both sides must
+/// First word of a ring. The last character counts changes of the layout, which both sides must
 /// agree on exactly: they are built from one source.
-pub(super) const RING_MAGIC: u64 = u64::from_le_bytes(*b"hitmrng1");
+pub(super) const RING_MAGIC: u64 = u64::from_le_bytes(*b"hitmrng2");
 
 pub(super) const CONTROL_LEN: usize = 4096;
 pub(super) const SLOT_HEADER_LEN: usize = 64;
@@ -26,7 +26,7 @@ pub struct RingConfig {
 
 impl RingConfig {
     /// The shape that the recorder uses: 16 slots of 256 KiB. A block of 256 KiB holds about 30,000
-    /// accesses, enough for the dictionaries to pay and for zstd to find what repeats; sixteen give
+    /// accesses, enough for the dictionaries to pay and for zstd to find what repeats. Sixteen give
     /// the consumer some ten milliseconds of a producer at full speed.
     pub const DEFAULT: RingConfig = RingConfig {
         slot_count: 16,
@@ -77,7 +77,7 @@ pub enum RingError {
     /// The memory holds no ring, or one of another version.
     #[error("no ring of this version: found {found:#018x}, expected {RING_MAGIC:#018x}")]
     BadMagic {
-        /// What is there.
+        /// The word found.
         found: u64,
     },
     /// Another producer has joined already: this one is perhaps a forked child of it.
@@ -86,32 +86,6 @@ pub enum RingError {
         /// The process that has it.
         pid: u32,
     },
-}
-
-/// Numbers that the producer's caller keeps in the ring, where they survive its death.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RingCounter {
-    /// Accesses that were given up because the ring stayed full, or could not be encoded.
-    LostAccesses = 0,
-    /// Other records that were given up.
-    LostRecords = 1,
-    /// How often the producer found the ring full.
-    FullWaits = 2,
-    /// Accesses that were counted and not stored, being private to one thread.
-    FilteredAccesses = 3,
-    /// Child processes that were not recorded.
-    UnrecordedChildren = 4,
-}
-
-impl RingCounter {
-    /// Every counter, in the order of its number.
-    pub const ALL: [RingCounter; 5] = [
-        RingCounter::LostAccesses,
-        RingCounter::LostRecords,
-        RingCounter::FullWaits,
-        RingCounter::FilteredAccesses,
-        RingCounter::UnrecordedChildren,
-    ];
 }
 
 /// Slot states. A slot begins FREE, as zeroed memory is.
@@ -124,7 +98,7 @@ pub(super) const PRODUCER_NONE: u32 = 0;
 pub(super) const PRODUCER_RUNNING: u32 = 1;
 pub(super) const PRODUCER_FINISHED: u32 = 2;
 
-/// What the ring is. Written once, before it is handed out.
+/// Magic number and dimensions of the ring. Written once, before it is handed out.
 #[repr(C, align(64))]
 pub(super) struct Identity {
     magic: AtomicU64,
@@ -132,15 +106,14 @@ pub(super) struct Identity {
     slot_len: AtomicU32,
 }
 
-/// What the producer writes; a line of its own, as befits this project.
+/// Words that the producer writes; a line of their own, as befits this project.
 #[repr(C, align(64))]
 pub(super) struct ProducerWords {
     pub(super) state: AtomicU32,
     pub(super) pid: AtomicU32,
-    pub(super) counters: [AtomicU64; RingCounter::ALL.len()],
 }
 
-/// What the consumer writes.
+/// Words that the consumer writes.
 #[repr(C, align(64))]
 pub(super) struct ConsumerWords {
     pub(super) pid: AtomicU32,
@@ -156,7 +129,7 @@ pub(super) struct Control {
     pub(super) consumer: ConsumerWords,
 }
 
-/// What is known about one slot.
+/// State of one slot, and size and times of the block in it.
 #[repr(C, align(64))]
 pub(super) struct SlotHeader {
     pub(super) state: AtomicU32,
@@ -253,7 +226,7 @@ impl Shared {
     pub(super) fn slot(&self, block: u64) -> &SlotHeader {
         let at = CONTROL_LEN + self.slot_index(block) * SLOT_HEADER_LEN;
         // SAFETY: the index is below the slot count, so the header lies within the memory whose
-        // length was checked; it is aligned because all lengths are multiples of 64; and it is
+        // length was checked. It is aligned because all lengths are multiples of 64, and it is
         // atomics only.
         unsafe { self.base.add(at).cast::<SlotHeader>().as_ref() }
     }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use hitm_base::{Access, Outcome};
+use hitm_base::{Access, CodeAddr, Outcome};
 use thiserror::Error;
 
 use super::layout::*;
@@ -47,7 +47,7 @@ impl AsRef<[u8]> for SlotBuffer {
 impl AsMut<[u8]> for SlotBuffer {
     fn as_mut(&mut self) -> &mut [u8] {
         // SAFETY: dangling and of length zero, or a FILLING slot of this producer's: mapped (the
-        // promise of `attach`), initialised (memory is), and not touched by the consumer, which
+        // promise of `attach`), initialised (memory is), and not touched by the consumer. That one
         // reads only FULL slots, and FILLING ones only when the producer is dead.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
@@ -124,6 +124,26 @@ impl Producer {
         }
     }
 
+    /// Adds an access of a function that was called on the path `path`:
+    /// [`BlockEncoder::push_access_on`].
+    pub fn push_access_on(
+        &mut self,
+        path: Option<u32>,
+        callers: impl Fn(&mut Vec<CodeAddr>),
+        (access, outcome): (&Access, &Outcome),
+    ) -> Result<(), PushError> {
+        let encoder = &mut self.encoder;
+        match encoder.push_access_on(path, &callers, (access, outcome)) {
+            Err(EncodeError::Full) => {
+                self.next_slot()?;
+                let encoder = &mut self.encoder;
+                let result = encoder.push_access_on(path, &callers, (access, outcome));
+                result.map_err(PushError::Unrecordable)
+            }
+            result => result.map_err(PushError::Unrecordable),
+        }
+    }
+
     /// Publishes what was pushed: from here on it survives this process. Two stores; meant to be
     /// called once for each batch of records.
     pub fn commit(&mut self) {
@@ -151,13 +171,13 @@ impl Producer {
         state.store(PRODUCER_FINISHED, Ordering::Release);
     }
 
-    /// Whether the consumer wants the recording to end.
+    /// Returns true if the consumer wants the recording to end.
     pub fn stop_requested(&self) -> bool {
         let consumer = &self.shared.control().consumer;
         consumer.is_stop_requested.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the consumer has left the ring: what is pushed from here on nobody reads.
+    /// Returns true if the consumer has left the ring: nobody reads what is pushed from here on.
     pub fn is_consumer_gone(&self) -> bool {
         let consumer = &self.shared.control().consumer;
         consumer.is_gone.load(Ordering::Acquire) != 0
@@ -172,12 +192,6 @@ impl Producer {
     /// The consumer's process.
     pub fn consumer_pid(&self) -> u32 {
         self.shared.control().consumer.pid.load(Ordering::Relaxed)
-    }
-
-    /// Adds to one of the numbers that survive this process.
-    pub fn count(&self, counter: RingCounter, amount: u64) {
-        let counters = &self.shared.control().producer.counters;
-        counters[counter as usize].fetch_add(amount, Ordering::Relaxed);
     }
 
     /// The slots' size: no record can be larger.

@@ -40,6 +40,7 @@ fn records() -> Vec<Record> {
             time: Cycles(990),
             name: "packed".to_owned(),
             seat: 1,
+            process: 0,
         }),
         Record::Work(work()),
         Record::Turn(Turn::Priced),
@@ -63,8 +64,8 @@ fn records() -> Vec<Record> {
     ]
 }
 
-/// What the example's thread does: a load, another two instructions later, and two more
-/// instructions, of which one stores.
+/// Work of the example's thread: a load, another two instructions later, and two more instructions,
+/// of which one stores.
 fn work() -> Work {
     let step = |insns| Step {
         since: Stretch { insns, stores: 0 },

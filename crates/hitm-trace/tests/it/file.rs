@@ -45,7 +45,7 @@ fn numbered_records(count: u64) -> Vec<Record> {
     (0..count).map(numbered).collect()
 }
 
-/// Where each chunk of `bytes` begins, and where the last one ends.
+/// Byte at which each chunk of `bytes` begins, and the end of the last one.
 fn chunk_bounds(bytes: &[u8]) -> Vec<usize> {
     let mut reader = TraceReader::new(bytes).unwrap();
     let mut bounds = Vec::new();
@@ -204,15 +204,15 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[8] = 2,
         expect![[r#"
-            error: trace format 2.3, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
-            error: trace format 2.3, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.5, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.5, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
         "#]],
     );
     check_damage(
         |bytes, _| bytes[30] ^= 1,
         expect![[r#"
-            error: the header (bytes 0 to 304) is damaged: checksum 0xb50090d1, expected 0x0043dc33
-            error: the header (bytes 0 to 304) is damaged: checksum 0xb50090d1, expected 0x0043dc33
+            error: the header (bytes 0 to 304) is damaged: checksum 0x2e0d6c0a, expected 0x9b4e20e8
+            error: the header (bytes 0 to 304) is damaged: checksum 0x2e0d6c0a, expected 0x9b4e20e8
         "#]],
     );
 }

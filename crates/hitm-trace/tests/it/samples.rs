@@ -125,18 +125,20 @@ fn thread_record() -> impl Strategy<Value = Record> {
             cpu(),
             cycles(),
             ".{0,20}",
-            any::<u32>()
+            any::<u32>(),
+            0u32..9
         )
-            .prop_map(|(thread, tid, cpu, time, name, seat)| Record::ThreadStart(
-                ThreadStart {
+            .prop_map(
+                |(thread, tid, cpu, time, name, seat, process)| Record::ThreadStart(ThreadStart {
                     thread,
                     tid,
                     cpu,
                     time,
                     name,
-                    seat
-                }
-            )),
+                    seat,
+                    process
+                })
+            ),
         (thread(), cpu(), cycles()).prop_map(|(thread, cpu, time)| Record::ThreadPlaced(
             ThreadPlaced { thread, cpu, time }
         )),

@@ -19,7 +19,7 @@ use super::{Call, THREADS_MAX, work_bytes};
 struct Claim {
     /// The number of the work among all works.
     work: u64,
-    /// Where it stands: memory of all records before it, from the first work that waits on.
+    /// Its place: memory of all records before it, from the first work that waits on.
     at: usize,
     /// The number of the first access that it does not take.
     end: u64,

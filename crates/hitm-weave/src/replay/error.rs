@@ -52,7 +52,7 @@ pub enum ReplayError {
     /// Events of threads that are far ahead fit neither memory nor a file.
     #[error("what fast threads did cannot be put aside: {reason}")]
     Temporary {
-        /// Why.
+        /// The system's error.
         reason: String,
     },
     /// A thread runs on a CPU that the machine does not have.

@@ -1,11 +1,11 @@
-//! Where a replay finds the program's bytes.
+//! Addresses of the program's bytes in a replay.
 
-/// Where the bytes of the program lie in the replay.
+/// Finds the bytes of the program in the replay.
 pub trait Relocate {
     /// Appends the pieces in which `size` bytes at `addr` lie now, in order.
     fn pieces(&self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>);
 
-    /// The same for an access, which may be counted.
+    /// Like [`Relocate::pieces`], for an access, which may be counted.
     fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
         self.pieces(addr, size, pieces);
     }

@@ -1,4 +1,5 @@
-//! What a core hides and what it does not: store buffer, forwarding, fences, the load window.
+//! Latency that a core hides and that it does not: store buffer, forwarding, fences, the load
+//! window.
 
 use hitm_base::{Cycles, DataSource, Machine};
 

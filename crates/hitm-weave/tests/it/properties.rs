@@ -1,4 +1,4 @@
-//! What holds for any programs.
+//! Properties that hold for any programs.
 
 use hitm_base::{AccessOp, Cycles, Machine};
 use hitm_weave::Position;
@@ -12,6 +12,18 @@ pub(crate) fn small_machine() -> Machine {
     machine.core.load_window_insns = 30;
     machine.core.fill_buffers = 2;
     machine
+}
+
+/// The same; loads can lose their line.
+pub(crate) fn clearing_machine() -> Machine {
+    let mut machine = small_machine();
+    machine.core.ordering_clear = Some(Cycles(25));
+    machine
+}
+
+/// Both of them.
+pub(crate) fn machines() -> impl Strategy<Value = Machine> {
+    prop_oneof![Just(small_machine()), Just(clearing_machine())]
 }
 
 /// Two threads of one core, another core, another package.
@@ -51,8 +63,8 @@ pub(crate) fn programs() -> impl Strategy<Value = Vec<Program>> {
 }
 
 /// Runs the programs, pushed in pieces of as many events as `pieces` says in turn.
-fn in_pieces(programs: &[Program], pieces: &[usize]) -> Run {
-    let mut run = Run::new(&small_machine(), &CPUS[..programs.len()]);
+fn in_pieces(machine: &Machine, programs: &[Program], pieces: &[usize]) -> Run {
+    let mut run = Run::new(machine, &CPUS[..programs.len()]);
     let mut done = vec![0; programs.len()];
     let mut sizes = pieces.iter().cycle();
     let mut clocks = vec![Cycles::ZERO; programs.len()];
@@ -92,8 +104,8 @@ fn in_pieces(programs: &[Program], pieces: &[usize]) -> Run {
 
 /// Clock, accesses and stall of each thread. Which of two accesses that a thread waited for at the
 /// same time is charged may depend on the pieces; the sum may not.
-fn sums(programs: &[Program], pieces: &[usize]) -> Vec<(Cycles, u64, Cycles)> {
-    let run = in_pieces(programs, pieces);
+fn sums(machine: &Machine, programs: &[Program], pieces: &[usize]) -> Vec<(Cycles, u64, Cycles)> {
+    let run = in_pieces(machine, programs, pieces);
     let totals = run.slots.iter().map(|slot| run.weave.totals(*slot));
     totals
         .map(|totals| (totals.clock, totals.accesses, totals.stall))
@@ -108,8 +120,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn totals_are_the_sums_of_what_came_out(programs in programs()) {
-        let run = Run::new(&small_machine(), &CPUS[..programs.len()]).programs(&programs);
+    fn totals_are_the_sums_of_what_came_out(machine in machines(), programs in programs()) {
+        let run = Run::new(&machine, &CPUS[..programs.len()]).programs(&programs);
         for (thread, program) in programs.iter().enumerate() {
             let totals = run.weave.totals(run.slots[thread]);
             let outcomes = run.outcomes(thread as u32);
@@ -125,8 +137,8 @@ proptest! {
     }
 
     #[test]
-    fn a_lone_thread_has_no_contention(program in program()) {
-        let run = Run::new(&small_machine(), &[5]).programs(std::slice::from_ref(&program));
+    fn a_lone_thread_has_no_contention(machine in machines(), program in program()) {
+        let run = Run::new(&machine, &[5]).programs(std::slice::from_ref(&program));
         for outcome in run.outcomes(0) {
             prop_assert!(!outcome.source.is_contention(), "{:?}", outcome);
         }
@@ -135,23 +147,23 @@ proptest! {
 
     #[test]
     fn a_lone_thread_may_be_pushed_in_any_pieces(
-        program in program(), pieces in prop::collection::vec(1usize..20, 1..6),
+        machine in machines(), program in program(), pieces in prop::collection::vec(1usize..20, 1..6),
     ) {
         let programs = [program];
-        prop_assert_eq!(sums(&programs, &[usize::MAX / 2]), sums(&programs, &pieces));
+        prop_assert_eq!(sums(&machine, &programs, &[usize::MAX / 2]), sums(&machine, &programs, &pieces));
     }
 
     #[test]
     fn threads_may_be_pushed_in_any_pieces(
-        programs in programs(), pieces in prop::collection::vec(1usize..20, 1..6),
+        machine in machines(), programs in programs(), pieces in prop::collection::vec(1usize..20, 1..6),
     ) {
-        prop_assert_eq!(sums(&programs, &[usize::MAX / 2]), sums(&programs, &pieces));
+        prop_assert_eq!(sums(&machine, &programs, &[usize::MAX / 2]), sums(&machine, &programs, &pieces));
     }
 
     #[test]
-    fn writers_of_one_line_follow_each_other_in_time(programs in programs()) {
+    fn writers_of_one_line_follow_each_other_in_time(machine in machines(), programs in programs()) {
         // Whoever gets a line by a locked operation has it after the one before it.
-        let run = Run::new(&small_machine(), &CPUS[..programs.len()]).programs(&programs);
+        let run = Run::new(&machine, &CPUS[..programs.len()]).programs(&programs);
         for line in 0x40..0x44 {
             let locked = run.log.iter().filter(|(access, outcome)| {
                 access.line().0 == line
@@ -165,8 +177,8 @@ proptest! {
     }
 
     #[test]
-    fn the_same_programs_give_the_same_run(programs in programs()) {
-        let [first, second] = [(), ()].map(|()| in_pieces(&programs, &[7, 3]));
+    fn the_same_programs_give_the_same_run(machine in machines(), programs in programs()) {
+        let [first, second] = [(), ()].map(|()| in_pieces(&machine, &programs, &[7, 3]));
         prop_assert_eq!(first.log, second.log);
     }
 }

@@ -9,10 +9,10 @@ use hitm_weave::replay::{FRESH, Relocate, Replay, ReplayError, Unmoved};
 use hitm_weave::{Position, Slot, ThreadTotals, Weave, WorkLog};
 use proptest::prelude::*;
 
-use crate::properties::{CPUS, programs, small_machine};
+use crate::properties::{CPUS, machines, programs, small_machine};
 use crate::run::Program;
 
-/// What a recorder does around its weave: runs, leaves and returns, and writes it down.
+/// A recorder around its weave: it runs, leaves and returns, and writes it down.
 struct Recorder {
     weave: Weave,
     logs: Vec<WorkLog>,
@@ -20,9 +20,9 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(thread_count: usize) -> Recorder {
+    fn new(machine: Machine, thread_count: usize) -> Recorder {
         let mut recorder = Recorder {
-            weave: Weave::new(small_machine(), Capacity::Finite),
+            weave: Weave::new(machine, Capacity::Finite),
             logs: vec![WorkLog::default(); thread_count],
             records: Vec::new(),
         };
@@ -42,6 +42,7 @@ impl Recorder {
             time: self.weave.now(),
             name: String::new(),
             seat: thread,
+            process: 0,
         }));
     }
 
@@ -92,16 +93,25 @@ impl Recorder {
         self.records.push(Record::Turn(Turn::Left { thread }));
     }
 
-    fn rejoin(&mut self, thread: usize, waker: usize, insn: u64) {
+    /// The thread returns from a system call whose end is not another thread's doing.
+    fn rejoin(&mut self, thread: usize) {
         self.weave.join(Slot(thread));
-        let woke_at = self.weave.time_of(Slot(waker), insn);
-        let delay = self.weave.clock(Slot(thread)).0 as i64 - woke_at.0 as i64;
+        self.records.push(Record::Turn(Turn::Returned {
+            thread: ThreadId(thread as u32),
+            waker: None,
+        }));
+    }
+
+    /// The thread returns when the time of its waker's instruction is known.
+    fn wake(&mut self, thread: usize, waker: usize, insn: u64) {
+        const DELAY: i64 = 70;
+        self.weave.wake(Slot(thread), (Slot(waker), insn), DELAY);
         self.records.push(Record::Turn(Turn::Returned {
             thread: ThreadId(thread as u32),
             waker: Some(Waker {
                 thread: ThreadId(waker as u32),
                 insn,
-                delay,
+                delay: DELAY,
             }),
         }));
     }
@@ -122,13 +132,22 @@ fn priced(access: &Access, outcome: &Outcome) -> Record {
     }
 }
 
-/// Runs the programs in pieces; threads leave and return, woken by the next one, as `turns` says.
 fn record(
     programs: &[Program],
     pieces: &[usize],
     turns: &[bool],
 ) -> (Vec<Record>, Vec<ThreadTotals>) {
-    let mut recorder = Recorder::new(programs.len());
+    record_on(&small_machine(), programs, pieces, turns)
+}
+
+/// Runs the programs in pieces; threads leave and return, woken by the next one, as `turns` says.
+fn record_on(
+    machine: &Machine,
+    programs: &[Program],
+    pieces: &[usize],
+    turns: &[bool],
+) -> (Vec<Record>, Vec<ThreadTotals>) {
+    let mut recorder = Recorder::new(machine.clone(), programs.len());
     recorder.adopt(0x40, 0);
     let mut done = vec![0; programs.len()];
     let mut sizes = pieces.iter().cycle();
@@ -142,7 +161,10 @@ fn record(
                 recorder.leave(thread);
                 recorder.price();
                 let waker = (thread + 1) % programs.len();
-                recorder.rejoin(thread, waker, done[waker] as u64);
+                match to % 2 {
+                    0 => recorder.rejoin(thread),
+                    _ => recorder.wake(thread, waker, done[waker] as u64),
+                }
             }
         }
         recorder.price();
@@ -208,8 +230,8 @@ fn look_ahead<R: Relocate>(replay: &mut Replay<R>, rest: &[Record]) -> Result<()
 }
 
 /// Runs the records again, once patiently and once not: the same comes out. Returns the impatient run.
-fn run_both(records: &[Record], patience: usize) -> Option<Again<Unmoved>> {
-    let replay = || Replay::new(small_machine(), Unmoved);
+fn run_both(machine: &Machine, records: &[Record], patience: usize) -> Option<Again<Unmoved>> {
+    let replay = || Replay::new(machine.clone(), Unmoved);
     let patient = run_again(records, replay());
     let impatient = run_again(records, replay().with_patience(patience));
     match (patient, impatient) {
@@ -237,12 +259,13 @@ proptest! {
 
     #[test]
     fn the_same_told_again_is_answered_the_same(
+        machine in machines(),
         programs in programs(),
         pieces in prop::collection::vec(1usize..20, 1..6),
         turns in prop::collection::vec(prop::bool::weighted(0.2), 1..9),
     ) {
-        let (records, totals) = record(&programs, &pieces, &turns);
-        let (again, replay) = replay(&records, small_machine(), Unmoved).unwrap();
+        let (records, totals) = record_on(&machine, &programs, &pieces, &turns);
+        let (again, replay) = replay(&records, machine, Unmoved).unwrap();
         prop_assert_eq!(accesses(&records), again);
         let clocks: Vec<ThreadTotals> = replay.totals().map(|(_, totals)| totals).collect();
         prop_assert_eq!(totals, clocks);
@@ -251,20 +274,23 @@ proptest! {
 
     #[test]
     fn reading_ahead_changes_nothing(
+        machine in machines(),
         programs in programs(),
         pieces in prop::collection::vec(1usize..20, 1..6),
         turns in prop::collection::vec(prop::bool::weighted(0.2), 1..9),
         patience in 0usize..2000,
         cut in 0usize..40,
     ) {
-        let (records, _) = record(&programs, &pieces, &turns);
+        let (records, _) = record_on(&machine, &programs, &pieces, &turns);
         let end = records.len().saturating_sub(cut);
-        prop_assert!(run_both(&records[..end], patience).is_some());
+        prop_assert!(run_both(&machine, &records[..end], patience).is_some());
     }
 
     #[test]
-    fn each_threads_accesses_leave_in_program_order(programs in programs()) {
-        let (records, _) = record(&programs, &[7, 3], &[false]);
+    fn each_threads_accesses_leave_in_program_order(
+        machine in machines(), programs in programs(),
+    ) {
+        let (records, _) = record_on(&machine, &programs, &[7, 3], &[false]);
         for (thread, program) in programs.iter().enumerate() {
             let of_thread = records.iter().filter_map(|record| match record {
                 Record::Access { access, .. } if access.thread.index() == thread => {
@@ -272,6 +298,13 @@ proptest! {
                 }
                 _ => None,
             });
+            let times = records.iter().filter_map(|record| match record {
+                Record::Access { access, .. } if access.thread.index() == thread => {
+                    Some(access.time)
+                }
+                _ => None,
+            });
+            prop_assert!(times.is_sorted(), "clocks do not go back");
             let written = program.events.iter().filter(|event| event.op != AccessOp::Fence);
             let written: Vec<_> = written.map(|event| (event.addr, event.op)).collect();
             prop_assert_eq!(of_thread.collect::<Vec<_>>(), written);
@@ -345,12 +378,13 @@ proptest! {
 
     #[test]
     fn records_that_no_recorder_writes_do_no_harm(
+        machine in machines(),
         records in prop::collection::vec(any_record(), 0..80),
         patience in 0usize..1000,
     ) {
-        let mut recorder = Recorder::new(4);
+        let mut recorder = Recorder::new(machine.clone(), 4);
         recorder.records.extend(records);
-        if let Some(again) = run_both(&recorder.records, patience) {
+        if let Some(again) = run_both(&machine, &recorder.records, patience) {
             let counted: u64 = again.replay.totals().map(|(_, totals)| totals.accesses).sum();
             prop_assert_eq!(again.out.len() as u64, counted);
         }
@@ -366,7 +400,7 @@ fn sleeper(count: usize, stores: usize) -> Vec<Record> {
     let sleeper = (0..count * loads).fold(Program::default(), |program, load| {
         program.work(3).load(0x2000 + load as u64 * 64)
     });
-    let mut recorder = Recorder::new(2);
+    let mut recorder = Recorder::new(small_machine(), 2);
     for sleep in 0..count {
         recorder.push(1, &sleeper, sleep * loads..(sleep + 1) * loads);
         recorder.leave(1);
@@ -374,7 +408,7 @@ fn sleeper(count: usize, stores: usize) -> Vec<Record> {
             recorder.push(0, &worker, part..part + 30);
             recorder.price();
         }
-        recorder.rejoin(1, 0, 0);
+        recorder.rejoin(1);
         recorder.price();
     }
     recorder.finish().0
@@ -386,7 +420,7 @@ fn nothing_waits_for_a_sleeping_thread() {
     let records = sleeper(1, 1200);
     let patient = run_again(&records, Replay::new(small_machine(), Unmoved)).unwrap();
     assert!(patient.waiting_bytes_max > 1200 * 24);
-    let again = run_both(&records, 4000).unwrap();
+    let again = run_both(&small_machine(), &records, 4000).unwrap();
     assert!(
         again.waiting_bytes_max < 6000,
         "{}",
@@ -408,7 +442,7 @@ fn nothing_waits_for_a_thread_that_sleeps_when_the_recording_ends() {
         Record::Access { access, .. } => access.thread == ThreadId(0),
         _ => true,
     });
-    let again = run_both(&records, 4000).unwrap();
+    let again = run_both(&small_machine(), &records, 4000).unwrap();
     assert!(
         again.waiting_bytes_max < 6000,
         "{}",
@@ -417,11 +451,11 @@ fn nothing_waits_for_a_thread_that_sleeps_when_the_recording_ends() {
     assert!(again.replay.counts().missing >= 4);
 }
 
-/// What is read ahead takes as much as may wait: 100 accesses of 40 bytes.
+/// Accesses read ahead take as much memory as may wait: 100 accesses of 40 bytes.
 #[test]
 fn many_sleeps_take_several_looks() {
     let records = sleeper(300, 240);
-    let again = run_both(&records, 4000).unwrap();
+    let again = run_both(&small_machine(), &records, 4000).unwrap();
     let looks = again.look_count;
     assert!((300 * 4 / 100..60).contains(&looks), "{looks} looks");
     assert!(

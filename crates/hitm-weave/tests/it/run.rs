@@ -50,6 +50,15 @@ impl Program {
         self
     }
 
+    /// The same, with instructions that touch nothing shared before it.
+    pub(crate) fn after(mut self, insns: u64) -> Program {
+        for event in &mut self.events {
+            event.insn += insns;
+        }
+        self.end.insn += insns;
+        self
+    }
+
     pub(crate) fn load(self, addr: u64) -> Program {
         self.access(AccessOp::Load, addr)
     }

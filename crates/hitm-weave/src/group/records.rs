@@ -1,18 +1,12 @@
-//! What the barrier tells the recording: threads, their turns, and the end.
+//! Records of a group: threads, their turns, and the end.
 
-use hitm_base::ThreadId;
-use hitm_trace::{
-    Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadStart, Turn, Waker,
-};
-use hitm_weave::Slot;
+use hitm_base::{AddrRange, ThreadId};
+use hitm_trace::{Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadStart, Turn};
 
-use super::Inner;
-use crate::mappings;
+use super::Group;
+use crate::Slot;
 
-/// Bytes of a stack's mapping that may lie above the stack's top.
-const STACK_TAIL_MAX: u64 = 64 << 10;
-
-impl Inner {
+impl Group {
     pub(super) fn record_start(&mut self, slot: Slot, name: String) {
         let start = ThreadStart {
             thread: ThreadId(slot.0 as u32),
@@ -21,6 +15,7 @@ impl Inner {
             time: self.weave.now(),
             name,
             seat: self.members[slot.0].seat,
+            process: self.members[slot.0].process,
         };
         self.output.record(&Record::ThreadStart(start));
     }
@@ -31,33 +26,12 @@ impl Inner {
         }
     }
 
-    /// Tells that a thread is back, and who woke it.
-    pub(super) fn record_return(&mut self, slot: Slot, woken_at: Option<u64>) {
-        let wake = woken_at.and_then(|futex| self.wakes.of(futex));
-        let waker = wake.map(|wake| {
-            let woke_at = self.weave.time_of(wake.slot, wake.insn);
-            Waker {
-                thread: ThreadId(wake.slot.0 as u32),
-                insn: wake.insn,
-                delay: self.weave.clock(slot).0.wrapping_sub(woke_at.0) as i64,
-            }
-        });
-        let thread = ThreadId(slot.0 as u32);
-        self.record_turn(Turn::Returned { thread, waker });
+    pub(super) fn record_stack(&mut self, thread: ThreadId, range: AddrRange) {
+        let kind = RegionKind::Stack { thread };
+        self.output.record(&Record::Region(Region { range, kind }));
     }
 
-    pub(super) fn record_stack(&mut self, thread: ThreadId, top: u64) {
-        // A stack of the C library ends a mapping of its own, below the thread's control block; one
-        // that a language cuts out of its heap has no bounds that could be told.
-        if let Some(range) = mappings::range_at(top.wrapping_sub(1))
-            && range.end().saturating_sub(top) < STACK_TAIL_MAX
-        {
-            let kind = RegionKind::Stack { thread };
-            self.output.record(&Record::Region(Region { range, kind }));
-        }
-    }
-
-    /// Tells how far the threads are, for the case that the program is killed.
+    /// Tells how far the threads are, for the case that the recorder is killed.
     pub(super) fn record_totals(&mut self) {
         for slot in 0..self.members.len() {
             let exit = self.exit(slot);
@@ -66,7 +40,7 @@ impl Inner {
         self.output.commit();
     }
 
-    pub(super) fn finish(&mut self, reason: EndReason) {
+    pub(super) fn write_end(&mut self, reason: EndReason) {
         self.finished = true;
         let output = &mut self.output;
         self.weave
@@ -79,6 +53,7 @@ impl Inner {
             ("forked_children_not_recorded", counters.forked_children),
             ("exec_calls", counters.exec_calls),
             ("barrier_timeouts", counters.timed_out_parks),
+            ("threads_waited_for_in_vain", counters.given_up),
             ("accesses_outside_user_space", counters.out_of_range),
         ];
         let counters = named

@@ -1,16 +1,11 @@
-//! What leaves the recorded process: records, in the order in which they are priced.
+//! The output of a weave: records, in the order in which they are priced, into a ring.
 
-use std::time::Duration;
-
-use hitm_base::{Access, AccessOp, Cycles, LineAddr, Outcome, ThreadId};
+use hitm_base::{Access, AccessOp, CodeAddr, Cycles, LineAddr, Outcome, ThreadId};
 use hitm_trace::ring::{Producer, PushError};
-use hitm_trace::{Counter, End, EndReason, Record, ThreadExit, Totals};
-use hitm_weave::REPRIVATISE_RUN;
+use hitm_trace::{Counter, End, EndReason, PATH_CALLERS_MAX, Record, ThreadExit, Totals};
 
-use crate::first_touch::{FirstTouch, Tag};
-
-/// How long the recorder sleeps while the ring is full.
-const RING_FULL_WAIT: Duration = Duration::from_micros(100);
+use crate::REPRIVATISE_RUN;
+use crate::calls::Paths;
 
 /// Lines whose runs are watched at a time; a power of two.
 const WATCHED_LINES: usize = 4096;
@@ -24,23 +19,43 @@ struct Run {
     has_written: bool,
 }
 
+/// A shared line that one thread has used alone for [`REPRIVATISE_RUN`] accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lonely {
+    /// The line.
+    pub line: LineAddr,
+    /// The thread.
+    pub thread: ThreadId,
+    /// Time of its last access.
+    pub time: Cycles,
+    /// True if the thread has written to the line meanwhile.
+    pub is_written: bool,
+}
+
 /// The recording's writing end.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     /// Gone after the end of the recording.
     producer: Option<Producer>,
-    first_touch: &'static FirstTouch,
+    /// Called while the ring is full: waits a little; false when nobody empties it any more.
+    wait: fn(&Producer) -> bool,
     runs: Box<[Run]>,
+    /// Shared lines that may go back to one thread, since they were last taken.
+    lonely: Vec<Lonely>,
     /// Addresses are a kernel's, cut to 48 bits: they are written in full.
     is_kernel: bool,
-    pub(crate) stored: u64,
+    stored: u64,
     reprivatised: u64,
     /// Records with numbers that no recording may hold: a model may be asked for such latencies.
     unrecordable: u64,
+    /// Call chains, when threads tell them.
+    paths: Option<Paths>,
 }
 
 impl Output {
-    pub(crate) fn new(producer: Producer, first_touch: &'static FirstTouch) -> Output {
+    /// An output into the ring of `producer`. While that is full, `wait` is called; it returns false
+    /// when nobody empties the ring any more, which ends the output.
+    pub fn new(producer: Producer, wait: fn(&Producer) -> bool) -> Output {
         let run = Run {
             line: LineAddr(u64::MAX),
             thread: ThreadId(0),
@@ -49,25 +64,32 @@ impl Output {
         };
         Output {
             producer: Some(producer),
-            first_touch,
+            wait,
             runs: vec![run; WATCHED_LINES].into(),
+            lonely: Vec::new(),
             is_kernel: false,
             stored: 0,
             reprivatised: 0,
             unrecordable: 0,
+            paths: None,
         }
     }
 
-    /// The same, of a whole machine.
-    pub(crate) fn of_kernel(producer: Producer, first_touch: &'static FirstTouch) -> Output {
+    /// The call chains of accesses; accesses have callers from here on.
+    pub(crate) fn paths(&mut self) -> &mut Paths {
+        self.paths.get_or_insert_default()
+    }
+
+    /// Like [`Output::new`], of a whole machine.
+    pub fn of_kernel(producer: Producer, wait: fn(&Producer) -> bool) -> Output {
         Output {
             is_kernel: true,
-            ..Output::new(producer, first_touch)
+            ..Output::new(producer, wait)
         }
     }
 
-    /// Whether the user has asked the recording to end.
-    pub(crate) fn stop_requested(&self) -> bool {
+    /// Returns true if the user has asked the recording to end.
+    pub fn stop_requested(&self) -> bool {
         self.producer.as_ref().is_none_or(Producer::stop_requested)
     }
 
@@ -81,8 +103,26 @@ impl Output {
         if self.is_kernel {
             written.addr = sign_extended(access.addr);
         }
-        self.push(|producer| producer.push_access(&written, outcome));
+        match self.paths.take() {
+            None => self.push(|producer| producer.push_access(&written, outcome)),
+            Some(mut paths) => {
+                self.push_on_path(&mut paths, &written, outcome);
+                self.paths = Some(paths);
+            }
+        }
         self.watch(access);
+    }
+
+    /// Writes an access with its callers.
+    fn push_on_path(&mut self, paths: &mut Paths, access: &Access, outcome: &Outcome) {
+        let path = paths.take(access.thread);
+        let callers = |out: &mut Vec<CodeAddr>| {
+            if let Some(path) = path {
+                paths.append_callers(path, PATH_CALLERS_MAX, out);
+            }
+        };
+        let number = path.map(|path| path.0);
+        self.push(|producer| producer.push_access_on(number, callers, (access, outcome)));
     }
 
     /// The line as it is written.
@@ -105,14 +145,21 @@ impl Output {
         }
     }
 
+    /// Counts lines that were given back to one thread.
+    pub(crate) fn count_reprivatised(&mut self, count: u64) {
+        self.reprivatised += count;
+    }
+
+    pub(crate) fn take_lonely(&mut self) -> Vec<Lonely> {
+        std::mem::take(&mut self.lonely)
+    }
+
     /// Waits while the ring is full; when nobody is left to empty it, the output ends.
     fn push(&mut self, mut attempt: impl FnMut(&mut Producer) -> Result<(), PushError>) {
         while let Some(producer) = &mut self.producer {
             match attempt(producer) {
                 Ok(()) => return,
-                Err(PushError::RingFull) if is_alive(producer) => {
-                    std::thread::sleep(RING_FULL_WAIT)
-                }
+                Err(PushError::RingFull) if (self.wait)(producer) => {}
                 Err(PushError::RingFull) => self.producer = None,
                 Err(_) => {
                     self.unrecordable += 1;
@@ -127,7 +174,7 @@ impl Output {
         &mut self,
         threads: &[ThreadExit],
         reason: EndReason,
-        counters: Vec<Counter>,
+        mut counters: Vec<Counter>,
     ) {
         let mut totals = Totals {
             threads: threads.len() as u64,
@@ -143,11 +190,14 @@ impl Output {
             time = time.max(exit.time);
         }
         totals.stored_accesses = self.stored;
-        let mut counters = counters;
         let own = [
             ("lines_made_private_again", self.reprivatised),
             ("unrecordable_records", self.unrecordable),
         ];
+        let without_callers = self.paths.as_ref().map(|paths| paths.left_out);
+        let own = own
+            .into_iter()
+            .chain(without_callers.map(|count| ("accesses_without_callers", count)));
         counters.extend(own.map(|(name, value)| Counter {
             name: name.into(),
             value,
@@ -163,8 +213,8 @@ impl Output {
         }
     }
 
-    /// Gives a line back to the thread that alone has used it for long: what an initialiser touched
-    /// once must not be recorded for ever.
+    /// Notes a line that the one thread that has used it for long can have back: what an initialiser
+    /// touched once must not be recorded for ever.
     fn watch(&mut self, access: &Access) {
         let line = access.line();
         let run = &mut self.runs[line.0 as usize % WATCHED_LINES];
@@ -179,12 +229,12 @@ impl Output {
         run.length += 1;
         run.has_written |= access.op.is_write();
         if run.length == REPRIVATISE_RUN {
-            let tag = Tag::of_thread(access.thread.0);
-            let owner = self.first_touch.toucher(tag, access.time);
-            let is_done = self
-                .first_touch
-                .make_private(line.first_byte(), owner, run.has_written);
-            self.reprivatised += u64::from(is_done);
+            self.lonely.push(Lonely {
+                line,
+                thread: access.thread,
+                time: access.time,
+                is_written: run.has_written,
+            });
             run.line = LineAddr(u64::MAX);
         }
     }
@@ -193,11 +243,4 @@ impl Output {
 /// A 48-bit address with its upper bits as the architecture demands them.
 fn sign_extended(addr: u64) -> u64 {
     ((addr << 16) as i64 >> 16) as u64
-}
-
-/// Whether somebody still reads the ring.
-fn is_alive(producer: &Producer) -> bool {
-    let pid = producer.consumer_pid() as libc::pid_t;
-    // SAFETY: signal 0 only asks whether the process exists.
-    !producer.is_consumer_gone() && unsafe { libc::kill(pid, 0) } == 0
 }

@@ -1,0 +1,72 @@
+//! Parts of the command line that takes another program into the recording: written by `hitm record` beside the
+//! header, one `key=value` a line.
+
+use hitm_base::CpuId;
+
+/// The recorder's command line in parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Launch {
+    /// The QEMU of this recording.
+    pub(crate) qemu: String,
+    /// The plugin with all its arguments but the memory.
+    pub(crate) plugin: String,
+    /// The heap observer; empty when there is none.
+    pub(crate) observer: String,
+    /// Path at which the shared memory can be opened.
+    pub(crate) memory: String,
+    /// Set if other programs and children are recorded.
+    pub(crate) follows: bool,
+    /// Set if the callers of accesses are recorded.
+    pub(crate) has_callers: bool,
+    /// Set if processes end with their recorder.
+    pub(crate) is_guarded: bool,
+    /// CPUs that programs see, ascending.
+    pub(crate) cpus: Vec<CpuId>,
+}
+
+impl Launch {
+    /// Reads the text with its length in eight bytes before it.
+    pub(crate) fn read(bytes: &[u8]) -> Launch {
+        let mut launch = Launch::default();
+        let Some((length, text)) = bytes.split_first_chunk::<8>() else {
+            return launch;
+        };
+        let length = u64::from_le_bytes(*length) as usize;
+        let text = String::from_utf8_lossy(&text[..length.min(text.len())]);
+        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            match key {
+                "qemu" => launch.qemu = value.into(),
+                "plugin" => launch.plugin = value.into(),
+                "observer" => launch.observer = value.into(),
+                "memory" => launch.memory = value.into(),
+                "follow" => launch.follows = value == "all",
+                "callers" => launch.has_callers = value == "yes",
+                "cpus" => {
+                    let cpus = value.split(',').filter_map(|cpu| cpu.parse().ok());
+                    launch.cpus = cpus.map(CpuId).collect();
+                }
+                "guard" => launch.is_guarded = value == "yes",
+                _ => {}
+            }
+        }
+        launch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_read_back() {
+        let text =
+            b"qemu=/usr/bin/qemu-x86_64\nfollow=all\nguard=no\ncallers=yes\ncpus=0,24\nplugin=/p.so,a=1\n";
+        let bytes = [&(text.len() as u64).to_le_bytes()[..], text, b"rest"].concat();
+        let launch = Launch::read(&bytes);
+        assert_eq!(launch.qemu, "/usr/bin/qemu-x86_64");
+        assert_eq!(launch.plugin, "/p.so,a=1");
+        assert_eq!(launch.cpus, [CpuId(0), CpuId(24)]);
+        assert!(launch.follows && launch.has_callers && !launch.is_guarded);
+        assert_eq!(Launch::read(&[1]), Launch::default());
+    }
+}

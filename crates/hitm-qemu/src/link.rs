@@ -1,0 +1,616 @@
+//! The way to `hitm record`, which holds the threads of all recorded processes together and prices what
+//! they do ([`hitm_weave::board`]).
+//!
+//! QEMU sometimes stops the world itself (translation flushes, fork), and then waits for threads
+//! that wait here. It cannot say so, so a thread that has waited for [`PARK_TIME_MAX`] runs one block.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr};
+use hitm_trace::{HeapObject, Mapping, PROCESS_SHIFT, Record};
+use hitm_weave::board::{
+    Answer, Channel, Futex, Message, PackedDoings, Port, Request, pack_calls, pack_records,
+};
+use hitm_weave::{Slot, TakenLine};
+
+use crate::first_touch::{FirstTouch, Tag};
+use crate::heap::Heap;
+use crate::mappings;
+use crate::parker;
+use crate::paths::add_paths;
+use crate::shared::Kind;
+use crate::turns::{LockLines, Turns};
+use crate::vcpu::Vcpu;
+
+/// Longest time that a thread stays parked before it runs a block.
+const PARK_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// End of a system call that may block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// Somebody woke those that slept at the futex.
+    Woken(u64),
+    /// The futex had another value when the thread was to sleep there.
+    Changed(u64),
+    /// Anything else.
+    Other,
+}
+
+impl WaitEnd {
+    /// End of a wait at `futex` with this result (futex(2)).
+    pub(crate) fn of(futex: u64, result: i64) -> WaitEnd {
+        const CHANGED: i64 = -(libc::EAGAIN as i64);
+        match result {
+            0 => WaitEnd::Woken(futex),
+            CHANGED => WaitEnd::Changed(futex),
+            _ => WaitEnd::Other,
+        }
+    }
+}
+
+/// One process's way to the recorder.
+#[derive(Debug)]
+pub(crate) struct Link {
+    port: Port,
+    first_touch: &'static FirstTouch,
+    heap: &'static Heap,
+    locks: &'static LockLines,
+    pid: AtomicU32,
+    /// Number of this process in the recording.
+    process: AtomicU32,
+    /// Number of the process that began with this program: the code is as that one has it.
+    image: AtomicU32,
+    mailbox: AtomicU32,
+    /// A thread reads the mail.
+    reads_mail: AtomicBool,
+    /// The recording is over for this process: nobody waits any more.
+    over: AtomicBool,
+}
+
+impl Link {
+    /// Joins the board at `base`.
+    ///
+    /// # Safety
+    /// As for [`Port::attach`].
+    pub(crate) unsafe fn new(
+        base: NonNull<u8>,
+        first_touch: &'static FirstTouch,
+        heap: &'static Heap,
+    ) -> Result<Link, String> {
+        let futex = Futex {
+            wait: parker::wait_shared,
+            wake: parker::wake_shared,
+        };
+        // SAFETY: as the caller says.
+        let port = unsafe { Port::attach(base, futex, is_alive) };
+        Ok(Link {
+            port: port.ok_or("the recorder is of another version")?,
+            first_touch,
+            heap,
+            locks: Box::leak(Box::new(LockLines::new())),
+            pid: AtomicU32::new(0),
+            process: AtomicU32::new(0),
+            image: AtomicU32::new(0),
+            mailbox: AtomicU32::new(u32::MAX),
+            reads_mail: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes this process known, which runs `program`. It is a fork of process `parent`, or a new
+    /// program, which may see the host's CPUs and not the machine's.
+    pub(crate) fn attach(&self, program: &str, parent: Option<u32>, sees_host: bool) {
+        let pid = std::process::id();
+        self.pid.store(pid, Ordering::Relaxed);
+        self.reads_mail.store(false, Ordering::Relaxed);
+        let Some(channel) = self.port.claim(pid, pid) else {
+            return self.abandon();
+        };
+        let origin = parent.map_or([0, 0], |parent| [1, parent.into()]);
+        let args = [pid.into(), origin[0], origin[1], sees_host.into()];
+        let message = Message::new(Request::Attach, &args);
+        let answer = self
+            .port
+            .ask(channel, message.with_bytes(program.as_bytes()));
+        self.port.send(channel, Message::new(Request::Close, &[]));
+        let Some([number, mailbox, is_followed, ..]) = answer.filter(|answer| answer[2] != 0)
+        else {
+            return self.abandon();
+        };
+        debug_assert!(is_followed == 1);
+        self.process.store(number as u32, Ordering::Relaxed);
+        self.mailbox.store(mailbox as u32, Ordering::Relaxed);
+        if parent.is_none() {
+            self.image.store(number as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// The process that this one was when it attached.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
+    /// Number of this process in the recording.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.load(Ordering::Relaxed)
+    }
+
+    /// Returns true when the recording is over.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// The recording ends without another word.
+    pub(crate) fn abandon(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// An address of this process's memory as recordings know it.
+    pub(crate) fn data_addr(&self, addr: u64) -> u64 {
+        if let Some(shared) = self.first_touch.shared_addr(addr) {
+            return shared;
+        }
+        addr | u64::from(self.process()) << PROCESS_SHIFT
+    }
+
+    /// An address of this process's code as recordings know it.
+    pub(crate) fn code_addr(&self, addr: u64) -> CodeAddr {
+        CodeAddr(addr | u64::from(self.image.load(Ordering::Relaxed)) << PROCESS_SHIFT)
+    }
+
+    /// A new thread, called on that thread. Its CPU follows from QEMU's `index` of it, which is
+    /// given at its creation: when threads come here, in their first blocks, is up to the host.
+    pub(crate) fn enter(&self, index: u32, tid: u32, name: &str) -> Vcpu {
+        let channel = self.port.claim(self.pid(), tid);
+        let message = Message::new(
+            Request::Enter,
+            &[tid.into(), index.into(), self.process().into()],
+        );
+        let answer =
+            channel.and_then(|channel| self.port.ask(channel, message.with_bytes(name.as_bytes())));
+        let Some([slot, now, cpu, ..]) = answer.filter(|answer| answer[0] != u64::MAX) else {
+            self.abandon();
+            let tag = Tag::of_thread(0);
+            return Vcpu::new(Slot(0), tag, Cycles::ZERO, self.first_touch);
+        };
+        let tag = Tag::of_thread(slot as u32);
+        let mut vcpu = Vcpu::new(Slot(slot as usize), tag, Cycles(now), self.first_touch);
+        vcpu.channel = channel;
+        vcpu.turns = Turns::at(self.locks);
+        vcpu.cpu = CpuId(cpu as u16);
+        self.pause_if_asked(&mut vcpu);
+        vcpu
+    }
+
+    /// The thread has used up its budget: it waits until it has a new one.
+    pub(crate) fn wait(&self, vcpu: &mut Vcpu) {
+        self.park(vcpu, &[]);
+    }
+
+    /// The thread is about to use a lock that others fight over: it waits until it is the slowest.
+    pub(crate) fn wait_for_turn(&self, vcpu: &mut Vcpu) {
+        self.park(vcpu, &[1]);
+    }
+
+    fn park(&self, vcpu: &mut Vcpu, args: &[u64]) {
+        if vcpu.is_paused() {
+            return self.look_again(vcpu, vcpu.block_insns());
+        }
+        if self.pause_if_asked(vcpu) {
+            return;
+        }
+        let Some(channel) = self.say_doings(vcpu, Request::Wait, args) else {
+            return self.let_go(vcpu);
+        };
+        let other = Message::new(Request::TimedOut, &[]);
+        let answer = self.port.answer_or(channel, PARK_TIME_MAX, other);
+        self.go_on(vcpu, answer);
+    }
+
+    /// The thread goes into a system call that may block.
+    pub(crate) fn leave(&self, vcpu: &mut Vcpu) {
+        if !vcpu.is_paused() {
+            self.say_doings(vcpu, Request::Leave, &[]);
+        }
+    }
+
+    /// The thread goes into a wait at `futex`.
+    pub(crate) fn leave_for(&self, vcpu: &mut Vcpu, futex: u64) {
+        if !vcpu.is_paused() {
+            vcpu.turns.note_futex(futex);
+            self.say_doings(vcpu, Request::Leave, &[1, self.data_addr(futex)]);
+        }
+    }
+
+    /// The thread leaves, and runs unrecorded from here on, if that is asked for; true if it is.
+    fn pause_if_asked(&self, vcpu: &mut Vcpu) -> bool {
+        let is_asked = self.port.is_paused() && vcpu.channel.is_some();
+        if is_asked {
+            self.leave(vcpu);
+            vcpu.pause();
+        }
+        is_asked
+    }
+
+    /// A thread that runs unrecorded looks if it is recorded again, from a block of so many instructions
+    /// on.
+    fn look_again(&self, vcpu: &mut Vcpu, block_insns: u64) {
+        if self.port.is_over() {
+            self.let_go(vcpu);
+        } else if self.port.is_paused() {
+            vcpu.run_paused();
+        } else {
+            vcpu.resume(block_insns);
+            self.ask_to_rejoin(vcpu, [0, 0]);
+        }
+    }
+
+    /// The thread is at its end.
+    pub(crate) fn end_thread(&self, vcpu: &mut Vcpu) {
+        let insn = vcpu.insns;
+        self.say_doings(vcpu, Request::ThreadExit, &[insn]);
+        vcpu.channel = None;
+    }
+
+    /// The thread is back from a system call.
+    pub(crate) fn rejoin(&self, vcpu: &mut Vcpu, end: WaitEnd) {
+        if vcpu.is_paused() {
+            return self.look_again(vcpu, 0);
+        }
+        let args = match end {
+            WaitEnd::Woken(futex) => [1, self.data_addr(futex)],
+            WaitEnd::Changed(futex) => [2, self.data_addr(futex)],
+            WaitEnd::Other => [0, 0],
+        };
+        self.ask_to_rejoin(vcpu, args);
+        if !self.is_over() {
+            self.pause_if_asked(vcpu);
+        }
+    }
+
+    fn ask_to_rejoin(&self, vcpu: &mut Vcpu, args: [u64; 2]) {
+        let answer = vcpu
+            .channel
+            .and_then(|channel| self.port.ask(channel, Message::new(Request::Rejoin, &args)));
+        self.go_on(vcpu, answer);
+    }
+
+    /// The thread is about to wake those that wait at `futex`.
+    pub(crate) fn begin_wake(&self, vcpu: &mut Vcpu, futex: u64) {
+        if vcpu.is_paused() {
+            return;
+        }
+        vcpu.turns.note_futex(futex);
+        self.say(
+            vcpu,
+            Request::Wake,
+            &[self.data_addr(futex), vcpu.insns],
+            &[],
+        );
+    }
+
+    /// A wake at `futex` made `count` threads runnable.
+    pub(crate) fn end_wake(&self, vcpu: &mut Vcpu, futex: u64, count: i64) {
+        if !vcpu.is_paused() {
+            let count = count.max(0) as u64;
+            if count > 0 {
+                // The others have become more.
+                vcpu.turns.begin(vcpu.insns);
+            }
+            self.say(vcpu, Request::Woken, &[count, self.data_addr(futex)], &[]);
+        }
+    }
+
+    /// The thread `tid` was created. At its end it wakes those that wait at `futex`.
+    pub(crate) fn expect_thread(&self, vcpu: &Vcpu, tid: u32, futex: Option<u64>) {
+        let futex = futex.map_or([0, 0], |futex| [1, self.data_addr(futex)]);
+        self.say(
+            vcpu,
+            Request::Created,
+            &[tid.into(), futex[0], futex[1]],
+            &[],
+        );
+    }
+
+    /// The new thread `tid` has this stack.
+    pub(crate) fn register_stack(&self, vcpu: &Vcpu, tid: u32, stack: AddrRange) {
+        let range = [stack.start(), stack.end()].map(|addr| self.data_addr(addr));
+        self.say(vcpu, Request::Stack, &[tid.into(), range[0], range[1]], &[]);
+    }
+
+    /// Lets the thread `tid` (0: this one) run on the CPUs of a mask only. False if the program has none of
+    /// them; none if nobody knows the thread.
+    pub(crate) fn pin(&self, vcpu: &mut Vcpu, tid: u32, mask: &[CpuId]) -> Option<bool> {
+        if !vcpu.is_paused() {
+            // What it did so far happened where it was, and a thread that moves waits for its stores.
+            vcpu.fence_in_syscall();
+            self.say_doings(vcpu, Request::Take, &[]);
+        }
+        let cpus: Vec<u8> = mask.iter().flat_map(|cpu| cpu.0.to_le_bytes()).collect();
+        let [outcome, cpu, ..] = self.ask(vcpu, Request::Pin, &[tid.into()], &cpus)?;
+        if outcome <= 1 {
+            vcpu.cpu = CpuId(cpu as u16);
+        }
+        match outcome {
+            0 => Some(true),
+            1 => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The CPUs on which the thread `tid` (0: this one) may run, as `words` words of a mask; none if nobody
+    /// knows the thread.
+    pub(crate) fn affinity(&self, vcpu: &Vcpu, tid: u32, words: usize) -> Option<Vec<u64>> {
+        let mut mask = Vec::new();
+        while mask.len() < words {
+            let args = [tid.into(), mask.len() as u64];
+            let [outcome, part @ ..] = self.ask(vcpu, Request::Affinity, &args, &[])?;
+            if outcome != 0 {
+                return None;
+            }
+            mask.extend(part);
+        }
+        mask.truncate(words);
+        Some(mask)
+    }
+
+    /// The thread has a new name.
+    pub(crate) fn rename(&self, vcpu: &Vcpu, name: &str) {
+        self.say(vcpu, Request::Rename, &[], name.as_bytes());
+    }
+
+    /// Writes records that are no accesses.
+    pub(crate) fn record(&self, vcpu: &Vcpu, records: &[Record]) {
+        pack_records(records, |block| {
+            self.say(vcpu, Request::Records, &[], block)
+        });
+    }
+
+    /// Writes mappings: of this process's data, and of its code where that is new.
+    pub(crate) fn record_mappings(&self, vcpu: &Vcpu, mappings: &[Mapping], has_code: bool) {
+        let image = self.image.load(Ordering::Relaxed);
+        let process = self.process();
+        let at = |mapping: &Mapping, number: u32| {
+            let upper = u64::from(number) << PROCESS_SHIFT;
+            let range = mapping.range;
+            let range = AddrRange::new(range.start() | upper, range.end() | upper)?;
+            Some(Record::Mapping(Mapping {
+                range,
+                ..mapping.clone()
+            }))
+        };
+        let mut records: Vec<Record> = mappings.iter().filter_map(|one| at(one, process)).collect();
+        if has_code && image != process {
+            let code = mappings.iter().filter(|mapping| mapping.executable);
+            records.extend(code.filter_map(|one| at(one, image)));
+        }
+        self.record(vcpu, &records);
+    }
+
+    /// Finds out what lies behind a mapping at `addr`, and shares its lines with other processes that
+    /// have it.
+    pub(crate) fn register_shared(&self, vcpu: &Vcpu, addr: u64) {
+        let Some(mapping) = mappings::shared_at(addr) else {
+            return;
+        };
+        let Some(kind) = Kind::of(&mapping) else {
+            return;
+        };
+        let args = [mapping.device, mapping.inode, kind as u64];
+        let answer = self.ask(vcpu, Request::Object, &args, mapping.path.as_bytes());
+        let is_number = |answer: &Answer| (1..u64::MAX).contains(&answer[0]);
+        let Some([number, ..]) = answer.filter(is_number) else {
+            return;
+        };
+        let base = (number << PROCESS_SHIFT) + mapping.offset;
+        self.first_touch.share(mapping.range, base);
+        if let Some(range) = AddrRange::with_len(base, mapping.range.len()) {
+            let record = Record::Mapping(Mapping {
+                range,
+                file_offset: mapping.offset,
+                path: mapping.path,
+                build_id: Vec::new(),
+                executable: false,
+            });
+            self.record(vcpu, &[record]);
+        }
+    }
+
+    /// The shared memory that begins at `addr` is gone.
+    pub(crate) fn unshare_from(&self, addr: u64) {
+        if let Some(range) = self.first_touch.shared_from(addr) {
+            self.first_touch.unshare(range);
+        }
+    }
+
+    /// The memory of `range` is gone or another one.
+    pub(crate) fn unshare(&self, range: AddrRange) {
+        self.first_touch.unshare(range);
+    }
+
+    /// The process is about to fork.
+    pub(crate) fn begin_fork(&self, vcpu: &Vcpu) {
+        self.ask(vcpu, Request::Forking, &[], &[]);
+    }
+
+    /// The process has forked the process `pid`; none if it could not.
+    pub(crate) fn end_fork(&self, vcpu: &Vcpu, pid: Option<u32>) {
+        self.say(vcpu, Request::Forked, &[pid.unwrap_or(0).into()], &[]);
+    }
+
+    /// A child runs unrecorded.
+    pub(crate) fn leave_child_alone(&self, vcpu: &Vcpu) {
+        self.say(vcpu, Request::UnfollowedFork, &[], &[]);
+    }
+
+    /// This process runs `program` from here on, if that can be executed, and why it is not followed.
+    pub(crate) fn leave_program_alone(&self, vcpu: &Vcpu, why: &str, program: &str) {
+        let text = format!("{why}:{program}");
+        self.ask(vcpu, Request::Unfollowed, &[], text.as_bytes());
+    }
+
+    /// No other program took this process over: the thread continues.
+    pub(crate) fn cancel_exec(&self, vcpu: &Vcpu) {
+        self.say(vcpu, Request::Stays, &[], &[]);
+    }
+
+    /// Another program is about to take this process over; the thread leaves.
+    pub(crate) fn begin_exec(&self, vcpu: &mut Vcpu) {
+        if let Some(channel) = self.say_doings(vcpu, Request::Exec, &[]) {
+            self.port.answer(channel);
+        }
+    }
+
+    /// The process ends with this status.
+    pub(crate) fn end_process(&self, vcpu: &mut Vcpu, status: i32) {
+        if let Some(channel) = self.say_doings(vcpu, Request::ProcessExit, &[status as u64]) {
+            self.port.answer(channel);
+        }
+        self.abandon();
+    }
+
+    /// The process ends, nobody knows in which thread.
+    pub(crate) fn abandon_process(&self) {
+        if let Some(channel) = self.port.claim(self.pid(), 0) {
+            self.port
+                .ask(channel, Message::new(Request::ProcessGone, &[]));
+        }
+        self.abandon();
+    }
+
+    fn say(&self, vcpu: &Vcpu, request: Request, args: &[u64], bytes: &[u8]) {
+        if let Some(channel) = vcpu.channel {
+            self.port
+                .send(channel, Message::new(request, args).with_bytes(bytes));
+        }
+    }
+
+    fn ask(&self, vcpu: &Vcpu, request: Request, args: &[u64], bytes: &[u8]) -> Option<Answer> {
+        let message = Message::new(request, args).with_bytes(bytes);
+        self.port.ask(vcpu.channel?, message)
+    }
+
+    /// Says what the thread did since it was heard of last, and makes a request with it.
+    fn say_doings(&self, vcpu: &mut Vcpu, request: Request, args: &[u64]) -> Option<Channel> {
+        vcpu.resume(0);
+        vcpu.keep_aside();
+        let channel = vcpu.channel?;
+        self.say_blocks(vcpu);
+        self.say_calls(vcpu, channel);
+        let upper = u64::from(self.process()) << PROCESS_SHIFT;
+        let mut taken: Vec<TakenLine> = vcpu.taken_lines().collect();
+        for line in &mut taken {
+            line.line = LineAddr::of(line.line.first_byte() | upper);
+        }
+        for event in &mut vcpu.events {
+            // Shared memory has a number of its own already.
+            if event.addr >> PROCESS_SHIFT == 0 {
+                event.addr |= upper;
+            }
+        }
+        let counts = (
+            vcpu.position(),
+            vcpu.accesses,
+            std::mem::take(&mut vcpu.out_of_range),
+        );
+        let path_memory = vcpu.take_paths();
+        let (mut lines, mut events) = (taken.as_slice(), vcpu.events.as_slice());
+        let mut paths = path_memory.as_slice();
+        let mut bytes = std::mem::take(&mut vcpu.packed);
+        loop {
+            let (line_count, event_count) = PackedDoings::pack(lines, events, counts, &mut bytes);
+            paths = add_paths(&mut bytes, line_count, (paths, event_count));
+            (lines, events) = (&lines[line_count..], &events[event_count..]);
+            let is_last = lines.is_empty() && events.is_empty();
+            let message = match is_last {
+                true => Message::new(request, args),
+                false => Message::new(Request::Take, &[]),
+            };
+            self.port.send(channel, message.with_bytes(&bytes));
+            if is_last {
+                break;
+            }
+        }
+        vcpu.packed = bytes;
+        vcpu.adoptions.clear();
+        vcpu.events.clear();
+        vcpu.reuse_paths(path_memory);
+        Some(channel)
+    }
+
+    /// Tells calls that the recorder does not know yet.
+    fn say_calls(&self, vcpu: &mut Vcpu, channel: Channel) {
+        if let Some(callers) = &mut vcpu.callers {
+            pack_calls(callers.take_new_calls(), |calls| {
+                let message = Message::new(Request::Calls, &[]);
+                self.port.send(channel, message.with_bytes(calls));
+            });
+        }
+    }
+
+    /// Tells of the heap blocks on the lines that the thread took over.
+    fn say_blocks(&self, vcpu: &Vcpu) {
+        let lines = vcpu.adoptions.iter().map(|adoption| adoption.line);
+        let blocks = lines.flat_map(|line| self.heap.objects_on(line));
+        let records: Vec<Record> = blocks.filter_map(|block| self.block(block)).collect();
+        if !records.is_empty() {
+            self.record(vcpu, &records);
+        }
+    }
+
+    /// A heap block as recordings know it.
+    pub(crate) fn block(&self, block: HeapObject) -> Option<Record> {
+        let range = block.range;
+        let range = AddrRange::with_len(self.data_addr(range.start()), range.len())?;
+        let code = |addr: &CodeAddr| self.code_addr(addr.0);
+        Some(Record::HeapObject(HeapObject {
+            range,
+            stack: block.stack.iter().map(code).collect(),
+            ..block
+        }))
+    }
+
+    fn go_on(&self, vcpu: &mut Vcpu, answer: Option<Answer>) {
+        match answer {
+            Some([budget, now, clock, cpu, turn]) if budget != u64::MAX => {
+                self.read_mail();
+                vcpu.clock = Cycles(clock);
+                vcpu.cpu = CpuId(cpu as u16);
+                vcpu.turns.begin(vcpu.insns.saturating_add(turn));
+                vcpu.release(budget, Cycles(now));
+            }
+            _ => self.let_go(vcpu),
+        }
+    }
+
+    fn let_go(&self, vcpu: &mut Vcpu) {
+        self.abandon();
+        vcpu.limit = u64::MAX;
+    }
+
+    /// Takes back lines that only one thread uses any more.
+    fn read_mail(&self) {
+        if self.reads_mail.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.port
+            .mail(self.mailbox.load(Ordering::Relaxed), |mail| {
+                let owner = self
+                    .first_touch
+                    .toucher(Tag::of_thread(mail.thread), Cycles(mail.time));
+                self.first_touch
+                    .make_private(mail.addr, owner, mail.is_written);
+            });
+        self.reads_mail.store(false, Ordering::Release);
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks whether the process exists.
+    let asked = unsafe { libc::kill(pid as libc::pid_t, 0) };
+    // SAFETY: the calling thread's own error.
+    asked == 0 || unsafe { *libc::__errno_location() } == libc::EPERM
+}

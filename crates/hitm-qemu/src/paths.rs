@@ -1,0 +1,239 @@
+//! Callers in QEMU's world: which instructions tell of calls, and what they tell when they run.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hitm_base::CodeAddr;
+use hitm_weave::PathId;
+use hitm_weave::board::pack_paths;
+
+use crate::callers::Callers;
+use crate::flow::{self, Flow};
+use crate::guest_memory;
+use crate::vcpu::{MemInsn, Vcpu};
+
+/// Bits of a block's word that hold its number of instructions; QEMU's blocks have 512 at most.
+const COUNT_BITS: u32 = 11;
+const HANDLER_BIT: usize = 1 << COUNT_BITS;
+
+/// A block as a callback's argument: its address, how many instructions it has, and whether a signal
+/// handler begins with it. User space has 47 bits of addresses, 48 on aarch64.
+pub(crate) fn block_argument(addr: u64, insn_count: usize, is_handler: bool) -> usize {
+    let handler = if is_handler { HANDLER_BIT } else { 0 };
+    (addr as usize) << (COUNT_BITS + 1) | handler | insn_count
+}
+
+/// Address, number of instructions, and whether a signal handler begins with it.
+#[inline(always)]
+pub(crate) fn block_of(argument: *mut c_void) -> (CodeAddr, u64, bool) {
+    let word = argument.addr();
+    let addr = CodeAddr((word >> (COUNT_BITS + 1)) as u64);
+    let insn_count = (word & (HANDLER_BIT - 1)) as u64;
+    (addr, insn_count, word & HANDLER_BIT != 0)
+}
+
+/// Differences between architectures: how calls are recognised, and numbers of system calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Convention {
+    pub(crate) classify: fn(&[u8]) -> Flow,
+    /// A call writes its return address to the stack, and a return reads it there.
+    pub(crate) is_on_stack: bool,
+    rt_sigaction: i64,
+    rt_sigreturn: i64,
+}
+
+impl Convention {
+    /// Of an architecture by QEMU's name (Linux: `asm/unistd.h`).
+    pub(crate) fn of_target(target: &str) -> Convention {
+        match target {
+            "x86_64" => Convention {
+                classify: flow::x86_64,
+                is_on_stack: true,
+                rt_sigaction: 13,
+                rt_sigreturn: 15,
+            },
+            _ => Convention {
+                classify: flow::aarch64,
+                is_on_stack: false,
+                rt_sigaction: 134,
+                rt_sigreturn: 139,
+            },
+        }
+    }
+
+    /// Notes what a system call says about signals.
+    pub(crate) fn system_call(
+        &self,
+        (handlers, callers): (&Handlers, &mut Callers),
+        number: i64,
+        args: &[u64; 6],
+    ) {
+        if number == self.rt_sigreturn {
+            callers.signal_returns();
+        } else if number == self.rt_sigaction && args[1] != 0 {
+            // The handler is the first word of the kernel's structure on both architectures.
+            let action = guest_memory::read_words(args[1], 1);
+            handlers.add(action.map_or(0, |words| words[0]));
+        }
+    }
+}
+
+/// First instructions of the program's signal handlers. Takes no lock, which a fork could leave
+/// held.
+#[derive(Debug)]
+pub(crate) struct Handlers {
+    /// 0: free.
+    addrs: [AtomicU64; Handlers::MAX],
+}
+
+impl Handlers {
+    /// Signals that a program can have handlers for; it may change them, so there are more places.
+    const MAX: usize = 256;
+
+    pub(crate) fn new() -> Handlers {
+        Handlers {
+            addrs: [const { AtomicU64::new(0) }; Handlers::MAX],
+        }
+    }
+
+    /// Adds one. `SIG_DFL` (0) and `SIG_IGN` (1) are none.
+    fn add(&self, addr: u64) {
+        if addr <= 1 {
+            return;
+        }
+        for known in &self.addrs {
+            let order = Ordering::Relaxed;
+            match known.compare_exchange(0, addr, order, order) {
+                Err(other) if other != addr => {}
+                _ => return,
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, addr: u64) -> bool {
+        let addrs = self.addrs.iter().map(|known| known.load(Ordering::Relaxed));
+        addrs
+            .take_while(|known| *known != 0)
+            .any(|known| known == addr)
+    }
+}
+
+impl MemInsn {
+    /// Address to which a call returns.
+    fn next(&self) -> CodeAddr {
+        CodeAddr(self.code.0 + u64::from(self.len))
+    }
+}
+
+impl Vcpu {
+    /// A call or a return touched memory at `addr`.
+    #[inline(always)]
+    pub(crate) fn stack_accessed(&mut self, insn: &MemInsn, addr: u64, is_call: bool) {
+        if self.is_aside() {
+            return;
+        }
+        if let Some(callers) = &mut self.callers {
+            match is_call {
+                true => callers.called(insn.next(), addr),
+                false => callers.returned(addr, |at| {
+                    guest_memory::read_words(at, 1).map(|words| words[0])
+                }),
+            }
+        }
+    }
+
+    /// An instruction is about to run that touches no stack.
+    pub(crate) fn flows(&mut self, insn: &MemInsn, flow: Flow) {
+        if self.is_aside() {
+            return;
+        }
+        let Some(callers) = &mut self.callers else {
+            return;
+        };
+        match flow {
+            Flow::Call => callers.called_by_link(insn.next()),
+            Flow::Return => callers.returns_by_link(),
+            Flow::SetsStack => callers.stack_moves(),
+            Flow::SavesStack => callers.context_saved(),
+            Flow::Other => {}
+        }
+    }
+
+    /// A block begins; it may be a signal handler's first.
+    pub(crate) fn block_begins(&mut self, block: CodeAddr, is_handler: bool) {
+        if self.is_aside() {
+            return;
+        }
+        if let Some(callers) = &mut self.callers {
+            callers.block_begins(block, is_handler);
+        }
+    }
+
+    /// Call chains of the thread's events; none when they are not recorded.
+    pub(crate) fn take_paths(&mut self) -> Vec<PathId> {
+        let callers = self.callers.as_mut();
+        callers.map_or(Vec::new(), |callers| std::mem::take(&mut callers.paths))
+    }
+
+    /// Gives back the memory of chains that were said.
+    pub(crate) fn reuse_paths(&mut self, mut paths: Vec<PathId>) {
+        if let Some(callers) = &mut self.callers {
+            paths.clear();
+            callers.paths = paths;
+        }
+    }
+
+    /// Callers of a thread that continues in a forked child.
+    pub(crate) fn take_callers(&mut self) -> Option<Box<Callers>> {
+        let callers = self.callers.take()?;
+        Some(Box::new(callers.forked()))
+    }
+}
+
+/// Adds call chains to the accesses of packed work; the chains of later ones.
+pub(crate) fn add_paths<'a>(
+    bytes: &mut [u8],
+    lines: usize,
+    (paths, accesses): (&'a [PathId], usize),
+) -> &'a [PathId] {
+    let (now, later) = paths.split_at(accesses.min(paths.len()));
+    if !now.is_empty() {
+        pack_paths(bytes, lines, now);
+    }
+    later
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_told_by_a_word() {
+        for (addr, count, is_handler) in [(0x7fff_ffff_fff0, 512, false), (0x40_1000, 1, true)] {
+            let argument = block_argument(addr, count, is_handler) as *mut c_void;
+            assert_eq!(
+                block_of(argument),
+                (CodeAddr(addr), count as u64, is_handler)
+            );
+        }
+    }
+
+    #[test]
+    fn handlers_are_known_once_they_are_told() {
+        let handlers = Handlers::new();
+        let mut callers = Callers::new();
+        let convention = Convention::of_target("x86_64");
+        let act = [0x40_1000u64, 0, 0, 0];
+        let mut call = |number, handler: &[u64; 4]| {
+            let args = [10, handler.as_ptr() as u64, 0, 8, 0, 0];
+            convention.system_call((&handlers, &mut callers), number, &args);
+        };
+        call(14, &act);
+        assert!(!handlers.contains(act[0]));
+        call(13, &act);
+        call(13, &[1, 0, 0, 0]);
+        call(13, &[0x50_0000, 0, 0, 0]);
+        assert!(handlers.contains(act[0]) && handlers.contains(0x50_0000));
+        assert!(!handlers.contains(1) && !handlers.contains(0));
+    }
+}

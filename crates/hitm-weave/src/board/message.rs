@@ -1,0 +1,318 @@
+//! Messages of processes, as bytes. The recorder trusts none of it: a program may write astray.
+
+use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr, ThreadId};
+use hitm_trace::{BlockEncoder, COUNT_MAX, EncodeError, Record, Visitor, decode_block};
+use thiserror::Error;
+
+use super::layout::BUFFER_LEN;
+use crate::group::TakenLine;
+use crate::{Position, ThreadEvent};
+
+/// Kind of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Request {
+    /// This process begins. Arguments: pid, the origin of the process, former process, 1 if it sees
+    /// the host's CPUs. Text: its program. Answer: number of the process, its mailbox.
+    Attach = 1,
+    /// A thread begins. Arguments: tid, seat. Text: its name. Answer: slot, time, CPU.
+    Enter,
+    /// The thread waits for the others, after what it did. Answer, once it may continue: budget,
+    /// time, clock, CPU.
+    Wait,
+    /// It has waited for too long. Answer as for `Wait`.
+    TimedOut,
+    /// It goes into a system call that may block, after what it did. Arguments: 1 if it waits at a futex,
+    /// the futex.
+    Leave,
+    /// It is back. Arguments: 1 if a wake ended its wait at a futex, 2 if the futex had another value by then;
+    /// the futex. Answer as for `Wait`.
+    Rejoin,
+    /// The thread's work so far.
+    Take,
+    /// It wakes those at a futex. Arguments: futex, instruction.
+    Wake,
+    /// It ends, after what it did. Arguments: instruction.
+    ThreadExit,
+    /// That many threads were woken at a futex. Arguments: their number, the futex.
+    Woken,
+    /// A thread was created, and comes. Arguments: tid, 1 if it wakes others at a futex when it ends, the
+    /// futex.
+    Created,
+    /// A thread's stack. Arguments: tid, first address, first address after it.
+    Stack,
+    /// A thread is pinned, at the place that the last `Take` tells. Arguments: tid, 0 for this one. Bytes: the
+    /// CPUs, one 16-bit number each. Answer: 0 if it is, 1 if the program has none of the CPUs, 2 if nobody
+    /// knows the thread; this thread's CPU.
+    Pin,
+    /// It has another name. Text: the name.
+    Rename,
+    /// Records, encoded as a block.
+    Records,
+    /// The process ends, after what the thread did. Arguments: status.
+    ProcessExit,
+    /// The process is about to fork.
+    Forking,
+    /// It has forked. Arguments: pid of the child, 0 if there is none.
+    Forked,
+    /// Another program takes the process over, if that succeeds, after what the thread did.
+    Exec,
+    /// A program runs unrecorded. Arguments: 1 if it takes this process over. Text: why, and which.
+    Unfollowed,
+    /// A child runs unrecorded.
+    UnfollowedFork,
+    /// An object that processes share. Arguments: device, inode, kind, bytes. Text: its name. Answer:
+    /// its number.
+    Object,
+    /// The thread needs its channel no more.
+    Close,
+    /// The process ends, by nobody knows which thread.
+    ProcessGone,
+    /// No other program took the process over.
+    Stays,
+    /// Calls in the chains of the accesses that the thread tells next ([`super::pack_calls`]).
+    Calls,
+    /// Asks on which CPUs a thread may run. Arguments: tid, 0 for this one; number of a word of the mask.
+    /// Answer: 0 if the thread is known, that word and the two after it.
+    Affinity,
+}
+
+impl Request {
+    const ALL: [Request; 27] = [
+        Request::Attach,
+        Request::Enter,
+        Request::Wait,
+        Request::TimedOut,
+        Request::Leave,
+        Request::Rejoin,
+        Request::Take,
+        Request::Wake,
+        Request::ThreadExit,
+        Request::Woken,
+        Request::Created,
+        Request::Stack,
+        Request::Pin,
+        Request::Rename,
+        Request::Records,
+        Request::ProcessExit,
+        Request::Forking,
+        Request::Forked,
+        Request::Exec,
+        Request::Unfollowed,
+        Request::UnfollowedFork,
+        Request::Object,
+        Request::Close,
+        Request::ProcessGone,
+        Request::Stays,
+        Request::Calls,
+        Request::Affinity,
+    ];
+
+    pub(super) fn from_number(number: u32) -> Option<Request> {
+        let index = (number as usize).checked_sub(1)?;
+        Request::ALL.get(index).copied()
+    }
+}
+
+/// A request with its arguments and the bytes in the buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    /// Its kind.
+    pub request: Request,
+    /// Its arguments.
+    pub args: [u64; 8],
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// A message without bytes.
+    pub fn new(request: Request, args: &[u64]) -> Message<'a> {
+        let mut all = [0; 8];
+        all[..args.len()].copy_from_slice(args);
+        Message {
+            request,
+            args: all,
+            bytes: &[],
+        }
+    }
+
+    /// The same with these bytes, as far as they fit.
+    pub fn with_bytes(self, bytes: &'a [u8]) -> Message<'a> {
+        let bytes = &bytes[..bytes.len().min(BUFFER_LEN)];
+        Message { bytes, ..self }
+    }
+}
+
+/// Bytes that say something impossible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a recorded process said what cannot be")]
+pub struct BadMessage;
+
+pub(super) const HEAD_WORDS: usize = 6;
+pub(super) const TAKEN_BYTES: usize = 16;
+pub(super) const EVENT_BYTES: usize = 40;
+
+/// A thread's work as a message: lines taken over, accesses, and how far it is.
+#[derive(Debug, Default, Clone)]
+pub struct PackedDoings {
+    /// Lines that it took over.
+    pub taken: Vec<TakenLine>,
+    /// Its accesses.
+    pub events: Vec<ThreadEvent>,
+    /// Place that it has reached.
+    pub position: Position,
+    /// All its accesses so far.
+    pub accesses: u64,
+    /// Accesses outside the program's memory.
+    pub out_of_range: u64,
+}
+
+impl PackedDoings {
+    /// Appends the first `taken` lines and `events` that fit to `out`; how many of each did.
+    pub fn pack(
+        taken: &[TakenLine],
+        events: &[ThreadEvent],
+        (position, accesses, out_of_range): (Position, u64, u64),
+        out: &mut Vec<u8>,
+    ) -> (usize, usize) {
+        let room = BUFFER_LEN - HEAD_WORDS * 8;
+        let taken_count = taken.len().min(room / 2 / TAKEN_BYTES);
+        let event_room = (room - taken_count * TAKEN_BYTES) / EVENT_BYTES;
+        // Lines are taken over before the accesses that took them.
+        let event_count = match taken_count == taken.len() {
+            true => events.len().min(event_room),
+            false => 0,
+        };
+        out.clear();
+        let head = [
+            position.insn,
+            position.stores,
+            accesses,
+            out_of_range,
+            taken_count as u64,
+            event_count as u64,
+        ];
+        push_words(out, head);
+        for line in &taken[..taken_count] {
+            let owner = u64::from(line.owner.0) << 1 | u64::from(line.is_written);
+            push_words(out, [line.line.0, owner]);
+        }
+        for event in &events[..event_count] {
+            let kind = u64::from(event.op as u8) << 8 | u64::from(event.size);
+            push_words(
+                out,
+                [event.insn, event.stores, event.addr, event.code.0, kind],
+            );
+        }
+        (taken_count, event_count)
+    }
+}
+
+fn push_words<const N: usize>(out: &mut Vec<u8>, words: [u64; N]) {
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+const OPS: [AccessOp; 4] = [
+    AccessOp::Load,
+    AccessOp::Store,
+    AccessOp::LockedRmw,
+    AccessOp::Fence,
+];
+
+/// Reads the work of a thread that was at `since` before, after an access at `last`: the block
+/// of instructions that it is in counts as done.
+pub fn unpack_doings(
+    bytes: &[u8],
+    (since, last): (Position, Position),
+) -> Result<PackedDoings, BadMessage> {
+    let mut words = bytes
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8")));
+    let mut next = || words.next().ok_or(BadMessage);
+    let position = Position {
+        insn: next()?,
+        stores: next()?,
+    };
+    let (accesses, out_of_range) = (next()?, next()?);
+    let (taken_count, event_count) = (next()?, next()?);
+    let is_behind = position.insn < since.insn || position.stores < since.stores;
+    if is_behind || position.insn.max(position.stores).max(accesses) > COUNT_MAX {
+        return Err(BadMessage);
+    }
+    let mut doings = PackedDoings {
+        position,
+        accesses,
+        out_of_range: out_of_range & u64::from(u32::MAX),
+        ..PackedDoings::default()
+    };
+    for _ in 0..taken_count {
+        let (line, owner) = (next()?, next()?);
+        doings.taken.push(TakenLine {
+            line: LineAddr(line),
+            owner: ThreadId(u32::try_from(owner >> 1).map_err(|_| BadMessage)?),
+            is_written: owner & 1 == 1,
+        });
+    }
+    let mut last = last;
+    for _ in 0..event_count {
+        let [insn, stores, addr, code] = [next()?, next()?, next()?, next()?];
+        let kind = next()?;
+        // The upper half is the access's call chain ([`super::unpack_paths`]).
+        let op = *OPS.get(usize::from((kind >> 8) as u8)).ok_or(BadMessage)?;
+        let size = kind as u8;
+        let is_in_line = addr % LINE_SIZE + u64::from(size) <= LINE_SIZE;
+        let is_sized = (size == 0) == (op == AccessOp::Fence);
+        let is_later = insn >= last.insn && stores >= last.stores;
+        let is_done = insn <= position.insn && stores <= position.stores;
+        if !(is_in_line && is_sized && is_later && is_done) || addr >= u64::MAX - LINE_SIZE {
+            return Err(BadMessage);
+        }
+        last = Position { insn, stores };
+        doings.events.push(ThreadEvent {
+            insn,
+            stores,
+            addr,
+            code: CodeAddr(code),
+            size,
+            op,
+        });
+    }
+    Ok(doings)
+}
+
+/// Records as blocks that fit a buffer each. Records that fit none are left out; how many.
+pub fn pack_records(records: &[Record], mut send: impl FnMut(&[u8])) -> u64 {
+    let mut encoder = BlockEncoder::new(vec![0; BUFFER_LEN]);
+    let mut left_out = 0;
+    for record in records {
+        let mut pushed = encoder.push(record);
+        if pushed == Err(EncodeError::Full) {
+            send(encoder.bytes());
+            encoder.clear();
+            pushed = encoder.push(record);
+        }
+        left_out += u64::from(pushed.is_err());
+    }
+    if !encoder.is_empty() {
+        send(encoder.bytes());
+    }
+    left_out
+}
+
+/// The records of a block.
+pub fn unpack_records(bytes: &[u8]) -> Result<Vec<Record>, BadMessage> {
+    struct Found(Vec<Record>);
+    impl Visitor for Found {
+        fn access(&mut self, _: &hitm_base::Access, _: &hitm_base::Outcome) {}
+
+        fn record(&mut self, record: Record) {
+            self.0.push(record);
+        }
+    }
+    let mut found = Found(Vec::new());
+    decode_block(bytes, &mut found).map_err(|_| BadMessage)?;
+    Ok(found.0)
+}

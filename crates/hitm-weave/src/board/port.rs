@@ -1,0 +1,238 @@
+//! The side of a recorded process.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::layout::*;
+use super::message::{Message, Request};
+use super::{Futex, Mail};
+
+/// Time that a thread waits between two looks at the recorder.
+const LOOK_UP: Duration = Duration::from_millis(20);
+
+/// A thread's way to the recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channel(u32);
+
+/// Answer to a request.
+pub type Answer = [u64; 5];
+
+/// A process's end of the board.
+#[derive(Debug, Clone, Copy)]
+pub struct Port {
+    shared: Shared,
+    futex: Futex,
+    /// Returns true if the process of the recorder is there.
+    is_alive: fn(u32) -> bool,
+}
+
+impl Port {
+    /// Finds the board at `base`; none when there is none of this version. `is_alive` says if a process
+    /// is there.
+    ///
+    /// # Safety
+    /// `base` points to [`super::BOARD_LEN`] bytes, aligned to a page, that stay mapped; they may end
+    /// early, but not before what the recorder says is backed.
+    pub unsafe fn attach(
+        base: NonNull<u8>,
+        futex: Futex,
+        is_alive: fn(u32) -> bool,
+    ) -> Option<Port> {
+        // SAFETY: what is asked of the caller here.
+        let shared = unsafe { Shared::attach(base)? };
+        Some(Port {
+            shared,
+            futex,
+            is_alive,
+        })
+    }
+
+    /// Returns true if the recording is over.
+    pub fn is_over(&self) -> bool {
+        self.shared.control().is_over.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns true if programs run unrecorded for a while.
+    pub fn is_paused(&self) -> bool {
+        self.shared.control().is_paused.load(Ordering::Acquire) != 0
+    }
+
+    /// Takes a free channel for the process `pid`; none when there is none any more, or the recording is
+    /// over. `hint` is a number that differs between threads.
+    pub fn claim(&self, pid: u32, hint: u32) -> Option<Channel> {
+        let control = self.shared.control();
+        for _ in 0..250 {
+            let backed = control
+                .backed
+                .load(Ordering::Acquire)
+                .clamp(1, CHANNELS as u32);
+            for step in 0..backed {
+                let index = (hint.wrapping_add(step)) % backed;
+                let owner = &self.shared.channel(index as usize).owner;
+                let claimed = owner.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed);
+                if claimed.is_ok() {
+                    return Some(Channel(index));
+                }
+            }
+            if self.is_over() || !(self.is_alive)(control.recorder.load(Ordering::Relaxed)) {
+                return None;
+            }
+            // The recorder adds channels when few are left.
+            (self.futex.wait)(&control.backed, backed, LOOK_UP);
+        }
+        None
+    }
+
+    /// Makes a request. The answer, if one is wanted, comes by [`Port::answer`].
+    pub fn send(&self, channel: Channel, message: Message<'_>) {
+        if self.wait_until_idle(channel) {
+            let words = self.fill(channel, message);
+            words.word.store(REQUESTED, Ordering::SeqCst);
+            self.mark(channel);
+            // Nothing can be done before all threads wait.
+            let running = &self.shared.control().running;
+            let is_last = message.request != Request::Wait
+                || running.fetch_sub(1, Ordering::SeqCst) as i32 <= 1;
+            if is_last {
+                self.ring();
+            }
+        }
+    }
+
+    /// Makes a request and waits for its answer; none when the recording is over.
+    pub fn ask(&self, channel: Channel, message: Message<'_>) -> Option<Answer> {
+        self.send(channel, message);
+        self.answer(channel)
+    }
+
+    /// Waits for the answer to the last request; none when the recording is over.
+    pub fn answer(&self, channel: Channel) -> Option<Answer> {
+        if !self.wait_until_idle(channel) {
+            return None;
+        }
+        let answer = &self.shared.channel(channel.0 as usize).answer;
+        Some([0, 1, 2, 3, 4].map(|index| answer[index].load(Ordering::Relaxed)))
+    }
+
+    /// Waits for the answer to the last request for at most `patience`. Then, if that request was
+    /// taken and not answered, makes another one and waits for its answer.
+    pub fn answer_or(
+        &self,
+        channel: Channel,
+        patience: Duration,
+        other: Message<'_>,
+    ) -> Option<Answer> {
+        let word = &self.shared.channel(channel.0 as usize).word;
+        loop {
+            let seen = word.load(Ordering::Acquire);
+            if seen & !SLEEPER == IDLE {
+                break;
+            }
+            if !self.sleep(channel, seen, patience) {
+                continue;
+            }
+            if self.is_lost() {
+                return None;
+            }
+            let seen = word.load(Ordering::Acquire);
+            if seen & !SLEEPER == TAKEN {
+                self.fill(channel, other);
+                let order = Ordering::SeqCst;
+                if word.compare_exchange(seen, REQUESTED, order, order).is_ok() {
+                    self.mark(channel);
+                    self.ring();
+                    return self.answer(channel);
+                }
+            }
+        }
+        self.answer(channel)
+    }
+
+    /// Lines that `mailbox` has got back since the last call. One thread at a time.
+    pub fn mail(&self, mailbox: u32, mut take: impl FnMut(Mail)) {
+        if mailbox as usize >= MAILBOXES {
+            return;
+        }
+        let mailbox = self.shared.mailbox(mailbox as usize);
+        let written = mailbox.written.load(Ordering::Acquire);
+        let mut read = mailbox.read.load(Ordering::Relaxed);
+        if written.wrapping_sub(read) > LETTERS as u64 {
+            return;
+        }
+        while read != written {
+            let letter = &mailbox.letters[read as usize % LETTERS];
+            take(Mail {
+                addr: letter.addr.load(Ordering::Relaxed),
+                thread: letter.thread.load(Ordering::Relaxed) as u32,
+                time: letter.time.load(Ordering::Relaxed),
+                is_written: letter.is_written.load(Ordering::Relaxed) != 0,
+            });
+            read += 1;
+        }
+        mailbox.read.store(read, Ordering::Release);
+    }
+
+    fn is_lost(&self) -> bool {
+        let recorder = self.shared.control().recorder.load(Ordering::Relaxed);
+        self.is_over() || !(self.is_alive)(recorder)
+    }
+
+    fn fill(&self, channel: Channel, message: Message<'_>) -> &ChannelWords {
+        let words = self.shared.channel(channel.0 as usize);
+        for (word, arg) in words.args.iter().zip(message.args) {
+            word.store(arg, Ordering::Relaxed);
+        }
+        let len = message.bytes.len().min(BUFFER_LEN);
+        // SAFETY: the buffer is backed and has BUFFER_LEN bytes; it is this thread's while no request is
+        // there.
+        unsafe {
+            let to = self.shared.buffer(channel.0 as usize).as_ptr();
+            to.copy_from_nonoverlapping(message.bytes.as_ptr(), len);
+        }
+        words.len.store(len as u32, Ordering::Relaxed);
+        words.kind.store(message.request as u32, Ordering::Relaxed);
+        let ticket = self.shared.control().tickets.fetch_add(1, Ordering::SeqCst);
+        words.ticket.store(ticket, Ordering::Relaxed);
+        words
+    }
+
+    /// Notes that the channel has a request.
+    fn mark(&self, channel: Channel) {
+        let bit = 1 << (channel.0 % 64);
+        let pending = &self.shared.control().pending[channel.0 as usize / 64];
+        pending.fetch_or(bit, Ordering::SeqCst);
+    }
+
+    /// Wakes the recorder if it sleeps.
+    fn ring(&self) {
+        let control = self.shared.control();
+        if control.recorder_sleeps.load(Ordering::SeqCst) != 0 {
+            control.doorbell.fetch_add(1, Ordering::SeqCst);
+            (self.futex.wake)(&control.doorbell);
+        }
+    }
+
+    /// False when the recording ends first.
+    fn wait_until_idle(&self, channel: Channel) -> bool {
+        let word = &self.shared.channel(channel.0 as usize).word;
+        loop {
+            let seen = word.load(Ordering::Acquire);
+            if seen & !SLEEPER == IDLE {
+                return true;
+            }
+            if self.sleep(channel, seen, LOOK_UP) && self.is_lost() {
+                return false;
+            }
+        }
+    }
+
+    /// Sleeps while the channel's word is what it was; true when that took the whole time.
+    fn sleep(&self, channel: Channel, seen: u32, time: Duration) -> bool {
+        let word = &self.shared.channel(channel.0 as usize).word;
+        let asleep = seen | SLEEPER;
+        let order = Ordering::AcqRel;
+        let marked = word.compare_exchange(seen, asleep, order, Ordering::Acquire);
+        marked.is_ok() && (self.futex.wait)(word, asleep, time)
+    }
+}

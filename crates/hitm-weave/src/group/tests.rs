@@ -1,0 +1,130 @@
+//! Turns of threads that fight over a lock.
+
+use std::alloc::{Layout, alloc_zeroed};
+use std::ptr::NonNull;
+
+use hitm_base::Machine;
+use hitm_base::machine::preset;
+use hitm_coherence::directory::Capacity;
+use hitm_trace::ring::{Consumer, Producer, RingConfig};
+
+use super::*;
+use crate::{ProgramCpus, Wake};
+
+const WINDOW: Cycles = Cycles(10_000);
+
+/// A recording that nobody reads, in memory that is never freed.
+fn output() -> Output {
+    let config = RingConfig {
+        slot_count: 16,
+        slot_len: 4096,
+    };
+    let len = config.memory_len();
+    let layout = Layout::from_size_align(len, 4096).expect("pages");
+    // SAFETY: the layout is not empty.
+    let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+    // SAFETY: nobody else has the memory, and it stays.
+    let producer = unsafe {
+        Consumer::create(base, len, config, 1).expect("a ring");
+        Producer::attach(base, len, 2).expect("a free ring")
+    };
+    Output::new(producer, |_| false)
+}
+
+fn group(thread_count: u32) -> Group {
+    let machine = preset("broadwell-4s").expect("a preset");
+    let machine = Machine::from_toml(machine, "preset").expect("a machine");
+    let weave = Weave::new(machine, Capacity::Finite);
+    let mut group = Group::new(
+        weave,
+        output(),
+        ProgramCpus::all([0, 1, 2].map(CpuId).into()),
+    );
+    for seat in 0..thread_count {
+        let newcomer = Newcomer {
+            tid: 100 + seat,
+            seat,
+            process: 0,
+        };
+        group.enter(newcomer, String::new());
+    }
+    group
+}
+
+/// The thread runs up to instruction `insn`, and waits.
+fn run_to(group: &mut Group, slot: Slot, insn: u64, for_turn: bool) {
+    group.unpark(slot);
+    let position = Position { insn, stores: 0 };
+    let doings = Doings {
+        taken: &[],
+        events: &[],
+        position,
+        accesses: 0,
+        out_of_range: 0,
+    };
+    group.take_in(slot, doings);
+    match for_turn {
+        true => group.park_for_turn(slot),
+        false => group.park(slot),
+    }
+}
+
+fn round(group: &mut Group) -> Vec<Slot> {
+    assert!(group.everybody_is_here());
+    group.weave_all();
+    let mut released = Vec::new();
+    group.release(WINDOW, &mut released);
+    released
+}
+
+#[test]
+fn of_those_that_fight_the_slowest_goes_on_until_it_is_no_longer_that() {
+    let mut group = group(3);
+    let [a, b, c] = [0, 1, 2].map(Slot);
+    run_to(&mut group, a, 500, true);
+    run_to(&mut group, b, 300, true);
+    // It does not fight, and is ahead.
+    run_to(&mut group, c, 900, false);
+    assert_eq!(round(&mut group), [b, c]);
+    assert_eq!((group.turn(b), group.turn(c)), (200, 0));
+    run_to(&mut group, b, 510, true);
+    run_to(&mut group, c, 9000, false);
+    assert_eq!(round(&mut group), [a, c]);
+    assert_eq!(group.turn(a), 10);
+    // Those that are as slow go in the order of their numbers.
+    run_to(&mut group, a, 510, true);
+    run_to(&mut group, c, 9100, false);
+    assert_eq!(round(&mut group), [a, c]);
+    assert_eq!(group.turn(a), 0);
+}
+
+#[test]
+fn a_thread_that_is_alone_keeps_its_turn() {
+    let mut group = group(1);
+    run_to(&mut group, Slot(0), 500, true);
+    assert_eq!(round(&mut group), [Slot(0)]);
+    assert_eq!(group.turn(Slot(0)), u64::MAX);
+}
+
+#[test]
+fn who_finds_another_value_has_slept_if_a_wake_follows() {
+    const FUTEX: u64 = 0x40;
+    for wakes in [false, true] {
+        let mut group = group(2);
+        let [waker, sleeper] = [0, 1].map(Slot);
+        run_to(&mut group, sleeper, 100, false);
+        group.unpark(sleeper);
+        group.leave_for(sleeper, FUTEX);
+        group.rejoin_unsure(sleeper, FUTEX);
+        if wakes {
+            let insn = 400;
+            group.begin_wake(FUTEX, Wake { slot: waker, insn });
+            group.end_wake(FUTEX, 0);
+        }
+        run_to(&mut group, waker, 500, false);
+        assert!(round(&mut group).contains(&waker));
+        let woken_at = Cycles(400) + group.wake_cost;
+        let expected = if wakes { woken_at } else { Cycles(100) };
+        assert_eq!(group.weave().clock(sleeper), expected);
+    }
+}
