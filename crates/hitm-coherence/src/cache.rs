@@ -1,8 +1,8 @@
 //! Finite caches: which lines a core or a last-level cache still has room for.
 //!
-//! Only tags and their order of use; whether a copy is valid is the directory's business. Sets are
-//! chosen by the low bits of the line address, so lines in different sets never meet: a replay that
-//! is sharded by those bits sees the same evictions as one that is not.
+//! Only tags and their order of use are kept; whether a copy is valid is the directory's business.
+//! The low bits of the line address choose the set, so lines in different sets never meet. A replay
+//! that is sharded by those bits sees the same evictions as one that is not.
 
 use hitm_base::LineAddr;
 use hitm_base::machine::CacheShape;
@@ -12,7 +12,7 @@ use crate::prefetch::prefetch;
 /// Tags of some caches of one shape, set-associative with least-recently-used replacement.
 ///
 /// A tag is the caller's number for a line. The sets that may hold it come from its address, by
-/// [`TagArrays::set_of`], and are handed back with it: a remainder by a set count that is no power
+/// [`TagArrays::set_of`], and are handed back with it. A remainder by a set count that is no power
 /// of two is too slow to be taken at each access.
 #[derive(Debug, Clone)]
 pub struct TagArrays {
@@ -78,7 +78,7 @@ impl TagArrays {
         prefetch(&self.tags, self.first_way(cache, set));
     }
 
-    /// What a line that comes into this set would displace, unless it is there already.
+    /// Returns the tag that a line new to this set would evict; `None` while a way is free.
     #[inline]
     pub(crate) fn least_recent(&self, cache: usize, set: u32) -> Option<u32> {
         let ways = &self.tags[self.first_way(cache, set)..][..self.ways];
@@ -97,7 +97,7 @@ impl TagArrays {
     }
 }
 
-/// What bringing a line into a cache did.
+/// Effect of bringing a line into a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entered {
     /// The line was there.
@@ -108,7 +108,7 @@ pub enum Entered {
     Instead(u32),
 }
 
-/// How many sets a cache of this shape has.
+/// Returns the number of sets of a cache of this shape.
 pub fn set_count(shape: &CacheShape) -> u64 {
     (shape.size_bytes / hitm_base::LINE_SIZE / u64::from(shape.ways)).max(1)
 }

@@ -1,14 +1,14 @@
-//! What a core hides: the store buffer and the window of overlapped loads.
+//! Latency hiding of a core: the store buffer and the window of overlapped loads.
 //!
 //! A store retires into the store buffer at once; the buffer drains in program order (TSO), one
 //! line at a time. Stores that wait at the head for the same line commit together, one a cycle,
-//! when the line arrives. A load that misses does not stop the core: instructions go on to issue
+//! when the line arrives. A load that misses does not stop the core: instructions continue to issue
 //! until the reorder buffer is full. Locked operations and fences wait for both.
 //!
 //! Not modelled, and why: merging of stores within the buffer before they reach its head (x86 cores
-//! keep one entry a store; merging happens at the head); data dependences between loads (the
-//! recorder sees addresses, not registers: a chain of dependent misses is priced as if it
-//! overlapped within the window, which understates pointer chasing over contended lines).
+//! keep one entry a store; merging happens at the head). Data dependences between loads: the
+//! recorder sees addresses, not registers. A chain of dependent misses is priced as if it
+//! overlapped within the window. That understates pointer chasing over contended lines.
 
 use std::collections::VecDeque;
 
@@ -36,19 +36,19 @@ pub struct Position {
 pub struct PendingStore {
     /// The store.
     pub access: Access,
-    /// Its line.
+    /// The line that it touches.
     pub line: LineId,
-    /// Where in the program: older loads must complete first.
+    /// Place in the program: older loads must complete first.
     pub position: Position,
     /// The store's number among the thread's accesses, in program order.
     pub ordinal: u64,
-    /// When the last of the older loads that have retired meanwhile completed.
+    /// Completion of the last of the older loads that have retired meanwhile.
     pub older_loads_done: Cycles,
     /// Cycles that the thread lost because the buffer was full with this store at its head.
     pub stall: Cycles,
 }
 
-/// What the store at the head of the buffer is doing.
+/// State of the store at the head of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head {
     /// Not issued yet.
@@ -81,12 +81,12 @@ impl StoreBuffer {
         }
     }
 
-    /// How many stores, kept or counted, may wait.
+    /// Number of stores, kept or counted, that may wait.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Whether no store waits.
+    /// Returns true if no store waits.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -130,12 +130,23 @@ impl StoreBuffer {
         self.entries.pop_front()
     }
 
-    /// Whether a load of these bytes is answered by the youngest store that overlaps them.
-    pub fn forwards(&self, addr: u64, size: u8) -> bool {
+    /// Stores younger than access number `ordinal` run again, each when `time_of` its instruction says.
+    pub fn run_again_after(&mut self, ordinal: u64, time_of: impl Fn(u64) -> Cycles) {
+        let younger = self.entries.iter_mut().rev();
+        for store in younger.take_while(|store| store.ordinal > ordinal) {
+            store.access.time = time_of(store.position.insn);
+        }
+    }
+
+    /// Returns true if the youngest store that is older than access number `ordinal` and overlaps
+    /// these bytes answers a load of them.
+    pub fn forwards(&self, (addr, size): (u64, u8), ordinal: u64) -> bool {
         let end = addr + u64::from(size);
-        let overlapping = self.entries.iter().rev().find(|store| {
+        let mut older = self.entries.iter().rev();
+        let overlapping = older.find(|store| {
             let from = store.access.addr;
-            from < end && addr < from + u64::from(store.access.size)
+            let overlaps = from < end && addr < from + u64::from(store.access.size);
+            overlaps && store.ordinal < ordinal
         });
         overlapping.is_some_and(|store| {
             store.access.addr <= addr && end <= store.access.addr + u64::from(store.access.size)
@@ -148,16 +159,20 @@ impl StoreBuffer {
 pub struct PendingLoad {
     /// The load.
     pub access: Access,
-    /// Its line.
+    /// The line that it touches.
     pub line: LineId,
     /// Program position.
     pub insn: u64,
     /// The load's number among the thread's accesses, in program order.
     pub ordinal: u64,
-    /// Where its data comes from and when it is there; unknown while the request is queued.
+    /// Source of its data and time of its completion; unknown while the request is queued.
     pub grant: Option<Grant>,
-    /// Whether it waits for the miss of an older load to the same line.
+    /// True if it has no fill of its own: it hits, or waits for an older miss of its line.
     pub merged: bool,
+    /// True if a store of this core answers it: no other core can take its data away.
+    pub forwarded: bool,
+    /// Cycles that were lost because it lost its line and had to issue again.
+    pub lost: Cycles,
 }
 
 /// The loads of one hardware thread that have not retired, oldest first.
@@ -180,7 +195,7 @@ impl LoadWindow {
         }
     }
 
-    /// Whether every load has retired.
+    /// Returns true if every load has retired.
     pub fn is_empty(&self) -> bool {
         self.loads.is_empty()
     }
@@ -197,7 +212,7 @@ impl LoadWindow {
         (limit <= insn).then_some(limit)
     }
 
-    /// Whether one more miss has to wait for an older one.
+    /// Returns true if one more miss has to wait for an older one.
     pub fn fill_buffers_full(&self) -> bool {
         self.miss_count == self.fill_buffers
     }
@@ -226,6 +241,21 @@ impl LoadWindow {
         Some(load)
     }
 
+    /// Removes the youngest load.
+    pub fn pop_youngest(&mut self) -> Option<PendingLoad> {
+        let load = self.loads.pop_back()?;
+        self.miss_count -= usize::from(!load.merged);
+        Some(load)
+    }
+
+    /// Number of misses that have no data at `now`, and the most that there can be.
+    pub fn fills_under_way(&self, now: Cycles) -> (usize, usize) {
+        let is_under_way =
+            |load: &&PendingLoad| !load.merged && load.grant.is_none_or(|grant| grant.done > now);
+        let count = self.loads.iter().filter(is_under_way).count();
+        (count, self.fill_buffers)
+    }
+
     /// The queued miss for `line` has been served: it and the loads merged with it know their time.
     pub fn resolve(&mut self, line: LineId, grant: Grant) {
         for load in self
@@ -242,7 +272,8 @@ impl LoadWindow {
         }
     }
 
-    /// When all loads older than `insn` have completed; `None` while one of them is queued.
+    /// Returns the time at which all loads older than `insn` have completed; `None` while one of
+    /// them is queued.
     pub fn done_before(&self, insn: u64) -> Option<Cycles> {
         let older = self.loads.iter().take_while(|load| load.insn < insn);
         older

@@ -8,8 +8,8 @@
 //! of clean copies and at most one dirty one (Shared, Owned).
 //!
 //! Not modelled, and why: transient states (a request is atomic at the moment it is served; its
-//! duration is the line's `free_at`); the snoop filter's own capacity (its evictions are far rarer
-//! than the contention priced here).
+//! duration is the line's `free_at`). The snoop filter's own capacity: its evictions are far rarer
+//! than the contention priced here.
 
 mod copies;
 mod latest;
@@ -49,7 +49,7 @@ impl LineId {
     }
 }
 
-/// Whether private caches and the LLC have their real sizes.
+/// Sizes of private caches and the LLC: real or unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capacity {
     /// Real sizes and ways, least recently used goes first.
@@ -58,14 +58,14 @@ pub enum Capacity {
     Infinite,
 }
 
-/// How a request was served.
+/// The answer to a request that was served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// Where the data came from.
+    /// Source of the data.
     pub source: DataSource,
-    /// When the core has it.
+    /// Time at which the core has it.
     pub done: Cycles,
-    /// How long the request waited behind others at the line's home.
+    /// Queueing delay: the wait behind others at the line's home.
     pub queued: Cycles,
     /// Set if a core of another NUMA node had modified the line and answered.
     pub other_node: bool,
@@ -87,11 +87,11 @@ enum State {
     Modified,
 }
 
-/// What every request looks at: four lines share one cache line of the host.
+/// The part of a line that every request reads: four of these share one cache line of the host.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(16))]
 struct Line {
-    /// When the transfer that was granted last is over.
+    /// End of the transfer that was granted last.
     free_at: Cycles,
     /// The CPU that last got the line exclusively; its core holds the copy in the states Owned,
     /// Exclusive and Modified.
@@ -105,7 +105,7 @@ struct Line {
 }
 
 impl Line {
-    /// Whether its owner's core has the only copy.
+    /// Returns true if its owner's core has the only copy.
     #[inline]
     fn is_alone(&self) -> bool {
         self.state >= State::Exclusive
@@ -136,8 +136,8 @@ pub struct Directory {
     sets: Vec<[u32; 2]>,
     backgrounds: Vec<LineBackground>,
     /// `copies[line * words ..][..words]`: the last-level caches that have a copy of their own or
-    /// above one that had, as bits; then one bit per core with a valid copy. In the states Exclusive
-    /// and Modified there is the owner alone and nothing stands here.
+    /// above one that had, as bits. Then one bit per core with a valid copy. In the states
+    /// Exclusive and Modified there is the owner alone and nothing stands here.
     copies: Vec<u64>,
     words: usize,
     /// In a directory that is a part; nothing in one that is whole.
@@ -157,8 +157,8 @@ impl Directory {
     }
 
     /// An empty directory for those lines of the priced machine whose addresses are equal modulo
-    /// `stride`, which divides the set counts of all finite caches: lines of different parts never
-    /// meet in a set, so that parts may be served apart.
+    /// `stride`. The stride divides the set counts of all finite caches. Lines of different parts
+    /// never meet in a set, so that parts may be served apart.
     pub(crate) fn part(prices: Arc<Prices>, capacity: Capacity, stride: u64) -> Directory {
         let (topology, caches) = (&prices.machine().topology, &prices.machine().caches);
         let (cores, llcs, stride) = match capacity {
@@ -187,8 +187,8 @@ impl Directory {
         self.prices.machine()
     }
 
-    /// The id of a line, which is made known with its home on the NUMA node of `cpu` if it is new
-    /// (Linux places a page where it is first touched).
+    /// Returns the id of a line. A new one is registered with its home on the NUMA node of `cpu`:
+    /// Linux places a page where it is first touched.
     #[inline]
     pub fn line(&mut self, addr: LineAddr, cpu: CpuId) -> LineId {
         let (index, new) = self.ids.insert_full(addr);
@@ -226,7 +226,7 @@ impl Directory {
         self.backgrounds.iter().map(|line| line.addr)
     }
 
-    /// Brings what a request of `cpu` to the line will look at into the host's cache.
+    /// Prefetches into the host's cache what a request of `cpu` to the line will read.
     #[inline]
     pub fn prefetch(&self, cpu: CpuId, line: LineId) {
         if let Some([l1_set, l2_set]) = self.sets.get(line.index()).copied() {
@@ -243,7 +243,7 @@ impl Directory {
         prefetch(&self.copies, line.index() * self.words);
     }
 
-    /// Brings what is known of so many lines, one after the other, into the host's cache.
+    /// Prefetches into the host's cache the records of `count` lines, one after the other.
     pub fn prefetch_run(&self, first: LineId, count: usize) {
         prefetch_value(&self.lines[first.index()..][..count]);
         prefetch_value(&self.copies[first.index() * self.words..][..count * self.words]);
@@ -254,9 +254,9 @@ impl Directory {
         LineId::from_index(self.lines.len())
     }
 
-    /// Brings what requests of `cpu` to these lines will look at into the host's cache, with what they
-    /// will displace from finite caches, for a caller that knows them beforehand: each step asks the
-    /// host's memory for what the next one reads, for all lines together.
+    /// Prefetches into the host's cache what requests of `cpu` to these lines will read, with what
+    /// they will displace from finite caches. For a caller that knows them beforehand: each step
+    /// prefetches what the next one reads, for all lines together.
     pub fn prefetch_all(&self, cpu: CpuId, lines: impl Iterator<Item = LineId> + Clone) {
         lines.clone().for_each(|line| self.prefetch_line(line));
         if self.capacity == Capacity::Infinite {
@@ -297,6 +297,7 @@ impl Directory {
                 return None;
             }
             if exclusive {
+                // No request: nobody else has a copy that must be invalidated.
                 entry.state = State::Modified;
                 if entry.owner != cpu {
                     self.latest.forget(entry.owner, line);
@@ -312,8 +313,8 @@ impl Directory {
         }
     }
 
-    /// Whether `cpu` does again what it did last, in a way that changes nothing, neither the line's state
-    /// nor the order of its cache set: a hit in the L1. Only what the caller has
+    /// Returns true if `cpu` repeats what it did last, and changes neither the line's state nor the
+    /// order of its cache set: a hit in the L1. Only what the caller has
     /// [remembered](Directory::remember) is known here.
     #[inline]
     pub(crate) fn goes_on(&self, cpu: CpuId, with: Use) -> bool {
@@ -331,8 +332,8 @@ impl Directory {
         }
     }
 
-    /// How many of these lines, from the first on, may be read from the core's L1 at its usual latency,
-    /// if nothing is ever evicted; none with finite caches, where a hit changes which line goes next.
+    /// Returns how many of these lines, from the first on, may be read from the core's L1 at its
+    /// usual latency. Zero with finite caches, where a hit changes which line is evicted next.
     #[inline]
     pub fn readable(&self, cpu: CpuId, lines: impl Iterator<Item = LineId>) -> usize {
         if self.capacity == Capacity::Finite {
@@ -342,9 +343,9 @@ impl Directory {
         lines.take_while(|line| self.is_sharer(*line, core)).count()
     }
 
-    /// A request that the core's own caches cannot answer. Served at once when the line is free
-    /// when the request reaches its home; otherwise it waits, `None` comes back, and the caller
-    /// asks [`Directory::next_service`].
+    /// Makes a request that the core's own caches cannot answer. It is served at once when the line
+    /// is free when it reaches its home. Otherwise it waits, `None` comes back, and the caller asks
+    /// [`Directory::next_service`].
     #[inline]
     pub fn request(&mut self, request: Ask) -> Option<Grant> {
         let Ask {
@@ -360,6 +361,8 @@ impl Directory {
             cpu,
             exclusive,
             issued: now,
+            // The way to the line's home overlaps with other transfers; only the rest occupies the
+            // line.
             arrived: now + (price.latency - price.occupancy),
             ticket,
         };
@@ -394,7 +397,7 @@ impl Directory {
         };
     }
 
-    /// When the line's next waiter can be served, if there is one.
+    /// Returns the time at which the line's next waiter can be served, if there is one.
     pub fn next_service(&self, line: LineId) -> Option<Cycles> {
         let free_at = self.lines[line.index()].free_at;
         let background = &self.backgrounds[line.0 as usize];
@@ -439,8 +442,7 @@ impl Directory {
         }
     }
 
-    /// Makes known what happened to a line before anybody counted: `cpu` alone has it, modified or
-    /// not.
+    /// Registers a line's state from before anybody counted: `cpu` alone has it, modified or not.
     pub fn adopt(&mut self, addr: LineAddr, cpu: CpuId, dirty: bool) {
         let line = self.line(addr, cpu);
         self.make_owner(cpu, line);
@@ -530,16 +532,16 @@ impl Directory {
     }
 }
 
-/// What [`Directory::request`] is asked.
+/// A request to [`Directory::request`].
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// When the request leaves the core.
+    /// Time at which the request leaves the core.
     pub now: Cycles,
-    /// Who asks.
+    /// The requester.
     pub cpu: CpuId,
-    /// For which line.
+    /// The line that it wants.
     pub line: LineId,
-    /// Whether for writing.
+    /// True for a write.
     pub exclusive: bool,
     /// The caller's mark, handed back by [`Directory::serve_next`].
     pub ticket: u64,

@@ -1,4 +1,4 @@
-//! Asking the host's memory for what will be needed soon.
+//! Prefetches of the host's memory that will be needed soon.
 //!
 //! The tables of a replay or of a simulation do not fit the host's caches, and both know early what
 //! they will look at. Nothing is read and no result depends on it: on hosts other than x86-64
@@ -7,26 +7,26 @@
 /// Bytes of a cache line of the hosts that this is written for.
 pub const HOST_LINE_BYTES: usize = 64;
 
-/// Brings the first cache line of the item with this index into the host's cache; an index behind the
-/// end does nothing.
+/// Prefetches the first cache line of the item with this index; an index behind the end does
+/// nothing.
 #[inline]
 pub fn prefetch<T>(items: &[T], index: usize) {
     prefetch_at(items.as_ptr().wrapping_add(index).cast());
 }
 
-/// Brings a whole item, or the items of a slice, into the host's cache.
+/// Prefetches a whole item, or the items of a slice.
 #[inline]
 pub fn prefetch_value<T: ?Sized>(item: &T) {
     prefetch_bytes((&raw const *item).cast(), size_of_val(item));
 }
 
-/// Brings so many bytes from an address on into the host's cache; any address will do.
+/// Prefetches so many bytes from an address on; any address will do.
 #[inline]
 pub fn prefetch_bytes(first: *const u8, len: usize) {
     let begin = first.addr() - first.addr() % HOST_LINE_BYTES;
     let end = first.addr() + len;
-    // Four lines at once, some of them the last one again: how many there are is not foreseeable, and a
-    // wrong guess costs more than asking twice.
+    // Four lines at once, some of them the last one again. A loop over their number would be
+    // mispredicted, and that costs more than asking twice.
     let mut at = begin;
     while at < end {
         for line in 0..4 {
@@ -37,7 +37,7 @@ pub fn prefetch_bytes(first: *const u8, len: usize) {
     }
 }
 
-/// Brings the cache line at an address into the host's cache; any address will do.
+/// Prefetches the cache line at an address; any address will do.
 #[inline]
 pub fn prefetch_at(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -7,7 +7,7 @@ use hitm_base::{CpuId, Cycles, DataSource, Distance};
 /// Cycles for which one read of an already shared line keeps the next request waiting at its home:
 /// a pass through the LLC slice's pipeline.
 ///
-/// Assumed (range 2 to 16). It bounds how fast many CPUs can re-read a line after one write: with
+/// Assumed (range 2 to 16). It bounds how fast many CPUs can re-read a line after one write. With
 /// 480 readers 4 cycles are 1,920 cycles, against about 48,000 if reads were served like ownership
 /// transfers.
 pub const SHARED_READ_OCCUPANCY: Cycles = Cycles(4);
@@ -93,8 +93,8 @@ impl Prices {
         &self.machine
     }
 
-    /// The time for which `owner` goes on hitting a line after `cpu` has asked for it: until the snoop reaches
-    /// it. `moment` picks one of the lengths that the jitter allows.
+    /// Time for which `owner` still hits a line after `cpu` has requested it: until the snoop
+    /// reaches it. `moment` picks one of the lengths that the jitter allows.
     #[inline]
     pub(crate) fn hold(&self, cpu: CpuId, owner: CpuId, home: u16, moment: Cycles) -> Cycles {
         let Contention {
@@ -127,8 +127,9 @@ impl Prices {
         Distances(found)
     }
 
-    /// A line that `owner` has alone or answers for, fetched by `cpu` of another core, and where its data
-    /// is found; `home` is the line's NUMA node. The copy may be dirty, and may be wanted exclusively.
+    /// A line that `owner` has alone or answers for, fetched by `cpu` of another core, and the
+    /// place of its data. `home` is the line's NUMA node. The copy may be dirty, and may be wanted
+    /// exclusively.
     #[inline]
     pub fn owned(
         &self,
@@ -176,7 +177,7 @@ impl Prices {
         (Price { latency, occupancy }, local)
     }
 
-    /// Whether the home is in a third package, which has its own price.
+    /// Returns true if the home is in a third package, which has its own price.
     #[inline]
     fn is_away(&self, cpu: CpuId, owner: CpuId, home: u16) -> bool {
         let home = self.machine.topology.package_of_node(home);
@@ -231,7 +232,7 @@ fn upgrade_price(machine: &Machine, distance: Distance) -> Price {
 }
 
 /// A number that looks random and is the same for the same request at the same time, however the
-/// lines are dealt out to directories.
+/// lines are partitioned into directories.
 #[inline]
 fn mix(cpu: CpuId, moment: Cycles) -> u64 {
     let mixed = (moment.0 ^ u64::from(cpu.0) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -248,7 +249,7 @@ fn shared_read_price(transfer: Transfer) -> Price {
 type PriceOf = fn(Transfer) -> Price;
 type SourceOf = fn(Distance) -> DataSource;
 
-/// What an owner's line costs by whether the home is in a third package, and by distance. Within a
+/// Prices of an owner's line by whether the home is in a third package, and by distance. Within a
 /// last-level cache the home is not asked.
 fn by_home(machine: &Machine, (price, source): (PriceOf, SourceOf), exclusive: bool) -> ByHome {
     let near = machine.transfers;
@@ -293,7 +294,8 @@ fn hitm(distance: Distance) -> DataSource {
     }
 }
 
-/// What a writer has to take away whose core has the data, at this distance.
+/// Source of a write whose core has the data, with the farthest copy to invalidate at this
+/// distance.
 pub(crate) fn upgrade(distance: Distance) -> DataSource {
     if distance.is_remote() {
         DataSource::RemoteUpgrade
@@ -302,7 +304,7 @@ pub(crate) fn upgrade(distance: Distance) -> DataSource {
     }
 }
 
-/// Where a clean copy at this distance is.
+/// Source of a clean copy at this distance.
 pub(crate) fn peer(distance: Distance) -> DataSource {
     if distance.is_remote() {
         DataSource::RemotePeer

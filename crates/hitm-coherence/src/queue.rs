@@ -1,9 +1,10 @@
-//! The queue of one contended line: who gets it next.
+//! The queue of one contended line: the order in which its waiters are served.
 //!
 //! A line is served one request at a time. Requests that arrive while it is taken wait at the
-//! line's home. When it becomes free, waiters under the current owner's last-level cache go first,
-//! each at most once per visit and no more of them than the machine says, then the oldest waiter of
-//! all, and with it the line moves. A visit of one request is first come, first served.
+//! line's home. When it becomes free, waiters under the current owner's last-level cache go first.
+//! Each does so at most once per visit, and no more of them than the machine says. Then the oldest
+//! waiter of all is served, and with it the line moves. A visit of one request is first come, first
+//! served.
 
 use std::collections::VecDeque;
 
@@ -14,13 +15,13 @@ use crate::bits::bits;
 /// A request that could not be served at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Who asks.
+    /// The requester.
     pub cpu: CpuId,
-    /// Whether the line is wanted for writing.
+    /// True if the line is wanted for writing.
     pub exclusive: bool,
-    /// When the request left the core.
+    /// Time at which the request left the core.
     pub issued: Cycles,
-    /// When it reached the line's home.
+    /// Time at which it reached the line's home.
     pub arrived: Cycles,
     /// The caller's own mark, handed back when the request is served; breaks ties.
     pub ticket: u64,
@@ -82,7 +83,7 @@ pub struct LineQueue {
     groups: Vec<Group>,
     /// The last-level caches with waiters, as bits.
     waiting: u64,
-    /// When the first of all waiters arrived; `Cycles::MAX` when nobody waits.
+    /// Arrival of the first of all waiters; `Cycles::MAX` when nobody waits.
     first_arrival: Cycles,
     /// Waiters that arrived later than this do not belong to the current visit.
     visit_began: Cycles,
@@ -117,12 +118,13 @@ impl LineQueue {
         is_first
     }
 
-    /// Whether nobody waits.
+    /// Returns true if nobody waits.
     pub fn is_empty(&self) -> bool {
         self.first_arrival == Cycles::MAX
     }
 
-    /// When the next waiter can be served if the line is free from `free_at` on.
+    /// Returns the time at which the next waiter can be served if the line is free from `free_at`
+    /// on.
     pub fn next_service(&self, free_at: Cycles) -> Option<Cycles> {
         (!self.is_empty()).then(|| self.first_arrival.max(free_at))
     }
@@ -133,6 +135,8 @@ impl LineQueue {
     fn next_group(&self, near: u16, visit: Option<u16>) -> (usize, bool) {
         let near = usize::from(near);
         let may_stay = visit.is_none_or(|visit| self.visit_served < visit);
+        // Later arrivals are for the next visit: CPUs that come back at once would keep the line
+        // under their cache.
         let is_in_visit = |group: &Group| group.first.0 <= self.visit_began;
         if may_stay && self.groups.get(near).is_some_and(is_in_visit) {
             (near, false)
@@ -149,9 +153,9 @@ impl LineQueue {
         Some(first.cpu)
     }
 
-    /// Takes the waiter that is served at `now`, with the line's present owner under the last-level
-    /// cache `near` and at most `visit` requests served in one visit. Panics when nobody has arrived
-    /// by `now`.
+    /// Takes the waiter that is served at `now`. The line's present owner is under the last-level
+    /// cache `near`, and at most `visit` requests are served in one visit. Panics when nobody has
+    /// arrived by `now`.
     pub fn take_next(&mut self, now: Cycles, near: u16, visit: Option<u16>) -> Request {
         let (index, begins) = self.next_group(near, visit);
         if begins {

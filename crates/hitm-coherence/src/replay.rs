@@ -1,21 +1,21 @@
-//! Replay of a finished stream of accesses on a machine: every access at its own time, nobody waits
-//! for anybody else's answer ("open loop").
+//! Replay of a finished stream of accesses on a machine: every access at its own time, whatever the
+//! others before it cost ("open loop").
 //!
 //! Loads and locked operations stall for what they take beyond a hit; plain stores are posted and
-//! stall nobody. A request that finds its line taken waits in the line's queue and is served when
+//! stall nobody. A request that finds its line taken waits in the line's queue. It is served when
 //! its turn comes, before any later access is looked at.
 //!
 //! Lines that can meet in a cache set form a group: those whose addresses are equal modulo the
 //! greatest common divisor of the set counts, at most [`GROUPS_MAX`] groups. Each group has a
-//! [`Directory`](crate::directory::Directory) of its own and sees its accesses in the order of the stream, so that groups may be
-//! served in any order and on any number of threads: the result is the same, bit for bit. Batches
-//! are dealt out to the groups before they are priced, which also keeps the lines at work in the
-//! host's caches.
+//! [`Directory`](crate::directory::Directory) of its own and sees its accesses in the order of the
+//! stream. So groups may be served in any order and on any number of threads: the result is the
+//! same, bit for bit. Batches are partitioned by group before they are priced, which also keeps the
+//! lines at work in the host's caches.
 //!
 //! Not modelled, and why: what a longer or shorter wait would have changed in the stream (its times
-//! are given; a closed loop is what the weave is for); the merging of several misses of one core to
-//! one line. Memory grows with the requests that wait at one time, which in a stream recorded from
-//! waiting threads is at most one for each of them and their posted stores.
+//! are given; a closed loop is what the weave is for). The merging of several misses of one core to
+//! one line. Memory grows with the requests that wait at one time. In a stream recorded from
+//! waiting threads that is at most one for each of them and their posted stores.
 
 mod check;
 mod group;
@@ -39,19 +39,20 @@ use group::Group;
 /// The most groups of lines. More would spread a batch thinner, and few hosts have more cores.
 pub const GROUPS_MAX: u64 = 64;
 
-/// Accesses that are dealt out before the groups go to work, 32 bytes each (128 MiB): enough that each
-/// group works for tens of thousands of accesses on lines and rows that it has in the host's caches.
+/// Accesses that are partitioned before the groups go to work, 32 bytes each (128 MiB). Enough that
+/// each group works for tens of thousands of accesses on lines and rows that it has in the host's
+/// caches.
 const BATCH: usize = 1 << 22;
 
-/// What is dealt out by several threads is cut into parts of so many accesses at least.
+/// Least number of accesses in a part, when several threads partition a piece.
 const PART_MIN: usize = 1 << 16;
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// Whether caches have their real sizes.
+    /// Sizes of the caches: real or unlimited.
     pub capacity: Capacity,
-    /// Into how many pieces the work is cut, which rayon's threads share; 1 stays on the calling
+    /// Pieces that the work is cut into, which rayon's threads share; 1 stays on the calling
     /// thread. No influence on the result.
     pub shards: NonZeroUsize,
 }
@@ -72,14 +73,14 @@ pub fn replay(
 pub struct Replay {
     shards: NonZeroUsize,
     groups: Vec<Group>,
-    /// What has been dealt out, in parts that follow each other in the stream; the ones from `part_count`
+    /// Accesses by group, in parts that follow each other in the stream; the ones from `part_count`
     /// on are empty, and kept for their memory.
     hands: Vec<Hands>,
     part_count: usize,
     /// Accesses of the batch so far.
     dealt_count: usize,
     limits: Limits,
-    /// Where the accesses begin that have not been dealt out.
+    /// Position of the first access that has not been partitioned.
     next: Position,
 }
 
@@ -145,12 +146,12 @@ impl Replay {
         }
     }
 
-    /// Deals a piece of the stream out to the groups.
+    /// Partitions a piece of the stream by group.
     fn deal(&mut self, piece: &[Access]) -> Result<(), ReplayError> {
         let (limits, group_count) = (self.limits, self.groups.len());
         let shards = self.shards.get().min(group_count);
         let new_count = shards.min(piece.len() / PART_MIN).max(1);
-        // What is dealt out by one thread goes on with the last part.
+        // A piece that one thread partitions continues the last part.
         let first = if new_count == 1 {
             self.part_count.saturating_sub(1)
         } else {
@@ -182,7 +183,7 @@ impl Replay {
         results.into_iter().collect()
     }
 
-    /// Lets the groups work on what has been dealt out to them.
+    /// Runs the groups on their parts of the batch.
     fn run(&mut self) {
         let parts = &mut self.hands[..self.part_count];
         let groups = &mut self.groups;
@@ -199,7 +200,7 @@ impl Replay {
     }
 }
 
-/// How many groups of lines never meet in a cache set.
+/// Returns the number of groups of lines that never meet in a cache set.
 fn group_count(machine: &Machine) -> u64 {
     let caches = &machine.caches;
     let counts = [&caches.l1, &caches.l2, &caches.llc].map(set_count);
@@ -214,10 +215,10 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// How many accesses ahead a group's memory is asked for: four cache lines of the host.
+/// Prefetch distance of a group, in accesses: four cache lines of the host.
 const AHEAD: usize = 8;
 
-/// Checks a piece of a batch and deals it out to the groups.
+/// Checks a piece of a batch and partitions it by group.
 fn deal(
     hands: &mut Hands,
     piece: &[Access],
@@ -237,7 +238,7 @@ fn deal(
     }
 }
 
-/// Deals a piece out; says whether all of it surely keeps to the limits.
+/// Partitions a piece; returns whether all of it surely keeps to the limits.
 fn deal_by(
     hands: &mut Hands,
     piece: &[Access],

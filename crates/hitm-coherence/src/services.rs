@@ -1,4 +1,4 @@
-//! Which lines have waiters, by the time at which the next of them is served.
+//! Lines with waiters, by the time at which the next of them is served.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

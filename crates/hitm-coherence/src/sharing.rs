@@ -1,18 +1,19 @@
 //! Kinds of fight that a line sees: false sharing, true sharing, a lock, or none.
 //!
-//! [`judge`] looks at one line's rows (who touched which bytes, how often, and how often the line had
-//! to come from another CPU) and answers with a [`Sharing`]: the line's fights, each with its contended
-//! accesses and lost cycles, and a verdict made of them. It weighs by *contended accesses*, those whose
-//! data or whose right to write came from another CPU, never by mere presence: an initialiser that wrote
-//! the whole line once does not turn false sharing into true sharing.
+//! [`judge`] looks at one line's rows: who touched which bytes, how often, and how often the line
+//! had to come from another CPU. It answers with a [`Sharing`]: the line's fights, each with its
+//! contended accesses and lost cycles, and a verdict made of them. It weighs by *contended
+//! accesses*, those whose data or whose right to write came from another CPU, never by mere
+//! presence. An initialiser that wrote the whole line once does not turn false sharing into true
+//! sharing.
 //!
 //! # How it decides
 //!
 //! 1. Fewer than [`CONTENDED_COUNT_MIN`] contended accesses, or fewer than one in
 //!    [`ACCESSES_PER_CONTENDED_MAX`]: *no contention*.
 //! 2. Threads with less than 1/[`THREAD_SHARE_DIVISOR`] of the mean thread's contended accesses are
-//!    dropped, then of each thread the places with less than 1/[`PLACE_SHARE_DIVISOR`] of its accesses
-//!    and of its contended accesses. Fewer than two threads left: *no contention*.
+//!    dropped. So are, of each thread, the places with less than 1/[`PLACE_SHARE_DIVISOR`] of its
+//!    accesses and of its contended accesses. Fewer than two threads left: *no contention*.
 //! 3. Locks are found (`locks`): the parts of one lock object count as one place.
 //! 4. Each place's contended accesses and lost cycles are divided among the threads that can have taken
 //!    the line, by their contended accesses, and go to a fight (`matrix`):
@@ -24,22 +25,22 @@
 //! | meet on the line only, one side at read-mostly bytes | read-mostly with a hot writer |
 //! | meet on the line only | false sharing |
 //!
-//! 5. The verdict follows from the fights' shares of the lost cycles: up to [`DISJOINT_SMALL_PERMILLE`]
-//!    through the line only, the costlier of lock and true sharing; from [`DISJOINT_LARGE_PERMILLE`] on,
-//!    the costlier of the other two; in between, *mixed*.
+//! 5. The verdict follows from the fights' shares of the lost cycles. Up to
+//!    [`DISJOINT_SMALL_PERMILLE`] through the line only: the costlier of lock and true sharing.
+//!    From [`DISJOINT_LARGE_PERMILLE`] on: the costlier of the other two. In between: *mixed*.
 //!
-//! Of samples ([`Known::are_samples`]) stores that do not say where the line was count as contended from
-//! step 2 on: without them a thread that only writes would be nobody.
+//! Of samples ([`Known::are_samples`]) stores that do not say where the line was count as contended
+//! from step 2 on. Without them a thread that only writes would be nobody.
 //!
 //! # Not modelled, and why
 //!
 //! - A lock taken and released by locked operations only, without spinning and without data in its
-//!   line, cannot be told from a reference count: it is called true sharing, and it is.
+//!   line, cannot be told from a reference count. It is called true sharing, and it is.
 //! - Memory that one thread frees and another reuses counts as shared. The recorder knows of the reuse,
 //!   the line statistics do not.
-//! - Of several accesses to a line in a row, only the first one is contended: a thread that touches a
-//!   shared byte and then its own one has all its contended accesses on the shared byte. The verdict
-//!   says what a change of the first byte would save, which is the right order to work in.
+//! - Of several accesses to a line in a row, only the first one is contended. A thread that touches
+//!   a shared byte and then its own one has all its contended accesses on the shared byte. The
+//!   verdict says what a change of the first byte would save, which is the right order to work in.
 
 mod locks;
 mod matrix;
@@ -55,7 +56,7 @@ use matrix::Matrix;
 /// code, higher ones miss contention in very short runs.
 pub const CONTENDED_COUNT_MIN: u64 = 32;
 /// At most this many accesses for each contended one. At a transfer of about 150 cycles, one in a
-/// thousand is 0.15 cycles an access, 3 % of an L1 hit: not worth a change of layout.
+/// thousand is 0.15 cycles an access, 3 % of an L1 hit. That is not worth a change of layout.
 pub const ACCESSES_PER_CONTENDED_MAX: u64 = 1000;
 /// A thread counts when it has at least this fraction (one in ...) of the mean thread's contended
 /// accesses. Separates workers, whose counts are alike, from a main thread that initialises and
@@ -64,15 +65,15 @@ pub const THREAD_SHARE_DIVISOR: u64 = 20;
 /// A place counts when it has at least this fraction (one in ...) of its thread's accesses, or of its
 /// contended ones. Separates the loop from the set-up that precedes it in the same thread.
 pub const PLACE_SHARE_DIVISOR: u64 = 100;
-/// Up to this share of the lost cycles, in thousandths, what threads lose through the line only does
-/// not matter: moving bytes apart would save a fifth at best.
+/// Up to this share of the lost cycles, in thousandths, what threads lose through the line only
+/// does not matter. Moving bytes apart would save a fifth at best.
 pub const DISJOINT_SMALL_PERMILLE: u64 = 200;
 /// From this share on, in thousandths, it is the whole story.
 pub const DISJOINT_LARGE_PERMILLE: u64 = 800;
-/// A fight with less than this fraction (one in ...) of its line's lost cycles is not worth a word, and
-/// no gate counts it. A visit to a line counts where it begins, which is off by up to a twentieth for
-/// two threads that poll each other's index (docs/models/sharing.md). Assumed; 5 to 20 change no verdict
-/// of the table there.
+/// A fight with less than this fraction (one in ...) of its line's lost cycles is not worth a word,
+/// and no gate counts it. A visit to a line counts where it begins. That is off by up to a
+/// twentieth for two threads that poll each other's index (docs/models/sharing.md). Assumed; 5 to
+/// 20 change no verdict of the table there.
 pub const FIGHT_SHARE_DIVISOR: u64 = 10;
 /// Bytes are read-mostly when threads read them at least this many times as often as they write them.
 /// Assumed; 4 to 32 change no verdict of the table in docs/models/sharing.md.
@@ -80,7 +81,7 @@ pub const READS_PER_WRITE_MIN: u64 = 10;
 /// Loads for each locked operation that look like spinning. A compare-and-swap loop has one.
 pub const SPIN_LOADS_PER_LOCKED: u64 = 2;
 
-/// What kind of contention a line sees.
+/// Kind of contention that a line sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// Nothing worth a change: private, read only, or handed over now and then.
@@ -120,7 +121,8 @@ impl Verdict {
         }
     }
 
-    /// Whether a good part of the contention would vanish if the bytes lay on different lines.
+    /// Returns true if a good part of the contention would vanish if the bytes lay on different
+    /// lines.
     pub const fn is_curable_by_layout(self) -> bool {
         matches!(
             self,
@@ -175,7 +177,7 @@ pub struct Fight {
 /// The verdict on one line, its fights, and the bytes that it rests on (bit i is byte i of the line).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sharing {
-    /// The verdict.
+    /// Verdict from the fights' shares.
     pub verdict: Verdict,
     /// Accesses whose data, or whose right to write, came from another CPU.
     pub contended_count: u64,
@@ -265,9 +267,9 @@ impl Sharing {
 /// Facts about a line beside its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Known<'a> {
-    /// True if the rows are samples. Samples of stores seldom say that the line was elsewhere (Intel's
-    /// say whether the L1 had it, and count a store when it has left): where none of a place does, each
-    /// counts as one that took the line.
+    /// True if the rows are samples. Samples of stores seldom say that the line was elsewhere.
+    /// Intel's say whether the L1 had it, and count a store when it has left. Where none of a place
+    /// says so, each counts as one that took the line.
     pub are_samples: bool,
     /// The bytes of each object that is known to be a lock or a condition variable. No two overlap.
     pub lock_objects: &'a [u64],

@@ -1,9 +1,10 @@
-//! What happened to each line: the statistics, apart from the mechanism that produced them.
+//! Statistics of each line, apart from the mechanism that produced them.
 //!
 //! A [`Collector`] is fed one ([`Access`](hitm_base::Access), [`Outcome`](hitm_base::Outcome)) pair
-//! at a time, by a reader of recorded outcomes or by a simulation; [`Collector::finish`] makes the
-//! ordered [`Statistics`] that reports read. Two of them over disjoint lines merge by concatenation,
-//! which is what sharded replays do; the result does not depend on the number of shards.
+//! at a time, by a reader of recorded outcomes or by a simulation. [`Collector::finish`] makes the
+//! ordered [`Statistics`] that reports read. Two of them over disjoint lines merge by
+//! concatenation, which is what sharded replays do; the result does not depend on the number of
+//! shards.
 //!
 //! Sums of cycles stop at the largest number instead of failing: outcomes may come from a file.
 
@@ -13,6 +14,7 @@ mod counts;
 mod histogram;
 mod rows;
 mod tally;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +26,7 @@ pub use collect::Collector;
 pub use histogram::LatencyHistogram;
 pub(crate) use rows::{RowId, RowTable};
 pub use tally::{Handovers, LineTally, RestOfLines};
+pub use traffic::{Giving, Traffic, TrafficCollector, TrafficPlan, Transfers};
 
 /// Counts by [`DataSource`], indexed by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,7 +99,7 @@ impl LatencySum {
     }
 }
 
-/// What tells one row of a line from another.
+/// Identity of a row in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// Offset of the first byte in the line, 0 to 63.
@@ -105,7 +108,7 @@ pub struct RowKey {
     pub size: u8,
     /// Load, store or locked operation.
     pub op: AccessOp,
-    /// The thread.
+    /// The thread that ran the instruction.
     pub thread: ThreadId,
     /// The instruction.
     pub code: CodeAddr,
@@ -114,7 +117,7 @@ pub struct RowKey {
 /// Accesses of one thread by one instruction to one place in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RowStats {
-    /// Where the data came from.
+    /// Accesses by the source of their data.
     pub sources: SourceCounts,
     /// Latency of all accesses of the row, hits included.
     pub latency: LatencySum,
@@ -130,7 +133,7 @@ pub struct RowStats {
     pub cpus: CpuSet,
 }
 
-/// Which bytes of a line one thread reads and writes: a row of the reader/writer matrix.
+/// The bytes of a line that one thread reads and writes: a row of the reader/writer matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ByteUse {
     /// Bit i: byte i was read.
@@ -311,12 +314,12 @@ impl CpuSet {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
-    /// How many CPUs are in the set.
+    /// Returns the number of CPUs in the set.
     pub fn len(&self) -> usize {
         self.words().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set has no CPU.
+    /// Returns true if the set has no CPU.
     pub fn is_empty(&self) -> bool {
         self.words().all(|word| word == 0)
     }
@@ -358,7 +361,7 @@ pub struct Statistics {
     pub lines: BTreeMap<LineAddr, LineStats>,
     /// The lines that have no rows, summed up.
     pub rest: RestOfLines,
-    /// Who called the instructions of their rows, where accesses say so.
+    /// Callers of the instructions of their rows, where accesses say so.
     pub calls: CallStats,
 }
 

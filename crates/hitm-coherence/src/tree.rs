@@ -8,9 +8,9 @@ use hitm_base::Cycles;
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
     leaf_count: usize,
-    /// The first half stands for inner nodes: 1 is the root, the children of node i are 2i and
-    /// 2i + 1. The second half are the leaves. Each node has the key of its winner, and below it the
-    /// leaf, in one word: the least word is the least key, and of equal keys the lower leaf.
+    /// The first half stands for inner nodes: 1 is the root, the children of node `i` are `2i` and
+    /// `2i + 1`. The second half are the leaves. Each node has the key of its winner, and below it
+    /// the leaf, in one word. The least word is the least key, and of equal keys the lower leaf.
     nodes: Vec<u128>,
 }
 

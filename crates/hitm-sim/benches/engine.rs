@@ -1,4 +1,4 @@
-//! How fast the simulator is: priced accesses a second of a real-time workload by machine size.
+//! Speed of the simulator: priced accesses a second of a real-time workload by machine size.
 //!
 //! `cargo bench -p hitm-sim`. Machines beyond 480 CPUs are the 480-CPU model with more packages.
 

@@ -1,5 +1,5 @@
-//! What could make the contention on `root_domain` as strong as published: candidates, each put in
-//! alone; the tables of docs/models/root-domain.md.
+//! Candidates for what could make the contention on `root_domain` as strong as published, each put
+//! in alone; the tables of docs/notes/root-domain.md.
 //!
 //! `cargo run --release -p hitm-sim --example mechanisms -- MILLISECONDS SEED [CANDIDATE...]`
 
@@ -187,7 +187,8 @@ fn show(name: &str, case: &Case, millis: f64, seed: u64, mean_us: f64) {
     );
 }
 
-/// Whether a row is of loads or locked operations in the line of `root_domain` that begins at `line`.
+/// Returns true if a row is of loads or locked operations in the line of `root_domain` that begins
+/// at `line`.
 fn is_load_of_line(entry: &ProfileEntry<'_>, line: u64) -> bool {
     entry.member.type_name == "root_domain"
         && !entry.member.path.ends_with("->")

@@ -1,4 +1,4 @@
-//! What unthrottling a tree of groups takes: one row for each form and number of CPUs and groups,
+//! Cost of unthrottling a tree of groups: one row for each form and number of CPUs and groups,
 //! tab-separated, ready to plot.
 //!
 //! `cargo run --release -p hitm-sim --example throttle -- FORM[,FORM..] CPUS[,CPUS..] GROUPS[,GROUPS..] [HOGS [SUBTREES]] [--host-time]`
@@ -40,7 +40,6 @@ fn machine(cpus: usize) -> Result<Machine, Box<dyn Error>> {
     Ok(machine)
 }
 
-/// One tree.
 #[derive(Debug, Clone, Copy)]
 struct Tree {
     groups: usize,
@@ -63,7 +62,7 @@ fn row(form: Throttling, cpus: usize, tree: Tree) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// What the virtual time of a call takes on the host, the work of all other CPUs included.
+/// Host time for the virtual time of a call, the work of all other CPUs included.
 #[expect(
     clippy::disallowed_methods,
     reason = "the host's time is what this measures, and nothing else depends on it"

@@ -1,7 +1,7 @@
 //! Kernel code in virtual time on a priced memory.
 //!
-//! A simulated CPU runs ordinary async Rust; each access to shared memory is an await whose price
-//! the coherence engine sets, and whose value is real: stale masks and lost races happen as they do
+//! A simulated CPU runs ordinary async Rust. Each access to shared memory is an await whose price
+//! the coherence engine sets, and whose value is real. Stale masks and lost races happen as they do
 //! in Linux.
 //!
 //! - [`engine`]: time, CPUs, memory, interrupts. Knows no scheduler. Start there.

@@ -1,4 +1,4 @@
-//! Which cores and last-level caches have a copy: how a line gets to a core and leaves it.
+//! Copies of a line in cores and last-level caches: how it gets to a core and leaves it.
 
 use hitm_base::machine::Protocol;
 use hitm_base::{CpuId, Cycles, DataSource};
@@ -32,8 +32,8 @@ impl Directory {
 
     pub(super) fn add_reader(&mut self, cpu: CpuId, line: LineId) {
         let Parts { core, llc, .. } = self.prices.parts(cpu);
-        // A core gets the line for itself where the last-level caches show no other user of it: from
-        // memory, and from its own LLC after it has been evicted.
+        // A core gets the line for itself where the last-level caches show no other user of it.
+        // That is from memory, and from its own LLC after it has been evicted.
         let is_elsewhere = self.llcs(line) & !(1 << llc) != 0;
         let entry = &mut self.lines[line.index()];
         match entry.state {
@@ -46,7 +46,7 @@ impl Directory {
             State::Modified if self.prices.machine().protocol == Protocol::Moesi => {
                 self.note_copies(line, State::Owned);
             }
-            // What was modified is written back on the way: both last-level caches have it now.
+            // A modified line is written back on the way: both last-level caches have it now.
             State::Modified | State::Exclusive => self.note_copies(line, State::Shared),
             State::Owned if self.prices.machine().protocol == Protocol::Moesi => {}
             _ => entry.state = State::Shared,
@@ -55,7 +55,7 @@ impl Directory {
         self.set_sharer(line, core.into());
     }
 
-    /// Brings the line into the core's caches, and lets the lines go that it displaces.
+    /// Brings the line into the core's caches, and evicts the lines that it displaces.
     #[inline]
     pub(super) fn fill(&mut self, cpu: CpuId, line: LineId) {
         if self.capacity == Capacity::Infinite {
@@ -109,7 +109,8 @@ impl Directory {
         }
     }
 
-    /// In which of the finite caches of the CPU's core its copy is.
+    /// Returns the finite cache of the CPU's core that has the copy, with its latency, and brings
+    /// the copy into the L1.
     #[inline]
     pub(super) fn private_level(&mut self, cpu: CpuId, line: LineId) -> (DataSource, Cycles) {
         let core = self.core(cpu);
@@ -128,6 +129,11 @@ impl Directory {
         (DataSource::L2, self.prices.machine().caches.l2.latency)
     }
 
+    /// Returns true if the core of `cpu` has a valid copy. Unlike [`Directory::hit`] it uses nothing.
+    pub fn has_line(&self, cpu: CpuId, line: LineId) -> bool {
+        self.is_sharer(line, self.core(cpu))
+    }
+
     #[inline]
     pub(super) fn is_sharer(&self, line: LineId, core: usize) -> bool {
         let entry = &self.lines[line.0 as usize];
@@ -137,7 +143,7 @@ impl Directory {
         self.has_copy(line, core)
     }
 
-    /// Whether a core has one of the copies of a line that is not its owner's alone.
+    /// Returns true if a core has one of the copies of a line that is not its owner's alone.
     #[inline]
     pub(super) fn has_copy(&self, line: LineId, core: usize) -> bool {
         self.copies[line.index() * self.words + 1 + core / 64] >> (core % 64) & 1 == 1

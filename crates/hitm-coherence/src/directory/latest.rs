@@ -1,4 +1,4 @@
-//! What each CPU did last and may do again, for hits that need no more than one look.
+//! The latest use of each CPU that it may repeat, for hits that need no more than one look.
 
 use hitm_base::{CpuId, Topology};
 
@@ -23,7 +23,8 @@ impl Use {
         LineId((self.0 >> 17) as u32)
     }
 
-    /// Whether it is the same CPU's use of the same line, and does not write unless this one does.
+    /// Returns true if `other` is the same CPU's use of the same line, and does not write unless
+    /// this one does.
     #[inline]
     pub(crate) fn covers(self, other: Use) -> bool {
         self.0 | (!other.0 & 1) == other.0 | 1
@@ -32,8 +33,8 @@ impl Use {
 
 /// The latest use of each CPU, as long as it may do the same again.
 ///
-/// **Invariant:** the CPU owns the line alone, the line is the most recently used one of its set in the
-/// core's L1, and if the use writes, the line is modified.
+/// **Invariant:** the CPU owns the line alone, and the line is the most recently used one of its
+/// set in the core's L1. If the use writes, the line is modified.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LatestUses {
     /// Empty where nobody asks.
@@ -58,7 +59,7 @@ impl LatestUses {
         }
     }
 
-    /// Whether the CPU did this last, and may do it again.
+    /// Returns true if the CPU did this last, and may do it again.
     #[inline]
     pub(super) fn cover(&self, cpu: CpuId, wanted: Use) -> bool {
         let latest = self.by_cpu.get(cpu.index());

@@ -1,4 +1,4 @@
-//! What a request costs in the line's present state, and where the data is.
+//! Quotes: the price of a request in the line's present state, and the source of the data.
 
 use hitm_base::machine::Protocol;
 use hitm_base::{CpuId, DataSource, Distance};
@@ -7,8 +7,8 @@ use super::{Directory, LineId, State};
 use crate::price::{Price, peer, upgrade, with_invalidation};
 
 impl Directory {
-    /// What the request costs in the line's present state, and where the data is. The core's own caches
-    /// cannot answer it.
+    /// Returns the price of a request in the line's present state, and the source of the data. The
+    /// core's own caches cannot answer it.
     #[inline]
     pub(super) fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
         let entry = &self.lines[line.index()];
@@ -40,7 +40,7 @@ impl Directory {
         }
     }
 
-    /// Where a core without a copy gets the data from.
+    /// Price and source of the data for a core without a copy.
     fn quote_data(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
         let entry = &self.lines[line.index()];
         if entry.state == State::Owned {
@@ -83,8 +83,8 @@ impl Directory {
         self.prices.machine().protocol != Protocol::Mesi
     }
 
-    /// How far the farthest core with a copy is for a core that has one itself or not, if there is
-    /// another one.
+    /// Distance of the farthest other core with a copy, if there is one. `has_copy` is true if the
+    /// CPU's own core has one.
     #[inline]
     fn farthest_other(&self, cpu: CpuId, line: LineId, has_copy: bool) -> Option<Distance> {
         if self.lines[line.index()].sharer_count == u16::from(has_copy) {

@@ -1,4 +1,4 @@
-//! What the accesses of a stream must keep to.
+//! Limits that the accesses of a stream must keep to.
 
 use std::fmt;
 
@@ -31,9 +31,9 @@ pub enum ReplayError {
     UnknownCpu {
         /// Position of the access in the stream.
         index: u64,
-        /// The CPU.
+        /// The CPU that the access names.
         found: CpuId,
-        /// How many CPUs the machine has.
+        /// CPUs that the machine has.
         cpu_count: usize,
     },
     /// An access to no byte, or to bytes of two lines.
@@ -104,7 +104,7 @@ impl Position {
     }
 }
 
-/// What an access of a stream must keep to.
+/// Limits that an access of a stream must keep to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) cpu_count: usize,
@@ -133,9 +133,9 @@ impl Limits {
         }
     }
 
-    /// The sign bit is set in what this returns if an access that is no fence, and follows one at the
-    /// time `before`, may not be as it should be; that a time is beyond [`TIME_MAX`] may show at the
-    /// access after it only. Differences without a comparison: every access is looked at.
+    /// Sets the sign bit of the result if an access may not be as it should be. The access is no
+    /// fence, and follows one at the time `before`. A time beyond [`TIME_MAX`] may show at the
+    /// access after it only. Differences need no comparison: every access passes here.
     #[inline]
     pub(super) fn suspicion(self, access: &Access, before: Cycles) -> u64 {
         let size = u64::from(access.size);

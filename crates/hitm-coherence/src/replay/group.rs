@@ -33,7 +33,7 @@ const BLOCK: usize = 16;
 /// Blocks that are at work at a time.
 const DEPTH: usize = 4;
 
-/// How far the accesses of a block are.
+/// Progress of the accesses of a block.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     hashes: [u64; BLOCK],
@@ -51,7 +51,7 @@ impl Default for Block {
     }
 }
 
-/// What the statistics need to know of an access when its line has come.
+/// An access as the statistics need it when its line has come.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     row: RowId,
@@ -59,7 +59,7 @@ struct Pending {
     time: Cycles,
 }
 
-/// What hits in the core's L1 take.
+/// Latencies of hits in the core's L1.
 #[derive(Debug, Clone, Copy)]
 struct HitLatencies {
     plain: Cycles,
@@ -99,9 +99,9 @@ impl Group {
         }
     }
 
-    /// Four blocks are at work at a time, each a step further than the one behind it, so that what
-    /// one step asked the host's memory for is there when the next one looks at it. Blocks are of a
-    /// fixed size, for loops without ends to be foreseen; what is left over takes all steps at once.
+    /// Four blocks are at work at a time, each a step further than the one behind it. So what one
+    /// step prefetches is in the host's cache when the next one reads it. Blocks are of a fixed
+    /// size, so that no loop's end is mispredicted; what is left over takes all steps at once.
     fn run_part(&mut self, accesses: &[Access]) {
         let mut blocks = [Block::default(); DEPTH];
         let (whole, rest) = accesses.as_chunks::<BLOCK>();
@@ -141,7 +141,7 @@ impl Group {
         }
     }
 
-    /// What the rows probably are.
+    /// Predicts the rows.
     #[inline]
     fn guess(&self, block: &mut Block) {
         for (hash, row) in block.hashes.iter().zip(&mut block.rows) {
@@ -149,8 +149,9 @@ impl Group {
         }
     }
 
-    /// What they are. Whoever does not go on with what was done to the line last, as far as the stream
-    /// tells, is probably a miss, which needs more of the host's memory.
+    /// Finds the rows where the prediction was wrong. An access that does not continue the line's
+    /// latest use, as far as the stream tells, is probably a miss. A miss needs more of the host's
+    /// memory.
     #[inline]
     fn confirm(&mut self, accesses: &[Access], block: &mut Block) {
         for (index, access) in accesses.iter().enumerate() {
@@ -174,7 +175,7 @@ impl Group {
         }
     }
 
-    /// The row of an access for which the guess was wrong.
+    /// The row of an access for which the prediction was wrong.
     #[cold]
     #[inline(never)]
     fn find(&mut self, access: &Access, hash: u64) -> RowId {
@@ -246,7 +247,7 @@ impl Group {
         }
     }
 
-    /// Serves whoever's turn comes before `end`.
+    /// Serves every waiter whose turn comes before `end`.
     #[inline(never)]
     fn serve_before(&mut self, end: Cycles) {
         while let Some((_, line)) = self.services.take_before(&self.directory, end) {

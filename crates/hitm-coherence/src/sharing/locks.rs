@@ -9,9 +9,9 @@
 //! - they read it at least [`SPIN_LOADS_PER_LOCKED`] times as often as they lock it, with two or more
 //!   locked instructions (acquire and release).
 //!
-//! Bytes beside it belong to it when only its lockers touch them, two or more of them do, and at the
-//! lock's pace: no instruction runs more often than the word is locked. What is counted beside the lock
-//! without being under it runs at a pace of its own.
+//! Bytes beside it belong to it when only its lockers touch them, two or more of them do, and at
+//! the lock's pace. That is: no instruction runs more often than the word is locked. What is
+//! counted beside the lock without being under it runs at a pace of its own.
 
 use hitm_base::{AccessOp, CodeAddr};
 use std::collections::{BTreeMap, BTreeSet};

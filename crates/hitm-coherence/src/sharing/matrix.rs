@@ -1,10 +1,11 @@
 //! The reader/writer matrix of a line: which place's accesses lost the line to whom, and for what.
 //!
-//! A row is a place as a group of threads uses it, a column another thread of the same or of another
-//! group. A contended access lost the line to a thread that wrote in it (or, when it writes itself, that
-//! used it at all); to which one nobody recorded, so the thread's own contended accesses are its weight:
-//! how often it is the one before when the order is random. Two threads *meet* on the place when the
-//! other uses one of its bytes and one of the two writes; all bytes of a lock count as one.
+//! A row is a place as a group of threads uses it, a column another thread of the same or of
+//! another group. A contended access lost the line to a thread that wrote in it (or, when it writes
+//! itself, that used it at all). To which one nobody recorded. So the thread's own contended
+//! accesses are its weight: how often it is the one before when the order is random. Two threads
+//! *meet* on the place when the other uses one of its bytes and one of the two writes. All bytes of
+//! a lock count as one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,8 +66,8 @@ impl Group {
     /// Probability, in thousandths, that a thread of this group that held the line touched a
     /// place for which `meets` holds.
     ///
-    /// It is taken for certain, but for an instruction that touches several places, as one that counts
-    /// in the element of whoever runs it: it touches one at a time.
+    /// It is taken for certain, but for an instruction that touches several places, such as one
+    /// that counts in the element of its own thread. It touches one at a time.
     fn chance_of(&self, meets: impl Fn(Place) -> bool) -> u64 {
         let met: Vec<(&Place, &PlaceUse)> =
             self.places.iter().filter(|(p, _)| meets(**p)).collect();
@@ -321,7 +322,7 @@ impl<'a> Matrix<'a> {
         let mut fights: Vec<Fight> = Vec::new();
         for ((kind, _), places) in self.costs {
             let mut fight = fight_over(kind, &places);
-            // What is truly shared in one word and in a part of it is one place.
+            // A place that is truly shared as a word and as a part of it is one place.
             fights.retain(|other| {
                 let same = kind == FightKind::TrueSharing
                     && other.kind == kind

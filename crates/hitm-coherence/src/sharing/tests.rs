@@ -384,7 +384,8 @@ proptest! {
     }
 }
 
-/// What samples of Intel's machines say: of stores only that the L1 has the line when they leave.
+/// Judges samples of Intel's machines, which say of stores only that the L1 has the line when they
+/// leave.
 fn check_samples(steps: impl IntoIterator<Item = Step>, verdict: Verdict) {
     let statistics = run_seen_as(steps, |op, source| match op {
         Store => DataSource::L1,
@@ -410,7 +411,7 @@ fn a_writer_whose_stores_do_not_say_so_is_one_nevertheless() {
     check_samples(rounds(100, &same), Verdict::TrueSharing);
     let counters = [increment(0, 0), increment(1, 8)].concat();
     check_samples(rounds(100, &counters), Verdict::FalseSharing);
-    // Who wrote the line once is still nobody.
+    // A thread that wrote the line once still does not count.
     let mut begun = vec![(9, 0, Store, 0x90)];
     begun.extend(rounds(100, &[(1, 8, Load, 0x20), (2, 8, Load, 0x20)]));
     check_samples(begun, Verdict::NoContention);

@@ -1,4 +1,4 @@
-//! Who called the instructions that accessed lines: call chains, counted by row.
+//! Callers of the instructions that accessed lines: call chains, counted by row.
 //!
 //! A chain is kept once, however often it occurs, and a row counts how often each of its chains
 //! occurred. Invariant: memory is bounded by `FRAMES_MAX` and `COUNTS_MAX`; accesses whose chain does
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Access, AccessOp, CodeAddr, Cycles, LineAddr, Outcome};
+use hitm_base::{Access, AccessOp, CodeAddr, Cycles, DataSource, LineAddr, Outcome};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
@@ -15,18 +15,20 @@ use super::{RowKey, saturating_sum};
 /// Return addresses that are kept, 32 MiB of them; a large program has some ten thousand chains of
 /// some twenty calls.
 const FRAMES_MAX: usize = 4 << 20;
-/// What a chain counts for besides its calls: its places in the tables.
+/// Frames that a chain counts for besides its calls: its places in the tables.
 const FRAMES_PER_CHAIN: usize = 4;
 /// Pairs of a row and a chain that are counted, some 80 bytes each.
 const COUNTS_MAX: usize = 1 << 20;
 
-/// What the accesses of one row by one chain add up to.
+/// Sums over the accesses of one row by one chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallCounts {
     /// Accesses.
     pub access_count: u64,
     /// Cycles lost whose cause is another CPU's use of the line.
     pub contention_stall: Cycles,
+    /// Loads and locked operations that found the line modified: local HITM and remote HITM.
+    pub load_hitm: [u64; 2],
 }
 
 impl CallCounts {
@@ -34,6 +36,28 @@ impl CallCounts {
     pub fn merge(&mut self, other: &CallCounts) {
         self.access_count += other.access_count;
         self.contention_stall = saturating_sum(self.contention_stall, other.contention_stall);
+        for (mine, others) in self.load_hitm.iter_mut().zip(other.load_hitm) {
+            *mine += others;
+        }
+    }
+
+    /// The counts of one access.
+    fn of(access: &Access, outcome: &Outcome) -> CallCounts {
+        let is_load = access.op != AccessOp::Store;
+        let is_from = |source| u64::from(is_load && outcome.source == source);
+        let is_contended = outcome.source.is_contention();
+        CallCounts {
+            access_count: 1,
+            contention_stall: if is_contended {
+                outcome.stall
+            } else {
+                Cycles::ZERO
+            },
+            load_hitm: [
+                is_from(DataSource::LocalHitm),
+                is_from(DataSource::RemoteHitm),
+            ],
+        }
     }
 }
 
@@ -49,7 +73,7 @@ pub struct CallStats {
 }
 
 impl CallStats {
-    /// Whether no access had a chain.
+    /// Returns true if no access had a chain.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.left_out == 0
     }
@@ -100,15 +124,8 @@ impl CallCollector {
         if is_full && !self.counts.contains_key(&key) {
             return None;
         }
-        let is_contended = outcome.source.is_contention();
-        self.counts.entry(key).or_default().merge(&CallCounts {
-            access_count: 1,
-            contention_stall: if is_contended {
-                outcome.stall
-            } else {
-                Cycles::ZERO
-            },
-        });
+        let counts = self.counts.entry(key).or_default();
+        counts.merge(&CallCounts::of(access, outcome));
         Some(())
     }
 
@@ -142,7 +159,7 @@ impl CallCollector {
 
 #[cfg(test)]
 mod tests {
-    use hitm_base::{CpuId, DataSource, ThreadId};
+    use hitm_base::{CpuId, ThreadId};
 
     use super::*;
 
@@ -180,14 +197,18 @@ mod tests {
         let stats = collector.finish();
         assert_eq!((stats.chains.len(), stats.rows.len()), (2, 2));
         let (line, row) = *stats.rows.keys().next().unwrap();
-        let counts = |access_count, cycles| CallCounts {
+        let counts = |access_count, cycles, remote_hitm| CallCounts {
             access_count,
             contention_stall: Cycles(cycles),
+            load_hitm: [0, remote_hitm],
         };
         let found: Vec<_> = stats.of_row(line, row).collect();
         assert_eq!(
             found,
-            [(&one[..], counts(3, 600)), (&other[..], counts(1, 300))]
+            [
+                (&one[..], counts(3, 600, 2)),
+                (&other[..], counts(1, 300, 1))
+            ]
         );
     }
 

@@ -7,8 +7,8 @@ use rustc_hash::FxBuildHasher;
 use super::Statistics;
 use super::rows::{RowId, RowTable};
 
-/// Accesses that are counted together. Rows are found in tables that do not fit the host's caches:
-/// of so many accesses the tables' parts are fetched at the same time, instead of one after another.
+/// Accesses that are counted together. Rows are found in tables that do not fit the host's caches.
+/// The parts that so many accesses need are fetched at the same time, instead of one after another.
 const BLOCK: usize = 32;
 
 /// Counts accesses and their outcomes by line; [`Collector::finish`] puts them in order.

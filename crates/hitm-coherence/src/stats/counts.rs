@@ -1,7 +1,7 @@
 //! The counters of one row, in one cache line of the host.
 //!
 //! The counters are small, so that a row with everything that a report shows fits into 64 bytes.
-//! One that would overflow is emptied into a full [`RowStats`] first: nothing is lost, and a row
+//! One that would overflow is emptied into a full [`RowStats`] first. Nothing is lost, and a row
 //! pays for it once in 65,535 accesses or four thousand million cycles.
 
 use hitm_base::{Cycles, DataSource};
@@ -13,7 +13,7 @@ const CLASS_COUNT: usize = 3;
 const CLASS_LOCAL_HITM: usize = 1;
 const CLASS_REMOTE_HITM: usize = 2;
 
-/// What one row adds up to since it was emptied last.
+/// Sums of one row since it was emptied last.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Counts {

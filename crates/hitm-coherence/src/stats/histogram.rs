@@ -1,7 +1,7 @@
 //! A histogram of latencies with buckets of at most a sixteenth of their value.
 //!
 //! Values below 32 have a bucket each; above, every power of two is split into 16 buckets. Only the
-//! range between the smallest and the largest bucket in use is kept: the latencies of one line lie
+//! range between the smallest and the largest bucket in use is kept. The latencies of one line lie
 //! within a few powers of two, so that a line needs some hundred bytes.
 
 /// Values below this have a bucket each.
@@ -11,7 +11,7 @@ const BUCKETS_PER_OCTAVE: usize = 16;
 /// `log2(EXACT_BELOW)`.
 const FIRST_OCTAVE: usize = 5;
 
-/// How often each latency occurred, to a sixteenth of its value.
+/// Counts of latencies, each to a sixteenth of its value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LatencyHistogram {
     /// Bucket that `counts[0]` stands for.
@@ -42,12 +42,12 @@ impl LatencyHistogram {
         }
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// How many values were counted.
+    /// Returns the number of values counted.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -1,11 +1,11 @@
 //! The rows of all lines while they are counted: one for each (place, operation, thread, CPU,
 //! instruction) that occurred.
 //!
-//! What decides the speed is how many cache lines of the host an access touches. A row is found by
-//! one hash of its whole identity, which also says which line it belongs to: a slot of the index
-//! (4 bytes) and the row's key (32 bytes). A hit in the core's L1 in its fixed time is one counter
-//! beside the key; everything else changes the row's [`Counts`] (64 bytes) and, for a miss that
-//! somebody waits for, the line's histogram. Everything else that [`LineStats`] shows is a sum over
+//! The number of the host's cache lines that an access touches decides the speed. One hash of a
+//! row's whole identity finds the row and the line that it belongs to. That reads a slot of the
+//! index (4 bytes) and the row's key (32 bytes). A hit in the core's L1 in its fixed time is one
+//! counter beside the key. Everything else changes the row's [`Counts`] (64 bytes) and, for a miss
+//! that somebody waits for, the line's histogram. All else that [`LineStats`] shows is a sum over
 //! rows and is made at the end.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use super::{LatencyHistogram, LatencySum, LineStats, RowKey, RowStats, saturatin
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct RowId(u32);
 
-/// What tells an access's row from others.
+/// The parts of an access that tell its row from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     addr: u64,
@@ -82,29 +82,30 @@ impl Identity {
 struct Head {
     identity: Identity,
     line: u32,
-    /// Hits in the core's L1, each of the time that [`RowTable::finish`] is told.
+    /// Hits in the core's L1, each of the latency that [`RowTable::finish`] gets.
     hit_count: u32,
 }
 
 /// Rows of many lines, by the caller's dense line index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowTable {
-    /// Open addressing, a power of two of slots, at most a quarter of them in use: 1 + the row in as many
-    /// low bits as number the slots, and above them those bits of the row's [`tag_of`]; 0 in a free slot.
+    /// Open addressing, a power of two of slots, at most a quarter of them in use. A slot has 1 +
+    /// the row in as many low bits as number the slots. Above them it has those bits of the row's
+    /// [`tag_of`]. A free slot has 0.
     index: Box<[u32]>,
     heads: Vec<Head>,
     counts: Vec<Counts>,
     /// By line.
     histograms: Vec<LatencyHistogram>,
-    /// What did not fit into small counters any more.
+    /// Sums that did not fit into small counters any more.
     aside: BTreeMap<RowId, RowStats>,
     /// Hits that did not fit.
     hits_aside: BTreeMap<RowId, u64>,
 }
 
 impl RowTable {
-    /// First step towards the row of an access, which is no fence: its hash, with which the others
-    /// go on.
+    /// First step towards the row of an access, which is no fence: its hash, which the other steps
+    /// use.
     ///
     /// Between the steps the caller does something else, and the host's memory gets ready what the
     /// next one needs.
@@ -118,7 +119,7 @@ impl RowTable {
         hash
     }
 
-    /// Second step: which row it probably is.
+    /// Second step: predicts the row.
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> RowId {
         // 0 for a free slot turns into a row that no table has.
@@ -127,15 +128,15 @@ impl RowTable {
         row
     }
 
-    /// Third step: the row's line, if the guess was right; else [`RowTable::find_or_insert`].
+    /// Third step: the row's line, if the prediction was right; else [`RowTable::find_or_insert`].
     #[inline]
     pub(crate) fn confirm(&self, access: &Access, guess: RowId) -> Option<usize> {
         let head = self.heads.get(guess.0 as usize)?;
         (head.identity == Identity::of(access)).then_some(head.line as usize)
     }
 
-    /// The row of an access for which the guess was wrong. A new one belongs to the line that `line_of`
-    /// names.
+    /// The row of an access for which the prediction was wrong. A new one belongs to the line that
+    /// `line_of` names.
     pub(crate) fn find_or_insert(
         &mut self,
         access: &Access,
@@ -149,13 +150,13 @@ impl RowTable {
         }
     }
 
-    /// Gets the host's memory ready for [`RowTable::add`].
+    /// Prefetches for [`RowTable::add`].
     #[inline]
     pub(crate) fn expect(&self, row: RowId) {
         prefetch(&self.counts, row.0 as usize);
     }
 
-    /// The same for what a miss changes beside that.
+    /// Prefetches what a miss changes beside that.
     #[inline]
     pub(crate) fn expect_miss(&self, line: usize) {
         prefetch(&self.histograms, line);
@@ -172,7 +173,7 @@ impl RowTable {
         self.heads[row.0 as usize].line as usize
     }
 
-    /// Counts a hit in the core's L1, of the time that [`RowTable::finish`] is told.
+    /// Counts a hit in the core's L1, of the latency that [`RowTable::finish`] gets.
     #[inline]
     pub(crate) fn add_hit(&mut self, row: RowId) {
         let head = &mut self.heads[row.0 as usize];
@@ -195,7 +196,7 @@ impl RowTable {
         }
     }
 
-    /// What probably stands in the index for the row with this hash: 1 + the row.
+    /// The probable entry of the index for the row with this hash: 1 + the row.
     #[inline]
     fn likely_entry(&self, hash: u64) -> u32 {
         let mask = self.index.len().wrapping_sub(1);
@@ -354,7 +355,7 @@ fn tag_of(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// Whether a slot of an index with this mask may be that of the row with this hash.
+/// Returns true if a slot of an index with this mask may be that of the row with this hash.
 #[inline]
 fn has_tag(slot: u32, hash: u64, mask: usize) -> bool {
     (slot ^ tag_of(hash)) & !(mask as u32) == 0

@@ -99,7 +99,7 @@ impl Handovers {
 /// Sums over lines whose rows are not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestOfLines {
-    /// Lines.
+    /// Number of lines.
     pub line_count: u64,
     /// The part of them that came from another CPU at least once.
     pub contended_line_count: u64,

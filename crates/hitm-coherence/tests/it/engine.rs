@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::machines::{self, LINES, Step};
 use crate::reference::Reference;
 
-/// What a coherence engine can be asked.
+/// Requests and questions to a coherence engine.
 pub(crate) trait Engine {
     fn know(&mut self, addr: u64, cpu: CpuId);
     fn hit(&mut self, cpu: CpuId, addr: u64, exclusive: bool) -> Option<(DataSource, Cycles)>;
@@ -25,7 +25,7 @@ pub(crate) trait Engine {
     fn dirty_owner(&mut self, addr: u64) -> Option<CpuId>;
 }
 
-/// The real one, by line address. A line is made known before anything else is asked about it.
+/// The real one, by line address. A line is registered before any other call about it.
 pub(crate) struct Real {
     pub(crate) directory: Directory,
     pub(crate) ids: Vec<Option<LineId>>,
@@ -89,7 +89,7 @@ impl Engine for Real {
 /// One access has its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Which step it belongs to.
+    /// The step that it belongs to.
     pub(crate) step: usize,
     pub(crate) cpu: CpuId,
     pub(crate) line: u64,
@@ -153,8 +153,8 @@ pub(crate) fn drive<E: Engine>(
     serve_before(engine, (&known, Cycles::MAX), see);
 }
 
-/// Serves whoever's turn comes before `end`; of two lines at the same time, the one that was used
-/// first goes first.
+/// Serves every waiter whose turn comes before `end`; of two lines at the same time, the one that
+/// was used first goes first.
 fn serve_before<E: Engine>(
     engine: &mut E,
     (known, end): (&[u64], Cycles),

@@ -87,6 +87,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
                 load_window_insns: 32,
                 fill_buffers: 4,
                 locked_hit: Cycles(18),
+                retire_width: 4,
+                ordering_clear: None,
             },
             costs: MachineCosts::defaults(Clock::from_khz(1_000_000)),
         }

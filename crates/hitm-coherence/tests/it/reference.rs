@@ -10,7 +10,7 @@ use hitm_coherence::queue::Request;
 
 use crate::engine::Engine;
 
-/// What one read of a shared line costs the next request (`price::SHARED_READ_OCCUPANCY`).
+/// Occupancy of one read of a shared line (`price::SHARED_READ_OCCUPANCY`).
 const READ_OCCUPANCY: Cycles = Cycles(4);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Reference {
         self.machine.topology.core_of(cpu)
     }
 
-    /// How far the last-level cache of `cpu` is from another one.
+    /// Distance of the last-level cache of `cpu` from another one.
     fn llc_distance(&self, cpu: CpuId, llc: u16) -> Distance {
         let topology = &self.machine.topology;
         if topology.llc_of(cpu) == llc {
@@ -252,7 +252,7 @@ impl Reference {
         })
     }
 
-    /// The owner of a line goes on with it for a share of its hand-over, without jitter.
+    /// The owner of a line keeps it for a share of its hand-over, without jitter.
     fn note_hold(&mut self, addr: u64) {
         let index = self.next_waiter(addr).unwrap_or(0);
         let line = &self.lines[&addr];

@@ -38,8 +38,8 @@ fn options(capacity: Capacity, shards: usize) -> ReplayOptions {
     }
 }
 
-/// The same traffic by the first CPUs of both halves, which are threads of a core where there are two:
-/// CPUs go on with their lines, and with those of their siblings.
+/// The same traffic by the first CPUs of both halves, which are threads of a core where there are
+/// two. CPUs continue with their lines, and with those of their siblings.
 fn by_few(steps: &[Step], machine: &Machine) -> Vec<Step> {
     let half = machine.topology.cpu_count() as u16 / 2;
     let few = [0, half, 1, half + 1];

@@ -1,5 +1,5 @@
-//! Random traffic with real values: each core's copy of a line holds what it was given, memory holds
-//! what was written back, and nothing but the engine's answers says which of them is read. A load
+//! Random traffic with real values. Each core's copy of a line holds what it was given, and memory
+//! holds what was written back. Nothing but the engine's answers says which of them is read. A load
 //! must see the latest store in the order of service.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ struct Values {
     /// By line and core.
     copies: BTreeMap<(u64, u16), Data>,
     memory: BTreeMap<u64, Data>,
-    /// What the latest store left, whoever has it.
+    /// Data of the latest stores, whichever copy has it.
     latest: BTreeMap<u64, Data>,
     dirty_owner: BTreeMap<u64, CpuId>,
 }

@@ -16,7 +16,7 @@ use super::run::Engine;
 use super::slab::{Slabs, size_class};
 use crate::layout::{Layouts, Member, Per, Storage, StructLayout};
 
-/// One object of a struct.
+/// An object in simulated memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     type_name: String,
@@ -57,7 +57,7 @@ pub struct Arena {
     layouts: Layouts,
     slabs: Slabs,
     fields: BTreeMap<(u64, String), Field>,
-    /// What is known of a path, by struct and path: thousands of objects have it.
+    /// Facts about a path, by struct and path: thousands of objects have it.
     known: FxIndexMap<String, FxIndexMap<String, Option<Plain>>>,
     /// The places of plain members, by object and number.
     plain: Vec<Vec<Option<Place>>>,
@@ -319,7 +319,7 @@ impl Arena {
         Field { pointer, groups }
     }
 
-    /// How many words a group has, and the bytes from one to the next.
+    /// Number of words of a group, and the bytes from one to the next.
     fn elements_of_group(&self, member: &Member, is_indexed: bool) -> (u64, u64) {
         let cpus = self.engine.machine().topology.cpu_count() as u64;
         if member.is_cpu_bits {

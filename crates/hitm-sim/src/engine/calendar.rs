@@ -1,7 +1,7 @@
-//! Which CPU is next: the earliest of all CPUs' times, each of which may be changed at any time.
+//! Calendar of the CPUs: the earliest of their times, each of which may be changed at any time.
 //!
-//! Nearly all events lie within a few hundred cycles, so that the near future is a ring of one slot a
-//! cycle with a bitmap of the slots in use, and only what is farther away stands in a winner tree.
+//! Nearly all events lie within a few hundred cycles. So the near future is a ring of one slot a
+//! cycle, with a bitmap of the slots in use. Only what is farther away stands in a winner tree.
 //! Equal times go to the lower CPU, so the order of events does not depend on history.
 //!
 //! **Invariant:** what stands in the ring comes before what stands in the tree. CPUs whose time lies
@@ -34,13 +34,13 @@ pub(super) struct Calendar {
     entries: Vec<Entry>,
     /// The first CPU in each slot.
     heads: Box<[u16; SLOTS as usize]>,
-    /// Which slots have one, and which of these words have a bit.
+    /// Bits of the slots that have one, and of those of these words that have a bit.
     used: [u64; WORDS],
     used_words: u64,
-    /// Where the ring begins.
+    /// Time of the ring's first slot.
     base: u64,
     far: WinnerTree,
-    /// The earliest, if it is known: it is asked for more often than it changes.
+    /// The earliest, if it is known: it is read more often than it changes.
     first: Option<(usize, Cycles)>,
 }
 
@@ -82,7 +82,7 @@ impl Calendar {
             return;
         }
         if let Some((first, time)) = self.first {
-            // Not foreseeable, so without a branch.
+            // A branch would be mispredicted, so there is none.
             let is_first = (key, cpu) < (time, first);
             self.first = Some(if is_first { (cpu, key) } else { (first, time) });
         }

@@ -1,4 +1,4 @@
-//! What a run is told, what it says about itself, and how it can fail.
+//! Configuration of a run, its header, and its errors.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use thiserror::Error;
 /// Changes whenever the same scenario and seed may give other numbers.
 pub const MODEL_VERSION: u32 = 4;
 
-/// How far a CPU may run ahead of the earliest event of the others.
+/// Cycles that a CPU may run ahead of the earliest event of the others.
 ///
-/// Below the delay of the fastest invalidation between cores no CPU can see the difference: on the
+/// Below the delay of the fastest invalidation between cores no CPU can see the difference. On the
 /// presets a hand-over within a last-level cache takes 70 cycles and more, and 50 leave room for
 /// its clean part. Between two threads of a core, whose L1 is shared, an access may come up to 50
 /// cycles too early. Larger windows gain speed and lose exactness.
 pub const RUN_AHEAD: Cycles = Cycles(50);
 
-/// What an engine is told.
+/// Configuration of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// The machine.
+    /// The machine that is simulated.
     pub machine: Machine,
-    /// Whether caches have their real sizes. The user part of a workload is not simulated access by
-    /// access, so [`Capacity::Infinite`] is the honest choice for kernel lines: nothing here would
-    /// evict them as user data does.
+    /// Sizes of the caches: real or unlimited. The user part of a workload is not simulated access
+    /// by access, so [`Capacity::Infinite`] is the honest choice for kernel lines: nothing here
+    /// would evict them as user data does.
     pub capacity: Capacity,
     /// The seed of all random streams.
     pub seed: u64,
     /// Hash of the scenario, for the header.
     pub scenario_hash: u64,
-    /// When the run ends.
+    /// Virtual time at which the run ends.
     pub end: Cycles,
     /// The run fails beyond so many events: accesses and suspensions together.
     pub events_max: u64,
@@ -55,7 +55,7 @@ impl EngineConfig {
     }
 }
 
-/// What a run was: enough to repeat it.
+/// Identity of a run: enough to repeat it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunHeader {
     /// [`MODEL_VERSION`].
@@ -64,7 +64,7 @@ pub struct RunHeader {
     pub machine: String,
     /// CPUs of the machine.
     pub cpu_count: usize,
-    /// The seed.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Hash of the scenario.
     pub scenario_hash: u64,
@@ -80,7 +80,7 @@ impl fmt::Display for RunHeader {
     }
 }
 
-/// Why a simulation cannot be made or go on.
+/// Errors of making and running a simulation.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimError {
@@ -99,7 +99,7 @@ pub enum SimError {
     Layout {
         /// The struct.
         type_name: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
     /// The workload asks for something that cannot be.

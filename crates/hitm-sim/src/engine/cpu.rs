@@ -15,7 +15,7 @@ pub struct Vector(pub u8);
 /// Vectors that a CPU has: 0 to 7.
 pub const VECTORS: usize = 8;
 
-/// What a CPU's time is spent on.
+/// Use of a CPU's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// User code.
@@ -30,14 +30,14 @@ pub enum Mode {
     Idle,
 }
 
-/// How many modes there are.
+/// Number of modes.
 pub(super) const MODES: usize = 5;
 
 /// A kernel stack: the future of a task or of a CPU's interrupt handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackId(pub(super) u32);
 
-/// Why the instruction stream of a CPU does not go on before `resume_at`.
+/// Reason for which the instruction stream of a CPU does not continue before `resume_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// It is ahead of the others, or has just switched stacks.
@@ -61,18 +61,18 @@ pub(super) enum Wait {
 }
 
 impl Wait {
-    /// Whether an interrupt may be taken while the wait lasts.
+    /// Returns true if an interrupt may be taken while the wait lasts.
     pub(super) fn is_interruptible(self) -> bool {
         matches!(self, Wait::Sync | Wait::Run | Wait::Parked(_) | Wait::Off)
     }
 
-    /// Whether an interrupt may be taken at its end, before the code goes on.
+    /// Returns true if an interrupt may be taken at its end, before the code continues.
     pub(super) fn may_be_interrupted_at_end(self) -> bool {
         self.is_interruptible() || self == Wait::Served
     }
 }
 
-/// What an interrupt handler found on the CPU.
+/// State in which an interrupt handler found the CPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interrupted {
     pub(super) wait: Wait,
@@ -94,17 +94,17 @@ pub(super) struct Request {
 /// No CPU, at the end of a list of parked ones.
 pub(super) const NO_CPU: u16 = u16::MAX;
 
-/// What is looked at most often comes first, by cache lines of the host: hundreds of CPUs do not fit
-/// its nearest caches.
+/// One CPU. The most used members come first, by cache lines of the host: hundreds of CPUs do not
+/// fit its nearest caches.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Cpu {
     /// Local time of the instruction stream.
     pub(super) clock: Cycles,
     pub(super) resume_at: Cycles,
-    /// When the store buffer has something to do.
+    /// Time at which the store buffer has something to do.
     pub(super) drain_at: Cycles,
-    /// When the next interrupt is taken, if the CPU is in a state to take it.
+    /// Time at which the next interrupt is taken, if the CPU is in a state to take it.
     pub(super) irq_time: Cycles,
     pub(super) wait: Wait,
     pub(super) stack: Option<StackId>,
@@ -119,7 +119,7 @@ pub(super) struct Cpu {
 
     pub(super) request: Option<Request>,
     pub(super) result: u64,
-    /// What an interrupt left of a span of work.
+    /// Rest of a span of work that an interrupt left.
     pub(super) run_left: Cycles,
 
     pub(super) interrupted: Option<Interrupted>,
@@ -128,9 +128,9 @@ pub(super) struct Cpu {
     /// Independent loads that are under way.
     pub(super) join: Option<Box<Join>>,
 
-    /// When each vector arrives.
+    /// Arrival of each vector.
     pub(super) irq_at: [Cycles; VECTORS],
-    /// When interrupts were switched on or off last.
+    /// Time at which interrupts were switched on or off last.
     irqs_since: Cycles,
 
     mode_sums: [i64; MODES],
@@ -165,9 +165,9 @@ impl Cpu {
         }
     }
 
-    /// When the CPU does something.
+    /// Returns the time at which the CPU does something.
     pub(super) fn key(&self) -> Cycles {
-        // Which it is is not foreseeable: a choice of values, without a branch.
+        // A choice of values: a branch on the kind of event would be mispredicted.
         let is_interruptible = self.wait.is_interruptible();
         let irq = if is_interruptible {
             self.irq_time
@@ -177,7 +177,7 @@ impl Cpu {
         self.resume_at.min(irq).min(self.drain_at)
     }
 
-    /// Which stack the CPU is on.
+    /// Returns the stack that the CPU is on.
     pub(super) fn current_stack(&self) -> Option<StackId> {
         if self.interrupted.is_some() {
             self.irq_stack
@@ -235,10 +235,10 @@ impl Cpu {
     }
 }
 
-/// What one CPU did in a run.
+/// Totals of one CPU in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTotals {
-    /// Which CPU.
+    /// The CPU that they are of.
     pub cpu: CpuId,
     /// User code.
     pub user: Cycles,

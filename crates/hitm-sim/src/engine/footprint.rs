@@ -1,10 +1,10 @@
-//! Asking the host's memory for what a CPU will use, before its turn comes.
+//! Prefetches of what a CPU will use of the host's memory, before its turn comes.
 //!
-//! Most CPUs do nothing for thousands of cycles and then run some hundred accesses at once. What those
-//! touch does not stay in the host's nearer caches while hundreds of other CPUs have their turns, and
-//! each access would wait for it several times, one after the other. But whose turn comes is known a
-//! microsecond before, and what a CPU and its task use is the same each time: so all of it is asked for
-//! together. No result depends on it.
+//! Most CPUs do nothing for thousands of cycles and then run some hundred accesses at once. What
+//! those touch does not stay in the host's nearer caches while hundreds of other CPUs have their
+//! turns. Each access would wait for it several times, one after the other. But a turn is known a
+//! microsecond before it comes, and what a CPU and its task use is the same each time. So all of it
+//! is prefetched together. No result depends on it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,13 +17,13 @@ use super::cpu::StackId;
 use super::run::{Engine, Stack};
 use super::state::State;
 
-/// With fewer CPUs than these, what all of them use stays in the host's second cache, and asking for it
-/// costs 5 % with 64 CPUs and gains 6 % with 128.
+/// With fewer CPUs than these, what all of them use stays in the host's second cache. Prefetching
+/// it costs 5 % with 64 CPUs and gains 6 % with 128.
 const LEAST_CPUS: usize = 96;
-/// Bytes of a stack that are asked for: an idle one has 700 in use when it goes on, that of a pool's
-/// worker 1100, both at its beginning, and what says where to go on at its end.
+/// Bytes of a stack that are prefetched. An idle one has 700 in use when it resumes, that of a
+/// pool's worker 1100, both at its beginning; what says where to resume lies at its end.
 const STACK_BYTES: usize = 1280;
-/// For so many events what was asked for is taken to stay in the host's second cache.
+/// Events for which prefetched memory is taken to stay in the host's second cache.
 const STAYS_EVENTS: u64 = 4000;
 const HOST_LINE: u64 = HOST_LINE_BYTES as u64;
 /// Bytes of a store buffer: six stores. It is seldom fuller.
@@ -46,12 +46,12 @@ impl HostSpan {
         HostSpan((first / HOST_LINE) << COUNT_BITS | lines.min((1 << COUNT_BITS) - 1))
     }
 
-    /// Where an item is, that stays where it is.
+    /// Memory of an item that does not move.
     pub fn of<T: ?Sized>(item: &T) -> HostSpan {
         HostSpan::new((&raw const *item).cast(), size_of_val(item))
     }
 
-    /// What a vector has room for. Where it is when it has grown is not known.
+    /// Memory that a vector has room in. Its place after the vector has grown is not known.
     pub fn of_buffer<T>(items: &Vec<T>) -> HostSpan {
         HostSpan::new(items.as_ptr().cast(), items.capacity() * size_of::<T>())
     }
@@ -64,7 +64,7 @@ impl HostSpan {
     }
 }
 
-/// Simulated memory that was made known at one go: its words, and those of its lines that were new.
+/// Simulated memory that was registered at one go: its words, and those of its lines that were new.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
     first_word: u32,
@@ -83,7 +83,7 @@ impl Extent {
     };
 }
 
-/// What a CPU or a stack uses each time.
+/// Memory that a CPU or a stack uses each time.
 #[derive(Debug, Clone, Copy)]
 struct Footprint {
     host: [HostSpan; 8],
@@ -121,18 +121,18 @@ struct CpuEntry {
     footprint: Footprint,
     /// The stack that it goes back to when it has nothing to do.
     idle_stack: Option<StackId>,
-    /// The number of the event before which it was asked for last.
+    /// The number of the event before which it was prefetched last.
     asked_at: u64,
 }
 
-/// What has its turn soon.
+/// A CPU or a stack that has its turn soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coming {
     Cpu(u32),
     Stack(StackId),
 }
 
-/// How much may come at once; what is more is not asked for.
+/// Most turns that may come at once; more are not prefetched for.
 const COMING_MAX: usize = 32;
 
 /// All stacks, and the footprints of all CPUs and stacks.
@@ -188,7 +188,7 @@ impl Footprints {
         }
     }
 
-    /// Lets go of all stacks.
+    /// Removes all stacks and returns them.
     pub(super) fn take_stacks(&mut self) -> Vec<Stack> {
         self.stacks
             .iter_mut()
@@ -204,7 +204,7 @@ impl fmt::Debug for Footprints {
 }
 
 impl State {
-    /// Where memory begins that is made known from now on.
+    /// Start of the memory that is registered from now on.
     fn next_extent(&self) -> Extent {
         Extent {
             first_word: self.words.len() as u32,
@@ -214,7 +214,7 @@ impl State {
         }
     }
 
-    /// Whether there are enough CPUs.
+    /// Returns true if there are enough CPUs for prefetches to pay.
     #[inline]
     fn foresees(&self) -> bool {
         self.cpus.len() >= LEAST_CPUS
@@ -236,8 +236,8 @@ impl State {
         self.footprints.note_coming(Coming::Stack(stack));
     }
 
-    /// One step for what comes: it asks for what the next one reads, and something else happens between
-    /// the two.
+    /// One step for what comes: it prefetches what the next one reads, and something else happens
+    /// between the two.
     #[inline]
     pub(super) fn prefetch_step(&mut self) {
         if let Some(coming) = self.footprints.coming.pop_front() {
@@ -286,7 +286,7 @@ impl State {
 }
 
 impl Engine {
-    /// Makes something and says which simulated memory became known with it.
+    /// Makes something and returns the simulated memory that was registered with it.
     pub fn extent_of<T>(&self, make: impl FnOnce() -> T) -> (T, Extent) {
         let begin = self.state.borrow().next_extent();
         let made = make();
@@ -299,7 +299,7 @@ impl Engine {
         (made, extent)
     }
 
-    /// What a CPU uses whenever it runs; what there is no room for is not asked for.
+    /// Adds memory that a CPU uses whenever it runs; what there is no room for is not prefetched.
     pub fn add_cpu_footprint(&self, cpu: CpuId, host: &[HostSpan], simulated: &[Extent]) {
         let mut state = self.state.borrow_mut();
         let entry = &mut state.footprints.cpus[cpu.index()];

@@ -1,8 +1,8 @@
 //! The awaits of simulated code. Each is a small value without a heap allocation; it asks the state
-//! of the run, and is asked again when its CPU is resumed.
+//! of the run, and is polled again when its CPU is resumed.
 //!
-//! Loads and stores stand in hundreds of places of the kernel's code, and each is asked in one function
-//! that is not inlined: the code runs from the host's instruction cache, which is small.
+//! Loads and stores stand in hundreds of places of the kernel's code. Each is polled in one
+//! function that is not inlined: the code runs from the host's instruction cache, which is small.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use super::memory::{Place, Rmw, Site};
 use super::state::{State, Step};
 use super::store_buffer::Posted;
 
-/// Asks for an access until it is done or under way, and then for its result.
+/// Polls an access until it is done or under way, and then its result.
 #[inline]
 fn poll_access(
     engine: &Engine,

@@ -1,9 +1,10 @@
-//! Interrupts: when they are taken, what they interrupt, and how it goes on.
+//! Interrupts: when they are taken, what they interrupt, and how that resumes.
 //!
 //! A CPU takes an interrupt while it runs code without accesses, spins, waits for the others to
-//! catch up or has nothing to do, never in the middle of an access. The handler runs on a stack of
-//! its own with interrupts off; what it interrupted goes on as much later as the handler took. User
-//! code comes back early instead, so that the kernel may reschedule before it returns to it.
+//! catch up or has nothing to do. It takes none in the middle of an access. The handler runs on a
+//! stack of its own with interrupts off; what it interrupted resumes as much later as the handler
+//! took. User code comes back early instead, so that the kernel may reschedule before it returns to
+//! it.
 
 use hitm_base::Cycles;
 
@@ -20,7 +21,7 @@ impl State {
         // A CPU may have run ahead of the interrupt: its clock does not go back.
         let now = now.max(cpu.clock);
         let (wait, left) = match cpu.wait {
-            // Whoever spins looks again afterwards.
+            // A spinner looks again afterwards.
             Wait::Parked(_) => (Wait::Sync, Cycles::ZERO),
             Wait::Off => (Wait::Off, Cycles::MAX),
             wait => (wait, cpu.resume_at.saturating_sub(now)),

@@ -22,7 +22,7 @@ struct JoinGroup {
     issued: Cycles,
 }
 
-/// What is asked for; loads of all places, if nothing else is said.
+/// Options of independent accesses; by default loads of all places.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JoinKind {
     /// Whole lines are overwritten, not loaded.
@@ -31,7 +31,7 @@ pub(super) struct JoinKind {
     pub(super) skipped: Option<usize>,
 }
 
-/// What is known of loads that are under way.
+/// State of loads that are under way.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Join {
     kind: JoinKind,
@@ -42,7 +42,7 @@ pub(super) struct Join {
     groups: Vec<JoinGroup>,
     /// Groups whose request waits in a line's queue.
     queued_count: usize,
-    /// When those that are under way complete.
+    /// Completion times of those that are under way.
     known: Vec<Cycles>,
 }
 
@@ -59,8 +59,8 @@ impl Join {
         self.known.clear();
     }
 
-    /// Loads that have completed by `now` have given their fill buffers back. Which have is not
-    /// foreseeable, so there is no branch for it.
+    /// Frees the fill buffers of loads that have completed by `now`. A branch on which have would
+    /// be mispredicted, so there is none.
     fn forget_until(&mut self, now: Cycles) {
         let mut kept = 0;
         for index in 0..self.known.len() {
@@ -207,6 +207,7 @@ impl State {
         let (now, line) = (group.issued, group.first.line);
         let exclusive = join.kind.overwrites;
         if let Some((source, latency)) = self.directory.hit(CpuId(index as u16), line, exclusive) {
+            // The line may be on its way for an older store.
             let arrival = self.cpus[index].buffer.arrival(group.first);
             let grant = Grant {
                 source,
@@ -231,7 +232,7 @@ impl State {
         true
     }
 
-    /// Takes the values of a line that independent loads asked for.
+    /// Takes the values of a line that independent loads requested.
     #[inline]
     fn join_done(&mut self, index: usize, join: &mut Join, group: JoinGroup, grant: Grant) {
         let buffer = &self.cpus[index].buffer;

@@ -1,15 +1,15 @@
 //! The accesses that happened last, kept until there is a block of them to count.
 //!
-//! A run touches thousands of counters in no order, so that each would wait for the host's memory. A
-//! block is counted in steps, each of which asks for what the next one reads, for all of its accesses
-//! together.
+//! A run touches thousands of counters in no order, so that each would wait for the host's memory.
+//! A block is counted in steps, each of which prefetches what the next one reads, for all of its
+//! accesses together.
 
 use hitm_base::{AccessOp, Cycles, DataSource};
 
 /// Accesses of a block: few, because they push other things out of the host's nearest cache.
 pub(super) const BLOCK: usize = 64;
 
-/// What an access was like.
+/// Properties of an access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) op: AccessOp,
@@ -31,13 +31,13 @@ pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
     }
 }
 
-/// Where an access is counted.
+/// Place in the statistics at which an access is counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     /// Its member, function and kind ([`super::profile::Profile::key`]).
     pub(super) cell: u32,
     pub(super) cpu: u16,
-    /// Whether it is a hit in the L1 in its usual time, of which nothing else has to be known.
+    /// True for a hit in the L1 in its usual time, of which nothing else has to be known.
     pub(super) is_plain_hit: bool,
 }
 
@@ -74,7 +74,7 @@ impl Log {
         self.count >= BLOCK
     }
 
-    /// Where the accesses of the block are counted, and what they were like.
+    /// Keys of the block's accesses, and their samples.
     pub(super) fn accesses(&self) -> (&[Key], &[Sample]) {
         (&self.keys[..self.count], &self.samples[..self.count])
     }

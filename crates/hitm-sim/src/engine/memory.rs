@@ -46,7 +46,7 @@ pub enum Rmw {
     And(u64),
     /// Replaces the bits of `mask`.
     Swap {
-        /// Which bits.
+        /// The bits that it replaces.
         mask: u64,
         /// Their new value.
         value: u64,
@@ -55,7 +55,7 @@ pub enum Rmw {
     CompareSwap {
         /// The value that it must have.
         expected: u64,
-        /// What it gets then.
+        /// The value that it gets then.
         new: u64,
     },
 }
@@ -82,7 +82,7 @@ impl Rmw {
     }
 }
 
-/// What an access does.
+/// Operation of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Load,

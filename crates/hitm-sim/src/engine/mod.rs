@@ -31,17 +31,17 @@
 //! that all requests which arrive then compete. A CPU may act up to [`RUN_AHEAD`] before the
 //! earliest event of the others.
 //!
-//! **Invariant:** the value of a word changes in the order in which its line is served, so that a
-//! load returns what a real CPU with total store order could see.
+//! **Invariant:** the value of a word changes in the order in which its line is served. So a load
+//! returns what a real CPU with total store order could see.
 //!
-//! **Invariant:** a stack holds no borrow of the state across an await; a CPU has at most one access
-//! of its code, one of its store buffer and its joined loads under way.
+//! **Invariant:** a stack holds no borrow of the state across an await. A CPU has at most one
+//! access of its code, one of its store buffer and its joined loads under way.
 //!
 //! # Not modelled, and why
 //! - Loads wait for their value unless they are joined: kernel code mostly branches on it.
 //! - An interrupt waits for the access under way: it is shorter than the interrupt's own entry.
-//! - What a spinner loses between the write and its next look at the line (`pause` takes up to
-//!   140 cycles): below the hand-over that follows.
+//! - What a spinner loses between the write and its next look at the line (`pause` takes up to 140
+//!   cycles). It is below the hand-over that follows.
 
 mod access;
 mod arena;

@@ -3,7 +3,7 @@
 use super::config::SimError;
 use crate::layout::{Layouts, Member, StructLayout};
 
-/// What a path leads to: a member, which of its elements, and where it begins in the struct.
+/// Target of a path: a member, the index of an element in it, and its place in the struct.
 pub(super) struct Target<'l> {
     pub(super) member: &'l Member,
     pub(super) index: Option<u64>,

@@ -4,9 +4,10 @@
 //! object gets its lines and words when it is used first, so that those which nobody touches cost
 //! four bytes.
 //!
-//! Each pool has addresses of its own. Objects do not lie in order: SLUB shuffles the free list of each
-//! slab (`CONFIG_SLAB_FREELIST_RANDOM`), and slabs lie where pages were free. In order, the objects of
-//! one CPU would be a multiple of a large power of two apart and share a few sets of its caches.
+//! Each pool has addresses of its own. Objects do not lie in order. SLUB shuffles the free list of
+//! each slab (`CONFIG_SLAB_FREELIST_RANDOM`), and slabs lie where pages were free. In order, the
+//! objects of one CPU would be a multiple of a large power of two apart and share a few sets of its
+//! caches.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use super::memory::Place;
 use super::profile::MemberKey;
 use super::run::Engine;
 
-/// Where pools begin, and how far they are apart.
+/// Start of the pools, and the distance from one to the next.
 const POOL_BASE: u64 = 0x2000_0000_0000;
 const POOL_STRIDE: u64 = 1 << 40;
 /// Objects of a pool, at most: 2^24.
@@ -34,10 +35,10 @@ pub(super) struct PoolMember {
     pub(super) member: u16,
 }
 
-/// What [`ObjectPool::prefetch`] asks for; the second needs the first to have arrived.
+/// Steps of [`ObjectPool::prefetch`]; the second needs the first to have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefetchStep {
-    /// Which of the used objects it is.
+    /// Its number among the used objects.
     Index,
     /// Its places.
     Places,
@@ -109,8 +110,8 @@ impl ObjectPool {
         }
     }
 
-    /// Asks the host's memory for what [`ObjectPool::place`] will read of an object: in a first step
-    /// where that is, then the places.
+    /// Prefetches what [`ObjectPool::place`] will read of an object: in a first step its number,
+    /// then the places.
     pub fn prefetch(&self, object: usize, step: PrefetchStep) {
         let first = self.first.borrow();
         match step {
@@ -149,7 +150,7 @@ impl ObjectPool {
     }
 }
 
-/// Where an object lies among the others: a fixed shuffle that gives each number once.
+/// Place of an object among the others: a fixed shuffle that gives each number once.
 fn shuffled(object: u64) -> u64 {
     const MASK: u64 = (1 << OBJECT_BITS) - 1;
     assert!(object <= MASK, "a pool has at most 2^{OBJECT_BITS} objects");

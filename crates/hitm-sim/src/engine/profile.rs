@@ -1,4 +1,4 @@
-//! What was counted: accesses by member, function and kind, in the words of `perf c2c`, and the
+//! Counts of a run: accesses by member, function and kind, in the words of `perf c2c`, and the
 //! cycles of each function.
 //!
 //! Statistics only: nothing here decides a price or an order.
@@ -27,9 +27,9 @@ pub struct MemberKey {
 /// Accesses by one function to one member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileRow {
-    /// Where the data came from.
+    /// Accesses by the source of their data.
     pub sources: SourceCounts,
-    /// How many accesses.
+    /// Number of accesses.
     pub count: u64,
     /// Sum of their latencies.
     pub latency_sum: Cycles,
@@ -48,11 +48,11 @@ pub struct ProfileRow {
 /// One row of [`Profile::rows`].
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileEntry<'a> {
-    /// What was accessed.
+    /// The member that was accessed.
     pub member: &'a MemberKey,
-    /// By which function.
+    /// The function that accessed it.
     pub function: &'static str,
-    /// How: load, posted store or locked operation.
+    /// Kind of access: load, posted store or locked operation.
     pub op: AccessOp,
     /// The counts.
     pub row: &'a ProfileRow,
@@ -63,11 +63,11 @@ pub struct ProfileEntry<'a> {
 pub struct Profile {
     sites: &'static [&'static str],
     members: IndexSet<MemberKey>,
-    /// By (member, site, op): the row, `NO_ROW` where nothing was counted, and in the low [`HIT_BITS`]
+    /// By (member, site, op): the row, `NO_ROW` where nothing was counted. In the low [`HIT_BITS`]
     /// how many hits in the core's L1 in their usual time. Of these there are most; the full row is
     /// three cache lines of the host. [`Profile::settled`] brings them into the row.
     cells: Vec<u64>,
-    /// What such a hit takes, by operation.
+    /// Latency of such a hit, by operation.
     hit_latencies: [Cycles; OPS],
     rows: Vec<ProfileRow>,
     /// By row: a bit for each CPU that made an access, in so many words; part of the row once it is
@@ -81,7 +81,7 @@ pub struct Profile {
     objects: BTreeMap<String, u64>,
 }
 
-/// What a store costs its function and, when its line is there, the store buffer.
+/// Cost of a store for its function and, when its line is there, for the store buffer.
 pub(super) const STORE_HIT_LATENCY: Cycles = Cycles(1);
 
 const OPS: usize = 3;
@@ -137,7 +137,7 @@ impl Profile {
         self.add_object(&type_name);
     }
 
-    /// How many objects of a type were in use: those of a type are counted together.
+    /// Returns the number of objects of a type in use: those of a type are counted together.
     pub fn object_count(&self, type_name: &str) -> u64 {
         self.objects.get(type_name).copied().unwrap_or(0)
     }
@@ -148,7 +148,8 @@ impl Profile {
             prefetch(&self.cells, key.cell as usize);
         }
         let mut rows = [0u32; BLOCK];
-        // Which are more than a hit is not foreseeable: they are collected without a branch.
+        // Samples that are more than a hit are collected without a branch, which would be
+        // mispredicted.
         let mut others = [0u8; BLOCK];
         let mut other_count = 0;
         for (index, (row, key)) in rows.iter_mut().zip(keys).enumerate() {
@@ -195,7 +196,7 @@ impl Profile {
         cell * OPS as u32 + op_index(op) as u32
     }
 
-    /// Where an access is counted.
+    /// Returns the key under which an access is counted.
     #[inline]
     pub(super) fn key(&self, (member, site): (u16, Site), cpu: u16, sample: &Sample) -> Key {
         Key {
@@ -267,7 +268,7 @@ impl Profile {
         self.calls[usize::from(site.0)] += 1;
     }
 
-    /// How often each function was called that was.
+    /// Number of calls of each function that was called.
     pub fn calls(&self) -> BTreeMap<&'static str, u64> {
         let all = self.sites.iter().copied().zip(self.calls.iter().copied());
         all.filter(|(_, count)| *count > 0).collect()

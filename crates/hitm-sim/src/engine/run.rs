@@ -51,12 +51,12 @@ impl Engine {
         })
     }
 
-    /// The machine.
+    /// Returns the machine that is simulated.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// What the run is, to be repeated.
+    /// Returns the identity of the run, to repeat it.
     pub fn header(&self) -> RunHeader {
         RunHeader {
             model_version: MODEL_VERSION,
@@ -149,7 +149,7 @@ impl Engine {
         state.cpus[state.current].clock
     }
 
-    /// When the run ends.
+    /// Virtual time at which the run ends.
     pub fn end(&self) -> Cycles {
         self.state.borrow().end
     }
@@ -214,7 +214,7 @@ impl Engine {
         JoinFuture::new(self, site, places, use_value)
     }
 
-    /// The same without the place of number `skipped`.
+    /// Like [`Engine::load_all`], but skips `places[skipped]`.
     pub fn load_others<'p, F: FnMut(usize, u64) + Unpin>(
         &self,
         site: Site,
@@ -244,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// Code of this CPU without shared accesses: moves its local clock on.
+    /// Advances this CPU's local clock by code without shared accesses.
     #[inline]
     pub fn work(&self, site: Site, span: Cycles) {
         let mut state = self.state.borrow_mut();
@@ -280,8 +280,7 @@ impl Engine {
         }
     }
 
-    /// Makes those who spin on a place's line look again: something else that they poll beside it has
-    /// changed.
+    /// Wakes spinners on a place's line because another condition that they poll has changed.
     pub fn look_again(&self, place: Place) {
         let mut state = self.state.borrow_mut();
         let now = state.cpus[state.current].clock;
@@ -358,10 +357,10 @@ impl Engine {
     }
 }
 
-/// What a run was and did.
+/// Totals of a run.
 #[derive(Debug, Clone)]
 pub struct RunTotals {
-    /// How to repeat it.
+    /// Identity of the run, to repeat it.
     pub header: RunHeader,
     /// Virtual time at its end.
     pub end: Cycles,
@@ -413,6 +412,7 @@ impl Executor {
             let id = state.begin(next);
             let stack = state.footprints.stack(id).take();
             let mut stack = stack.expect("a stack that has ended is not switched to");
+            // Simulated code borrows the state itself.
             drop(state);
             let has_ended = stack.as_mut().poll(&mut context).is_ready();
             state = engine.state.borrow_mut();
@@ -475,6 +475,8 @@ impl State {
         let last = until.min(self.end);
         loop {
             let (index, key) = self.calendar.first();
+            // A line is served when no CPU can request it earlier any more, so that all requesters
+            // compete.
             let before = key.min(Cycles(last.0.saturating_add(1)));
             if let Some((_, line)) = self.services.take_before(&self.directory, before) {
                 self.serve(line);

@@ -1,14 +1,14 @@
 //! Addresses for objects, as the kernel's allocators give them.
 //!
 //! Small objects come from power-of-two size classes and share pages with their like on the same
-//! NUMA node, as with the kernel's `kmalloc` (mm/slab_common.c, v6.12; also 96 and 192 bytes): that
-//! is why the bitmaps of a small machine share lines and those of a large one do not. Larger
-//! objects start on a page.
+//! NUMA node. So it is with the kernel's `kmalloc` (mm/slab_common.c, v6.12; also 96 and 192
+//! bytes). That is why the bitmaps of a small machine share lines and those of a large one do not.
+//! Larger objects start on a page.
 
 use std::collections::BTreeMap;
 
 const PAGE_BYTES: u64 = 4096;
-/// Where simulated memory begins; only its being a page boundary matters.
+/// Start of simulated memory; only its being a page boundary matters.
 const BASE: u64 = 0x1000_0000;
 
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl Slabs {
     }
 }
 
-/// What an object of this size takes.
+/// Bytes that an object of this size takes.
 pub(super) fn size_class(size: u64) -> u64 {
     match size {
         65..=96 => 96,

@@ -15,13 +15,13 @@ use super::log::{Log, Sample};
 use super::memory::{Op, Place, Site};
 use super::profile::Profile;
 
-/// How far a CPU may go when the earliest of the others is at `time`.
+/// Time up to which a CPU may run when the earliest of the others is at `time`.
 #[inline]
 fn ahead_of(time: Cycles) -> Cycles {
     Cycles(time.0.saturating_add(RUN_AHEAD.0))
 }
 
-/// What became of an access.
+/// Progress of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// It is done; the CPU's clock stands at its end.
@@ -32,7 +32,7 @@ pub(super) enum Step {
     Later,
 }
 
-/// Whose request a ticket is.
+/// Kind of ticket: a request of the instruction stream.
 pub(super) const STREAM: u64 = 0;
 pub(super) const STORE: u64 = 1;
 /// The number of a join group comes above it.
@@ -57,14 +57,15 @@ pub(super) struct State {
     #[expect(clippy::vec_box, reason = "they move between here and the CPUs")]
     pub(super) free_joins: Vec<Box<Join>>,
     pub(super) footprints: Footprints,
-    /// What `profile` and `accesses` do not have yet.
+    /// Accesses that `profile` and `accesses` do not have yet.
     log: Log,
     pub(super) profile: Profile,
     /// The CPU whose code runs now.
     pub(super) current: usize,
     /// That CPU may access memory up to this time without asking whether others come first.
     limit: Cycles,
-    /// How far the others let it go; `limit` may be less for what the CPU itself has to do first.
+    /// Time up to which the others let it run; `limit` may be less for what the CPU itself has to
+    /// do first.
     others: Cycles,
     pub(super) end: Cycles,
     pub(super) events: u64,
@@ -103,7 +104,7 @@ impl State {
         }
     }
 
-    /// Makes a line known, with its memory on the node of `cpu`.
+    /// Registers a line, with its memory on the node of `cpu`.
     pub(super) fn line(&mut self, addr: LineAddr, cpu: CpuId) -> LineId {
         let line = self.directory.line(addr, cpu);
         if self.parked.len() <= line.index() {
@@ -173,8 +174,8 @@ impl State {
         }
     }
 
-    /// Whether the running CPU may act at its local time `clock`. While it runs, others may get an
-    /// earlier time and never a later one; what it has to do itself first may be gone.
+    /// Returns true if the running CPU may act at its local time `clock`. While it runs, others may
+    /// get an earlier time and never a later one; what it has to do itself first may be gone.
     #[inline]
     pub(super) fn may_act_at(&mut self, clock: Cycles) -> bool {
         if clock <= self.limit {
@@ -225,6 +226,7 @@ impl State {
             .directory
             .hit(CpuId(index as u16), place.line, false)
             .is_some();
+        // If the place was written since the caller looked, the caller looks again.
         if !is_valid || self.words[place.word as usize] != seen {
             return Step::Done(0);
         }
@@ -234,7 +236,7 @@ impl State {
         Step::Later
     }
 
-    /// Those who spin on a line look again: it was written at `at`.
+    /// Wakes the spinners on a line, which was written at `at`.
     #[inline]
     pub(super) fn wake_parked(&mut self, line: LineId, at: Cycles) {
         if self.parked[line.index()] == NO_CPU {
@@ -253,7 +255,7 @@ impl State {
         }
     }
 
-    /// Takes a CPU out of the list of those that spin on a line.
+    /// Takes a CPU out of the list of spinners on a line.
     pub(super) fn unpark(&mut self, index: usize, line: LineId) {
         let after = std::mem::replace(&mut self.cpus[index].parked_next, NO_CPU);
         let mut link = self.parked[line.index()];

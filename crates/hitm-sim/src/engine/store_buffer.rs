@@ -1,6 +1,6 @@
 //! The store buffer of one simulated CPU.
 //!
-//! As in the weave: stores retire into it at once, drain in program order, and those that wait at
+//! As in the weave, stores retire into it at once and drain in program order. Those that wait at
 //! the head for the line that has arrived commit with it, one a cycle. Here stores carry values, so
 //! a younger load of the same place sees them.
 
@@ -20,10 +20,10 @@ pub(super) struct Posted {
     pub(super) value: u64,
 }
 
-/// What the oldest store is doing.
+/// State of the oldest store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
-    /// Its line has not been asked for.
+    /// Its line has not been requested.
     Idle,
     /// Its request waits in the line's queue; it left the core then.
     Queued(Cycles),
@@ -53,7 +53,7 @@ impl StoreBuffer {
         }
     }
 
-    /// Where the oldest store is, or the next one when there is none.
+    /// Address of the oldest store, or of the next one when there is none.
     pub(super) fn first(&self) -> *const Posted {
         self.entries.as_slices().0.as_ptr()
     }
@@ -104,7 +104,7 @@ impl StoreBuffer {
         bits.fold(0, |lines, bit| lines | bit)
     }
 
-    /// When the line arrives that the oldest store waits for, if that is `place`'s line and it has
+    /// Arrival of the line that the oldest store waits for, if that is `place`'s line and it has
     /// been granted.
     pub(super) fn arrival(&self, place: Place) -> Option<Cycles> {
         let oldest = self.entries.front()?;

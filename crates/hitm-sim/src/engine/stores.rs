@@ -52,7 +52,7 @@ impl State {
         Step::Done(0)
     }
 
-    /// Asks for the line of the oldest store.
+    /// Requests the line of the oldest store.
     fn issue_head(&mut self, index: usize, now: Cycles) {
         let Some(posted) = self.cpus[index].buffer.entries.front().copied() else {
             return;

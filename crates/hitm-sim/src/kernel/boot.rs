@@ -1,4 +1,5 @@
-//! How a kernel begins: its run queues, idle tasks and interrupt stacks, and the tasks that run on it.
+//! Start of a kernel: its run queues, idle tasks and interrupt stacks, and the tasks that run on
+//! it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,10 +30,10 @@ use crate::layout::Layouts;
 
 /// Lines of [`super::mechanisms`] begin here.
 const GLOBALS_BASE: u64 = 0x6f00_0000_0000;
-/// What CPUs under one last-level cache share of the load balancer begins here.
+/// Lines of the load balancer that CPUs under one last-level cache share begin here.
 const SHARED_DOMAINS_BASE: u64 = 0x6f10_0000_0000;
 
-/// What each CPU has, by CPU.
+/// Parts of the kernel by CPU.
 #[derive(Default)]
 struct CpuParts {
     rqs: Vec<Rq>,
@@ -60,7 +61,7 @@ impl CpuParts {
     }
 }
 
-/// Priorities whose lists are asked for before a CPU's turn: the best.
+/// Priorities whose lists are prefetched before a CPU's turn: the best.
 const FIRST_PRIOS: usize = 4;
 
 /// The memory for what the kernel of this configuration has.
@@ -240,8 +241,8 @@ impl Kernel {
         self.add_footprint(task, &[HostSpan::of(task)], &[task.extent]);
     }
 
-    /// What a task uses whenever it runs, in the host's memory and in the simulated one: it is asked for
-    /// before its turn, as far as there is room. What it is stays where it is.
+    /// Adds memory that a task uses whenever it runs, of the host and of the simulated machine. It
+    /// is prefetched before the task's turn, as far as there is room. It must stay where it is.
     pub fn add_footprint(&self, task: &Task, host: &[HostSpan], simulated: &[Extent]) {
         if let Some(stack) = task.stack.get() {
             self.engine.add_stack_footprint(stack, host, simulated);

@@ -1,4 +1,4 @@
-//! What a kernel and its tasks are told.
+//! Configuration of a kernel and of its tasks.
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
@@ -14,15 +14,16 @@ use super::spinlock::SpinlockKind;
 use super::task::Policy;
 use super::topology::Partition;
 
-/// How the kernel is set up.
+/// Configuration of the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelConfig {
-    /// Who moves real-time tasks.
+    /// Balancing of real-time tasks.
     pub balancing: Balancing,
-    /// Whether a waker leaves the woken task to its CPU when that shares no cache or is idle
-    /// (`TTWU_QUEUE`, since 3.0; for idle CPUs since 6.0), or always takes the other's lock itself.
+    /// True if a waker leaves the woken task to its CPU when that shares no cache or is idle
+    /// (`TTWU_QUEUE`, since 3.0; for idle CPUs since 6.0). Otherwise it always takes the other's
+    /// lock itself.
     pub wake_lists: bool,
-    /// How cpusets divide the machine.
+    /// Partition of the machine by cpusets.
     pub partition: Partition,
     /// Ticks a second (`CONFIG_HZ`; Debian has 250).
     pub hz: u32,
@@ -33,13 +34,13 @@ pub struct KernelConfig {
     pub rt_period: Nanos,
     /// Passive balancing: time between two looks of a busy CPU at the others. Assumed 64 ms (16 to
     /// 256 ms: 2.6.23 starts at the number of CPUs in milliseconds, times a busy factor of 32, and
-    /// doubles it up to a limit); bounds how long a queued task stays where it is.
+    /// doubles it up to a limit). It bounds how long a queued task stays where it is.
     pub balance_interval: Nanos,
-    /// How fair tasks get to other CPUs; [`Balancing::Passive`] has its own way.
+    /// Balancing of fair tasks between CPUs; [`Balancing::Passive`] has its own way.
     pub load_balancing: LoadBalancing,
-    /// What happens to a group that has used its quota.
+    /// Handling of a group that has used its quota.
     pub throttling: Throttling,
-    /// Where threads that fight for a lock run.
+    /// Placement of threads that fight for a lock.
     pub placement: Placement,
     /// The chooser of idle states.
     pub idle: IdleGovernor,
@@ -54,15 +55,15 @@ pub struct KernelConfig {
     pub load_avg_interval: Nanos,
     /// Costs other than those of the machine and the kernel's defaults.
     pub costs: CostOverrides,
-    /// How often lock-aware placement judges a lock. Assumed 5 ms (1 to 100 ms): how soon it begins
-    /// and ends.
+    /// Time between two judgements of a lock by lock-aware placement. Assumed 5 ms (1 to 100 ms):
+    /// how soon placement begins and ends.
     pub lock_window: Nanos,
-    /// What is modelled beyond the usual.
+    /// Mechanisms that are modelled beyond the usual.
     pub mechanisms: Vec<Mechanism>,
 }
 
 impl KernelConfig {
-    /// Whether cpusets share CPUs, as in 2007.
+    /// Returns true if cpusets share CPUs, as in 2007.
     pub fn has_overlapping_cpusets(&self) -> bool {
         matches!(self.partition, Partition::Overlapping(_))
     }
@@ -97,12 +98,12 @@ impl KernelConfig {
 pub struct TaskSpec {
     /// Its name.
     pub name: String,
-    /// How it is scheduled.
+    /// Its scheduling policy.
     pub policy: Policy,
-    /// Where it may run; `None` for everywhere in its root domain.
+    /// CPUs that it may run on; `None` for all in its root domain.
     pub allowed: Option<CpuMask>,
     /// The CPU on which it begins.
     pub cpu: CpuId,
-    /// When it begins.
+    /// Time at which it begins.
     pub start: Cycles,
 }

@@ -1,14 +1,15 @@
 //! Waking, scheduling, switching: kernel/sched/core.c, v6.12.
 //!
-//! **What Linux does:** a waker takes the task's `pi_lock`, chooses a CPU, and puts the task on its
-//! run queue under that queue's lock, or, when the CPU shares no cache with it or is idle, on its wake
-//! list with an interrupt. `__schedule` picks under the run queue's lock and switches stacks; the
-//! next task finishes the switch for the previous one and runs the balance callbacks.
+//! **What Linux does:** a waker takes the task's `pi_lock` and chooses a CPU. It puts the task on
+//! its run queue under that queue's lock. When the CPU shares no cache with it or is idle, the task
+//! goes on its wake list instead, with an interrupt. `__schedule` picks under the run queue's lock
+//! and switches stacks; the next task finishes the switch for the previous one and runs the balance
+//! callbacks.
 //!
 //! **What we do:** the same steps and lines. The order of classes is real-time, fair, idle.
 //!
 //! **What a test could notice:** the kernel is not preempted but at the return to user mode and in
-//! `schedule` (`preempt=voluntary` without `cond_resched`); no core scheduling; no stop class;
+//! `schedule` (`preempt=voluntary` without `cond_resched`). No core scheduling; no stop class;
 //! `wake_cpu` and freezer states do not exist.
 
 use std::rc::Rc;
@@ -26,7 +27,7 @@ use super::task::{
 };
 use crate::engine::{Rmw, StackId};
 
-/// What a waker says of itself.
+/// A waker's hint about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
     /// Nothing.
@@ -76,6 +77,7 @@ impl Kernel {
             if self.ttwu_queue_wakelist(p, cpu).await {
                 return true;
             }
+            // Its stack is in use until that CPU has switched: no other CPU may run it before.
             self.spin_while(p.p.on_cpu, |on_cpu| on_cpu != 0).await;
         }
         let target = self.select_task_rq(p, cpu, wake).await;
@@ -93,7 +95,7 @@ impl Kernel {
         p.woken_at.set(Some(self.engine.now()));
     }
 
-    /// The task has not left its run queue yet: it just goes on.
+    /// Wakes a task that has not left its run queue yet: it just continues.
     async fn ttwu_runnable(&self, p: &Rc<Task>) -> bool {
         let site = f::TRY_TO_WAKE_UP;
         let rq = self.task_rq_lock(p).await;
@@ -104,6 +106,7 @@ impl Kernel {
                 self.enqueue_task_fair(rq, p).await;
                 self.note_wakeup(p);
             }
+            // Queued, but not running: it was preempted, and may preempt now.
             if self.engine.load(site, p.p.on_cpu).await == 0 {
                 self.update_rq_clock(rq).await;
                 self.wakeup_preempt(rq, p).await;
@@ -119,6 +122,7 @@ impl Kernel {
         loop {
             let rq = self.rq(p.cpu.get());
             self.rq_lock(rq).await;
+            // The task may have moved while the lock was waited for.
             if rq.cpu == p.cpu.get() {
                 return rq;
             }
@@ -161,16 +165,18 @@ impl Kernel {
         self.rq_unlock(rq).await;
     }
 
-    /// Whether the CPU shall put a woken task on its run queue itself.
+    /// Returns true if the CPU shall put a woken task on its run queue itself.
     async fn ttwu_queue_cond(&self, cpu: CpuId) -> bool {
         let this = self.engine.cpu();
         if !self.config.wake_lists || cpu == this {
             return false;
         }
         let topology = &self.engine.machine().topology;
+        // The lines of a run queue under another cache are nearer to its own CPU.
         if topology.llc_of(this) != topology.llc_of(cpu) {
             return true;
         }
+        // An idle CPU has time to put the task on its queue itself.
         let place = self.rq(cpu).p.nr_running;
         self.engine.load(f::TTWU_QUEUE_WAKELIST, place).await == 0
     }
@@ -228,6 +234,7 @@ impl Kernel {
             }
         }
         p.on_rq.set(false);
+        // 2 is `TASK_ON_RQ_MIGRATING`.
         let value = if sleeps { 0 } else { 2 };
         self.engine.store(f::SCHEDULE, p.p.on_rq, value).await;
     }
@@ -266,6 +273,7 @@ impl Kernel {
         let old = engine
             .rmw(site, curr.p.flags, Rmw::Or(TIF_NEED_RESCHED))
             .await;
+        // An idle CPU that polls its flags sees the write.
         if rq.cpu != engine.cpu() && old & TIF_POLLING_NRFLAG == 0 {
             self.smp_send_reschedule(rq.cpu);
         }
@@ -344,7 +352,8 @@ impl Kernel {
         let prev = self.task(rq.prev.get());
         match prev.spun_on.get() {
             Some(word) => {
-                // Who spins for its lock polls this as well: it must be there when they look.
+                // Not a store, which would be posted: spinners for its lock poll this as well, and
+                // it must be there when they look.
                 let away = Rmw::exchange(0);
                 engine.rmw(site, prev.p.on_cpu, away).await;
                 engine.look_again(word);

@@ -1,9 +1,9 @@
-//! What kernel code costs beside its shared accesses.
+//! Costs of kernel code beside its shared accesses.
 //!
 //! Shared accesses have their price from the machine. What is left is instructions on private data
-//! and fixed hardware costs. Those of the hardware and of the ways into the kernel are declared with
-//! the machine ([`MachineCost`]) and may stand in its file; [`KernelCost`] declares those of the code.
-//! A scenario overrides either in `[kernel.costs]`. None is fitted to a result.
+//! and fixed hardware costs. Those of the hardware and of the ways into the kernel are declared
+//! with the machine ([`MachineCost`]) and may stand in its file. [`KernelCost`] declares those of
+//! the code. A scenario overrides either in `[kernel.costs]`. None is fitted to a result.
 
 use std::collections::BTreeMap;
 

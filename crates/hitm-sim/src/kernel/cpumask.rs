@@ -64,17 +64,17 @@ impl CpuMask {
         self.words[index]
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     pub fn word_count(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether the CPU is in it.
+    /// Returns true if the CPU is in it.
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
     }
 
-    /// How many CPUs are in it.
+    /// Returns the number of CPUs in it.
     pub fn count(&self) -> usize {
         self.words
             .iter()
@@ -82,7 +82,7 @@ impl CpuMask {
             .sum()
     }
 
-    /// Whether no CPU is in it.
+    /// Returns true if no CPU is in it.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }

@@ -1,9 +1,9 @@
 //! The priority of every CPU, kernel/sched/cpupri.c, v6.12.
 //!
-//! **What Linux does:** one vector for each priority with a count and a mask of the CPUs at it, so
-//! that a CPU of lowest priority is found without looking at all run queues. The vectors are
-//! updated without a lock: a CPU enters its new vector (mask, then count) before it leaves the old
-//! one (count, then mask), so that it may be found twice but never missed.
+//! **What Linux does:** one vector for each priority has a count and a mask of the CPUs at it. So a
+//! CPU of lowest priority is found without looking at all run queues. The vectors are updated
+//! without a lock: a CPU enters its new vector (mask, then count) before it leaves the old one
+//! (count, then mask). So it may be found twice but never missed.
 //!
 //! **What we do:** the same accesses in the same order. The search reads the mask that it wants once;
 //! Linux reads it for `cpumask_any_and` and again for `cpumask_and`, the second time from its cache
@@ -105,7 +105,7 @@ impl Kernel {
         engine.store(site, current, new).await;
     }
 
-    /// Whether CPUs run at a lower priority than `p`'s and may run it. They are put into
+    /// Returns true if CPUs run at a lower priority than `p`'s and may run it. They are put into
     /// `lowest_mask` if one is given.
     pub(super) async fn cpupri_find(
         &self,

@@ -6,7 +6,7 @@
 //! - [`class`]: what core.rs calls; walks the hierarchy and prices its lines.
 //! - [`bandwidth`], [`throttle`], [`limbo`], [`distribute`]: quotas of CPU time and what happens without
 //!   any left; [`profile`]: what that took.
-//! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls; by domains: [`wake`],
+//! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls. By domains: [`wake`],
 //!   [`nohz`] (when and for whom), [`load_balance`] and [`group_stats`] (what moves), [`domains`],
 //!   [`pelt`] (averages of load).
 //!
@@ -56,6 +56,7 @@ pub use self::profile::DistributeCall;
 pub(super) use self::tree::Dequeue;
 use self::tree::FairTree;
 pub(super) use self::wake::Wakees;
+pub use self::weight::weight_of_nice;
 use super::{Kernel, KernelConfig, Policy, TaskId};
 use crate::engine::{Arena, SimError};
 pub use hitm_base::Histogram;
@@ -64,7 +65,7 @@ pub use hitm_base::Histogram;
 /// `sysctl_sched_base_slice`.
 const BASE_SLICE: Nanos = Nanos(750_000.0);
 
-/// What happens to a group that has used its quota.
+/// Handling of a group that has used its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Throttling {
     /// The group is stopped; the period timer starts it again on all CPUs itself (before v6.3).
@@ -81,11 +82,11 @@ pub enum Throttling {
 /// Times of bandwidth control, in cycles.
 #[derive(Debug, Clone, Copy)]
 struct Times {
-    /// What a queue takes at once: `sched_cfs_bandwidth_slice_us`, 5 ms.
+    /// Slice that a queue takes at once: `sched_cfs_bandwidth_slice_us`, 5 ms.
     slice: u64,
-    /// What an idle queue keeps: `min_cfs_rq_runtime`, 1 ms.
+    /// Runtime that an idle queue keeps: `min_cfs_rq_runtime`, 1 ms.
     least_left: u64,
-    /// How long what came back is collected: `cfs_bandwidth_slack_period`, 5 ms.
+    /// Time for which returned runtime is collected: `cfs_bandwidth_slack_period`, 5 ms.
     slack_delay: u64,
     /// Not so near to a new period: `min_bandwidth_expiration`, 2 ms.
     slack_least: u64,
@@ -189,7 +190,7 @@ impl FairClass {
         self.groups.borrow_mut().tree.reweight(se, weight, now);
     }
 
-    /// How many CPUs the quotas of tasks' groups are worth together; `None` where a task has none.
+    /// CPUs that the quotas of tasks' groups are worth together; `None` where a task has none.
     pub(super) fn quota_cpus(&self, of_tasks: impl Iterator<Item = GroupId>) -> Option<usize> {
         let groups = self.groups.borrow();
         let mut bounds = BTreeMap::new();
@@ -207,14 +208,14 @@ impl FairClass {
     }
 }
 
-/// What a group may use of all CPUs: `cpu.max` and `cpu.max.burst`.
+/// CPU time that a group may use of all CPUs: `cpu.max` and `cpu.max.burst`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quota {
     /// CPU time in each period.
     pub quota: Nanos,
     /// The period, at least 1 ms.
     pub period: Nanos,
-    /// What may be saved up beside it.
+    /// Unused quota that may be saved up beside it.
     pub burst: Nanos,
 }
 
@@ -225,7 +226,7 @@ pub struct GroupSpec {
     pub parent: GroupId,
     /// Its weight among its siblings: 1024 is `cpu.weight` 100.
     pub shares: u64,
-    /// What it may use; `None` for all.
+    /// Its quota; `None` for no limit.
     pub quota: Option<Quota>,
 }
 
@@ -294,7 +295,7 @@ impl Kernel {
         self.fair.throttle_calls.borrow().clone()
     }
 
-    /// What happened to the quota of a group so far.
+    /// Returns the statistics of a group's quota so far.
     pub fn bandwidth_counts(&self, group: GroupId) -> Option<BandwidthCounts> {
         let groups = self.fair.groups.borrow();
         let bandwidth = groups.groups.get(group.index())?.bandwidth.as_ref()?;

@@ -1,15 +1,16 @@
 //! Files in the page cache: mm/filemap.c and fs/ext4/file.c, v6.12.
 //!
-//! **What Linux does:** a read finds the page, takes a reference, copies and gives the reference back. A
-//! buffered write takes the inode's `i_rwsem` for writing, looks at size and times, finds the page,
-//! locks it, copies, marks it dirty, unlocks it and gives it back; then it lets go of the inode.
+//! **What Linux does:** a read finds the page, takes a reference, copies and gives the reference
+//! back. A buffered write takes the inode's `i_rwsem` for writing and looks at size and times. It
+//! finds the page, locks it, copies, marks it dirty, unlocks it and gives it back. Then it lets go
+//! of the inode.
 //!
 //! **What we do:** the same lines: those of the inode, read or written, and that of each page. All
 //! pages are there already and dirty, as in a benchmark that copies the same file again and again.
 //!
-//! The bytes that a write overwrites have lines too, which come from whoever wrote them last, overlapped.
-//! With a page for every few blocks of its private cache a CPU finds them in that CPU's caches or in the
-//! cache above it: about as far away.
+//! The bytes that a write overwrites have lines too, which come, overlapped, from the CPU that
+//! wrote them last. With a page for every few blocks of its private cache a CPU finds them in that
+//! CPU's caches or in the cache above it. That is about as far away.
 //!
 //! **What a test could notice:** bytes that are read have no lines: nobody writes them, and fetching
 //! them is part of the stated work. No write-back, no readahead, no times that change, no journal.
@@ -34,7 +35,7 @@ const LINES_PER_PAGE: u64 = PAGE_BYTES / LINE_SIZE;
 const FLAGS: usize = 0;
 const REFCOUNT: usize = 1;
 
-/// What some pages hold, by cache line.
+/// Contents of some pages, by cache line.
 #[derive(Debug)]
 pub(super) struct PageBytes {
     lines: ObjectPool,
@@ -49,7 +50,7 @@ impl PageBytes {
         }
     }
 
-    /// Which page a byte lies in; behind the last comes the first again.
+    /// Index of the page that a byte lies in; behind the last comes the first again.
     pub(super) fn page_of(&self, offset_bytes: u64) -> usize {
         (offset_bytes / PAGE_BYTES % self.page_count) as usize
     }
@@ -71,7 +72,7 @@ impl PageBytes {
 pub struct PageCacheFile {
     /// Its lock.
     pub i_rwsem: RwSem,
-    /// What a write looks at: size, times, the root of the pages.
+    /// Members that a write looks at: size, times, the root of the pages.
     looked_at: [Place; 3],
     pages: ObjectPool,
     bytes: PageBytes,
@@ -82,13 +83,13 @@ pub struct PageCacheFile {
 pub struct BlockCopy {
     /// First byte in the file.
     pub offset_bytes: u64,
-    /// How many.
+    /// Its length.
     pub count_bytes: u64,
     /// Instructions of the copying and of all that belongs to it.
     pub work: Cycles,
 }
 
-/// What reading and writing a block costs beside [`BlockCopy::work`] when nobody else is there.
+/// Cost of reading and writing a block beside [`BlockCopy::work`] when nobody else is there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CopyCosts {
     pub(crate) outside: Cycles,
@@ -98,7 +99,7 @@ pub(crate) struct CopyCosts {
 impl PageCacheFile {
     fn page(&self, offset_bytes: u64, member: usize) -> Place {
         let page = self.bytes.page_of(offset_bytes);
-        // First touched by whoever wrote the file: any node will do for a page that moves about.
+        // The writer of the file touches it first: any node will do for a page that moves about.
         self.pages.place(page, member, CpuId(0))
     }
 }

@@ -1,7 +1,7 @@
 //! Futexes: kernel/futex/waitwake.c, v6.12.
 //!
 //! **What Linux does:** waiters queue in a hash bucket, ordered by priority, then first come, first
-//! served; a waker takes them out under the bucket's lock and wakes them after it has let go.
+//! served. A waker takes them out under the bucket's lock and wakes them after it has let go.
 //!
 //! **What we do:** the same, with a bucket of its own for each futex.
 //!
@@ -22,7 +22,7 @@ use crate::engine::{Extent, HostSpan, MemberKey, Place, SimError};
 /// Waiters that a futex has room for before it has to ask the host for memory.
 const USUAL_WAITERS: usize = 4;
 
-/// A futex: a word of user memory, and those who wait for it to change.
+/// A futex: a word of user memory, and the waiters for it to change.
 #[derive(Debug)]
 pub struct Futex {
     pub(super) word: Place,
@@ -64,13 +64,13 @@ impl Futex {
         })
     }
 
-    /// Where it is in the host's memory and in the simulated one, for [`Kernel::add_footprint`].
+    /// Its place in the host's memory and in the simulated one, for [`Kernel::add_footprint`].
     pub fn footprint(self: &Rc<Self>) -> ([HostSpan; 2], Extent) {
         let waiters = HostSpan::of_buffer(&self.waiters.borrow());
         ([HostSpan::of(&**self), waiters], self.extent)
     }
 
-    /// The word.
+    /// Place of the word in simulated memory.
     pub fn word(&self) -> Place {
         self.word
     }
@@ -118,6 +118,7 @@ impl Thread {
         let before = engine.fetch_add(f::USER, barrier.arrived.word, 1).await;
         if before + 1 == barrier.count {
             barrier.round.set(round + 1);
+            // Reset before the gate opens: threads of the next round may come at once.
             engine.store(f::USER, barrier.arrived.word, 0).await;
             engine
                 .rmw(f::USER, barrier.gate.word, crate::engine::Rmw::Add(1))
@@ -159,6 +160,8 @@ impl Kernel {
     async fn futex_wait(&self, task: &Rc<Task>, futex: &Futex, expected: u64) {
         let (engine, site) = (&self.engine, f::FUTEX_WAIT);
         engine.call(site, self.costs.function);
+        // Counted before the word is read: either a waker sees the count, or this thread sees its
+        // new word.
         engine.fetch_add(site, futex.waiter_count, 1).await;
         self.spin_lock(futex.lock).await;
         if engine.load(site, futex.word).await != expected {

@@ -23,7 +23,7 @@ use super::smp::TIMER_VECTOR;
 use super::task::{Task, TaskId};
 use crate::engine::{Arena, Place, SimError};
 
-/// What a timer does.
+/// Action of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Expiry {
     /// Wakes a task.
@@ -126,6 +126,7 @@ impl Kernel {
             let Some(Reverse((_, _, expiry))) = due else {
                 break;
             };
+            // The lock is dropped for the action, which may start timers of this base.
             engine.store(site, base.clock_base, 0).await;
             self.spin_unlock(base.lock).await;
             match expiry {

@@ -1,16 +1,17 @@
 //! The idle task: kernel/sched/idle.c and drivers/cpuidle/governors/menu.c, v6.12.
 //!
-//! **What Linux does:** an idle CPU stops its tick and takes an idle state. While it polls, or waits in
-//! a state that is entered by `mwait`, it watches its own flags and `TIF_POLLING_NRFLAG` says so: a
-//! write of `TIF_NEED_RESCHED` ends the state. A state entered by `hlt` or `wfi` ends by an interrupt
-//! alone. The governor takes the deepest state whose target residency is within the time that it
-//! expects to be idle: until the next timer, or the mean of the last eight idle times where they agree.
+//! **What Linux does:** an idle CPU stops its tick and takes an idle state. While it polls, or
+//! waits in a state that is entered by `mwait`, it watches its own flags and `TIF_POLLING_NRFLAG`
+//! says so: a write of `TIF_NEED_RESCHED` ends the state. A state entered by `hlt` or `wfi` ends by
+//! an interrupt alone. The governor takes the deepest state whose target residency is within the
+//! time that it expects to be idle. That is the time until the next timer, or the mean of the last
+//! eight idle times where they agree.
 //!
 //! **What we do:** the same with three states: poll, shallow, deep. `idle` in a scenario fixes one of
 //! the first two or lets the governor choose; `idle_wake` says how states other than polling end.
 //!
 //! **What a test could notice:** the governor has no correction factors by length of sleep, and no
-//! latency limit; whoever ends a state pays its exit latency once, the interrupt or the idle loop.
+//! latency limit. The interrupt or the idle loop that ends a state pays its exit latency once.
 
 use std::cell::Cell;
 
@@ -90,7 +91,7 @@ impl IdleHistory {
 }
 
 impl Kernel {
-    /// What the idle task of a CPU does, for ever.
+    /// Runs the idle task of a CPU, for ever.
     pub(super) async fn cpu_idle(&self) {
         loop {
             self.do_idle().await;
@@ -107,6 +108,7 @@ impl Kernel {
         self.note_idle_entry(rq).await;
         let state = self.select_idle_state(rq);
         let polls = state == IdleState::Poll || self.config.idle_wake == IdleWake::Write;
+        // From here on an interrupt alone ends the state: nobody may rely on the flags.
         if !polls {
             engine.rmw(site, flags, Rmw::And(!TIF_POLLING_NRFLAG)).await;
         }
@@ -120,6 +122,7 @@ impl Kernel {
             engine.wait_for_write(flags, seen).await;
             engine.set_mode(Mode::Kernel);
         }
+        // The interrupt that ended the state may have paid for it already.
         if let Some(state) = rq.idle_state.take() {
             engine.work(site, self.idle_exit_latency(state));
         }
@@ -133,6 +136,7 @@ impl Kernel {
         self.tick_restart(rq);
         self.note_idle_exit().await;
         engine.set_irqs(false);
+        // Work that was queued with a write to the flags came without an interrupt.
         self.flush_smp_call_function_queue().await;
         engine.set_irqs(true);
         if self.is_nohz_kicked(rq) {

@@ -2,24 +2,26 @@
 //! keep busy.
 //!
 //! **What Linux does:** nothing of the kind. The idea is that of Li Qiang, "Affinity scheduling of
-//! multi-threaded applications on openEuler" (KylinSec): threads related by a lock are recognised, the
-//! CPUs that they can use follow from the share `u` of its time for which a thread holds the lock,
-//! woken threads go to the smallest scheduling domain with so many CPUs, and that domain is kept out of
-//! load balancing. How its patch does so is not published; what follows is ours.
+//! multi-threaded applications on openEuler" (KylinSec). Threads related by a lock are recognised.
+//! The CPUs that they can use follow from the share `u` of its time for which a thread holds the
+//! lock. Woken threads go to the smallest scheduling domain with so many CPUs, and that domain is
+//! kept out of load balancing. How its patch does so is not published; what follows is ours.
 //!
 //! **What we do:**
 //! - *Who belongs together:* writers that had to wait for the same lock.
 //! - *When:* each window (`KernelConfig::lock_window`) the lock's last user adds up how many waited on average. From
 //!   `lock_crowd` on, twice in a row, the lock is worth it; below `lock_calm`, four times in a row, no more.
-//! - *How much of its time a thread holds the lock:* CPU time with the lock against CPU time between
-//!   two uses, both of uses that had to wait, and without the waiting. Holding takes longer when
-//!   the lock's data comes from afar, so of all uses those count whose predecessor was nearest.
-//! - *How many CPUs:* ceil(1 / u): that many keep the lock in use all the time; no more than the
+//! - *How much of its time a thread holds the lock:* CPU time with the lock against CPU time
+//!   between two uses. Both are of uses that had to wait, and without the waiting. Holding takes
+//!   longer when the lock's data comes from afar. So of all uses those count whose predecessor was
+//!   nearest.
+//! - *How many CPUs:* ceil(1 / u): that many keep the lock in use all the time. No more than the
 //!   threads' quotas of CPU time are worth.
-//! - *Which:* the smallest domain (cluster, last-level cache, die, package) with so many CPUs on which
-//!   all of the threads may run and of which no other group has any; of equal ones that with the
-//!   fewest other tasks, then with most of the threads already there. None: no placement. A group most
-//!   of whose threads are of another already gets none: threads with two locks belong together once.
+//! - *Which:* the smallest domain (cluster, last-level cache, die, package) with so many CPUs on
+//!   which all of the threads may run and of which no other group has any. Of equal ones that with
+//!   the fewest other tasks, then with most of the threads already there. None: no placement. A
+//!   group most of whose threads are of another already gets none: threads with two locks belong
+//!   together once.
 //! - *Moving:* a member that is elsewhere does not spin but sleeps, and wakes up in the domain.
 //! - *Keeping it apart:* other fair tasks do not wake up in the domain and nobody pulls across its
 //!   border. Those that are there and do not sleep are moved out by the stopper after the CPU's next
@@ -28,8 +30,8 @@
 //!   A lock that nobody fights for is no reason to move.
 //! - *The end:* when nobody comes to judge a lock and nobody waits for it, the next tick or wake-up does.
 //!
-//! **What a test could notice:** only those who want a lock for themselves are looked at: writers of
-//! semaphores, and mutexes.
+//! **What a test could notice:** only exclusive waiters are looked at: writers of semaphores, and
+//! mutexes.
 
 mod group;
 
@@ -49,7 +51,7 @@ use super::lock_stat::{LockId, Use};
 use super::task::{Task, TaskId};
 use crate::engine::Site;
 
-/// Where threads that fight for a lock run.
+/// Placement of threads that fight for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Placement {
     /// Wherever the classes put them, as in Linux.
@@ -58,12 +60,12 @@ pub enum Placement {
     LockAware,
 }
 
-/// What was decided for a lock.
+/// A decision about a lock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Which lock.
+    /// The lock that it is about.
     pub lock: LockId,
-    /// When.
+    /// Time of the decision.
     pub at: Cycles,
     /// Share of its time for which a thread holds the lock, as estimated.
     pub hold_share: f64,
@@ -119,7 +121,7 @@ impl LockAffinity {
         group.released(task, (used, cpu_time));
     }
 
-    /// Whether two CPUs are both free for everybody, or of one group.
+    /// Returns true if two CPUs are both free for everybody, or of one group.
     fn are_together(&self, one: CpuId, other: CpuId) -> bool {
         if self.reserved.borrow().is_empty() {
             return true;
@@ -148,7 +150,7 @@ impl LockAffinity {
 }
 
 impl Kernel {
-    /// What lock-aware placement decided so far.
+    /// Returns the decisions of lock-aware placement so far.
     pub fn lock_decisions(&self) -> Vec<Decision> {
         let affinity = self.lock_affinity.as_ref();
         affinity.map_or_else(Vec::new, |affinity| affinity.decisions.borrow().clone())
@@ -173,7 +175,7 @@ impl Kernel {
         }
     }
 
-    /// Locks with CPUs of their own that nobody comes back to are judged by whoever notices.
+    /// Judges locks with CPUs of their own that nobody comes back to. The CPU that notices does it.
     pub(super) fn judge_unused_locks(&self, site: Site) {
         let Some(affinity) = &self.lock_affinity else {
             return;
@@ -313,7 +315,7 @@ impl Kernel {
         });
     }
 
-    /// Whether a task that wants a lock may spin for it where it is.
+    /// Returns true if a task that wants a lock may spin for it where it is.
     pub(super) fn may_spin(&self, task: &Task) -> bool {
         let domain = task.domain.borrow();
         domain
@@ -321,20 +323,20 @@ impl Kernel {
             .is_none_or(|domain| domain.contains(self.engine.cpu()))
     }
 
-    /// Whether a fair task that is in no group should not go to a CPU.
+    /// Returns true if a fair task that is in no group should not go to a CPU.
     pub(super) fn is_reserved_cpu(&self, cpu: CpuId) -> bool {
         let affinity = self.lock_affinity.as_ref();
         affinity.is_some_and(|affinity| affinity.reserved.borrow().contains(cpu))
     }
 
-    /// Whether a fair task should leave a CPU because a group has it to itself.
+    /// Returns true if a fair task should leave a CPU because a group has it to itself.
     pub(super) fn is_stranger(&self, task: &Task, cpu: CpuId) -> bool {
         let domain = task.domain.borrow();
         let is_member = domain.as_ref().is_some_and(|domain| domain.contains(cpu));
         !is_member && self.is_reserved_cpu(cpu)
     }
 
-    /// Whether load may be balanced between two CPUs.
+    /// Returns true if load may be balanced between two CPUs.
     pub(super) fn may_balance(&self, one: CpuId, other: CpuId) -> bool {
         let affinity = self.lock_affinity.as_ref();
         affinity.is_none_or(|affinity| affinity.are_together(one, other))

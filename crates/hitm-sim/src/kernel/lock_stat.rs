@@ -1,4 +1,4 @@
-//! What happens to sleeping locks: how long they are held and waited for, and by whom.
+//! Statistics of sleeping locks: how long they are held and waited for, and by whom.
 //!
 //! Linux has the counters of lock events (kernel/locking/lock_events.h) and `/proc/lock_stat`; this is
 //! what they add up to, and what [`super::lock_affinity`] goes by. Counting costs nothing here.
@@ -47,7 +47,7 @@ pub struct LockStat {
     pub(super) id: LockId,
     name: String,
     totals: Cell<LockTotals>,
-    /// When and where it was given back last, by a writer.
+    /// Time and CPU at which a writer gave it back last.
     released: Cell<Option<(Cycles, CpuId)>>,
     taken: Cell<Taken>,
 }
@@ -88,7 +88,7 @@ impl LockStat {
         &self.name
     }
 
-    /// What happened so far.
+    /// Returns the sums so far.
     pub fn totals(&self) -> LockTotals {
         self.totals.get()
     }

@@ -8,11 +8,11 @@ use crate::engine::{Arena, Engine, Field, Object, Place, Rmw, SimError, Site};
 /// A mask that CPUs share: one bitmap, or one for each NUMA node whose CPUs it has.
 ///
 /// With `CONFIG_CPUMASK_OFFSTACK` each use reads the pointer to the bitmap first, which lies in the
-/// struct; whether that line is contended is what layouts are about.
+/// struct. Whether that line is contended is what layouts are about.
 #[derive(Debug, Clone)]
 pub struct SharedMask {
     pointer: Option<Place>,
-    /// Which of `all` has each CPU: an index is a sixth of a place, and every CPU looks here.
+    /// Index in `all` for each CPU: an index is a sixth of a place, and every CPU looks here.
     of_cpu: Vec<u16>,
     /// The places that hold the CPUs `64 * i ..`: one, or one for each node that has some of them.
     words: Vec<Vec<Place>>,
@@ -88,7 +88,7 @@ impl SharedMask {
         engine.rmw(site, place, Rmw::And(!bit)).await & bit != 0
     }
 
-    /// Whether the bit of `cpu` is set.
+    /// Returns true if the bit of `cpu` is set.
     pub async fn test(&self, engine: &Engine, site: Site, cpu: CpuId) -> bool {
         self.read_pointer(engine, site).await;
         let word = engine.load(site, self.place_of(cpu)).await;

@@ -1,8 +1,8 @@
 //! Parts of Linux 6.12 that touch lines of all CPUs and that the model leaves out unless it is asked.
 //!
-//! **What they are for:** where a simulated figure lies far from a published one, each is a candidate
-//! for what is missing, and is put in alone. docs/models/root-domain.md has what each one changed:
-//! none of them enough to pay for itself in every run.
+//! **What they are for:** where a simulated figure lies far from a published one, each is a
+//! candidate for what is missing. Each is put in alone. docs/models/root-domain.md has what each
+//! one changed. None of them is enough to pay for itself in every run.
 //!
 //! **What a test could notice:** a mechanism that is not named in [`super::KernelConfig::mechanisms`]
 //! makes no access at all.

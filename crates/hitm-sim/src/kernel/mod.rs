@@ -4,8 +4,9 @@
 //! what a test could notice. Names of functions and members are the kernel's, so that statistics read
 //! like a `perf c2c` report of it ([`functions`]).
 //!
-//! What one lock protects is kept by value in `RefCell`s, never borrowed across an await; what CPUs
-//! look at without that lock has a word of simulated memory. Both are kept in step under the lock.
+//! State that one lock protects is kept by value in `RefCell`s, never borrowed across an await.
+//! State that CPUs look at without that lock has a word of simulated memory. Both are kept in step
+//! under the lock.
 //!
 //! A model is put together in this order: [`Engine`], [`Kernel::new`], [`Kernel::spawn`] for each
 //! task, then [`crate::engine::Executor::run`].
@@ -54,7 +55,7 @@ pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
 use self::fair::{Balancer, FairClass};
 pub use self::fair::{
     BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, LoadBalancing, Quota,
-    Throttling,
+    Throttling, weight_of_nice,
 };
 pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
@@ -84,7 +85,7 @@ pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
 pub use self::topology::{Partition, RootDomain};
 use crate::engine::{Arena, Engine};
 
-/// What happened in a run, over all CPUs.
+/// Counts of events in a run, over all CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelCounts {
     /// Tasks woken.
@@ -142,19 +143,19 @@ pub struct Kernel {
 const USER_BASE: u64 = 0x7000_0000_0000;
 
 impl Kernel {
-    /// The engine.
+    /// Returns the engine that the kernel runs on.
     pub fn engine(&self) -> &Rc<Engine> {
         &self.engine
     }
 
-    /// How it is set up.
+    /// Returns its configuration.
     pub fn config(&self) -> &KernelConfig {
         &self.config
     }
 
-    /// Switches the scheduler's feature `RT_PUSH_IPI`, as a write to `sched/features` does while the
-    /// kernel runs: CPUs that look for tasks ask others by interrupts, or take the locks themselves.
-    /// A kernel with passive balancing has no such feature.
+    /// Switches the scheduler's feature `RT_PUSH_IPI`, as a write to `sched/features` does while
+    /// the kernel runs. CPUs that look for tasks ask others by interrupts, or take the locks
+    /// themselves. A kernel with passive balancing has no such feature.
     pub fn set_rt_push_ipi(&self, is_on: bool) {
         self.balancing.set(match (self.balancing.get(), is_on) {
             (Balancing::Passive, _) => Balancing::Passive,
@@ -178,7 +179,7 @@ impl Kernel {
         self.tasks.borrow().clone()
     }
 
-    /// What happened so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> KernelCounts {
         self.counts.get()
     }
@@ -268,7 +269,7 @@ pub struct RqView {
     pub curr: TaskId,
     /// RT tasks on it, the running one included, best first.
     pub rt_queued: Vec<TaskId>,
-    /// Whether it has pushable tasks.
+    /// True if it has pushable tasks.
     pub rt_overloaded: bool,
     /// Priority of the best, 99 for none.
     pub rt_highest_prio: u32,
@@ -283,8 +284,8 @@ pub struct TaskView {
     pub cpu: CpuId,
     /// Its `__state`: 0 runs or wants to, 1 sleeps, 0x80 has ended.
     pub state: u64,
-    /// Whether it is on a run queue.
+    /// True if it is on a run queue.
     pub is_on_rq: bool,
-    /// Whether it runs.
+    /// True if it runs.
     pub is_on_cpu: bool,
 }

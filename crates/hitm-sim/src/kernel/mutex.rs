@@ -1,9 +1,9 @@
 //! Mutexes: kernel/locking/mutex.c, v6.12.
 //!
-//! **What Linux does:** one word names the owner and has three flags. Who cannot have it spins while the
-//! owner runs, one spinner at a time ([`super::osq`]); who may not spin queues under the wait lock and
-//! sleeps. A first waiter that was woken and found it taken again asks for a hand-over: the owner then
-//! gives it to that one and to nobody else.
+//! **What Linux does:** one word names the owner and has three flags. A task that cannot have it
+//! spins while the owner runs, one spinner at a time ([`super::osq`]); one that may not spin queues
+//! under the wait lock and sleeps. A first waiter that was woken and found it taken again asks for
+//! a hand-over. The owner then gives it to that one and to nobody else.
 //!
 //! **What we do:** the same, on the same words.
 //!
@@ -65,7 +65,7 @@ impl Mutex {
         })
     }
 
-    /// What happened to it so far.
+    /// Returns its statistics so far.
     pub fn stat(&self) -> &LockStat {
         &self.stat
     }
@@ -112,6 +112,8 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::MUTEX_UNLOCK);
         let own = word_of(task.id);
         let mut seen = engine.compare_swap(site, mutex.owner, own, 0).await;
+        // Drops the owner and keeps the flags, so that others can go ahead before the wait lock is
+        // taken. With a hand-over wanted, only the first waiter may get it.
         while seen != own && seen & HANDOFF == 0 {
             let old = engine
                 .compare_swap(site, mutex.owner, seen, seen & FLAGS)
@@ -191,13 +193,14 @@ impl Kernel {
         is_taken
     }
 
-    /// Whether it makes sense to spin: the owner runs, and nobody else wants this CPU.
+    /// Returns true if it makes sense to spin: the owner runs, and nobody else wants this CPU.
     async fn mutex_owner_runs(&self, task: &Task, mutex: &Mutex) -> bool {
         let (engine, site) = (&self.engine, f::MUTEX_SPIN_ON_OWNER);
         if self.need_resched(task).await {
             return false;
         }
         let owner = engine.load(site, mutex.owner).await >> 3;
+        // If it is free just now, the spinner tries to take it.
         let Some(number) = owner.checked_sub(1) else {
             return true;
         };
@@ -205,7 +208,7 @@ impl Kernel {
         engine.load(site, owner.p.on_cpu).await != 0
     }
 
-    /// Spins while the same task owns it and runs; false when it makes no sense to go on.
+    /// Spins while the same task owns it and runs; false when it makes no sense to continue.
     async fn mutex_spin_on_owner(&self, task: &Task, mutex: &Mutex) -> bool {
         let (engine, site) = (&self.engine, f::MUTEX_SPIN_ON_OWNER);
         let owner = engine.load(site, mutex.owner).await >> 3;
@@ -224,6 +227,7 @@ impl Kernel {
     async fn mutex_lock_slowpath(&self, task: &Rc<Task>, mutex: &Mutex) {
         let (engine, site) = (&self.engine, f::MUTEX_LOCK);
         self.spin_lock(mutex.wait_lock).await;
+        // It may have become free while the wait lock was waited for.
         if self.mutex_trylock(task, mutex, false).await {
             self.spin_unlock(mutex.wait_lock).await;
             return;
@@ -237,6 +241,7 @@ impl Kernel {
         }
         let mut asks = false;
         loop {
+            // The state before the test: a wake-up between the two is not lost.
             self.set_current_state(task, TASK_UNINTERRUPTIBLE).await;
             if self.mutex_trylock(task, mutex, asks).await {
                 break;

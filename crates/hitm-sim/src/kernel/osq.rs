@@ -1,15 +1,15 @@
 //! The queue of optimistic spinners: kernel/locking/osq_lock.c, v6.12.
 //!
-//! **What Linux does:** those who spin for a sleeping lock queue up like the waiters of an MCS lock,
-//! each on a node of its own CPU, so that one of them at a time looks at the lock. Who must give up its
-//! CPU leaves the queue from the middle.
+//! **What Linux does:** spinners for a sleeping lock queue up like the waiters of an MCS lock, each
+//! on a node of its own CPU. So one of them at a time looks at the lock. A spinner that must give
+//! up its CPU leaves the queue from the middle.
 //!
 //! **What we do:** the same protocol on the same lines. A scenario may give each NUMA node a queue of its
 //! own, so that one spinner of each node looks at the lock. A layout without `cpu` in
 //! `optimistic_spin_node` saves each spinner the look at its predecessor's node.
 //!
-//! **What a test could notice:** no `vcpu_is_preempted`; a CPU has one node, as in Linux, since whoever
-//! spins is not preempted.
+//! **What a test could notice:** no `vcpu_is_preempted`; a CPU has one node, as in Linux, since a
+//! spinner is not preempted.
 
 use std::rc::Rc;
 
@@ -27,7 +27,7 @@ pub(super) struct OsqNode {
     next: Place,
     prev: Place,
     locked: Place,
-    /// The node's CPU, for who comes after it; a layout may be without.
+    /// The node's CPU, for its successor; a layout may be without.
     cpu: Option<Place>,
 }
 
@@ -154,27 +154,32 @@ impl Kernel {
     async fn osq_leave(&self, tail: Place, own: u64) -> bool {
         let (engine, site) = (&self.engine, f::OSQ_LOCK);
         let node = self.osq_node(own);
+        // Step A of osq_lock.c: without this node as its `next`, the node before waits in its own
+        // unlock or leave.
         let before = loop {
             let before = engine.load(site, node.prev).await;
             let next = self.osq_node(before).next;
             if engine.compare_swap(site, next, own, NOBODY).await == own {
                 break before;
             }
-            // Who is before is leaving too, or hands over just now.
+            // The node before is leaving too, or hands over just now.
             if engine.load(site, node.locked).await != 0 {
                 return true;
             }
             engine.call(site, self.costs.function);
         };
+        // Step B: takes the node behind out of `next`, or moves the tail back when there is none.
         let next = self.osq_wait_next(tail, own, before).await;
         if next != NOBODY {
+            // Step C: both neighbours stand still, each until it gets the pointer that is written
+            // here.
             engine.store(site, self.osq_node(next).prev, before).await;
             engine.store(site, self.osq_node(before).next, next).await;
         }
         false
     }
 
-    /// Who comes after the node of a CPU, which leaves: nobody when it could make `before` the last.
+    /// Successor of the node of a CPU, which leaves: nobody when it could make `before` the last.
     async fn osq_wait_next(&self, tail: Place, own: u64, before: u64) -> u64 {
         let (engine, site) = (&self.engine, f::OSQ_UNLOCK);
         let node = self.osq_node(own);
@@ -185,6 +190,8 @@ impl Kernel {
                 return NOBODY;
             }
             if engine.load(site, node.next).await != NOBODY {
+                // An exchange: with the pointer left in, a leaving node behind could end its step A
+                // on this one.
                 let next = engine.rmw(site, node.next, Rmw::exchange(NOBODY)).await;
                 if next != NOBODY {
                     return next;
@@ -212,7 +219,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the running task must call the scheduler.
+    /// Returns true if the running task must call the scheduler.
     pub(super) async fn need_resched(&self, task: &Task) -> bool {
         let flags = self.engine.load(f::OSQ_LOCK, task.p.flags).await;
         flags & TIF_NEED_RESCHED != 0

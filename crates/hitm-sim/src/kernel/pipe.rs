@@ -1,9 +1,9 @@
 //! Pipes: fs/pipe.c and kernel/sched/wait.c, v6.12.
 //!
-//! **What Linux does:** a ring of 16 pages under a mutex. A writer adds its bytes to the last page while
-//! there is room in it, and wakes a reader when the pipe was empty; a reader takes bytes from the first
-//! page, and wakes a writer when the pipe was full. Both wait in queues of their own. All wake-ups say
-//! that the waker is about to sleep, whether it is or not.
+//! **What Linux does:** a ring of 16 pages under a mutex. A writer adds its bytes to the last page
+//! while there is room in it, and wakes a reader when the pipe was empty. A reader takes bytes from
+//! the first page, and wakes a writer when the pipe was full. Both wait in queues of their own. All
+//! wake-ups say that the waker is about to sleep, whether it is or not.
 //!
 //! **What we do:** the same, with the lines of the pipe, its buffers and the bytes.
 //!
@@ -46,7 +46,7 @@ impl WaitQueue {
     }
 }
 
-/// A pipe.
+/// A pipe: its ring of pages, its bytes and its wait queues.
 #[derive(Debug)]
 pub struct Pipe {
     mutex: Mutex,
@@ -123,6 +123,7 @@ impl Kernel {
         }
         let has_room = pipe.room() >= count;
         self.mutex_unlock(task, &pipe.mutex).await;
+        // Wake-ups are of one writer at a time: it wakes the next while there is room.
         if has_room {
             self.wake_up_one(&pipe.wr_wait, site).await;
         }
@@ -164,7 +165,7 @@ impl Kernel {
         }
     }
 
-    /// Sleeps until a condition holds; whoever makes it hold wakes one sleeper.
+    /// Sleeps until a condition holds; the task that makes it hold wakes one sleeper.
     async fn wait_event(
         &self,
         task: &Rc<Task>,
@@ -179,6 +180,7 @@ impl Kernel {
                 queue.waiters.borrow_mut().push_back(task.id);
                 engine.store(site, queue.head, u64::from(task.id.0)).await;
             }
+            // The state before the test: a wake-up between the two is not lost.
             self.set_current_state(task, TASK_INTERRUPTIBLE).await;
             self.spin_unlock(queue.lock).await;
             if holds() {

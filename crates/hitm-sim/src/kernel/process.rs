@@ -1,4 +1,4 @@
-//! What a simulated thread may do: user code and system calls.
+//! Actions of a simulated thread: user code and system calls.
 //!
 //! **What Linux does:** kernel/entry/common.c (v6.12) passes through the scheduler before it returns
 //! to user mode when `TIF_NEED_RESCHED` is set, after system calls and interrupts alike.
@@ -32,7 +32,7 @@ impl Thread {
         &self.kernel.engine
     }
 
-    /// Its task.
+    /// Returns the task that it runs as.
     pub fn task(&self) -> &Rc<Task> {
         &self.task
     }
@@ -130,6 +130,8 @@ impl Thread {
 impl Kernel {
     /// The running task is about to sleep, or is not any more.
     pub(super) async fn set_current_state(&self, task: &Task, state: u64) {
+        // An exchange, as on x86: the state must be seen before the condition for the sleep is
+        // tested.
         let swap = Rmw::exchange(state);
         self.engine.rmw(f::SCHEDULE, task.p.state, swap).await;
     }

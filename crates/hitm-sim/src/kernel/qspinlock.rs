@@ -1,7 +1,7 @@
 //! Queued spinlocks, kernel/locking/qspinlock.c and mcs_spinlock.h, v6.12.
 //!
 //! **What Linux does:** one word: a locked byte, a pending bit and the tail of a queue. The first
-//! waiter sets pending and spins on the word; later ones spin each on a node of its own CPU and are
+//! waiter sets pending and spins on the word. Later ones spin each on a node of its own CPU and are
 //! woken by their predecessor. The holder releases with a plain store to the locked byte.
 //!
 //! **What we do:** the same protocol on the same lines. Each access is one of the model.
@@ -37,7 +37,7 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct QNodes {
     nodes: [Node; NODES],
-    /// How many are in use.
+    /// Number of nodes in use.
     depth: Cell<usize>,
 }
 
@@ -63,7 +63,7 @@ impl QNodes {
 }
 
 fn encode_tail(cpu: CpuId, depth: usize) -> u64 {
-    // Two bits of depth would not leave room for 4096 CPUs in 16: the model's tail is as wide as
+    // Two bits of depth would not leave room for 4096 CPUs in 16. The model's tail is as wide as
     // with NR_CPUS of 16384 and more, which changes no line.
     ((cpu.index() as u64 + 1) * NODES as u64 + depth as u64) << TAIL_SHIFT
 }
@@ -94,6 +94,7 @@ impl Kernel {
 
     pub(super) async fn queued_spin_trylock(&self, lock: Place) -> bool {
         let site = f::SPIN_TRYLOCK;
+        // A read first: a failed compare-and-swap would take the line from its holder.
         if self.engine.load(site, lock).await != 0 {
             return false;
         }
@@ -113,6 +114,7 @@ impl Kernel {
             seen = self.spin_while(lock, |word| word == PENDING).await;
         }
         if seen & !LOCKED_MASK == 0 {
+            // Without a queue the first waiter needs no node, but spins on the word itself.
             let old = engine.rmw(site, lock, Rmw::Or(PENDING)).await;
             if old & !LOCKED_MASK == 0 {
                 if old & LOCKED_MASK != 0 {
@@ -123,6 +125,7 @@ impl Kernel {
                     .await;
                 return;
             }
+            // A queue has come up meanwhile: takes the bit back, unless it was somebody else's.
             if old & PENDING == 0 {
                 engine.rmw(site, lock, Rmw::And(!PENDING)).await;
             }
@@ -139,6 +142,7 @@ impl Kernel {
         let node = own.nodes[depth];
         engine.store(site, node.locked, 0).await;
         engine.store(site, node.next, 0).await;
+        // The lines of the node may have been misses, and the holder may have let go meanwhile.
         if !self.queued_spin_trylock(lock).await {
             let tail = encode_tail(cpu, depth);
             let swap = Rmw::Swap {
@@ -168,6 +172,8 @@ impl Kernel {
             .spin_while(lock, |word| word & LOCKED_PENDING_MASK != 0)
             .await;
         let mut is_last = false;
+        // The last in the queue clears the tail with the same write, unless somebody queues behind
+        // it just now.
         if tail_of(seen) == tail {
             let last = if is_cna { self.cna_last(lock) } else { None };
             let new = last.unwrap_or(0) | LOCKED;

@@ -14,7 +14,7 @@ use super::rt::{PrioArray, USUAL_ROOM};
 use super::task::{MAX_RT_PRIO, TaskId};
 use crate::engine::{Arena, Extent, Object, Place, SimError};
 
-/// Where the shared members of a run queue lie.
+/// Places of the shared members of a run queue.
 #[derive(Debug)]
 pub(super) struct RqPlaces {
     pub(super) lock: Place,
@@ -90,7 +90,7 @@ impl RqPlaces {
 pub struct RqLockTotals {
     /// Times that somebody had to wait.
     pub contended: u64,
-    /// For how long, in all.
+    /// Time that they waited, in all.
     pub wait_sum: Cycles,
     /// The longest of them.
     pub wait_max: Cycles,
@@ -105,14 +105,14 @@ pub(super) struct RtRq {
     pub(super) pushable: Vec<(u32, TaskId)>,
     pub(super) highest_curr: u32,
     pub(super) overloaded: bool,
-    /// Whether its tasks are counted in the run queue's `nr_running`.
+    /// True if its tasks are counted in the run queue's `nr_running`.
     pub(super) queued: bool,
     /// Time used in the present period, and whether it was too much.
     pub(super) time: Cycles,
     pub(super) throttled: bool,
 }
 
-/// What the lock holder alone reads and writes.
+/// State that the lock holder alone reads and writes.
 #[derive(Debug)]
 pub(super) struct RqInner {
     pub(super) nr_running: u64,
@@ -242,6 +242,7 @@ impl Kernel {
         if self.spin_trylock(busiest.p.lock).await {
             return false;
         }
+        // Two locks are taken in order of CPU number; against that order `this` is given up first.
         if this.cpu < busiest.cpu {
             self.rq_lock(busiest).await;
             return false;
@@ -272,6 +273,8 @@ impl Kernel {
         if before < 2 && now >= 2 {
             let domain = &self.root_domains[rq.root_domain];
             engine.load(site, rq.p.rd).await;
+            // Written only when it changes: the line stays shared while the domain is overloaded
+            // anyway.
             if engine.load(site, domain.overloaded).await == 0 {
                 engine.store(site, domain.overloaded, 1).await;
             }

@@ -1,16 +1,16 @@
 //! Mutexes with priority inheritance: kernel/locking/rtmutex.c and kernel/futex/pi.c, v6.12.
 //!
-//! **What Linux does:** an uncontended mutex is a compare-and-swap of the owner's tid in user memory.
-//! A waiter enters the kernel, queues by priority, and lends its priority to the owner, which may
-//! itself wait for another mutex: the loan goes along the chain. The owner gives it back when it
-//! unlocks.
+//! **What Linux does:** an uncontended mutex is a compare-and-swap of the owner's tid in user
+//! memory. A waiter enters the kernel, queues by priority, and lends its priority to the owner,
+//! which may itself wait for another mutex. The loan goes along the chain. The owner gives it back
+//! when it unlocks.
 //!
 //! **What we do:** the same, with the locks of Linux: the futex bucket, the mutex's `wait_lock`, each
 //! task's `pi_lock`, the run queue of the task whose priority changes.
 //!
-//! **What a test could notice:** the unlocker makes the first waiter the owner; in Linux that waiter
-//! takes the mutex when it runs, and until then a task of higher priority may take it instead. No
-//! deadlock detection: a chain longer than [`CHAIN_MAX`] is not followed to its end.
+//! **What a test could notice:** the unlocker makes the first waiter the owner. In Linux that
+//! waiter takes the mutex when it runs, and until then a task of higher priority may take it
+//! instead. No deadlock detection: a chain longer than [`CHAIN_MAX`] is not followed to its end.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,7 +43,7 @@ pub struct PiMutex {
     owner: Cell<Option<TaskId>>,
 }
 
-/// What a task has to do with mutexes.
+/// State of a task as owner of mutexes and as waiter.
 #[derive(Debug, Default)]
 pub(super) struct PiState {
     /// Priority of the first waiter of each contended mutex that the task owns.
@@ -166,6 +166,7 @@ impl Kernel {
         let owner = engine.load(site, mutex.owner_place).await;
         engine.store(site, mutex.owner_place, owner | 1).await;
         let owner = self.lend(mutex).await;
+        // The state before the locks are given up: a wake-up that comes then is not lost.
         self.set_current_state(task, TASK_INTERRUPTIBLE).await;
         self.spin_unlock(mutex.wait_lock).await;
         self.spin_unlock(mutex.futex.lock).await;
@@ -226,7 +227,7 @@ impl Kernel {
         }
     }
 
-    /// A waiter takes the place of its present priority; returns the owner, who is told.
+    /// Moves a waiter to the place of its present priority; tells the owner and returns it.
     async fn requeue_waiter(&self, task: &Task, mutex: &PiMutex) -> Option<Rc<Task>> {
         self.spin_lock(mutex.wait_lock).await;
         let is_waiting = mutex.owner.get() != Some(task.id)
@@ -333,6 +334,7 @@ impl Kernel {
     async fn prio_changed(&self, rq: &Rq, task: &Task, (before, is_running): (u32, bool)) {
         let prio = task.prio.get();
         if is_running {
+            // When it becomes worse, a better task may wait elsewhere.
             if before < prio {
                 rq.inner.borrow_mut().pull_wanted = true;
             }
@@ -394,6 +396,7 @@ impl Kernel {
         }
         mutex.owner.set(next.as_ref().map(|next| next.id));
         engine.store(site, mutex.owner_place, 0).await;
+        // The loan goes back before the waiter is woken: no two tasks run with its priority.
         self.rt_mutex_adjust_prio(task).await;
         self.spin_unlock(task.p.pi_lock).await;
         if next.is_some() {

@@ -1,16 +1,17 @@
 //! Reader-writer semaphores: kernel/locking/rwsem.c, v6.12.
 //!
-//! **What Linux does:** one word counts readers and says whether a writer has it and whether somebody
-//! waits. A writer that cannot have it spins while the owner runs, one spinner at a time
-//! ([`super::osq`]), and takes it when it is free, before those who sleep. Who may not spin queues under
-//! the wait lock and sleeps; who gives the semaphore back wakes the first in the queue, and hands it to
-//! all readers at the head. A writer that has waited for 4 ms keeps others from stealing. New readers
-//! do not pass a queue. A per-CPU reader-writer semaphore behaves likewise once a writer waits.
+//! **What Linux does:** one word counts readers and says whether a writer has it and whether
+//! somebody waits. A writer that cannot have it spins while the owner runs, one spinner at a time
+//! ([`super::osq`]). It takes it when it is free, before sleeping waiters. A task that may not spin
+//! queues under the wait lock and sleeps. The task that gives the semaphore back wakes the first in
+//! the queue, and hands it to all readers at the head. A writer that has waited for 4 ms keeps
+//! others from stealing. New readers do not pass a queue. A per-CPU reader-writer semaphore behaves
+//! likewise once a writer waits.
 //!
 //! **What we do:** the same lines and the same order.
 //!
-//! **What a test could notice:** writers do not spin while readers have it, readers do not spin or
-//! steal, and all readers at the head of the queue are woken, not those behind a writer too.
+//! **What a test could notice:** writers do not spin while readers have it, and readers do not spin
+//! or steal. All readers at the head of the queue are woken, not those behind a writer too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ use super::process::Thread;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
 use crate::engine::{Arena, Mode, Object, Place, Rmw, SimError, Site};
 
-/// How a semaphore is held.
+/// Mode in which a semaphore is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// With other readers.
@@ -36,7 +37,7 @@ pub enum Hold {
     Write,
 }
 
-/// How long the first writer in the queue lets others steal: `RWSEM_WAIT_TIMEOUT`.
+/// Time for which the first writer in the queue lets others steal: `RWSEM_WAIT_TIMEOUT`.
 const WAIT_TIMEOUT: Nanos = Nanos(4e6);
 
 /// A reader-writer semaphore of the kernel.
@@ -52,7 +53,7 @@ pub struct RwSem {
     /// The first waiter will not be passed any more.
     has_handoff: Cell<bool>,
     waiters: RefCell<VecDeque<(TaskId, Hold)>>,
-    /// What happened to it.
+    /// Its statistics.
     pub(super) stat: LockStat,
 }
 
@@ -81,12 +82,12 @@ impl RwSem {
         })
     }
 
-    /// What happened to it so far.
+    /// Returns its statistics so far.
     pub fn stat(&self) -> &LockStat {
         &self.stat
     }
 
-    /// Whether it may be had now, by somebody whom nothing else keeps from it.
+    /// Returns true if it may be had now, by a task that nothing else keeps from it.
     fn is_free_for(&self, hold: Hold) -> bool {
         self.writer.get().is_none() && (hold == Hold::Read || self.readers.get() == 0)
     }
@@ -107,7 +108,7 @@ impl RwSem {
         may
     }
 
-    /// Takes it for writing if it is free, whoever waits.
+    /// Takes it for writing if it is free, before all waiters.
     fn try_steal(&self, task: TaskId) -> bool {
         let may = self.is_free_for(Hold::Write) && !self.has_handoff.get();
         if may {
@@ -116,7 +117,7 @@ impl RwSem {
         may
     }
 
-    /// Takes it for writing for one who waits, and takes it out of the queue.
+    /// Takes it for writing for a waiter, and takes that out of the queue.
     fn try_take_waiting(&self, task: TaskId) -> bool {
         let mut waiters = self.waiters.borrow_mut();
         let is_first = waiters.front().is_some_and(|(id, _)| *id == task);
@@ -186,12 +187,14 @@ impl Kernel {
     async fn down_read(&self, task: &Rc<Task>, sem: &RwSem) {
         let (engine, site) = (&self.engine, f::DOWN_READ);
         engine.call(site, self.costs.function);
+        // Who holds it is kept by value: the locked operation is there for its price.
         engine.rmw(site, sem.count, Rmw::Add(0)).await;
         if sem.try_take(task.id, Hold::Read) {
             return;
         }
         self.spin_lock(sem.wait_lock).await;
         self.note_waiter(task, sem, site).await;
+        // A holder that gave it back before this one is in the queue would wake nobody.
         if sem.try_take(task.id, Hold::Read) {
             self.spin_unlock(sem.wait_lock).await;
             return;
@@ -277,8 +280,8 @@ impl Kernel {
         }
     }
 
-    /// Spins while the same writer owns the semaphore and runs; false when it makes no sense to go
-    /// on.
+    /// Spins while the same writer owns the semaphore and runs; false when it makes no sense to
+    /// continue.
     async fn spin_on_owner(&self, task: &Task, sem: &RwSem) -> bool {
         let (engine, site) = (&self.engine, f::RWSEM_SPIN_ON_OWNER);
         let owner = engine.load(site, sem.owner).await;
@@ -316,6 +319,8 @@ impl Kernel {
                 sem.has_handoff.set(true);
             }
             self.spin_unlock(sem.wait_lock).await;
+            // Nobody can steal it now: when its owner is about to give it back, a spin is shorter
+            // than sleep.
             if is_first && sem.has_handoff.get() {
                 let mode = engine.set_mode(Mode::Spin);
                 let is_free = self.spin_on_owner(task, sem).await;
@@ -346,6 +351,7 @@ impl Kernel {
         if hold == Hold::Write {
             self.lock_released(task, &sem.stat);
         }
+        // Of several readers only the last one wakes waiters.
         if sem.waiters.borrow().is_empty() || !sem.is_free_for(Hold::Write) {
             return;
         }
@@ -381,13 +387,14 @@ fn site_of(hold: Hold) -> Site {
 }
 
 impl Thread {
-    /// One system call that takes a semaphore, works and sleeps while it holds it, as for a page that
-    /// must be read, and gives it back; returns how long it waited for the semaphore.
+    /// One system call that takes a semaphore, works and sleeps while it holds it, as for a page
+    /// that must be read, and gives it back. Returns how long it waited for the semaphore.
     pub async fn hold_sem(&self, sem: &RwSem, hold: Hold, held: (Cycles, Cycles)) -> Cycles {
         self.with_sem(sem, hold, held, (|| (), || ())).await
     }
 
-    /// The same, with something to do when the semaphore has been taken and before it is given back.
+    /// Like [`Thread::hold_sem`], with callbacks for when the semaphore has been taken and before
+    /// it is given back.
     pub async fn with_sem(
         &self,
         sem: &RwSem,

@@ -1,14 +1,15 @@
 //! Interrupts between CPUs: kernel/smp.c and kernel/irq_work.c, v6.12.
 //!
-//! **What Linux does:** work for another CPU goes on its `call_single_queue`; who finds the queue
-//! empty sends the interrupt, unless the CPU is idle and watches its flags: then a write to them is
-//! enough. A reschedule is an interrupt that does nothing but return through the scheduler.
+//! **What Linux does:** work for another CPU goes on its `call_single_queue`. A sender that finds
+//! the queue empty sends the interrupt, unless the CPU is idle and watches its flags. Then a write
+//! to them is enough. A reschedule is an interrupt that does nothing but return through the
+//! scheduler.
 //!
 //! **What we do:** the same; the queue is kept by value, its head is a place.
 //!
-//! **What a test could notice:** entries are taken in one batch, interrupt work before wake-ups, each
-//! kind first come, first served, as `__flush_smp_call_function_queue` does with the list that it
-//! reverses; calls of functions, which Linux runs before both, do not exist.
+//! **What a test could notice:** entries are taken in one batch, interrupt work before wake-ups,
+//! each kind first come, first served. `__flush_smp_call_function_queue` does so with the list that
+//! it reverses. Calls of functions, which Linux runs before both, do not exist.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ pub(super) const RESCHEDULE_VECTOR: Vector = Vector(1);
 /// `CALL_FUNCTION_SINGLE_VECTOR` and `IRQ_WORK_VECTOR`.
 pub(super) const CALL_VECTOR: Vector = Vector(2);
 
-/// What a CPU is asked to do.
+/// Request to a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     /// Put a woken task on its run queue.
@@ -59,7 +60,7 @@ impl CallQueue {
 
 impl Kernel {
     /// Asks a CPU to do something.
-    pub(super) async fn queue_call(&self, cpu: CpuId, call: Call, site: Site) {
+    pub(super) async fn queue_call(&self, cpu: CpuId, call: Call, site: Site) -> bool {
         let engine = &self.engine;
         if call == Call::RtoPush {
             let domain = &self.root_domains[self.rq(cpu).root_domain];
@@ -70,9 +71,11 @@ impl Kernel {
         let queue = &self.call_queues[cpu.index()];
         let before = engine.fetch_add(site, queue.first, 1).await;
         queue.entries.borrow_mut().push_back(call);
-        if before == 0 && !self.set_nr_if_polling(cpu, site).await {
+        let needs_ipi = before == 0 && !self.set_nr_if_polling(cpu, site).await;
+        if needs_ipi {
             self.send_ipi(cpu, CALL_VECTOR);
         }
+        needs_ipi
     }
 
     /// Wakes an idle CPU that watches its flags; false when it does not.
@@ -86,6 +89,7 @@ impl Kernel {
             if seen & TIF_POLLING_NRFLAG == 0 {
                 return false;
             }
+            // A CPU that is about to leave idle anyway does what is queued on its way out.
             if seen & TIF_NEED_RESCHED != 0 {
                 return true;
             }

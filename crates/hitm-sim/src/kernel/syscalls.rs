@@ -1,15 +1,15 @@
 //! Changing how a task is scheduled: kernel/sched/syscalls.c, v6.12.
 //!
-//! **What Linux does:** `__sched_setscheduler` takes the task off its queue, gives it the policy,
-//! the priority and the weight, and puts it back: behind the others of its priority, or before them
-//! when it has come down. Then the classes push, pull or preempt, and whoever holds a mutex that the
-//! task waits for gets the new loan.
+//! **What Linux does:** `__sched_setscheduler` takes the task off its queue and gives it the
+//! policy, the priority and the weight. It puts the task back behind the others of its priority, or
+//! before them when it has come down. Then the classes push, pull or preempt, and the holder of a
+//! mutex that the task waits for gets the new loan.
 //!
 //! **What we do:** the same, under the task's `pi_lock` and its run queue's lock.
 //!
 //! **What a test could notice:** there are no permissions, no `SCHED_RESET_ON_FORK` and no
-//! utilisation clamps. As in Linux, a waiting task whose priority rises within the real-time class is
-//! not pushed: it waits for the next reason to push on its CPU.
+//! utilisation clamps. As in Linux, a waiting task whose priority rises within the real-time class
+//! is not pushed. It waits for the next reason to push on its CPU.
 
 use std::rc::Rc;
 

@@ -20,7 +20,7 @@ impl TaskId {
     }
 }
 
-/// How a task is scheduled.
+/// Scheduling policy of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// `SCHED_FIFO` with a priority of 1 to 99, 99 the highest.
@@ -64,7 +64,7 @@ pub(super) const TIF_NEED_RESCHED: u64 = 1 << 3;
 /// `thread_info.flags`: an idle task that watches its flags.
 pub(super) const TIF_POLLING_NRFLAG: u64 = 1 << 21;
 
-/// Where the shared members of a task lie.
+/// Places of the shared members of a task.
 #[derive(Debug, Clone)]
 pub(super) struct TaskPlaces {
     pub(super) flags: Place,
@@ -109,7 +109,7 @@ impl TaskPlaces {
     }
 }
 
-/// What happened to a task.
+/// Statistics of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskTotals {
     /// Wake-ups.
@@ -130,7 +130,7 @@ pub struct TaskTotals {
 /// without a lock has a place in simulated memory.
 #[derive(Debug)]
 pub struct Task {
-    /// Which task it is.
+    /// Its number.
     pub id: TaskId,
     /// Its name.
     pub name: String,
@@ -160,14 +160,14 @@ pub struct Task {
     pub(super) wakees: Cell<Wakees>,
     /// `recent_used_cpu`.
     pub(super) recent_cpu: Cell<CpuId>,
-    /// Whether it has been on a fair queue.
+    /// True if it has been on a fair queue.
     pub(super) is_placed: Cell<bool>,
-    /// Whether it waits in the limbo of its throttled queue.
+    /// True if it waits in the limbo of its throttled queue.
     pub(super) is_throttled: Cell<bool>,
-    /// Whether it has to look at that before it returns to user mode.
+    /// True if it has to look at that before it returns to user mode.
     pub(super) has_throttle_work: Cell<bool>,
     pub(super) woken_at: Cell<Option<Cycles>>,
-    /// When it got its CPU, and for how long it had one before.
+    /// Time at which it got its CPU, and the time that it had one before.
     pub(super) on_cpu_since: Cell<Cycles>,
     pub(super) on_cpu_sum: Cell<Cycles>,
     /// The word on which others spin for a lock that it has.
@@ -180,7 +180,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether the real-time class has it.
+    /// Returns true if the real-time class has it.
     pub fn is_rt(&self) -> bool {
         self.prio.get() < MAX_RT_PRIO
     }
@@ -200,12 +200,12 @@ impl Task {
         self.cpu.get()
     }
 
-    /// What happened to it so far.
+    /// Returns its statistics so far.
     pub fn totals(&self) -> TaskTotals {
         self.totals.get()
     }
 
-    /// Whether it may run on a CPU.
+    /// Returns true if it may run on a CPU.
     pub fn may_run_on(&self, cpu: CpuId) -> bool {
         self.allowed.borrow().contains(cpu)
     }

@@ -4,10 +4,10 @@
 //! the masks and counters that RT balancing shares. Within one, each CPU has a list of domains from
 //! its core to the whole.
 //!
-//! **What we do:** the same, made once before the run. The set-up of 2007, where a cpuset and not a
-//! root domain kept the overload mask and cpusets might overlap, is available too
-//! ([`Partition::Overlapping`]): a mask may then name CPUs without waiting tasks and lack some that
-//! have them, and pulls clean it up (`rt/cpusets.rs`).
+//! **What we do:** the same, made once before the run. The set-up of 2007 is available too
+//! ([`Partition::Overlapping`]): there a cpuset and not a root domain kept the overload mask, and
+//! cpusets might overlap. A mask may then name CPUs without waiting tasks and lack some that have
+//! them, and pulls clean it up (`rt/cpusets.rs`).
 //!
 //! **What a test could notice:** domains do not change during a run; no CPU goes offline.
 
@@ -20,7 +20,7 @@ use super::cpupri::Cpupri;
 use super::mask::{SharedCounter, SharedMask};
 use crate::engine::{Arena, Engine, Place, SimError};
 
-/// How cpusets divide the machine.
+/// Partition of the machine by cpusets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Partition {
     /// One root domain with all CPUs.
@@ -40,7 +40,7 @@ pub struct RootDomain {
     pub span: CpuMask,
     /// Number of run queues with more than one RT task.
     pub rto_count: SharedCounter,
-    /// Which they are.
+    /// Mask of their CPUs.
     pub rto_mask: SharedMask,
     pub(super) overloaded: Place,
     pub(super) rto_push_work: Place,

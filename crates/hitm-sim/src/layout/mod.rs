@@ -2,13 +2,13 @@
 //!
 //! The simulator reads and writes members by name; where they lie comes from here. A table is built
 //! in ([`Layouts::linux_6_12`]), made from a kernel's debug information or from a layout file by
-//! the facade, and one may be laid over another by struct name.
+//! the facade. One may be laid over another by struct name.
 
 mod linux;
 
 use std::collections::BTreeMap;
 
-/// How often a member exists.
+/// The part of a machine for each of which a member exists once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// One element for each CPU.
@@ -17,7 +17,7 @@ pub enum Per {
     Node,
 }
 
-/// Where the value of a member lies.
+/// Place of a member's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
     /// In the struct.
@@ -34,7 +34,7 @@ pub enum Storage {
 /// One member of a struct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// Name in paths.
     pub name: String,
     /// Bytes from the start of the struct.
     pub offset_bytes: u64,
@@ -46,11 +46,11 @@ pub struct Member {
     pub count: u64,
     /// Bytes from one element to the next; 0 for `size_bytes / count`.
     pub stride_bytes: u64,
-    /// Whether it exists once per CPU or node.
+    /// CPU or node, if it exists once for each.
     pub per: Option<Per>,
     /// Inline or behind a pointer.
     pub storage: Storage,
-    /// Whether each element is a bitmap with one bit per CPU.
+    /// True if each element is a bitmap with one bit per CPU.
     pub is_cpu_bits: bool,
 }
 
@@ -104,12 +104,12 @@ impl Member {
     }
 }
 
-/// One struct.
+/// Layout of one struct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StructLayout {
-    /// Its name.
+    /// Name that objects are allocated by.
     pub name: String,
-    /// Its size.
+    /// Bytes of an instance.
     pub size_bytes: u64,
     /// Instances start at a multiple of it.
     pub align_bytes: u64,

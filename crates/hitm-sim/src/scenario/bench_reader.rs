@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ScenarioError;
-use super::reader::Table;
+use super::reader::{ScenarioTable as _, Table};
 use super::workload::{LockBenchSpec, PolicyChangerSpec, RequestResponseSpec};
 use super::workload_reader::{TIME_MAX, cpu_choice, sched};
 use crate::kernel::Policy;

@@ -36,14 +36,14 @@ pub struct C2cLine {
     pub rows: Vec<C2cRow>,
 }
 
-/// What one function did to one member.
+/// Accesses of one function to one member.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct C2cRow {
     /// Offset in the line.
     pub offset_bytes: u64,
-    /// The member.
+    /// The member that was accessed.
     pub member: String,
-    /// The function.
+    /// The function that accessed it.
     pub function: &'static str,
     /// As for the line.
     pub remote_hitm: u64,

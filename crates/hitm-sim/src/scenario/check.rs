@@ -60,7 +60,7 @@ impl Scenario {
         Ok(machine)
     }
 
-    /// How cpusets divide the machine, for the kernel.
+    /// Returns the kernel's partition of the machine by cpusets.
     pub(super) fn partition(&self, cpu_count: usize) -> Partition {
         let sets = self.kernel.cpusets.iter();
         let sets: Vec<CpuMask> = sets.map(|set| mask(cpu_count, set)).collect();
@@ -164,7 +164,7 @@ impl Scenario {
 }
 
 impl CpuChoice {
-    /// Where each thread may run.
+    /// Returns the CPUs that each thread may run on.
     pub(super) fn masks(&self, scenario: &Scenario, cpu_count: usize) -> Vec<CpuMask> {
         let all: Vec<u16> = (0..cpu_count as u16).collect();
         let cpus = self.cpus.as_ref().unwrap_or(&all);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hitm_base::machine::MachineCost;
 
-use super::reader::{Reader, Table};
+use super::reader::{Reader, ScenarioTable as _, Table};
 use super::{KernelSpec, ScenarioError};
 use crate::kernel::{
     CostOverrides, IdleGovernor, IdleWake, KernelCost, OsqKind, SpinlockKind, cost_parameters,
@@ -51,7 +51,7 @@ pub(super) fn choices(
     let interval = table.time("load_avg_interval", Duration::ZERO, LOAD_AVG_INTERVAL_MAX)?;
     kernel.load_avg_interval = interval.unwrap_or(kernel.load_avg_interval);
     if let Some(value) = table.get("costs") {
-        let costs = reader.table(value, table.path("costs"))?;
+        let costs = Table::of(reader, value, table.path("costs"))?;
         for parameter in cost_parameters() {
             if let Some(value) = costs.quantity(parameter.name, parameter.dimension)? {
                 kernel.costs.set(parameter, value);

@@ -47,12 +47,19 @@ pub(super) fn distribute_metrics(
         );
         let text = "Tasks that it made runnable itself";
         add(("distribute_tasks_max", "count"), call.tasks as f64, text);
+        let text = "Interrupts that it sent to CPUs that unthrottle their own queues";
+        add(("distribute_ipis", "count"), call.ipis as f64, text);
     }
     parts(hogs, window, add);
-    (histogram(&calls, window), trace(&calls, window))
+    let mut text = histogram("durations", &calls, window);
+    let own = hogs.kernel().csd_unthrottle_calls();
+    if !own.is_empty() {
+        text += &histogram("csd_unthrottle", &own, window);
+    }
+    (text, trace(&calls, window))
 }
 
-/// What CPUs did for themselves, and what was used.
+/// Adds the figures of what CPUs did for themselves, and of what was used.
 fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
     let longest = |calls: &[DistributeCall]| {
@@ -62,6 +69,14 @@ fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     let own = hogs.kernel().csd_unthrottle_calls();
     let text = "The longest time that a CPU took to unthrottle its own queues when asked to";
     add(("csd_unthrottle_us_max", "us"), longest(&own), text);
+    let text = "Times that a CPU was asked to unthrottle its own queues";
+    add(("csd_unthrottles", "count"), own.len() as f64, text);
+    if !own.is_empty() {
+        let sum: u64 = own.iter().map(|call| call.duration().0).sum();
+        let text = "The mean of these times";
+        let mean = micros(Cycles(sum)) / own.len() as f64;
+        add(("csd_unthrottle_us_mean", "us"), mean, text);
+    }
     let throttle = hogs.kernel().throttle_calls();
     let text = "The longest walk that throttled the queues of a CPU";
     add(("throttle_walk_us_max", "us"), longest(&throttle), text);
@@ -89,12 +104,12 @@ fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     add(("used_ms", "ms"), micros(Cycles(used)) / 1e3, text);
 }
 
-fn histogram(calls: &[DistributeCall], window: Window) -> String {
+fn histogram(name: &str, calls: &[DistributeCall], window: Window) -> String {
     let mut histogram = Histogram::default();
     for call in calls {
         histogram.record(window.clock.nanos(call.duration()));
     }
-    format!("@durations:\n{}", histogram.text())
+    format!("@{name}:\n{}", histogram.text())
 }
 
 /// The longest call as the mail's trace has it.

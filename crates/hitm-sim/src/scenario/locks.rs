@@ -8,8 +8,8 @@ use super::start::{Add, Window};
 use crate::kernel::{Decision, Kernel, LockStat, needed_cpus};
 use crate::workload::file_copy::FileCopy;
 
-/// Adds the figures of a file copy that makes so many blocks a second, against a baseline in KB/s;
-/// returns the table of locks, and what placement did.
+/// Adds the figures of a file copy that makes so many blocks a second, against a baseline in KB/s.
+/// Returns the table of locks, and what placement did.
 pub(super) fn file_copy_metrics(
     copy: &FileCopy,
     (blocks_per_second, baseline): (f64, u64),
@@ -37,7 +37,7 @@ pub(super) fn file_copy_metrics(
     (text, placements(window, kernel))
 }
 
-/// What placement decided, and for its last group what it knew at the end.
+/// Describes the decisions of placement, and for its last group what it knew at the end.
 fn placements(window: Window, kernel: &Kernel) -> String {
     let mut text = String::new();
     let decisions = kernel.lock_decisions();

@@ -1,15 +1,15 @@
-//! What a run says in single figures.
+//! Single figures of a run.
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// What it is called: `ffmpeg.frames_per_second`.
+    /// Its name: `ffmpeg.frames_per_second`.
     pub id: String,
-    /// Its value.
+    /// Its value, in `unit`.
     pub value: f64,
     /// Its unit, in words.
     pub unit: &'static str,
-    /// What it counts, in one sentence without a full stop.
+    /// Its meaning, in one sentence without a full stop.
     pub description: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl Metric {
     }
 }
 
-/// What a workload did.
+/// Results of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadResult {
     /// The workload.
@@ -41,10 +41,10 @@ pub struct WorkloadResult {
     pub text: Option<String>,
     /// The histograms among them, in bpftrace's form.
     pub histograms: Option<String>,
-    /// Where lock-aware placement put its threads, and by what, a line each.
+    /// Places that lock-aware placement gave its threads, and the figures behind them, a line each.
     pub placements: Option<String>,
-    /// Whether its own check passed, for those that have one.
+    /// True if its own check passed, for those that have one.
     pub passed: Option<bool>,
-    /// What failed, in its own form, when its check did not pass.
+    /// Failures in its own form, when its check did not pass.
     pub failure: Option<String>,
 }

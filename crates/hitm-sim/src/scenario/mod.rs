@@ -5,9 +5,9 @@
 //! names, [`run()`] makes the kernel and its tasks and runs them. Where a file gives several
 //! policies, layouts or loads, each combination is a [`Variant`], run on its own.
 //!
-//! Invariants of a [`Scenario`] that was parsed: it has a workload; names of workloads are unique;
-//! every time, rate and count lies in the range that the document states; it has at most
-//! [`VARIANTS_MAX`] variants. One that was checked asks for CPUs that its machine has.
+//! Invariants of a [`Scenario`] that was parsed: it has a workload; names of workloads are unique.
+//! Every time, rate and count lies in the range that the document states; it has at most
+//! [`VARIANTS_MAX`] variants. One that was checked needs no CPU that its machine does not have.
 //!
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
@@ -35,6 +35,7 @@ mod workload_reader;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hitm_base::document::TextPlace;
 use thiserror::Error;
 
 use crate::kernel::{
@@ -65,21 +66,21 @@ pub const SEEDS_MAX: u64 = 10_000;
 pub struct Scenario {
     /// Short name.
     pub name: String,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
-    /// Where it is from, in one line.
+    /// Origin in one line.
     pub source: String,
-    /// What it runs on.
+    /// The machine that it runs on.
     pub machine: MachineChoice,
-    /// How the kernel is set up.
+    /// Configuration of the kernel.
     pub kernel: KernelSpec,
-    /// What runs, at least one.
+    /// Workloads that run together, at least one.
     pub workloads: Vec<Workload>,
-    /// For how long, and from which seed.
+    /// Duration, warm-up, seeds and limit.
     pub run: RunSpec,
     /// Figures to print beside the results.
     pub published: Vec<Published>,
-    /// Where each key stands, for errors that only the machine shows.
+    /// Places of the keys, for errors that only the machine shows.
     places: Places,
 }
 
@@ -88,13 +89,13 @@ pub struct Scenario {
 pub struct MachineChoice {
     /// A preset's name or a file's path.
     pub model: ModelChoice,
-    /// How many of its CPUs, the first ones; all when absent.
+    /// Number of its CPUs in use, the first ones; all when absent.
     pub cpus: Option<usize>,
-    /// Whether caches have their real sizes; otherwise nothing is evicted.
+    /// True if caches have their real sizes; otherwise nothing is evicted.
     pub finite_caches: bool,
 }
 
-/// Where a machine model comes from.
+/// Origin of a machine model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelChoice {
     /// A model that comes with hitm.
@@ -106,15 +107,15 @@ pub enum ModelChoice {
 /// The kernel of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelSpec {
-    /// Who moves real-time tasks: one variant each.
+    /// Balancing of real-time tasks: one variant each.
     pub balancing: Vec<Balancing>,
-    /// What happens to groups without quota left: one variant each.
+    /// Handling of groups without quota left: one variant each.
     pub throttling: Vec<Throttling>,
-    /// Where threads that fight for a lock run: one variant each.
+    /// Placement of threads that fight for a lock: one variant each.
     pub placement: Vec<Placement>,
-    /// How fair tasks get to other CPUs.
+    /// Balancing of fair tasks between CPUs.
     pub load_balancing: LoadBalancing,
-    /// Whether wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
+    /// True if wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
     /// policy do.
     pub wake_lists: Option<bool>,
     /// Layouts by name or path: one variant each.
@@ -123,13 +124,13 @@ pub struct KernelSpec {
     pub tick_hz: u32,
     /// CPU numbers of each cpuset.
     pub cpusets: Vec<Vec<u16>>,
-    /// Whether cpusets may overlap, as in 2007; otherwise each is a root domain.
+    /// True if cpusets may overlap, as in 2007; otherwise each is a root domain.
     pub overlapping: bool,
     /// Time that RT tasks may take of each period; absent for no limit.
     pub rt_runtime: Option<Duration>,
-    /// The period.
+    /// Period that `rt_runtime` is of.
     pub rt_period: Duration,
-    /// Passive balancing: how often a busy CPU looks at the others.
+    /// Passive balancing: time between two looks of a busy CPU at the others.
     pub balance_interval: Duration,
     /// The chooser of idle states.
     pub idle: IdleGovernor,
@@ -143,9 +144,9 @@ pub struct KernelSpec {
     pub load_avg_interval: Duration,
     /// Costs other than the machine's and the defaults.
     pub costs: CostOverrides,
-    /// How often lock-aware placement judges a lock.
+    /// Time between two judgements of a lock by lock-aware placement.
     pub lock_window: Duration,
-    /// What is modelled beyond the usual.
+    /// Mechanisms that are modelled beyond the usual.
     pub mechanisms: Vec<Mechanism>,
 }
 
@@ -154,7 +155,7 @@ pub struct KernelSpec {
 pub struct RunSpec {
     /// The seed, unless the caller has another.
     pub seed: u64,
-    /// How many seeds from it on each variant is run with, unless the caller says otherwise.
+    /// Number of seeds from it on that each variant is run with, unless overridden.
     pub seeds: u64,
     /// Virtual time after which the run ends; absent when a workload ends it.
     pub duration: Option<Duration>,
@@ -173,7 +174,7 @@ pub struct Published {
     pub value: (f64, f64),
     /// Its unit, in words.
     pub unit: String,
-    /// Where it is from.
+    /// Publication or measurement that it is from.
     pub source: String,
     /// The variants that it is about: this layout only.
     pub layout: Option<String>,
@@ -190,11 +191,11 @@ pub struct Published {
 /// One way to run a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// Who moves real-time tasks.
+    /// Balancing of real-time tasks.
     pub balancing: Balancing,
-    /// What happens to groups without quota left.
+    /// Handling of groups without quota left.
     pub throttling: Throttling,
-    /// Where threads that fight for a lock run.
+    /// Placement of threads that fight for a lock.
     pub placement: Placement,
     /// The layout, by name or path.
     pub layout: String,
@@ -212,8 +213,8 @@ impl Scenario {
         parse::parse(text, origin, &[])
     }
 
-    /// As [`Scenario::parse`], with some keys said otherwise: each setting is `KEY=VALUE`, the key
-    /// with its tables (`kernel.tick=1000/s`, `workload.0.runnable=12`).
+    /// As [`Scenario::parse`], with overridden keys: each setting is `KEY=VALUE`, the key with its
+    /// tables (`kernel.tick=1000/s`, `workload.0.runnable=12`).
     ///
     /// # Errors
     /// As [`Scenario::parse`]; an error about a setting names it.
@@ -317,35 +318,26 @@ pub const fn placement_name(placement: Placement) -> &'static str {
     }
 }
 
-/// Where the keys of a file stand.
+/// Places of a file's keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Places {
     origin: String,
     keys: BTreeMap<String, TextPlace>,
 }
 
-/// A place in a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TextPlace {
-    /// Line, from 1.
-    pub line: usize,
-    /// Character in the line, from 1.
-    pub column: usize,
-}
-
-/// What is wrong with a scenario, and where.
+/// A mistake in a scenario, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{origin}{}: {key}: found {found}, expected {expected}",
     place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default())]
 pub struct ScenarioError {
     /// Name of the file.
     pub origin: String,
-    /// Where in the file.
+    /// Place in the file.
     pub place: Option<TextPlace>,
     /// The key, with its tables: `workload[0].run_time`.
     pub key: String,
-    /// What stands there.
+    /// Content of that place.
     pub found: String,
-    /// What should stand there.
+    /// Content that would be right there.
     pub expected: String,
 }

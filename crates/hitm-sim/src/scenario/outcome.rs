@@ -1,4 +1,4 @@
-//! What a run says: where its time went, which lines of the kernel were fought over, and how long
+//! Outcome of a run: where its time went, which lines of the kernel were fought over, and how long
 //! tasks waited.
 
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use crate::kernel::KernelCounts;
 /// The result of one run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// How to repeat it.
+    /// Identity of the run, to repeat it.
     pub header: RunHeader,
-    /// What of the scenario was run.
+    /// The variant that was run.
     pub variant: Variant,
     /// Virtual time that was simulated, and the part of it before counting began, in nanoseconds.
     pub virtual_ns: u64,
@@ -25,13 +25,13 @@ pub struct Outcome {
     pub warm_up_ns: u64,
     /// Cycles after the warm-up that a CPU did not stand still for lines, mean over the CPUs.
     pub work_cycles_mean: f64,
-    /// Where the CPUs' time went, warm-up included.
+    /// Shares of the CPUs' time, warm-up included.
     pub modes: ModeShares,
-    /// What the kernel counted after the warm-up.
+    /// Counts of the kernel after the warm-up.
     pub counts: KernelCounts,
     /// All single figures: of the workloads, the time, the scheduler and the lines.
     pub metrics: Vec<Metric>,
-    /// The workloads.
+    /// Results of each workload.
     pub workloads: Vec<WorkloadResult>,
     /// Wake-up latencies after the warm-up.
     pub latencies: Latencies,
@@ -76,7 +76,7 @@ impl ModeShares {
 /// Times from wake-up to CPU, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Latencies {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Their mean.
     pub mean_ns: f64,
@@ -86,7 +86,7 @@ pub struct Latencies {
     pub histogram: LatencyHistogram,
 }
 
-/// Where things stood when the warm-up ended.
+/// Counts at the end of the warm-up.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     pub(super) profile: Option<Profile>,
@@ -94,7 +94,7 @@ pub(super) struct Snapshot {
     pub(super) latency_count: usize,
 }
 
-/// What is left when a run has ended.
+/// A run that has ended, before it is turned into figures.
 pub(super) struct Ended<'a> {
     pub(super) totals: RunTotals,
     pub(super) clock: Clock,

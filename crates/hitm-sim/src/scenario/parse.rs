@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use hitm_base::document::{Document as _, describe, integer};
 use toml::de::DeTable;
 
 use super::choices::choices;
-use super::reader::{Reader, Table, integer};
+use super::reader::{Reader, ScenarioTable as _, Table};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind};
 use super::workload_reader::workload;
@@ -86,10 +87,10 @@ pub(super) fn parse(
 }
 
 fn scenario(reader: &Reader<'_>, root: &DeTable<'_>) -> Result<Scenario, ScenarioError> {
-    let root = reader.root(root, String::new(), 0..0);
+    let root = Table::new(reader, root, String::new(), 0..0);
     let schema = root.required("schema", "schema = 1")?;
     if integer(schema) != Some(1) {
-        let found = super::reader::describe(schema);
+        let found = describe(schema);
         return Err(root.error("schema", found, "1"));
     }
     let scenario = Scenario {
@@ -112,7 +113,7 @@ fn scenario(reader: &Reader<'_>, root: &DeTable<'_>) -> Result<Scenario, Scenari
 fn machine(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<MachineChoice, ScenarioError> {
     const EXPECTED: &str = "a table [machine] with `preset` or `file`";
     let value = root.required("machine", EXPECTED)?;
-    let table = reader.table(value, "machine".into())?;
+    let table = Table::of(reader, value, "machine".into())?;
     let model = match (table.words("preset")?, table.words("file")?) {
         (Some(preset), None) => ModelChoice::Preset(preset),
         (None, Some(file)) => ModelChoice::File(file),
@@ -158,7 +159,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let Some(value) = root.get("kernel") else {
         return Ok(kernel);
     };
-    let table = reader.table(value, "kernel".into())?;
+    let table = Table::of(reader, value, "kernel".into())?;
     policies(&table, &mut kernel)?;
     kernel.wake_lists = table.choice_flag("wake_lists")?;
     if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
@@ -203,7 +204,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     Ok(kernel)
 }
 
-/// Which of the kernel's forms are run.
+/// Reads the forms of the kernel that are run.
 fn policies(table: &Table<'_, '_, '_>, kernel: &mut KernelSpec) -> Result<(), ScenarioError> {
     if let Some(balancing) = table.some_of("balancing", &BALANCING)? {
         kernel.balancing = balancing;
@@ -226,7 +227,7 @@ fn workloads(
 ) -> Result<Vec<Workload>, ScenarioError> {
     let mut workloads: Vec<Workload> = Vec::new();
     for (index, value) in root.tables("workload")?.iter().enumerate() {
-        let table = reader.table(value, format!("workload[{index}]"))?;
+        let table = Table::of(reader, value, format!("workload[{index}]"))?;
         let read = workload(&table)?;
         if workloads.iter().any(|other| other.name == read.name) {
             let found = format!("a second workload {:?}", read.name);
@@ -251,7 +252,7 @@ fn run(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<RunSpec, Scenari
     let Some(value) = root.get("run") else {
         return Ok(run);
     };
-    let table = reader.table(value, "run".into())?;
+    let table = Table::of(reader, value, "run".into())?;
     run.seed = table.number("seed", 0, u64::MAX)?.unwrap_or(run.seed);
     run.seeds = table.number("seeds", 1, SEEDS_MAX)?.unwrap_or(run.seeds);
     run.duration = table.time("duration", Duration::from_micros(1), RUN_MAX)?;
@@ -273,7 +274,7 @@ fn published(
     root: &Table<'_, '_, '_>,
 ) -> Result<Vec<Published>, ScenarioError> {
     let read = |(index, value)| {
-        let table = reader.table(value, format!("published[{index}]"))?;
+        let table = Table::of(reader, value, format!("published[{index}]"))?;
         let published = Published {
             id: table.required_words("id")?,
             value: table.range("value")?,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hitm_base::Topology;
+use hitm_base::document::split_number;
 
 /// `"1.5ms"` as a time; whole nanoseconds, at most `most`.
 pub(super) fn time(text: &str, most: Duration) -> Option<Duration> {
@@ -45,23 +46,6 @@ fn cpu(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number: u16 = digits.then(|| text.parse().ok())??;
     (usize::from(number) < Topology::CPUS_MAX).then_some(number)
-}
-
-/// `"1.5ms"` as 1500 thousandths and `"ms"`: at most 12 digits before the point and 3 after it.
-fn split_number(text: &str) -> Option<(u64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(end);
-    let (whole, fraction) = match number.split_once('.') {
-        Some((_, "")) => return None,
-        Some((whole, fraction)) => (whole, fraction.trim_end_matches('0')),
-        None => (number, ""),
-    };
-    if whole.is_empty() || whole.len() > 12 || fraction.len() > 3 || fraction.contains('.') {
-        return None;
-    }
-    let thousandths: u64 = format!("{fraction:0<3}").parse().ok()?;
-    let milli = whole.parse::<u64>().ok()? * 1_000 + thousandths;
-    Some((milli, unit.trim_start_matches(' ')))
 }
 
 #[cfg(test)]

@@ -16,21 +16,21 @@ use crate::workload::rt_app::RtApp;
 
 /// A run that no duration ends is ended by its workload, or after this much virtual time.
 const END_NS: f64 = 3.6e12;
-/// How often progress is told in a run.
+/// Progress reports of a run.
 const PROGRESS_STEPS: u64 = 200;
 
-/// What to run.
+/// Input of a run.
 #[derive(Debug)]
 pub struct RunRequest<'a> {
-    /// The scenario.
+    /// The scenario, checked against `machine`.
     pub scenario: &'a Scenario,
     /// The machine that [`Scenario::check`] answered.
     pub machine: &'a Machine,
-    /// Where members lie; that of the variant.
+    /// Places of members; that of the variant.
     pub layouts: Layouts,
-    /// What of the scenario.
+    /// The variant of the scenario to run.
     pub variant: &'a Variant,
-    /// The seed.
+    /// Seed of this run.
     pub seed: u64,
     /// Hash of everything that was read, for the header.
     pub scenario_hash: u64,
@@ -46,7 +46,7 @@ impl RunRequest<'_> {
     }
 }
 
-/// Runs to the end; `progress` is told the virtual time done and to do, in nanoseconds.
+/// Runs to the end; `progress` gets the virtual time done and to do, in nanoseconds.
 ///
 /// # Errors
 /// Layouts that lack what the model needs, tasks that cannot be, more events than allowed.
@@ -123,7 +123,7 @@ fn run_in_steps(
 ) -> Result<(), SimError> {
     let clock = kernel.engine().machine().clock;
     let all_ns = request.duration().map(|time| time.as_nanos() as u64);
-    // Without a known end, progress is told each 100 ms of virtual time.
+    // Without a known end, progress is reported each 100 ms of virtual time.
     let step_ns = all_ns.map_or(100_000_000, |all| all / PROGRESS_STEPS + 1);
     let mut done_ns = request.scenario.run.warm_up.as_nanos() as u64;
     loop {

@@ -1,14 +1,15 @@
-//! `--set KEY=VALUE`: keys of a scenario that the caller says otherwise.
+//! `--set KEY=VALUE`: keys of a scenario that the caller overrides.
 //!
-//! A key is written with its tables: `kernel.tick`, `workload.0.runnable`; the number of a table in a
-//! list may be left out when there is only one. A value is TOML, or a text that needs no quotes.
+//! A key is written with its tables: `kernel.tick`, `workload.0.runnable`. The number of a table in
+//! a list may be left out when there is only one. A value is TOML, or a text that needs no quotes.
 //!
-//! Invariant: the values stand in the document as if they had been written behind the file's end, so
-//! that errors about them name the setting and not a line of the file.
+//! Invariant: the values stand in the document as if they had been written behind the file's end.
+//! So errors about them name the setting and not a line of the file.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use hitm_base::document::Document as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,13 +1,13 @@
 //! The scenarios that come with hitm, embedded from `scenarios/`.
 
-/// One file.
+/// A file that comes with hitm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShippedFile {
     /// Its folder in `scenarios/`.
     pub folder: &'static str,
     /// Its name there.
     pub name: &'static str,
-    /// Its text.
+    /// Its content.
     pub text: &'static str,
 }
 

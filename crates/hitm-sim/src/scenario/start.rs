@@ -211,8 +211,8 @@ fn rt_migrate_config(spec: &RtMigrateSpec, cpu_count: usize) -> RtMigrateConfig 
     }
 }
 
-/// Bursts between `least` and `burst_ratio` times that, of the mean that gives the load: as many of
-/// an instance's CPUs as have a runnable worker finish a burst in each mean.
+/// Bursts between `least` and `burst_ratio` times that, of the mean that gives the load. In each
+/// mean, as many of an instance's CPUs as have a runnable worker finish a burst.
 fn pool_config(spec: &PoolSpec, kernel: &Kernel, wakeups_per_second: Option<u64>) -> PoolConfig {
     let mut instances = PoolConfig::per_cores(kernel, spec.cores_per_instance);
     instances.truncate(spec.instances.unwrap_or(instances.len()));

@@ -8,7 +8,7 @@ const HEAD: &str = "schema = 1\nname = \"x\"\ndescription = \"x\"\nsource = \"x\
 const REST: &str =
     "[machine]\npreset = \"xeon-480\"\ncpus = 8\n[[workload]]\nkind = \"rt-migrate-test\"\n";
 
-/// What is wrong with a scenario, or its variants.
+/// Checks the error about a scenario, or its variants.
 fn check(text: &str, expected: Expect) {
     let machine = Machine::from_toml(preset("xeon-480").unwrap(), "xeon-480").unwrap();
     let read = Scenario::parse(text, "x.toml");
@@ -155,7 +155,7 @@ fn every_shipped_scenario_fits_its_machine() {
     }
 }
 
-/// What is wrong with settings, or what they leave of the scenario.
+/// Checks the error about settings, or what they leave of the scenario.
 fn check_settings(settings: &[&str], expected: Expect) {
     let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
     let text = format!("{HEAD}{REST}");

@@ -1,20 +1,20 @@
-//! What a scenario says about its workloads, before it is known on which machine they run.
+//! Workloads of a scenario, before it is known on which machine they run.
 
 use std::time::Duration;
 
 use crate::kernel::{Hold, Policy};
 use crate::workload::lock_bench::LockKind;
 
-/// One workload.
+/// A workload of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// Its name: what its metrics begin with.
     pub name: String,
-    /// What it does.
+    /// Its program, with the options.
     pub kind: WorkloadKind,
 }
 
-/// What a workload does.
+/// The program of a workload, with its options.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkloadKind {
     /// `rt-migrate-test` of rt-tests.
@@ -49,21 +49,21 @@ pub enum WorkloadKind {
     RtApp(RtAppSpec),
 }
 
-/// How threads are scheduled.
+/// Scheduling of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedSpec {
     /// The policy with its priority or nice value.
     pub policy: Policy,
 }
 
-/// Where threads may run.
+/// CPUs that threads may run on, and their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuChoice {
     /// The CPUs; absent for all.
     pub cpus: Option<Vec<u16>>,
-    /// Whether each thread has one of them to itself.
+    /// True if each thread has one of them to itself.
     pub pinned: bool,
-    /// How many threads; absent for one for each of the CPUs.
+    /// Number of threads; absent for one for each of the CPUs.
     pub threads: Option<usize>,
 }
 
@@ -97,11 +97,11 @@ pub struct PoolSpec {
     pub cores_per_instance: usize,
     /// Worker threads of an instance.
     pub workers: usize,
-    /// How many of them want a CPU at any time.
+    /// Number of them that want a CPU at any time.
     pub runnable: usize,
-    /// Whether these wake up together, as slices of one frame.
+    /// True if these wake up together, as slices of one frame.
     pub slices: bool,
-    /// How they are scheduled.
+    /// Their scheduling.
     pub sched: SchedSpec,
     /// Wake-ups a second and CPU that the pool would make if the kernel cost nothing: one variant
     /// each.
@@ -115,9 +115,9 @@ pub struct PoolSpec {
 /// Threads that sleep and wake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CyclicSpec {
-    /// Where they may run, and how many.
+    /// CPUs that they may run on, and their number.
     pub cpus: CpuChoice,
-    /// How they are scheduled.
+    /// Their scheduling.
     pub sched: SchedSpec,
     /// The interval or the sleep.
     pub interval: Duration,
@@ -128,11 +128,11 @@ pub struct CyclicSpec {
 /// Threads that burn their CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HogsSpec {
-    /// Where they may run, and how many.
+    /// CPUs that they may run on, and their number.
     pub cpus: CpuChoice,
-    /// How they are scheduled.
+    /// Their scheduling.
     pub sched: SchedSpec,
-    /// When they begin.
+    /// Time at which they begin.
     pub start: Duration,
 }
 
@@ -149,9 +149,9 @@ pub struct CgroupHogsSpec {
     pub hogs: usize,
     /// CPU time that a first-level group may use in each period.
     pub quota: Duration,
-    /// The period.
+    /// Period that the quota is of.
     pub period: Duration,
-    /// What may be saved up beside it.
+    /// Unused quota that may be saved up beside it.
     pub burst: Duration,
 }
 
@@ -160,13 +160,13 @@ pub struct CgroupHogsSpec {
 pub struct LockHolderSpec {
     /// CPU time that the group may use in each period.
     pub quota: Duration,
-    /// The period.
+    /// Period that the quota is of.
     pub period: Duration,
-    /// How its tasks hold the lock.
+    /// Mode in which its tasks hold the lock.
     pub holds: Hold,
     /// Kernel code under the lock.
     pub work: Duration,
-    /// What holders wait for while they have it.
+    /// Time that holders wait for a page while they have it.
     pub page_wait: Duration,
     /// Time between two uses.
     pub pause: Duration,
@@ -175,7 +175,7 @@ pub struct LockHolderSpec {
 /// The file copy of UnixBench.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileCopySpec {
-    /// Where its threads may run, and how many there are.
+    /// CPUs that its threads may run on, and their number.
     pub cpus: CpuChoice,
     /// Pairs of files.
     pub files: usize,
@@ -185,7 +185,7 @@ pub struct FileCopySpec {
     pub blocks: u64,
     /// KB/s that make 10 points.
     pub baseline: u64,
-    /// What a block takes one thread alone.
+    /// Time that a block takes one thread alone.
     pub cycle: Duration,
     /// The share of it for which the thread holds the lock, in per cent.
     pub hold_percent: u64,
@@ -211,9 +211,9 @@ pub struct SchbenchSpec {
     pub message_threads: usize,
     /// Workers of each (`-t`).
     pub workers: usize,
-    /// What a request takes.
+    /// Time that a request takes.
     pub work: Duration,
-    /// What a message thread waits between two rounds.
+    /// Time that a message thread waits between two rounds.
     pub pause: Duration,
 }
 
@@ -224,18 +224,18 @@ pub struct PiStressSpec {
     pub groups: Option<usize>,
     /// Priority of the low threads; medium and high are the next two.
     pub base_prio: u8,
-    /// What the low thread does with the mutex.
+    /// Work of the low thread with the mutex.
     pub hold: Duration,
 }
 
 /// A benchmark of one lock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockBenchSpec {
-    /// The lock.
+    /// Kind of the lock.
     pub lock: LockKind,
-    /// Where threads may run.
+    /// CPUs that threads may run on.
     pub cpus: CpuChoice,
-    /// How they are scheduled.
+    /// Their scheduling.
     pub sched: SchedSpec,
     /// Work under the lock.
     pub hold: Duration,
@@ -250,7 +250,7 @@ pub struct RequestResponseSpec {
     pub clients: Vec<u16>,
     /// The CPU of each one's server.
     pub servers: Vec<u16>,
-    /// How threads are scheduled.
+    /// Scheduling of the threads.
     pub sched: SchedSpec,
     /// Bytes of a request and of its response.
     pub size_bytes: u64,
@@ -261,7 +261,7 @@ pub struct RequestResponseSpec {
 /// Threads that change their own policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyChangerSpec {
-    /// Where threads may run.
+    /// CPUs that threads may run on.
     pub cpus: CpuChoice,
     /// The policies, in turn.
     pub policies: Vec<Policy>,

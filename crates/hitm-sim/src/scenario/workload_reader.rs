@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use hitm_base::document::describe;
+
 use super::ScenarioError;
 use super::bench_reader::{lock_bench, policy_changer, request_response};
-use super::reader::Table;
+use super::reader::{ScenarioTable as _, Table};
 use super::workload::{
     CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockHolderSpec,
     PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchbenchSpec, SchedSpec, Workload,
@@ -342,7 +344,7 @@ fn nice(table: &Table<'_, '_, '_>) -> Result<Option<i8>, ScenarioError> {
     };
     match number.filter(|nice| (-20..=19).contains(nice)) {
         Some(nice) => Ok(Some(nice)),
-        None => Err(table.error("nice", super::reader::describe(value), EXPECTED)),
+        None => Err(table.error("nice", describe(value), EXPECTED)),
     }
 }
 

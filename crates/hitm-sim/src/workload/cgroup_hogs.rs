@@ -1,5 +1,5 @@
-//! CPU hogs in a tree of groups with quotas: first-level groups with a quota each, in each of them
-//! children, in each child leaves, in each leaf hogs.
+//! CPU hogs in a tree of groups with quotas. There are first-level groups with a quota each, in
+//! each of them children, in each child leaves, in each leaf hogs.
 //!
 //! Hogs are spread over the CPUs one after the other and stay there: where load balancing would have
 //! put them in the long run. They begin at random times in the first tick, so that CPUs do not reach
@@ -25,7 +25,7 @@ pub struct CgroupHogsConfig {
     pub leaves: usize,
     /// Hogs in each of those.
     pub hogs: usize,
-    /// What each first-level group may use.
+    /// CPU time that each first-level group may use.
     pub quota: Quota,
 }
 

@@ -1,10 +1,10 @@
 //! Threads that sleep and measure how late they wake: `cyclictest` (rt-tests) and the `cyclic`
 //! stressor of stress-ng; and threads that only burn time.
 //!
-//! Sources: rt-tests, src/cyclictest/cyclictest.c (absolute sleeps by an interval, lateness of each);
-//! stress-ng, stress-cyclic.c of 2019 (relative sleeps of 100 us by clock_nanosleep at the highest
-//! priority of the policy, one bogo operation each).
-//! Not modelled: the statistics that the stressor computes at its end.
+//! Source of the first: rt-tests, src/cyclictest/cyclictest.c (absolute sleeps by an interval,
+//! lateness of each). Source of the second: stress-ng, stress-cyclic.c of 2019 (relative sleeps of
+//! 100 us by clock_nanosleep at the highest priority of the policy, one bogo operation each). Not
+//! modelled: the statistics that the stressor computes at its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, Task, TaskSpec, Thread};
 
-/// How a cyclic thread sleeps.
+/// Sleep of a cyclic thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sleep {
     /// Until multiples of the interval after its start (`cyclictest`).
@@ -30,14 +30,14 @@ pub struct CyclicConfig {
     pub threads: Vec<CpuMask>,
     /// Their policy.
     pub policy: Policy,
-    /// How they sleep.
+    /// Their sleep.
     pub sleep: Sleep,
     /// User code after each wake-up: two `clock_gettime` and the bookkeeping.
     /// Assumed 200 ns where a scenario does not say (100 to 500).
     pub work: Nanos,
 }
 
-/// What one cyclic thread measured.
+/// Measurements of one cyclic thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lateness {
     /// Wake-ups.
@@ -115,7 +115,7 @@ impl Cyclic {
         }
     }
 
-    /// What each thread measured so far.
+    /// Returns the measurements of each thread so far.
     pub fn results(&self) -> Vec<Lateness> {
         self.results.borrow().clone()
     }

@@ -1,4 +1,4 @@
-//! On which CPUs the threads of a workload begin.
+//! CPUs on which the threads of a workload begin.
 
 use hitm_base::CpuId;
 

@@ -4,9 +4,9 @@
 //! copies name the same two files, so that all writers want the lock of one inode. The score is what
 //! they copy together a second, against a machine of the nineties.
 //!
-//! How long a block takes one thread alone, and for which share of that it holds the lock, is stated;
-//! what shared accesses and system calls cost is part of it. Where each copy is in the file when
-//! others begin is random, and decides who takes which page from whom.
+//! A scenario states how long a block takes one thread alone, and for which share of that it holds
+//! the lock. Shared accesses and system calls are part of it. The place of each copy in the file
+//! when others begin is random, and decides who takes which page from whom.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use crate::engine::{Random, SimError};
 use crate::kernel::{BlockCopy, CpuMask, Kernel, PageCacheFile, Policy, TaskSpec, Thread};
 
-/// What the threads do.
+/// Configuration of the copies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileCopyConfig {
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
     /// Pairs of files; threads take turns.
     pub files: usize,
@@ -27,11 +27,11 @@ pub struct FileCopyConfig {
     pub buffer_bytes: u64,
     /// Blocks of a file.
     pub blocks: u64,
-    /// What a block takes one thread alone.
+    /// Time that a block takes one thread alone.
     pub cycle: Nanos,
     /// The share of it for which the thread holds the lock, 0 to 1.
     pub hold_share: f64,
-    /// Where threads may run.
+    /// CPUs that threads may run on.
     pub allowed: Option<CpuMask>,
 }
 
@@ -43,7 +43,7 @@ pub struct FileCopy {
     buffer_bytes: u64,
 }
 
-/// What one thread does, in cycles.
+/// Work of one thread, in cycles.
 #[derive(Debug, Clone, Copy)]
 struct Copying {
     buffer_bytes: u64,
@@ -53,9 +53,9 @@ struct Copying {
     user: Cycles,
 }
 
-/// Two thirds of what is not under the lock is the read, as is the copying of a block in the write:
-/// assumed (a half to nine tenths). The rest is user code and the entry of system calls; where it is
-/// makes no difference to the lock.
+/// Two thirds of what is not under the lock is the read, as is the copying of a block in the write.
+/// Assumed (a half to nine tenths). The rest is user code and the entry of system calls; where it
+/// is makes no difference to the lock.
 const READ_SHARE: f64 = 0.67;
 
 impl FileCopy {
@@ -124,8 +124,7 @@ fn start_cpus(kernel: &Kernel, config: &FileCopyConfig, random: &mut Random) -> 
     order.into_iter().map(|index| allowed[index]).collect()
 }
 
-/// What is left of the stated times when the fixed costs of the model are taken off: those of an
-/// uncontended pass.
+/// Returns the stated times less the fixed costs of the model: those of an uncontended pass.
 fn copying(kernel: &Kernel, config: &FileCopyConfig) -> Copying {
     let cycle = kernel.cycles(config.cycle);
     let hold = Cycles((cycle.0 as f64 * config.hold_share) as u64);

@@ -1,7 +1,7 @@
 //! `hackbench -p` of rt-tests and perf: groups of senders and receivers over pipes.
 //!
-//! In each group every sender writes its messages to the pipe of every receiver, one round after the
-//! other; every receiver reads what all senders write. The run ends when all messages are read.
+//! In each group every sender writes its messages to the pipe of every receiver, one round after
+//! the other. Every receiver reads what all senders write. The run ends when all messages are read.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use super::deck::CpuDeck;
 use crate::engine::SimError;
 use crate::kernel::{Kernel, Pipe, Policy, TaskSpec, Thread};
 
-/// What runs.
+/// Configuration of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HackbenchConfig {
     /// Groups (`-g`).
@@ -30,7 +30,7 @@ pub struct HackbenchConfig {
 pub struct Hackbench {
     /// Receivers that still wait for messages.
     receiving: Cell<usize>,
-    /// When the first thread began and the last receiver had all.
+    /// Times at which the first thread began and the last receiver had all.
     first: Cell<Cycles>,
     last: Cell<Cycles>,
     messages: Cell<u64>,

@@ -33,14 +33,14 @@ pub enum LockKind {
     PiMutex,
 }
 
-/// What runs.
+/// Configuration of a run.
 #[derive(Debug, Clone)]
 pub struct LockBenchConfig {
-    /// The lock.
+    /// Kind of the lock.
     pub lock: LockKind,
-    /// Where each thread may run.
+    /// CPUs that each thread may run on.
     pub threads: Vec<CpuMask>,
-    /// How it is scheduled.
+    /// Their policy.
     pub policy: Policy,
     /// Work under the lock.
     pub hold: Nanos,

@@ -16,12 +16,12 @@ use crate::kernel::{
     CpuMask, GroupId, GroupSpec, Hold, Kernel, Policy, Quota, RwSem, TaskSpec, Thread,
 };
 
-/// What the tasks do.
+/// Configuration of the tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockHolderConfig {
-    /// What the group may use.
+    /// CPU time that the group may use.
     pub quota: Quota,
-    /// How its tasks hold the semaphore.
+    /// Mode in which its tasks hold the semaphore.
     pub holds: Hold,
     /// Kernel code under the semaphore.
     pub work: Nanos,
@@ -31,14 +31,14 @@ pub struct LockHolderConfig {
     pub pause: Nanos,
 }
 
-/// How long tasks waited for the semaphore.
+/// Times that tasks waited for the semaphore.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockWaits {
-    /// The writer.
+    /// Waits of the writer.
     pub writer: Vec<Cycles>,
-    /// Readers without a quota.
+    /// Waits of readers without a quota.
     pub readers: Vec<Cycles>,
-    /// Holders of the group.
+    /// Waits of holders of the group.
     pub holders: Vec<Cycles>,
 }
 
@@ -48,7 +48,7 @@ pub struct LockHolder {
     waits: Rc<RefCell<LockWaits>>,
 }
 
-/// Who uses the semaphore.
+/// A task's part in the use of the semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Writer,
@@ -90,7 +90,7 @@ impl LockHolder {
         Ok(holder)
     }
 
-    /// How long they waited so far.
+    /// Returns the times that they waited so far.
     pub fn waits(&self) -> LockWaits {
         self.waits.borrow().clone()
     }

@@ -1,4 +1,4 @@
-//! What the simulated tasks do.
+//! Workloads: the programs of the simulated tasks.
 
 pub mod cgroup_hogs;
 pub mod cyclic;

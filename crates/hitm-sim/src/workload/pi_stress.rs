@@ -1,11 +1,11 @@
 //! `pi_stress` (rt-tests): groups of three threads that provoke a priority inversion over and over.
 //!
-//! In each round the low thread locks a mutex with priority inheritance; then the high thread waits
-//! for it while the medium one wants the CPU. The inversion is over when the low thread, boosted, has
-//! unlocked. All three run on one CPU, so that none of them is ever pushed or pulled.
+//! In each round the low thread locks a mutex with priority inheritance. Then the high thread waits
+//! for it while the medium one wants the CPU. The inversion is over when the low thread, boosted,
+//! has unlocked. All three run on one CPU, so that none of them is ever pushed or pulled.
 //!
 //! Source: rt-tests, src/pi_tests/pi_stress.c of 2020 (commit 07445ec). Not modelled: the reporter
-//! thread, the watchdog, and the two mutexes around the loop's end, of which one is shared by all
+//! thread, the watchdog, and the two mutexes around the loop's end. One of these is shared by all
 //! groups and taken once a round.
 
 use std::cell::Cell;
@@ -23,7 +23,7 @@ pub struct PiStressConfig {
     pub groups: Vec<CpuId>,
     /// Priority of the low threads; medium and high are the next two.
     pub base_prio: u8,
-    /// What the low thread does with the mutex; nothing in the program itself.
+    /// Work of the low thread with the mutex; nothing in the program itself.
     pub hold: Nanos,
 }
 

@@ -1,5 +1,5 @@
-//! Threads that change their own policy again and again, as `stress-ng --schedpolicy` does: each call
-//! takes a running task off its queue and puts it back under another class.
+//! Threads that change their own policy again and again, as `stress-ng --schedpolicy` does. Each
+//! call takes a running task off its queue and puts it back under another class.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
 
-/// What runs.
+/// Configuration of a run.
 #[derive(Debug, Clone)]
 pub struct PolicyChangerConfig {
-    /// Where each thread may run.
+    /// CPUs that each thread may run on.
     pub threads: Vec<CpuMask>,
     /// The policies, in turn.
     pub policies: Vec<Policy>,

@@ -1,10 +1,10 @@
 //! Thread pools as FFmpeg runs them: several instances, each pinned to a few CPUs, with more worker
 //! threads than CPUs and frames that depend on each other.
 //!
-//! A token stands for work that may go on: a frame whose predecessors are far enough. A worker that
-//! has a token computes for a while, hands the token to the next worker of the ring, and sleeps until
-//! one comes to it. So `tokens` workers of an instance want a CPU at any time, and each burst costs
-//! one wake-up and one block.
+//! A token stands for work that may continue: a frame whose predecessors are far enough. A worker
+//! that has a token computes for a while, hands the token to the next worker of the ring, and
+//! sleeps until one comes to it. So `tokens` workers of an instance want a CPU at any time, and
+//! each burst costs one wake-up and one block.
 //!
 //! Source: the set-up of the root_domain layout patch (60 instances, 8 CPUs each, `SCHED_FIFO` 99).
 //! Threads per instance, bursts and wake-ups per second are unpublished: parameters here.
@@ -27,8 +27,8 @@ pub struct PoolConfig {
     pub workers: usize,
     /// Tokens of an instance: how many workers want a CPU.
     pub tokens: usize,
-    /// Whether the tokens go round together, as slices of one frame do: the last worker that is done
-    /// wakes the next ones, all at once. Otherwise each worker wakes one.
+    /// True if the tokens go round together, as slices of one frame do. The last worker that is
+    /// done wakes the next ones, all at once. Otherwise each worker wakes one.
     pub slices: bool,
     /// Their policy.
     pub policy: Policy,
@@ -164,7 +164,7 @@ impl Pools {
         }
     }
 
-    /// Who gets a token when a worker is done.
+    /// Workers that get a token when a worker is done.
     fn next_workers<'a>(&self, instance: &'a Instance, own: usize) -> Vec<&'a Worker> {
         let workers = &instance.workers;
         let count = if self.config.slices {

@@ -12,12 +12,12 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
 
-/// What runs.
+/// Configuration of a run.
 #[derive(Debug, Clone)]
 pub struct RequestResponseConfig {
     /// The CPUs of client and server, for each pair.
     pub pairs: Vec<(CpuId, CpuId)>,
-    /// How they are scheduled.
+    /// Their policy.
     pub policy: Policy,
     /// Bytes of a request and of its response.
     pub size_bytes: u64,

@@ -22,7 +22,7 @@ use crate::kernel::{Barrier, Kernel, Policy, TaskSpec, Thread};
 /// only scales the printed loop counts.
 const LOOP: Nanos = Nanos(119.0);
 
-/// A test that runs, to be asked for its results afterwards.
+/// A test that runs; its results can be read afterwards.
 #[derive(Debug)]
 pub struct Running {
     state: RefCell<RtMigrate>,
@@ -56,7 +56,7 @@ impl Running {
             end: kernel.barrier("end_barrier", config.tasks + 1)?,
         });
         let cpus = kernel.cpu_count();
-        // Where threads begin is left to chance, as it is on a machine that does other things.
+        // Threads begin at random, as on a machine that does other things.
         let mut random = kernel.engine().random("rt-migrate-test");
         for task in 0..config.tasks {
             let spec = TaskSpec {

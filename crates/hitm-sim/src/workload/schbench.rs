@@ -14,16 +14,16 @@ use super::deck::CpuDeck;
 use crate::engine::{Rmw, SimError};
 use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread, functions as f};
 
-/// What runs.
+/// Configuration of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SchbenchConfig {
     /// Message threads (`-m`).
     pub message_threads: usize,
     /// Workers of each (`-t`).
     pub workers: usize,
-    /// What a request takes.
+    /// Time that a request takes.
     pub work: Nanos,
-    /// What a message thread waits between two rounds.
+    /// Time that a message thread waits between two rounds.
     pub pause: Nanos,
 }
 
@@ -43,14 +43,14 @@ pub struct Schbench {
     config: SchbenchConfig,
 }
 
-/// What a message thread and its workers share.
+/// State that a message thread and its workers share.
 #[derive(Debug)]
 struct Desk {
     /// Of each worker: its word is 1 while it waits.
     waiting: Vec<Rc<Futex>>,
     /// Counts workers that have become ready.
     ready: Rc<Futex>,
-    /// When each was woken.
+    /// Time at which each was woken.
     woken: RefCell<Vec<Cycles>>,
 }
 

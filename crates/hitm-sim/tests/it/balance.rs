@@ -271,8 +271,8 @@ fn check_running(kernel: &Kernel) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::bandwidth::cases(40)))]
 
-    /// Random tasks in random groups, some with quotas, on some CPUs of several machines: all of them
-    /// come to their end, each where it may run, and the same run is the same again.
+    /// Random tasks in random groups, some with quotas, on some CPUs of several machines. All of
+    /// them come to their end, each where it may run, and the same run is the same again.
     #[test]
     fn balanced_tasks_all_end(
         preset in prop::sample::select(&["genoa-384", "kunpeng920-96", "broadwell-4s"][..]),

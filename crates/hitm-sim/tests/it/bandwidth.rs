@@ -5,8 +5,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 use hitm_sim::engine::Executor;
 use hitm_sim::kernel::{
-    Balancing, CpuMask, GroupId, GroupSpec, Hold, Kernel, KernelConfig, Policy, Quota, Task,
-    TaskSpec, Throttling,
+    Balancing, CpuMask, GroupId, GroupSpec, Hold, IdleWake, Kernel, KernelConfig, Policy, Quota,
+    Task, TaskSpec, Throttling,
 };
 use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 use hitm_sim::workload::lock_holder::{LockHolder, LockHolderConfig};
@@ -68,8 +68,8 @@ fn used_ms(kernel: &Kernel, tasks: &[Rc<Task>]) -> f64 {
     kernel.engine().machine().clock.nanos(Cycles(sum)).0 / 1e6
 }
 
-/// What a group may have beyond its quota: each CPU holds a slice of 5 ms, and notices with the
-/// next tick, after 4 ms, that it is used up.
+/// CPU time that a group may have beyond its quota. Each CPU holds a slice of 5 ms, and notices
+/// with the next tick, after 4 ms, that it is used up.
 fn slack_ms(cpus: usize) -> f64 {
     cpus as f64 * (5.0 + 4.0 + 0.5)
 }
@@ -110,6 +110,36 @@ fn hogs_get_their_quota_and_no_more() {
         for task in &hogs.tasks()[0] {
             let ran = task.totals().run_time;
             assert!(ran > ms(80.0), "{throttling:?}: a task had only {ran}");
+        }
+    }
+}
+
+/// CPUs whose queues are throttled are idle. Those that poll see that their queue of calls is filled.
+#[test]
+fn idle_cpus_are_interrupted_unless_they_poll() {
+    for idle_wake in [IdleWake::Write, IdleWake::Interrupt] {
+        let config = KernelConfig {
+            throttling: Throttling::Async,
+            idle_wake,
+            ..KernelConfig::new(Balancing::PushIpi)
+        };
+        let (kernel, mut executor) = boot(machine("genoa-384", 4), 1, Nanos(1e12), config);
+        let hogs = CgroupHogsConfig {
+            subtrees: 1,
+            children: 3,
+            leaves: 2,
+            hogs: 2,
+            quota: quota(100, 100, 0),
+        };
+        let _hogs = CgroupHogs::spawn(&kernel, hogs).unwrap();
+        executor.run_until(kernel.cycles(Nanos(2e9))).unwrap();
+        let asked = kernel.csd_unthrottle_calls().len() as u64;
+        let calls = kernel.distribute_calls();
+        let ipis: u64 = calls.iter().map(|call| call.ipis).sum();
+        assert!(asked >= 18 * 3, "{asked}");
+        match idle_wake {
+            IdleWake::Write => assert_eq!(ipis, 0),
+            IdleWake::Interrupt => assert_eq!(ipis, asked),
         }
     }
 }
@@ -212,7 +242,7 @@ pub(crate) fn cases(usual: u32) -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(400)))]
 
-    /// Random trees with random quotas and tasks: over every window no group uses more than its
+    /// Random trees with random quotas and tasks. Over every window no group uses more than its
     /// quotas, its burst and the slack; every task gets time.
     #[test]
     fn quotas_hold_over_every_window(

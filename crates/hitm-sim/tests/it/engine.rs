@@ -95,8 +95,8 @@ fn a_write_next_to_the_flag_wakes_a_spinner_for_nothing() {
     });
     let totals = toy.run().unwrap();
     let loads = totals.profile.total(|entry| entry.member.offset_bytes == 0);
-    // One at the start, one after each of the writes to the neighbour, the store, which follows the
-    // last of them before the spinner has looked, and then the spinner sees it.
+    // One at the start, one after each of the writes to the neighbour. The store follows the last
+    // of them before the spinner has looked; then the spinner sees it.
     assert_eq!(loads.count, 12);
 }
 

@@ -110,7 +110,7 @@ fn a_task_that_sleeps_mostly_gets_the_cpu_at_once() {
         .0
         / totals.wakeups as f64
         / 1e6;
-    // It owes nothing when it wakes, and its deadline is a whole slice away, like that of the
-    // hogs: it waits for the present slice and the ticks that end it, not for all of them.
+    // It owes nothing when it wakes, and its deadline is a whole slice away, like that of the hogs.
+    // So it waits for the present slice and the ticks that end it, not for all of them.
     assert!(mean < 9.0, "{mean} ms");
 }

@@ -67,8 +67,8 @@ fn more_loads_than_fill_buffers_take_turns() {
     assert!((4 * remote..4 * remote + 16).contains(&took), "{took}");
 }
 
-/// What a CPU does: stores to these words, waits so long, and loads so many from the first of these on,
-/// one of them left out if there is one of that number.
+/// A round of a CPU: it stores to these words, waits so long, and loads so many from the first of
+/// these on. One of them is left out if there is one of that number.
 type Round = (Vec<usize>, u64, (usize, usize), Option<usize>);
 
 /// Runs the rounds of some CPUs, which share words, two in each line.
@@ -109,8 +109,8 @@ fn run(
 }
 
 proptest! {
-    /// Where everything fits the caches, their size makes no difference. Without it, hits are priced and
-    /// counted many at a time; with it, one after the other.
+    /// If everything fits the caches, their size makes no difference. Without it, hits are priced
+    /// and counted many at a time; with it, one after the other.
     #[test]
     fn loads_together_are_what_they_are_one_by_one(
         programs in prop::collection::vec(

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::rt::{boot, machine};
 
-/// What is inside at one time.
+/// Threads that are inside at one time.
 #[derive(Debug, Default)]
 struct Inside {
     readers: Cell<u32>,

@@ -66,7 +66,7 @@ fn four_packages() -> Machine {
     machine
 }
 
-/// What the shared state says against what is so, when nobody is about to change it.
+/// Checks the shared state against what is so, when nobody is about to change it.
 #[track_caller]
 pub(crate) fn check_quiescent(kernel: &Kernel) {
     let engine = kernel.engine();

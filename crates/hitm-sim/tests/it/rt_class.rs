@@ -1,4 +1,4 @@
-//! What the real-time class promises beyond balancing: turns, throttling, and the cases in which a
+//! Promises of the real-time class beyond balancing: turns, throttling, and the cases in which a
 //! push is not tried or is lost.
 
 use std::rc::Rc;
@@ -120,7 +120,8 @@ fn lost_pushes(balancing: Balancing) -> Vec<u32> {
 #[test]
 fn a_pusher_that_judges_without_the_lock_loses_a_push() {
     // `better` is on CPU 2 and in its `highest_prio` already, and cpupri still has CPU 2 among the
-    // idle ones: `worse` is pushed nowhere, and nobody will look at it until a CPU gets less to do.
+    // idle ones. So `worse` is pushed nowhere, and nobody will look at it until a CPU gets less to
+    // do.
     let lost = lost_pushes(Balancing::PushIpi);
     assert!(!lost.is_empty(), "no push was lost");
     assert!(lost.len() < 100, "a window of {lost:?} ns");

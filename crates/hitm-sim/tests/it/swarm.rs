@@ -54,7 +54,7 @@ struct Picked {
     cpus: usize,
 }
 
-/// How cpusets divide the machine, when it has four CPUs or more.
+/// Partition of the machine by cpusets, when it has four CPUs or more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Cpusets {
     None,
@@ -242,8 +242,9 @@ fn config_of(case: &Case, cpus: usize) -> KernelConfig {
     }
 }
 
-/// Whether the kernel promises that no task waits long for a worse one: not where cpusets overlap,
-/// and not for a waiting task whose priority somebody else raises, which is pushed by nothing.
+/// Returns true if the kernel promises that no task waits long for a worse one. It does not where
+/// cpusets overlap, nor for a waiting task whose priority somebody else raises, which is pushed by
+/// nothing.
 fn promises(case: &Case) -> bool {
     let acts = case.programs.iter().flat_map(|program| &program.acts);
     case.balancing != Balancing::Passive
@@ -303,11 +304,11 @@ fn check(case: &Case) -> u64 {
 /// Time between two looks, in cycles.
 const SLICE: u64 = 100_000;
 /// The longest that the best waiting task of a run queue may see a worse one run on a CPU that it
-/// may use: what pushing, interrupts and the way out of idle take, with room for queues on lines.
-/// 0.23 ms of this machine, where passive balancing looks every 64 ms.
+/// may use. It is what pushing, interrupts and the way out of idle take, with room for queues on
+/// lines. 0.23 ms of this machine, where passive balancing looks every 64 ms.
 const WAIT_MAX: u64 = 600_000;
 
-/// How long tasks have seen worse ones run, in slices.
+/// Times for which tasks have seen worse ones run, in slices.
 #[derive(Default)]
 struct Waits {
     /// By task: looks in a row.
@@ -367,7 +368,8 @@ fn check_running(kernel: &Kernel) {
     }
 }
 
-/// Where cpusets overlap, masks may be wrong, but each count is that of its mask.
+/// Checks that each count is that of its mask: masks may be wrong where cpusets overlap, counts may
+/// not.
 fn check_counts(kernel: &Kernel) {
     let engine = kernel.engine();
     for domain in kernel.root_domains() {

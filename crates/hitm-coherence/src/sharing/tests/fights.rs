@@ -152,8 +152,8 @@ fn a_reference_count_among_members_that_are_read() {
     let [readers, counter] = fights_of(&sharing)[..] else {
         panic!("two fights: {sharing:?}");
     };
-    // Each of 16 x 40 increments takes the line from its readers, who look at offset 8 first; only the
-    // first of them counts, as the next finds a clean copy.
+    // Each of 16 x 40 increments takes the line from its readers, who look at offset 8 first. Only
+    // the first of them counts, as the next finds a clean copy.
     assert_eq!((readers.0, readers.1), (ReadMostlyWithHotWriter, 0x0f00));
     assert!(readers.2.abs_diff(16 * 40) <= 1, "{readers:?}");
     assert_eq!((counter.0, counter.1), (TrueSharing, 0xf));

@@ -1,12 +1,11 @@
-//! Which CPU a woken fair task takes, and what a CPU without tasks takes from others:
-//! kernel/sched/fair.c, v6.12.
+//! CPU choice for woken fair tasks, and pulls by CPUs without tasks: kernel/sched/fair.c, v6.12.
 //!
 //! **What Linux does:** load balancing by domains, periodic and newly idle, and a search for idle
 //! CPUs by cache.
 //!
-//! **What we do:** that, when it is asked for ([`super::LoadBalancing::Domains`]: wake.rs, nohz.rs).
-//! Otherwise a wake-up takes an idle CPU near the old one, and newly idle CPUs take a task from a near
-//! CPU, after they have looked at `root_domain.overloaded` as Linux does.
+//! **What we do:** that, with [`super::LoadBalancing::Domains`] (wake.rs, nohz.rs). Otherwise a
+//! wake-up takes an idle CPU near the old one. Newly idle CPUs take a task from a near CPU, after
+//! they have looked at `root_domain.overloaded` as Linux does.
 //!
 //! **What a test could notice:** without domains, fairness between CPUs comes from newly idle CPUs
 //! alone.
@@ -122,6 +121,7 @@ impl Kernel {
         }
         engine.load(site, rq.p.rd).await;
         let overloaded = self.root_domains[rq.root_domain].overloaded;
+        // Unless some run queue of the root domain has two tasks, there is nothing to take.
         if engine.load(site, overloaded).await == 0 {
             return false;
         }
@@ -131,6 +131,7 @@ impl Kernel {
             .get()
             .map_or(0, |(domain, _)| domain.cpus.len().saturating_sub(1));
         let cost = Cycles(self.costs.scan.0 * near_count as u64);
+        // Not worth it when the search takes longer than the CPU expects to be idle.
         if rq.avg_idle.get() < cost {
             return false;
         }
@@ -202,7 +203,7 @@ impl Kernel {
         found.is_some() || rq.inner.borrow().nr_running > 0
     }
 
-    /// What the tick does for the load balancer.
+    /// Does the tick's part of load balancing.
     pub(in crate::kernel) async fn periodic_balance(&self, rq: &Rq) {
         let interval = self.cycles(self.config.balance_interval);
         let now = self.engine.now();

@@ -1,4 +1,4 @@
-//! What a group may use: `struct cfs_bandwidth`, kernel/sched/sched.h, v6.12. Times are cycles.
+//! Bandwidth of a group: `struct cfs_bandwidth`, kernel/sched/sched.h, v6.12. Times are cycles.
 
 use super::cfs_rq::CfsId;
 
@@ -6,13 +6,13 @@ use super::cfs_rq::CfsId;
 #[derive(Debug, Clone, Default)]
 pub(in crate::kernel) struct Bandwidth {
     pub(in crate::kernel) period: u64,
-    /// When in a period the timer fires, and when next.
+    /// Moment in a period at which the timer fires, and its next time.
     pub(in crate::kernel) phase: u64,
     pub(in crate::kernel) next_at: u64,
     pub(in crate::kernel) quota: u64,
-    /// What unused quota may add up to beside a quota.
+    /// Most unused quota that is kept beside a quota.
     pub(in crate::kernel) burst: u64,
-    /// What may still be handed out.
+    /// Quota that may still be handed out.
     pub(in crate::kernel) runtime: u64,
     /// Throttled queues, in the order in which they are served.
     pub(in crate::kernel) throttled: Vec<CfsId>,
@@ -22,7 +22,7 @@ pub(in crate::kernel) struct Bandwidth {
     pub(in crate::kernel) counts: BandwidthCounts,
 }
 
-/// What happened to a quota: `cpu.stat`.
+/// Statistics of a quota: `cpu.stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BandwidthCounts {
     /// Periods that passed while it was in use.

@@ -16,17 +16,17 @@ impl CfsId {
     }
 }
 
-/// What bandwidth control keeps in a queue. Times are cycles.
+/// State of bandwidth control in a queue. Times are cycles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CfsRuntime {
-    /// Whether its group has a quota.
+    /// True if its group has a quota.
     pub(crate) is_enabled: bool,
-    /// What is left of the last slice; negative when it ran over.
+    /// Rest of the last slice; negative when it ran over.
     pub(crate) remaining: i64,
     pub(crate) is_throttled: bool,
-    /// How many throttled queues are above it, itself included.
+    /// Number of throttled queues above it, itself included.
     pub(crate) throttle_count: u32,
-    /// Whether it waits on its CPU's list to be unthrottled there.
+    /// True if it waits on its CPU's list to be unthrottled there.
     pub(crate) is_csd_queued: bool,
     /// Tasks that were taken off on their way to user mode.
     pub(crate) limbo: Vec<TaskId>,
@@ -48,12 +48,12 @@ pub(crate) struct CfsRq {
     pub(crate) sum_w_vruntime: i128,
     /// Sum of their weights.
     pub(crate) sum_weight: u64,
-    /// Where virtual run times are counted from; moves with the average.
+    /// Origin of virtual run times; moves with the average.
     pub(crate) zero_vruntime: i64,
-    /// What its group's sum has of its load, and since when.
+    /// Part of its group's sum that is of its load, and since when.
     pub(crate) tg_contrib: u64,
     pub(crate) tg_contrib_at: u64,
-    /// Whether it is on its CPU's list of leaves.
+    /// True if it is on its CPU's list of leaves.
     pub(crate) is_on_list: bool,
     pub(crate) runtime: CfsRuntime,
 }

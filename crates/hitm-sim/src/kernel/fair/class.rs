@@ -1,10 +1,10 @@
-//! What core.rs calls of the fair class: kernel/sched/fair.c, v6.12.
+//! Calls of core.rs to the fair class: kernel/sched/fair.c, v6.12.
 //!
-//! Each call walks from a task's entity up to the root, or down, and at each level does what
-//! [`super::tree`] says and prices the lines that Linux touches there: the queue's counts and load
-//! (line 0), its tree (line 1), its averages (line 2), and the entity's weight and tree node (line
-//! 0), run times (line 1) and averages (line 3). Neighbours of a node in the tree are priced by the
-//! tree's root: which of them rotate is not followed.
+//! Each call walks from a task's entity up to the root, or down. At each level it does what
+//! [`super::tree`] says and prices the lines that Linux touches there. Of the queue: counts and
+//! load (line 0), tree (line 1), averages (line 2). Of the entity: weight and tree node (line 0),
+//! run times (line 1), averages (line 3). Neighbours of a node in the tree are priced by the tree's
+//! root: which of them rotate is not followed.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::kernel::rq::Rq;
 use crate::kernel::task::Task;
 
 impl Kernel {
-    /// Where a member of a queue lies.
+    /// Place of a member of a queue.
     pub(in crate::kernel) fn cfs_place(&self, cfs: CfsId, member: CfsMember) -> Place {
         match self.rqs.get(cfs.index()) {
             Some(rq) => rq.p.cfs[member as usize],
@@ -27,7 +27,7 @@ impl Kernel {
         }
     }
 
-    /// Where a member of an entity lies.
+    /// Place of a member of an entity.
     pub(in crate::kernel) fn se_place(&self, se: EntityId, member: SeMember) -> Place {
         let owner = self.fair.groups.borrow().tree.se(se).owner;
         match owner {
@@ -75,7 +75,7 @@ impl Kernel {
         self.fair.groups.borrow().tree.se(se).cfs
     }
 
-    /// Puts a task on a run queue, which is locked; a sleeper that never left just goes on.
+    /// Puts a task on a run queue, which is locked; a sleeper that never left just continues.
     pub(in crate::kernel) async fn enqueue_task_fair(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::ENQUEUE_TASK_FAIR);
         engine.call(site, self.costs.function);
@@ -98,6 +98,7 @@ impl Kernel {
         let mut is_new = true;
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
+            // From here up entities are queued already: their loads and weights change.
             if is_new && self.fair.groups.borrow().tree.se(se).on_rq {
                 if self.is_delayed(se) {
                     self.requeue_delayed_entity(rq, se).await;
@@ -160,6 +161,7 @@ impl Kernel {
                     }
                     is_emptied = false;
                 }
+                // A group's entity sleeps when its queue is empty, even if the task only moves.
                 how = Dequeue {
                     sleeps: true,
                     ..Dequeue::default()
@@ -335,7 +337,7 @@ impl Kernel {
         self.charge(rq, cfs, ran).await;
     }
 
-    /// What follows from the running time of a queue's entity.
+    /// Accounts the running time of a queue's entity: to its task and to its quota.
     async fn charge(&self, rq: &Rq, cfs: CfsId, ran: Ran) {
         if ran.delta == 0 {
             return;
@@ -477,7 +479,7 @@ impl Kernel {
         self.engine.store(f::TASK_TICK_FAIR, place, now).await;
     }
 
-    /// Whether a woken task should take the CPU from the running one.
+    /// Reschedules the CPU if a woken task should take it from the running one.
     pub(in crate::kernel) async fn wakeup_preempt_fair(&self, rq: &Rq, p: &Task, curr: &Task) {
         let (engine, site) = (&self.engine, f::WAKEUP_PREEMPT_FAIR);
         engine.call(site, self.costs.function);

@@ -1,10 +1,10 @@
-//! New periods of quotas and who gets them: kernel/sched/fair.c, v6.12.
+//! New periods of quotas, and their distribution: kernel/sched/fair.c, v6.12.
 //!
-//! **What Linux does:** a timer of each quota refills it once a period and goes through its throttled
-//! queues, each of which gets what it lacks and 1 ns; then they ask for slices as any other. Before
-//! v6.3 the timer unthrottles the queues of all CPUs itself, in one go and with interrupts off;
-//! since then it asks each CPU to do its own, with one interrupt. Half a slice that comes back from
-//! idle CPUs is given out by a second timer 5 ms later.
+//! **What Linux does:** a timer of each quota refills it once a period and goes through its
+//! throttled queues. Each of them gets what it lacks and 1 ns; then they ask for slices as any
+//! other. Before v6.3 the timer unthrottles the queues of all CPUs itself, in one go and with
+//! interrupts off. Since then it asks each CPU to do its own, with one interrupt. Half a slice that
+//! comes back from idle CPUs is given out by a second timer 5 ms later.
 //!
 //! **What we do:** the same, on the CPU on which the timer was started first (the timer is pinned).
 //!
@@ -36,6 +36,7 @@ impl Kernel {
             bandwidth.is_active = true;
             let now = self.engine.now().0;
             let (phase, period) = (bandwidth.phase, bandwidth.period);
+            // The first moment after `now` that is the phase plus whole periods.
             bandwidth.next_at = now + period - (now + period - phase) % period;
             bandwidth.next_at
         };
@@ -56,6 +57,7 @@ impl Kernel {
         engine.store(site, places.bandwidth_runtime, 1).await;
         engine.store(site, places.bandwidth_flags, 1).await;
         if has_throttled {
+            // Locks of run queues are taken before that of the quota, so that this one is given up.
             while self.has_to_distribute(group) {
                 self.spin_unlock(places.bandwidth_lock).await;
                 self.distribute_cfs_runtime(group, false).await;
@@ -190,15 +192,16 @@ impl Kernel {
                 self.fair.set_csd_queued(cfs, true);
                 own.push(cfs);
             } else {
-                self.unthrottle_cfs_rq_async(rq.cpu, cfs).await;
+                let sent_ipi = self.unthrottle_cfs_rq_async(rq.cpu, cfs).await;
+                call.ipis += u64::from(sent_ipi);
             }
         }
         self.rq_unlock(rq).await;
         left > 0
     }
 
-    /// Asks the CPU of a queue to let it run.
-    async fn unthrottle_cfs_rq_async(&self, cpu: CpuId, cfs: CfsId) {
+    /// Asks the CPU of a queue to let it run; returns whether that took an interrupt.
+    async fn unthrottle_cfs_rq_async(&self, cpu: CpuId, cfs: CfsId) -> bool {
         let site = f::DISTRIBUTE_CFS_RUNTIME;
         self.fair.set_csd_queued(cfs, true);
         let is_first = {
@@ -208,9 +211,7 @@ impl Kernel {
         };
         let list = self.cfs_place(cfs, CfsMember::ThrottledCsdList);
         self.engine.store(site, list, 1).await;
-        if is_first {
-            self.queue_call(cpu, Call::Unthrottle, site).await;
-        }
+        is_first && self.queue_call(cpu, Call::Unthrottle, site).await
     }
 
     /// This CPU was asked to let its queues run: `__cfsb_csd_unthrottle`. Interrupts are off.

@@ -1,14 +1,14 @@
 //! Scheduling domains as the load balancer sees them: kernel/sched/topology.c (`sd_init`,
 //! `build_sched_groups`) and fair.c, v6.12.
 //!
-//! **What Linux does:** a CPU has a domain for each level of the machine: threads of its core, its
-//! cluster, its last-level cache, its package, NUMA nodes. The spans of the level below are a domain's
-//! groups, between which it balances.
+//! **What Linux does:** a CPU has a domain for each level of the machine. Levels are threads of its
+//! core, its cluster, its last-level cache, its package, NUMA nodes. The spans of the level below
+//! are a domain's groups, between which it balances.
 //!
 //! **What we do:** the same, from the machine model ([`crate::kernel::topology`]).
 //!
-//! **What a test could notice:** NUMA levels follow packages and halves of the machine, not a table of
-//! distances; groups of a level never overlap; all CPUs have the same capacity.
+//! **What a test could notice:** NUMA levels follow packages and halves of the machine, not a table
+//! of distances. Groups of a level never overlap. All CPUs have the same capacity.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub(super) struct SchedGroup {
     pub(super) is_imbalanced: Cell<bool>,
 }
 
-/// What a domain's CPUs have in common.
+/// Part of the machine that a domain's CPUs share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Smt,
@@ -44,9 +44,9 @@ pub(super) struct SchedDomain {
     pub(super) level: Level,
     pub(super) span: Rc<CpuMask>,
     pub(super) groups: Rc<Vec<SchedGroup>>,
-    /// Which of the groups the CPU is in.
+    /// Index of the group that the CPU is in.
     pub(super) local: usize,
-    /// Whether tasks are spread over its groups although the local one has room
+    /// True if tasks are spread over its groups although the local one has room
     /// (`SD_PREFER_SIBLING` of the level below).
     pub(super) prefers_sibling: bool,
     /// Tasks that a NUMA node may have more than another.
@@ -60,7 +60,7 @@ pub(super) struct SchedDomain {
 }
 
 impl SchedDomain {
-    /// How much busier another group has to be, in per cent.
+    /// Load that another group must have, in per cent of the local one's, to count as busier.
     pub(super) fn imbalance_pct(&self) -> u64 {
         if self.level == Level::Smt { 110 } else { 117 }
     }
@@ -152,7 +152,7 @@ fn groups(topology: &Topology, rqs: &[Rq], span: &Rc<CpuMask>) -> Vec<SchedGroup
     groups
 }
 
-/// How many parts of the machine CPUs are of; `part` says which one a CPU is of.
+/// Number of parts of the machine that CPUs are of; `part` says which one a CPU is of.
 fn parts(cpus: &[CpuId], part: impl Fn(CpuId) -> u16) -> u64 {
     let parts: BTreeSet<u16> = cpus.iter().map(|cpu| part(*cpu)).collect();
     parts.len() as u64

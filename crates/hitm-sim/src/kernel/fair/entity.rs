@@ -1,4 +1,4 @@
-//! What is scheduled: tasks, and each group once per CPU. `struct sched_entity`,
+//! Entities that are scheduled: tasks, and each group once per CPU. `struct sched_entity`,
 //! include/linux/sched.h, v6.12.
 
 use super::cfs_rq::CfsId;
@@ -14,12 +14,12 @@ impl EntityId {
     }
 }
 
-/// Whom an entity stands for.
+/// The task or queue that an entity stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A task.
     Task(TaskId),
-    /// What is queued on the queue of a group on one CPU.
+    /// The entities on the queue of a group on one CPU.
     Group(CfsId),
 }
 

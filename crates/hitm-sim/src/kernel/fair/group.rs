@@ -1,14 +1,14 @@
 //! Task groups: `struct task_group`, kernel/sched/sched.h, v6.12.
 //!
-//! **What Linux does:** a group has one queue and one entity on each CPU. The entity's weight is the
-//! group's `shares`, divided among the CPUs by the load that the group has on each
-//! (`calc_group_shares`); the load is a decaying average, added up in `task_group.load_avg` at most
+//! **What Linux does:** a group has one queue and one entity on each CPU. The entity's weight is
+//! the group's `shares`, divided among the CPUs by the load that the group has on each
+//! (`calc_group_shares`). The load is a decaying average, added up in `task_group.load_avg` at most
 //! once a millisecond and CPU (`update_tg_load_avg`).
 //!
 //! **What we do:** the same with the load of the moment instead of its average, added up as often.
 //!
-//! **What a test could notice:** a group's weight on a CPU follows its load at once, not within some
-//! 30 ms; groups neither come nor go during a run.
+//! **What a test could notice:** a group's weight on a CPU follows its load at once, not within
+//! some 30 ms. Groups neither come nor go during a run.
 
 use super::bandwidth::Bandwidth;
 use super::cfs_rq::{CfsId, CfsRq};
@@ -135,7 +135,7 @@ impl Groups {
         entity.parent = parent;
     }
 
-    /// Whether a queue or one above it is throttled.
+    /// Returns true if a queue or one above it is throttled.
     pub(in crate::kernel) fn is_throttled_hierarchy(&self, cfs: CfsId) -> bool {
         self.tree.q(cfs).runtime.throttle_count > 0
     }

@@ -1,13 +1,14 @@
-//! Which group of a domain has tasks to give, and how many: the arithmetic of `update_sg_lb_stats`,
-//! `update_sd_pick_busiest`, `calculate_imbalance` and `sched_balance_find_src_rq` in
-//! kernel/sched/fair.c, v6.12. Nothing here waits or costs; load_balance.rs reads and moves.
+//! Arithmetic of balancing: which group of a domain has tasks to give, and how many. It is that of
+//! `update_sg_lb_stats`, `update_sd_pick_busiest`, `calculate_imbalance` and
+//! `sched_balance_find_src_rq` in kernel/sched/fair.c, v6.12. Nothing here waits or costs;
+//! load_balance.rs reads and moves.
 
 use hitm_base::CpuId;
 
 use super::domains::{Level, SchedDomain, SchedGroup};
 use super::pelt::{Load, SCALE};
 
-/// What is known of one CPU.
+/// Statistics of one CPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuStats {
     pub(super) cpu: CpuId,
@@ -19,7 +20,7 @@ pub(super) struct CpuStats {
     pub(super) is_idle: bool,
 }
 
-/// How busy a group is, least first.
+/// Load class of a group, least busy first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     HasSpare,
@@ -28,7 +29,7 @@ enum Kind {
     Overloaded,
 }
 
-/// What is known of one group.
+/// Statistics of one group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupStats {
     pub(super) load: Load,
@@ -42,7 +43,7 @@ pub(super) struct GroupStats {
     kind: Kind,
 }
 
-/// What an imbalance is counted in.
+/// Unit that an imbalance is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Migrate {
     Load,
@@ -116,7 +117,7 @@ impl GroupStats {
         self.load.load * SCALE / self.capacity
     }
 
-    /// Whether it has more to give than `other`.
+    /// Returns true if it has more to give than `other`.
     fn is_busier(&self, other: &GroupStats) -> bool {
         if self.kind != other.kind {
             return self.kind > other.kind;
@@ -181,7 +182,7 @@ pub(super) fn find_busiest(
     })
 }
 
-/// How many tasks the busiest group has more, for its number of cores.
+/// Number of tasks that the busiest group has more, for its number of cores.
 fn sibling_imbalance(busiest: &GroupStats, local: &GroupStats, is_idle: bool) -> u64 {
     if !is_idle || busiest.nr_running == 0 {
         return 0;
@@ -198,7 +199,7 @@ fn sibling_imbalance(busiest: &GroupStats, local: &GroupStats, is_idle: bool) ->
     imbalance
 }
 
-/// What to move to make it even: `calculate_imbalance`.
+/// Kind and amount of what must move to make it even: `calculate_imbalance`.
 fn imbalance(
     domain: &SchedDomain,
     (busiest, local): (&GroupStats, &GroupStats),

@@ -1,16 +1,16 @@
 //! One attempt to balance a domain: kernel/sched/fair.c (`sched_balance_rq`), v6.12.
 //!
-//! **What Linux does:** for a CPU it looks at the loads of all CPUs of a domain, finds the group with
-//! most to give and in it the busiest run queue, and moves as many tasks as make it even. Tasks that
-//! run cannot move; when attempts fail for that, the busiest CPU is asked to give the running one
-//! away.
+//! **What Linux does:** for a CPU it looks at the loads of all CPUs of a domain. It finds the group
+//! with most to give and in it the busiest run queue, and moves as many tasks as make it even.
+//! Tasks that run cannot move; when attempts fail for that, the busiest CPU is asked to give the
+//! running one away.
 //!
 //! **What we do:** the same kinds of groups, thresholds and limits. [`super::group_stats`] has the
 //! arithmetic without accesses.
 //!
 //! **What a test could notice:** both run queues are locked while tasks move, where Linux holds one
-//! after the other; capacities do not change, so there are no misfits and no asymmetric packing; NUMA
-//! faults are unknown.
+//! after the other. Capacities do not change, so there are no misfits and no asymmetric packing.
+//! NUMA faults are unknown.
 
 use hitm_base::{CpuId, Cycles};
 
@@ -28,7 +28,7 @@ use crate::kernel::task::{Task, TaskId};
 /// Tasks that one attempt looks at, at most: `sysctl_sched_nr_migrate`.
 const TASKS_AT_ONCE: usize = 32;
 
-/// For whom an attempt is.
+/// State of the CPU that an attempt is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleType {
     /// A CPU that runs something.
@@ -39,13 +39,13 @@ pub(super) enum IdleType {
     NewlyIdle,
 }
 
-/// What taking tasks from a run queue led to.
+/// Result of taking tasks from a run queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
     moved: u64,
-    /// What of the imbalance is left.
+    /// Rest of the imbalance.
     left: u64,
-    /// Where a task that may not run here could go.
+    /// CPU that a task could go to which may not run here.
     neighbour: Option<CpuId>,
     /// Some may not run on the CPU; all of them.
     is_some_pinned: bool,
@@ -74,6 +74,7 @@ impl Kernel {
                 if let (Some(group), true) = (above, taken.is_some_pinned && taken.moved == 0) {
                     group.is_imbalanced.set(true);
                 }
+                // When no task there may move, the next busiest run queue may have one.
                 if taken.is_all_pinned {
                     excluded.set(busiest.cpu);
                     continue;
@@ -237,8 +238,8 @@ impl Kernel {
         u64::from(groups.tree.q(root).h_nr_queued)
     }
 
-    /// What an attempt learns for others: whether somebody has tasks waiting, and how far a search for
-    /// idle CPUs should go.
+    /// Notes what an attempt learns for others: whether some CPU has tasks waiting, and how far a
+    /// search for idle CPUs should go.
     async fn note_domain(
         &self,
         rq: &Rq,
@@ -249,6 +250,7 @@ impl Kernel {
         if domain.span == *rq.domains.last().expect("a domain is one of its CPU's") {
             let overloaded = self.root_domains[rq.root_domain].overloaded;
             let is_overloaded = u64::from(groups.iter().any(|group| group.has_overloaded));
+            // Written only when it changes: all CPUs read it.
             if engine.load(site, overloaded).await != is_overloaded {
                 engine.store(site, overloaded, is_overloaded).await;
             }
@@ -306,6 +308,7 @@ impl Kernel {
         let most = TASKS_AT_ONCE.min(queued.len());
         let mut pinned = 0;
         for id in queued.iter().take(most) {
+            // The last task stays: its CPU would be idle then and take it back.
             if idle != IdleType::Busy && source.inner.borrow().nr_running <= 1 {
                 break;
             }
@@ -326,6 +329,7 @@ impl Kernel {
             self.move_queued_task_fair(source, target, &p).await;
             taken.moved += 1;
             taken.left = taken.left.saturating_sub(worth);
+            // One task is enough for a newly idle CPU, and keeps the locks for a short time.
             if idle == IdleType::NewlyIdle || taken.left == 0 {
                 break;
             }
@@ -353,7 +357,7 @@ impl Kernel {
         open.find(may).copied()
     }
 
-    /// What of the imbalance a task's move takes away; `None` when it is worth too much. After
+    /// Part of the imbalance that a task's move takes away; `None` when it is worth too much. After
     /// failures more is allowed.
     fn worth(&self, p: &Task, migrate: Migrate, (left, failed): (u64, u32)) -> Option<u64> {
         let worth = match migrate {
@@ -364,7 +368,7 @@ impl Kernel {
         (worth >> failed.min(63) <= left).then_some(worth)
     }
 
-    /// Whether a queued task, which may run there, can go to another CPU.
+    /// Returns true if a queued task, which may run there, can go to another CPU.
     fn can_migrate(&self, p: &Task, source: &Rq, domain: &SchedDomain) -> bool {
         if p.id == source.curr.get()
             || self.is_delayed(p.se)
@@ -373,6 +377,7 @@ impl Kernel {
             return false;
         }
         let since = self.engine.now().saturating_sub(p.exec_start.get());
+        // Its data is likely to be in the caches of its CPU.
         let is_hot = domain.level > super::domains::Level::Smt
             && since < self.balancer_of().times.migration_cost;
         !is_hot || domain.failed.get() > domain.cache_nice_tries()
@@ -386,7 +391,7 @@ impl Kernel {
         self.wakeup_preempt(rq, p).await;
     }
 
-    /// Whether a CPU has nothing to do, as `idle_cpu` finds out.
+    /// Returns true if a CPU has nothing to do, as `idle_cpu` finds out.
     pub(super) async fn is_idle_cpu(&self, cpu: CpuId, site: crate::engine::Site) -> bool {
         let places = &self.rq(cpu).p;
         let places = [places.curr, places.nr_running, places.ttwu_pending];

@@ -1,5 +1,6 @@
-//! When load is balanced, and for whom: the tick's softirq, idle CPUs whose tick is stopped, newly idle
-//! CPUs, and the stopper; kernel/sched/fair.c and kernel/stop_machine.c, v6.12.
+//! Occasions of load balancing, and the CPUs that it is for: the tick's softirq, idle CPUs whose
+//! tick is stopped, newly idle CPUs, and the stopper. See kernel/sched/fair.c and
+//! kernel/stop_machine.c, v6.12.
 //!
 //! **What Linux does:** a busy CPU's tick starts balancing of its domains, each at an interval. A tick
 //! that finds too much to do wakes one idle CPU, which balances for all idle ones. A CPU that runs out
@@ -8,9 +9,9 @@
 //!
 //! **What we do:** the same.
 //!
-//! **What a test could notice:** the softirq runs when the task returns to user mode, not at the end of
-//! the interrupt; the stopper is a FIFO task of priority 99; what idle CPUs know of blocked load is
-//! always current; new tasks begin where they are started and are not placed by `fork`.
+//! **What a test could notice:** the softirq runs when the task returns to user mode, not at the
+//! end of the interrupt. The stopper is a FIFO task of priority 99. What idle CPUs know of blocked
+//! load is always current. New tasks begin where they are started and are not placed by `fork`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,10 +30,10 @@ use crate::kernel::smp::Call;
 use crate::kernel::task::{Policy, TASK_INTERRUPTIBLE, TASK_RUNNING, TIF_NEED_RESCHED, Task};
 use crate::kernel::{Kernel, TaskSpec};
 
-/// How many times rarer a busy CPU balances: `busy_factor`.
+/// Factor by which a busy CPU balances more rarely: `busy_factor`.
 const BUSY_FACTOR: u64 = 16;
 
-/// How fair tasks get to other CPUs.
+/// Balancing of fair tasks between CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadBalancing {
     /// A woken task takes an idle CPU under its last-level cache; a newly idle CPU takes a queued task
@@ -53,14 +54,15 @@ pub(super) struct LlcShared {
 /// Times of the balancer, in cycles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// How long a task's data is taken to stay in its caches: `sysctl_sched_migration_cost`, 0.5 ms.
+    /// Time for which a task's data is taken to stay in its caches: `sysctl_sched_migration_cost`,
+    /// 0.5 ms.
     pub(super) migration_cost: Cycles,
     millisecond: Cycles,
     /// `max_load_balance_interval`: a tenth of a second for each CPU.
     longest_interval_ms: u64,
 }
 
-/// What a CPU's stopper shall do: give its running task to `target`.
+/// Order to a CPU's stopper: give its running task to `target`.
 #[derive(Debug, Clone, Copy)]
 struct ActiveBalance {
     target: CpuId,
@@ -68,12 +70,12 @@ struct ActiveBalance {
     domain: Option<usize>,
 }
 
-/// What the balancer keeps of a CPU.
+/// State of the balancer for a CPU.
 #[derive(Debug)]
 pub(super) struct CpuBalance {
     pub(super) domains: Vec<SchedDomain>,
     next_balance: Cell<Cycles>,
-    /// A tick asked for it.
+    /// A tick has requested it.
     is_due: Cell<bool>,
     /// It was asked to balance for all idle CPUs.
     is_kicked: Cell<bool>,
@@ -191,7 +193,7 @@ impl Kernel {
         }
     }
 
-    /// What a tick does for the balancer: `sched_balance_trigger`. No lock is held.
+    /// Does a tick's part of balancing: `sched_balance_trigger`. No lock is held.
     pub(in crate::kernel) async fn sched_balance_trigger(&self, rq: &Rq) {
         let Some(balancer) = &self.balancer else {
             return;
@@ -246,6 +248,7 @@ impl Kernel {
         {
             return;
         }
+        // Several busy CPUs may be too many for their cache, with one task each, too.
         let has_more = rq.inner.borrow().nr_running >= 2;
         let place = self.llc_shared(rq.cpu).nr_busy;
         if !has_more && engine.load(site, place).await <= 1 {
@@ -266,7 +269,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the CPU, which is idle, shall balance for all idle ones.
+    /// Returns true if the CPU, which is idle, shall balance for all idle ones.
     pub(in crate::kernel) fn is_nohz_kicked(&self, rq: &Rq) -> bool {
         let balancer = self.balancer.as_ref();
         balancer.is_some_and(|balancer| balancer.cpus[rq.cpu.index()].is_kicked.get())
@@ -290,10 +293,11 @@ impl Kernel {
             if !self.is_idle_cpu(other.cpu, site).await {
                 continue;
             }
-            // The flag alone says nothing: who asks an idle CPU for something sets it.
+            // The flag alone says nothing: any request to an idle CPU sets it.
             if engine.load(site, idle_flags).await & TIF_NEED_RESCHED != 0
                 && !self.is_idle_cpu(rq.cpu, site).await
             {
+                // This CPU has got work: the CPU that the next tick kicks does the rest.
                 next = now;
                 break;
             }
@@ -306,7 +310,8 @@ impl Kernel {
         balancer.nohz_next.set(next);
     }
 
-    /// Whether the tick asked this CPU to balance; what asked for it as an idle one is forgotten.
+    /// Returns true if the tick asked this CPU to balance; forgets that request and one to it as an
+    /// idle CPU.
     pub(in crate::kernel) fn takes_balance_request(&self) -> bool {
         let Some(balancer) = &self.balancer else {
             return false;
@@ -370,6 +375,7 @@ impl Kernel {
         let Some(first) = domains.first() else {
             return false;
         };
+        // With a woken task on this CPU's list already, there is no need for another.
         if engine.load(site, rq.p.ttwu_pending).await != 0 {
             return false;
         }
@@ -464,7 +470,7 @@ impl Kernel {
     }
 }
 
-/// What a stopper does.
+/// Body of a stopper.
 async fn stop_for_ever(thread: &Thread) {
     let kernel = thread.kernel();
     let (engine, task) = (&kernel.engine, thread.task());

@@ -4,12 +4,13 @@
 //! the time that they are runnable and of the time that they run. What happened 32 periods of
 //! 1024 us ago counts half. Each queue of a group has averages that are handed up.
 //!
-//! **What we do:** one set for each task and one for each CPU's root queue, brought up to date when the
-//! class touches them. A task's part in its CPU's load is its own load, scaled at each level by what
-//! its group's entity weighs among that level's present load ([`Kernel::task_h_load`]).
+//! **What we do:** one set for each task and one for each CPU's root queue, brought up to date when
+//! the class touches them. A task's part in its CPU's load is its own load. At each level that is
+//! scaled by what its group's entity weighs among that level's present load
+//! ([`Kernel::task_h_load`]).
 //!
-//! **What a test could notice:** time is counted in steps of 32 us; `util_est` does not exist, nor
-//! frequency and capacity that change: a CPU's capacity is 1024 less nothing.
+//! **What a test could notice:** time is counted in steps of 32 us; `util_est` does not exist.
+//! Frequency and capacity do not change: a CPU's capacity is 1024 less nothing.
 
 use super::entity::EntityId;
 use crate::kernel::Kernel;
@@ -168,7 +169,7 @@ impl Kernel {
         averages.value()
     }
 
-    /// What a task adds to the load of its CPU: `task_h_load`.
+    /// Load that a task adds to its CPU: `task_h_load`.
     pub(super) fn task_h_load(&self, p: &Task) -> u64 {
         let groups = self.fair.groups.borrow();
         let parent = |se: &EntityId| groups.tree.se(*se).parent;

@@ -1,4 +1,4 @@
-//! Which members of queues, entities and groups the class touches, and where they lie.
+//! Members of queues, entities and groups that the class touches, and their places.
 
 use hitm_base::CpuId;
 
@@ -52,7 +52,7 @@ members! {
     }
 }
 
-/// Where the members of one task's entity or one CPU's root queue lie, by member.
+/// Places of the members of one task's entity or one CPU's root queue, by member.
 pub(in crate::kernel) fn places_in(
     arena: &mut Arena,
     object: &crate::engine::Object,
@@ -78,7 +78,7 @@ pub(in crate::kernel) struct GroupPlaces {
 
 impl GroupPlaces {
     pub(in crate::kernel) fn new(arena: &mut Arena) -> Result<GroupPlaces, SimError> {
-        // Whoever makes the group runs on the boot CPU.
+        // The maker of the group runs on the boot CPU.
         let object = arena.allocate("task_group", CpuId(0))?;
         let mut place = |path| arena.place(&object, path);
         Ok(GroupPlaces {
@@ -132,7 +132,7 @@ impl GroupPools {
         self.queue_pointers.place(group.index(), line, CpuId(0))
     }
 
-    /// Asks the host's memory for what the places of a queue and of the pointer to it need.
+    /// Prefetches what the places of a queue and of the pointer to it need.
     pub(in crate::kernel) fn prefetch(&self, group: GroupId, cfs: CfsId, step: PrefetchStep) {
         self.queue_pointers.prefetch(group.index(), step);
         if let Some(object) = cfs.index().checked_sub(self.cpus) {

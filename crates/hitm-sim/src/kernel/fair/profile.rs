@@ -1,4 +1,4 @@
-//! What distributing quotas took: the figures that a probe on `distribute_cfs_runtime` gives.
+//! Figures of distributing quotas, as a probe on `distribute_cfs_runtime` gives them.
 
 use hitm_base::{CpuId, Cycles};
 
@@ -9,9 +9,9 @@ use super::throttle::Walked;
 pub struct DistributeCall {
     /// The CPU that did it.
     pub cpu: CpuId,
-    /// When it began.
+    /// Time at which it began.
     pub begin: Cycles,
-    /// When it ended.
+    /// Time at which it ended.
     pub end: Cycles,
     /// Run queues that it locked.
     pub rqs: u64,
@@ -19,9 +19,11 @@ pub struct DistributeCall {
     pub cfs_rqs: u64,
     /// Tasks that became runnable.
     pub tasks: u64,
-    /// For how long others kept run queues locked that it wanted.
+    /// Interrupts that it sent to have queues let run by their CPUs.
+    pub ipis: u64,
+    /// Time for which others kept run queues locked that it wanted.
     pub lock_wait: Cycles,
-    /// Whether it gave out what came back within a period.
+    /// True if it gave out what came back within a period.
     pub is_slack: bool,
 }
 
@@ -31,7 +33,7 @@ impl DistributeCall {
         self.tasks += walked.tasks;
     }
 
-    /// How long it took.
+    /// Time from begin to end.
     pub fn duration(&self) -> Cycles {
         self.end.saturating_sub(self.begin)
     }

@@ -263,7 +263,7 @@ fn a_sleeper_that_owes_time_stays_queued_until_it_owes_none() {
     assert_eq!(cpu.running, Some(cpu.tasks[a + b - first]));
 }
 
-/// What happens to a random tree.
+/// A step in the life of a random tree.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Wake(usize),

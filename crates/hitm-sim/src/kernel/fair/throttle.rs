@@ -1,18 +1,19 @@
 //! Queues that have used their share of a quota: kernel/sched/fair.c, v6.12, and v6.18 for tasks.
 //!
 //! **What Linux does:** a queue of a group with a quota takes slices of 5 ms from it and pays for
-//! what runs. When it has nothing left and the quota is empty, it is throttled: each queue of the
-//! group and below on this CPU counts one throttled queue above it. Until v6.17 the group's entity
-//! leaves its parent, so that whatever its tasks hold stays held ([`Throttling::Sync`], `Async`).
-//! Since v6.18 nothing leaves; each task is taken off when it returns to user mode
+//! what runs. When it has nothing left and the quota is empty, it is throttled. Then each queue of
+//! the group and below on this CPU counts one throttled queue above it. Until v6.17 the group's
+//! entity leaves its parent, so that whatever its tasks hold stays held ([`Throttling::Sync`],
+//! `Async`). Since v6.18 nothing leaves; each task is taken off when it returns to user mode
 //! ([`Throttling::Task`]; limbo.rs). Unthrottling takes all of that back.
 //!
-//! **What we do:** the same. A walk over the groups reads, on each, the pointer to the queue and the
-//! lines of the queue that Linux reads. The walk's loads do not depend on each other but through
-//! pointers that stay cached, so a core overlaps as many visits as its load window has room for.
+//! **What we do:** the same. A walk over the groups reads, on each, the pointer to the queue and
+//! the lines of the queue that Linux reads. The walk's loads do not depend on each other but
+//! through pointers that stay cached. So a core overlaps as many visits as its load window has room
+//! for.
 //!
 //! **What a test could notice:** a queue without load is off the list of leaves at once
-//! ([`Kernel::list_add_leaf`]), not when its averages have decayed; slices do not expire (none do
+//! ([`Kernel::list_add_leaf`]), not when its averages have decayed. Slices do not expire (none do
 //! since v5.4).
 
 use super::Throttling;
@@ -25,7 +26,7 @@ use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 
-/// What an unthrottling walk did.
+/// Result of an unthrottling walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::kernel) struct Walked {
     pub(in crate::kernel) cfs_rqs: u64,
@@ -50,6 +51,7 @@ impl Kernel {
         if !is_short || self.assign_cfs_rq_runtime(cfs, self.fair.times.slice).await {
             return;
         }
+        // The queue is throttled on the way through the scheduler.
         if self.fair.groups.borrow().tree.q(cfs).curr.is_some() {
             self.resched_curr(rq).await;
         }
@@ -147,6 +149,7 @@ impl Kernel {
             bandwidth.is_some_and(|bandwidth| {
                 bandwidth.runtime += slack as u64;
                 bandwidth.counts.handed_out -= slack;
+                // A run queue's lock is held here, so that a timer has to give it out.
                 bandwidth.runtime > self.fair.times.slice && !bandwidth.throttled.is_empty()
             })
         };
@@ -168,6 +171,8 @@ impl Kernel {
         let group = self.fair.groups.borrow().group_of(cfs);
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
+        // Wants the least there is: quota may have come back meanwhile, and a throttled queue waits
+        // a whole period for the next.
         let has_some = self.assign_locked(cfs, group, 1).await;
         if !has_some {
             let list = self.cfs_place(cfs, CfsMember::ThrottledList);
@@ -301,6 +306,7 @@ impl Kernel {
                 self.update_load(above, se, site).await;
             }
             self.change_h_nr(above, tasks, site).await;
+            // Up to a queue that is throttled itself: its own unthrottling continues from there.
             if self.is_queue_stopped(above) {
                 return tasks as u64;
             }
@@ -309,13 +315,13 @@ impl Kernel {
         tasks as u64
     }
 
-    /// Whether nothing of a queue reaches its parent.
+    /// Returns true if nothing of a queue reaches its parent.
     pub(in crate::kernel) fn is_queue_stopped(&self, cfs: CfsId) -> bool {
         let is_throttled = self.fair.groups.borrow().tree.q(cfs).runtime.is_throttled;
         is_throttled && !self.fair.throttling.is_by_task()
     }
 
-    /// Whether a queue or one above it is stopped.
+    /// Returns true if a queue or one above it is stopped.
     pub(in crate::kernel) fn is_hierarchy_stopped(&self, cfs: CfsId) -> bool {
         let is_throttled = self.fair.groups.borrow().is_throttled_hierarchy(cfs);
         is_throttled && !self.fair.throttling.is_by_task()
@@ -432,7 +438,7 @@ impl Kernel {
         self.engine.load_all(site, &places, |_, _| {}).await;
     }
 
-    /// Asks the host's memory for what visits to some groups will look at.
+    /// Prefetches what visits to some groups will look at.
     fn prefetch_visited(&self, rq: &Rq, visited: &[GroupId]) {
         let groups = self.fair.groups.borrow();
         for step in [PrefetchStep::Index, PrefetchStep::Places] {
@@ -444,7 +450,7 @@ impl Kernel {
         }
     }
 
-    /// How many visits a core has under way at once.
+    /// Number of visits that a core has under way at once.
     fn visits_at_once(&self) -> usize {
         let window = u64::from(self.engine.machine().core.load_window_insns);
         (window / self.costs.visit_instructions).max(1) as usize
@@ -485,12 +491,12 @@ impl Kernel {
 }
 
 impl Throttling {
-    /// Whether tasks are taken off one by one, instead of their group.
+    /// Returns true if tasks are taken off one by one, instead of their group.
     pub(in crate::kernel) fn is_by_task(self) -> bool {
         matches!(self, Throttling::Task | Throttling::TaskSync)
     }
 
-    /// Whether each CPU unthrottles its own queues.
+    /// Returns true if each CPU unthrottles its own queues.
     pub(in crate::kernel) fn is_async(self) -> bool {
         matches!(self, Throttling::Async | Throttling::Task)
     }

@@ -1,21 +1,22 @@
 //! Queues and entities of all CPUs as plain values: EEVDF, kernel/sched/fair.c, v6.12.
 //!
-//! **What Linux does:** an entity is eligible while it has run no more than its share, that is while
-//! its virtual run time is at most the weighted average of its queue; of the eligible ones the one
-//! with the earliest virtual deadline runs, to the end of its slice (`RUN_TO_PARITY`). What an entity
-//! is owed when it leaves, its lag, it still has when it comes back (`PLACE_LAG`). One that goes to
-//! sleep although it owes time stays queued until it owes none (`DELAY_DEQUEUE`, `DELAY_ZERO`).
+//! **What Linux does:** an entity is eligible while it has run no more than its share. That is
+//! while its virtual run time is at most the weighted average of its queue. Of the eligible ones
+//! the one with the earliest virtual deadline runs, to the end of its slice (`RUN_TO_PARITY`). What
+//! an entity is owed when it leaves, its lag, it still has when it comes back (`PLACE_LAG`). One
+//! that goes to sleep although it owes time stays queued until it owes none (`DELAY_DEQUEUE`,
+//! `DELAY_ZERO`).
 //!
 //! **What we do:** the same, one queue at a time. Nothing here waits or costs: class.rs walks the
 //! hierarchy, prices the lines, and calls this for each level.
 //!
-//! **Invariant:** `sum_w_vruntime`, `sum_weight`, `load` and `nr_queued` of a queue are the sums over
-//! its entities ([`FairTree::check`]); so the weighted sum of all lags is zero but for the rounding
-//! of the average.
+//! **Invariant:** `sum_w_vruntime`, `sum_weight`, `load` and `nr_queued` of a queue are the sums
+//! over its entities ([`FairTree::check`]). So the weighted sum of all lags is zero but for the
+//! rounding of the average.
 //!
 //! **What a test could notice:** all slices are the base slice, so `PREEMPT_SHORT` and a group's
-//! `min_slice` never matter; no `SCHED_IDLE`, no `SCHED_BATCH`; buddies (`NEXT_BUDDY`, off) are left
-//! out; virtual time is in cycles instead of nanoseconds.
+//! `min_slice` never matter. No `SCHED_IDLE`, no `SCHED_BATCH`. Buddies (`NEXT_BUDDY`, off) are
+//! left out. Virtual time is in cycles instead of nanoseconds.
 
 use hitm_coherence::prefetch::prefetch;
 
@@ -23,14 +24,14 @@ use super::cfs_rq::{CfsId, CfsRq};
 use super::entity::{Entity, EntityId, Owner};
 use super::weight::calc_delta_fair;
 
-/// How an entity comes to a queue.
+/// Arrival of an entity at a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Enqueue {
     /// For the first time: half a slice, so that it does not wait for a whole one.
     pub(crate) is_initial: bool,
 }
 
-/// How an entity leaves a queue.
+/// Departure of an entity from a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Dequeue {
     /// It will not run by itself again; otherwise it moves.
@@ -41,7 +42,7 @@ pub(crate) struct Dequeue {
     pub(crate) is_special: bool,
 }
 
-/// What the running entity of a queue did since the last look.
+/// Run of a queue's entity since the last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ran {
     /// Cycles.
@@ -93,7 +94,7 @@ impl FairTree {
         &mut self.queues[id.index()]
     }
 
-    /// Asks the host's memory for a queue.
+    /// Prefetches a queue.
     pub(crate) fn prefetch(&self, id: CfsId) {
         prefetch(&self.queues, id.index());
         // A queue is longer than a cache line.
@@ -127,14 +128,14 @@ impl FairTree {
         self.q(cfs).curr.filter(|curr| self.se(*curr).on_rq)
     }
 
-    /// Whether an entity of a queue has run no more than its share.
+    /// Returns true if an entity of a queue has run no more than its share.
     pub(crate) fn is_eligible(&self, cfs: CfsId, se: EntityId) -> bool {
         let (sum, load) = self.sums(cfs);
         let key = self.se(se).vruntime - self.q(cfs).zero_vruntime;
         sum >= i128::from(key) * i128::from(load)
     }
 
-    /// What an entity is owed, bounded: `entity_lag`.
+    /// Lag of an entity, which is what it is owed, bounded: `entity_lag`.
     pub(crate) fn lag(&self, cfs: CfsId, se: EntityId) -> i64 {
         let entity = self.se(se);
         let limit = calc_delta_fair((2 * self.slice).max(self.tick), entity.weight);
@@ -190,11 +191,13 @@ impl FairTree {
         let curr = curr.filter(is_eligible);
         if let Some(id) = curr {
             let se = self.se(id);
+            // `RUN_TO_PARITY`: its deadline is that of when it got the CPU, so its slice is not
+            // over.
             if se.vlag == se.deadline {
                 return curr;
             }
         }
-        // Of equal deadlines the running one goes on, then the oldest entity.
+        // Of equal deadlines the running one continues, then the oldest entity.
         let by_deadline = |id: &EntityId| (self.se(*id).deadline, Some(*id) != curr, *id);
         let waiting = queue.waiting.iter().copied().filter(is_eligible);
         waiting.chain(curr).min_by_key(by_deadline)
@@ -253,9 +256,11 @@ impl FairTree {
         se.vlag = lag;
         if how.is_delayed {
             se.delayed = false;
+            // `DELAY_ZERO`: it must not earn anything by having been queued while it slept.
             se.vlag = lag.min(0);
         }
         if !how.sleeps {
+            // It moves with the rest of its slice: the next queue has another virtual time.
             se.deadline -= se.vruntime;
             se.rel_deadline = true;
         }
@@ -276,6 +281,7 @@ impl FairTree {
         self.update_curr(cfs, now);
         let lag = self.lag(cfs, id);
         self.se_mut(id).delayed = false;
+        // One that still owes keeps its place.
         if lag <= 0 {
             return;
         }
@@ -299,6 +305,7 @@ impl FairTree {
             self.unlink(cfs, id);
         }
         let se = self.se_mut(id);
+        // Not needed while it runs: has the deadline for `pick_eevdf`.
         se.vlag = se.deadline;
         se.exec_start = now;
         self.q_mut(cfs).curr = Some(id);

@@ -1,11 +1,12 @@
-//! Which CPU a woken task takes when load is balanced by domains: `select_task_rq_fair` of
+//! CPU choice for a woken task when load is balanced by domains: `select_task_rq_fair` of
 //! kernel/sched/fair.c, v6.12.
 //!
-//! **What Linux does:** first the waker's CPU or the task's last one, by which is idle or less loaded
-//! (wake affine), unless the waker wakes many (`wake_wide`). A waker that says that it is about to sleep
-//! (`WF_SYNC`) counts as gone already. Then an idle CPU under that one's
-//! last-level cache: the CPU itself, the last one, the one before, and a search over the cluster and
-//! the cache, for whole cores while there are idle ones, bounded by how busy the cache is (`SIS_UTIL`).
+//! **What Linux does:** first the waker's CPU or the task's last one, by which is idle or less
+//! loaded (wake affine), unless the waker wakes many (`wake_wide`). A waker that says that it is
+//! about to sleep (`WF_SYNC`) counts as gone already. Then an idle CPU under that one's last-level
+//! cache: the CPU itself, the last one, the one before, and a search over the cluster and the
+//! cache. The search is for whole cores while there are idle ones, bounded by how busy the cache is
+//! (`SIS_UTIL`).
 //!
 //! **What we do:** the same.
 //!
@@ -23,7 +24,7 @@ use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::task::Task;
 
-/// Whom a task woke last, how often that changed, and since when it is counted.
+/// The task that a task woke last, how often that changed, and since when it is counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::kernel) struct Wakees {
     last: Option<crate::kernel::TaskId>,
@@ -55,6 +56,7 @@ impl Kernel {
         let mut wakees = waker.wakees.get();
         let now = self.engine.now();
         if now.saturating_sub(wakees.decayed_at) > self.cycles(hitm_base::Nanos(1e9)) {
+            // Only wake-ups of late say whether a task wakes many.
             wakees.flips /= 2;
             wakees.decayed_at = now;
         }
@@ -65,7 +67,7 @@ impl Kernel {
         waker.wakees.set(wakees);
     }
 
-    /// Whether waker and woken are one of many to many: then they are not put together.
+    /// Returns true if waker and woken are one of many to many: then they are not put together.
     fn is_wide(&self, waker: &Task, p: &Task) -> bool {
         let factor = self.llc_weight(self.engine.cpu());
         let (a, b) = (waker.wakees.get().flips, p.wakees.get().flips);
@@ -90,10 +92,13 @@ impl Kernel {
 
     async fn wake_affine(&self, p: &Task, (this, prev): (CpuId, CpuId), wake: Wake) -> CpuId {
         let (engine, site) = (&self.engine, f::WAKE_AFFINE);
+        // An idle waker's CPU handles an interrupt. Beyond its cache it must not draw tasks:
+        // devices would gather them at their own node.
         if self.shares_cache(this, prev) && self.is_idle_cpu(this, site).await {
             let is_prev_idle = self.is_idle_cpu(prev, site).await;
             return if is_prev_idle { prev } else { this };
         }
+        // A waker that is alone there and about to sleep makes room.
         if wake == Wake::Sync && engine.load(site, self.rq(this).p.nr_running).await == 1 {
             return this;
         }
@@ -126,6 +131,7 @@ impl Kernel {
         let domains = &self.balancer_of().cpus[this.index()].domains;
         let common = domains.iter().find(|domain| domain.span.contains(prev));
         let pct = common.map_or(117, SchedDomain::imbalance_pct);
+        // The waker's CPU may be busier by half of the imbalance that the domain lets be.
         let there = load_of(prev).saturating_sub(task) * (100 + (pct - 100) / 2);
         (here + task) * 100 < there + u64::from(is_sync)
     }
@@ -159,7 +165,7 @@ impl Kernel {
         found.or(kept).unwrap_or(target)
     }
 
-    /// Whether two CPUs are of one cluster, or there are none.
+    /// Returns true if two CPUs are of one cluster, or there are none.
     fn shares_cluster(&self, a: CpuId, b: CpuId) -> bool {
         let domains = &self.balancer_of().cpus[a.index()].domains;
         let mut clusters = domains
@@ -180,6 +186,7 @@ impl Kernel {
         let shared = self.llc_shared(target);
         let has_threads = self.has_threads(target);
         let seeks_core = has_threads && engine.load(site, shared.has_idle_cores).await != 0;
+        // With no core wholly idle, a thread beside the last CPU has the task's data in its caches.
         if has_threads && !seeks_core && self.shares_cache(prev, target) {
             for thread in self.threads_of(prev) {
                 if thread != target
@@ -217,6 +224,7 @@ impl Kernel {
             }
         }
         if seeks_core {
+            // The next search need not look for a whole core.
             engine.store(site, shared.has_idle_cores, 0).await;
         }
         one

@@ -12,8 +12,8 @@ const WEIGHTS: [u64; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The weight of a nice value; those out of range count as the nearest.
-pub(crate) fn weight_of_nice(nice: i8) -> u64 {
+/// Returns the weight of a nice value; those out of range count as the nearest.
+pub fn weight_of_nice(nice: i8) -> u64 {
     WEIGHTS[(i32::from(nice).clamp(-20, 19) + 20) as usize]
 }
 

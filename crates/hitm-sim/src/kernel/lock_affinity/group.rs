@@ -41,7 +41,7 @@ impl Mean {
 /// A thread that had to wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Member {
-    /// When it gave the lock back last, in its own CPU time.
+    /// Time at which it gave the lock back last, in its own CPU time.
     released: Option<Cycles>,
     /// From then to when it wanted it again.
     between: Option<Cycles>,
@@ -66,12 +66,12 @@ pub(super) struct Group {
     pub(super) placed: Option<Rc<CpuMask>>,
 }
 
-/// How many CPUs a lock keeps busy that a thread holds for this share of its time.
+/// Number of CPUs that a lock keeps busy which a thread holds for this share of its time.
 pub fn needed_cpus(hold_share: f64) -> usize {
     (1.0 / hold_share).ceil() as usize
 }
 
-/// What judging a group led to.
+/// Result of judging a group.
 pub(super) enum Verdict {
     Stay,
     Place(usize),
@@ -119,7 +119,7 @@ impl Group {
         Some(hold / (hold + between))
     }
 
-    /// What to do at the end of a window of this length, where quotas are worth so many CPUs.
+    /// Judges the group at the end of a window of this length, where quotas are worth so many CPUs.
     pub(super) fn judge(
         &mut self,
         (window, costs): (Cycles, &LockCosts),

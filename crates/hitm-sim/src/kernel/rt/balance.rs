@@ -13,13 +13,13 @@ use crate::kernel::smp::Call;
 use crate::kernel::task::{MAX_RT_PRIO, TIF_NEED_RESCHED, Task};
 use crate::kernel::topology::RTO_NO_CPU;
 
-/// Who moves real-time tasks.
+/// Balancing of real-time tasks, by version of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Balancing {
-    /// Until 2.6.23: a woken task goes to an idle CPU if there is one near; beyond that only the
+    /// Until 2.6.23: a woken task goes to an idle CPU if there is one near. Beyond that only the
     /// load balancer moves queued tasks, when a CPU becomes idle and once per interval.
     Passive,
-    /// From 2.6.25: tasks are pushed and pulled; a puller takes the locks itself, and so does a
+    /// From 2.6.25: tasks are pushed and pulled. A puller takes the locks itself, and so does a
     /// pusher before it judges a target, so that it tries three of them.
     PushPull,
     /// From 4.15, and today: a puller asks overloaded CPUs to push by a chain of interrupts. A pusher
@@ -116,6 +116,7 @@ impl Kernel {
     /// The CPU of the mask that is best for a task: the one that it was on, this one, a near one.
     fn nearest_of(&self, p: &Task, lowest: &CpuMask) -> Option<CpuId> {
         let cpu = p.cpu.get();
+        // Its caches are the most likely to have the task's data.
         if lowest.contains(cpu) {
             return Some(cpu);
         }
@@ -156,11 +157,15 @@ impl Kernel {
             }
             let lowest = self.rq(cpu);
             let prio = u64::from(p.prio.get());
+            // The target has something as good already: another try, which drops no lock, would
+            // find it again.
             if self.balancing.get() == Balancing::PushIpi
                 && engine.load(site, lowest.p.rt_highest_curr).await <= prio
             {
                 return None;
             }
+            // With the lock of `rq` dropped, the task may have run, moved, or got worse than
+            // another.
             if self.double_lock_balance(rq, lowest).await {
                 let is_same = self.pick_next_pushable_task(rq).map(|task| task.id) == Some(p.id);
                 if !is_same || !p.may_run_on(cpu) {
@@ -196,6 +201,7 @@ impl Kernel {
             engine.load(site, rq.p.rt_pushable).await;
             let curr = self.task(rq.curr.get());
             engine.load(site, curr.p.prio).await;
+            // If a task better than the running one has slipped in, it shall run here.
             if next.prio.get() < curr.prio.get() {
                 self.resched_curr(rq).await;
                 return false;
@@ -208,7 +214,7 @@ impl Kernel {
                 self.count(|counts| counts.pushes += 1);
                 return true;
             }
-            // The lock may have been dropped meanwhile: if another task is best now, it is tried;
+            // The lock may have been dropped meanwhile. If another task is best now, it is tried;
             // if it is the same, no CPU has it and nothing worse will fit better.
             match self.pick_next_pushable_task(rq) {
                 Some(task) if task.id != next.id => next = task,
@@ -267,6 +273,7 @@ impl Kernel {
         if overloaded <= 0 {
             return;
         }
+        // If this CPU is the only overloaded one, there is nothing to pull.
         if overloaded == 1 && domain.rto_mask.test(engine, site, this.cpu).await {
             return;
         }
@@ -296,6 +303,7 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::PULL_RT_TASK);
         let best = engine.load(site, source.p.rt_highest_next).await;
         let own = engine.load(site, this.p.rt_highest_curr).await;
+        // Looked at without the lock: a better task that comes there later is pushed by that CPU.
         if best >= own {
             return false;
         }
@@ -328,7 +336,9 @@ impl Kernel {
     async fn tell_cpu_to_push(&self, this: &Rq) {
         let (engine, site) = (&*self.engine, f::PULL_RT_TASK);
         let domain = &self.root_domains[this.root_domain];
+        // A chain under way sees the new number at its end, and goes round once more.
         engine.fetch_add(site, domain.rto_loop_next, 1).await;
+        // One CPU at a time starts a chain.
         let started = engine.compare_swap(site, domain.rto_loop_start, 0, 1).await;
         if started != 0 {
             return;
@@ -378,6 +388,8 @@ impl Kernel {
         let rq = self.rq(engine.cpu());
         let domain = &self.root_domains[rq.root_domain];
         engine.load(site, rq.p.rt_pushable).await;
+        // Looked at without the lock: a task that becomes pushable later is pushed by whatever
+        // queues it.
         let has_pushable = !rq.inner.borrow().rt.pushable.is_empty();
         if has_pushable {
             self.rq_lock(rq).await;

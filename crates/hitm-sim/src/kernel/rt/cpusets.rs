@@ -1,21 +1,21 @@
 //! Overload masks of cpusets, as the patch set of October 2007 had them.
 //!
-//! **What it does:** root domains do not exist yet. A cpuset keeps the mask of the CPUs with more than
-//! one RT task, and cpusets may share CPUs. Then a CPU may stand in one mask while the task that waits
-//! there is of the other cpuset: that one's CPUs do not find it, and when it goes its cpuset's mask is
-//! cleared and the other is left. A pull that comes to a CPU of the mask with no more than one RT task
-//! takes it out.
+//! **What it does:** root domains do not exist yet. A cpuset keeps the mask of the CPUs with more
+//! than one RT task, and cpusets may share CPUs. Then a CPU may stand in one mask while the task
+//! that waits there is of the other cpuset. That one's CPUs do not find it, and when it goes its
+//! cpuset's mask is cleared and the other is left. A pull that comes to a CPU of the mask with no
+//! more than one RT task takes it out.
 //!
-//! **What we do:** a task is of one cpuset, which has an object with mask and count, the `root_domain`
-//! of later. A CPU enters the mask of the cpuset of the task that makes it overloaded, and leaves that
-//! of the task whose going ends it; it is counted when its bit changes. A CPU that looks for tasks reads
-//! the mask of the cpuset of the task that it ran last. The first two of these are assumed: the
-//! description says where the mask is, not by which task it is found.
-//! Source: \[PATCH -v2 0/7\] New RT Task Balancing -v2, 22 October 2007; what a pull takes out is in
-//! kernel/sched_rt.c on the way to 2.6.25.
+//! **What we do:** a task is of one cpuset, which has an object with mask and count, the
+//! `root_domain` of later. A CPU enters the mask of the cpuset of the task that makes it
+//! overloaded. It leaves that of the task whose going ends the overload; it is counted when its bit
+//! changes. A CPU that looks for tasks reads the mask of the cpuset of the task that it ran last.
+//! The first two of these are assumed: the description says where the mask is, not by which task it
+//! is found. Source: \[PATCH -v2 0/7\] New RT Task Balancing -v2, 22 October 2007; what a pull
+//! takes out is in kernel/sched_rt.c on the way to 2.6.25.
 //!
-//! **What a test could notice:** cpupri does not exist either; a task that is pushed looks at the run
-//! queues that it may use one after the other. Push targets are as in 2.6.32 besides.
+//! **What a test could notice:** cpupri does not exist either. A task that is pushed looks at the
+//! run queues that it may use one after the other. Push targets are as in 2.6.32 besides.
 
 use hitm_base::CpuId;
 
@@ -67,7 +67,7 @@ impl Kernel {
         engine.load(site, rq.p.rd).await;
         let domain = &self.root_domains[p.cpuset];
         let was_there = domain.rto_mask.set(engine, site, rq.cpu).await;
-        // Whoever sees the count sees the mask: both are locked operations on x86.
+        // A CPU that sees the count sees the mask: both are locked operations on x86.
         if !was_there || !self.config.has_overlapping_cpusets() {
             domain.rto_count.add(engine, site, rq.cpu, 1).await;
         }

@@ -1,8 +1,8 @@
 //! The runnable tasks of a run queue by priority: `struct rt_prio_array`.
 //!
-//! Linux has a list for each of the hundred priorities and a bitmap of those in use. Who is first, last
-//! and next is the same here; but as a run queue seldom has more than three such tasks, they stand in
-//! one vector, which for hundreds of CPUs takes a fiftieth of the host's memory.
+//! Linux has a list for each of the hundred priorities and a bitmap of those in use. The first, the
+//! last and the next task are the same here. But a run queue seldom has more than three such tasks,
+//! so they stand in one vector. For hundreds of CPUs that takes a fiftieth of the host's memory.
 
 use crate::kernel::task::TaskId;
 
@@ -52,7 +52,7 @@ impl PrioArray {
             .remove(index.expect("a task that leaves a queue is in it"));
     }
 
-    /// How many tasks have this priority.
+    /// Number of tasks that have this priority.
     pub(in crate::kernel) fn count(&self, prio: u32) -> usize {
         self.tasks
             .iter()

@@ -282,7 +282,7 @@ impl Kernel {
         self.resched_curr(rq).await;
     }
 
-    /// Where a woken task shall run.
+    /// Chooses the CPU for a woken task.
     pub(in crate::kernel) async fn select_task_rq_rt(&self, p: &Task, cpu: CpuId) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_RT);
         engine.call(site, self.costs.function);

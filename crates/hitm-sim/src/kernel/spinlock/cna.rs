@@ -1,11 +1,11 @@
 //! Compact NUMA-aware spinlocks: Dice and Kogan, "Compact NUMA-aware locks", EuroSys 2019; the patch
 //! set "Add NUMA-awareness to qspinlock" for Linux, versions 1 to 15.
 //!
-//! **What the patches do:** queued spinlocks with two queues. While it waits for the lock, the head of
-//! the main queue looks for the first waiter of its own NUMA node and moves those before it to a
-//! secondary queue. The holder hands the lock to the main queue; when that has nobody of the node, or
-//! the secondary queue's head has waited for a threshold, the secondary queue goes first. When the
-//! secondary queue is empty, the head looks in 1 of 128 cases only.
+//! **What the patches do:** queued spinlocks with two queues. While it waits for the lock, the head
+//! of the main queue looks for the first waiter of its own NUMA node. It moves the waiters before
+//! that one to a secondary queue. The holder hands the lock to the main queue. When that has nobody
+//! of the node, or the secondary queue's head has waited for a threshold, the secondary queue goes
+//! first. When the secondary queue is empty, the head looks in 1 of 128 cases only.
 //!
 //! **What we do:** the same on the same lines. The node number of a waiter lies in the line of its
 //! queue node, so that reading its `next` stands for reading both.
@@ -105,6 +105,7 @@ impl Kernel {
             passed.push(next);
             next = engine.load(site, self.qnode_of(next).next).await;
         }
+        // If nobody of this node waits, or the next waiter is one, the order stays.
         let (true, Some(last)) = (next != NOBODY, passed.last()) else {
             return;
         };
@@ -123,8 +124,8 @@ impl Kernel {
         self.secondary_queues.ends(lock).map(|(last, _)| last)
     }
 
-    /// The head after this CPU, which has the lock: `next` of the main queue, if there is one,
-    /// or the first of the secondary queue, which then goes before it.
+    /// The head after this CPU, which has the lock: `next` of the main queue, or the first of the
+    /// secondary queue. The secondary queue then goes before the main one.
     pub(in crate::kernel) async fn cna_successor(&self, lock: Place, next: Option<u64>) -> u64 {
         let (engine, site) = (&self.engine, f::SPIN_LOCK_SLOWPATH);
         let queues = &self.secondary_queues;

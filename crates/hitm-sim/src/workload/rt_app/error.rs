@@ -1,4 +1,4 @@
-//! What is wrong with an rt-app file, and where.
+//! Mistakes in an rt-app file, with their places.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ pub struct RtAppError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// Where in the document: `tasks.worker.phases.start.run`; empty for the whole.
+    /// Path in the document: `tasks.worker.phases.start.run`; empty for the whole.
     pub key: String,
-    /// What is wrong.
+    /// Kind of the mistake.
     pub fault: Fault,
 }
 
@@ -23,14 +23,14 @@ pub struct RtAppError {
 pub enum Fault {
     /// Something else was expected.
     Unexpected {
-        /// What stands there.
+        /// Content of that place.
         found: String,
-        /// What may stand there.
+        /// Content that is allowed there.
         expected: String,
     },
     /// rt-app can do it, the simulator cannot.
     NotModelled {
-        /// What is not modelled.
+        /// Name of what is missing.
         what: &'static str,
     },
 }

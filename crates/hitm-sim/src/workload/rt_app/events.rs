@@ -15,7 +15,7 @@ fn verb(key: &str) -> &str {
     key.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// One event.
+/// Reads one event.
 pub(super) fn event(entry: &Entry<'_, '_>) -> Result<Event, RtAppError> {
     Ok(match verb(entry.key) {
         "run" => Event::Run(micros(entry)?),

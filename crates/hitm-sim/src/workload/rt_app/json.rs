@@ -67,7 +67,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// What stands at `range`, shortened.
+    /// Text at `range`, shortened.
     pub(super) fn excerpt(&self, range: Range) -> String {
         let text = self.text.get(range.start..range.end).unwrap_or("");
         let mut excerpt: String = text.chars().take(EXCERPT_CHARS_MAX).collect();

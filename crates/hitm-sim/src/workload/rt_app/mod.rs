@@ -1,16 +1,17 @@
 //! rt-app's JSON: a workload that scheduler developers already have, as plain data.
 //!
 //! Source: doc/tutorial.txt of rt-app (scheduler-tools/rt-app), all objects, properties and event
-//! types that it names, with the freedoms that its `workgen` grants: comments, keys that repeat,
-//! commas that are missing. A number behind a key makes it unique and means nothing: `run0` is `run`.
+//! types that it names, with the freedoms that its `workgen` grants. These are comments, keys that
+//! repeat, commas that are missing. A number behind a key makes it unique and means nothing: `run0`
+//! is `run`.
 //!
 //! Invariants of an [`RtApp`] that was read: every event names a task, timer or resource that
-//! exists; no task has more than [`EVENTS_MAX`] events; priorities lie in their policy's range.
+//! exists. No task has more than [`EVENTS_MAX`] events; priorities lie in their policy's range.
 //!
-//! Not modelled, and therefore an error that says so rather than a result that ignores it: the
-//! deadline class (`SCHED_DEADLINE`, `dl-*`), utilisation clamps (`util_min`, `util_max`), memory
-//! binding (`membind_nodes`), writing to a device (`iorun`). Keys of `global` that only say where
-//! rt-app logs or how it calibrates are read and have no effect.
+//! Not modelled: the deadline class (`SCHED_DEADLINE`, `dl-*`), utilisation clamps (`util_min`,
+//! `util_max`), memory binding (`membind_nodes`), writing to a device (`iorun`). Each is an error
+//! that says so rather than a result that ignores it. Keys of `global` that only say where rt-app
+//! logs or how it calibrates are read and have no effect.
 
 mod error;
 mod events;
@@ -38,7 +39,7 @@ pub const DURATION_MAX: Duration = Duration::from_secs(864_000);
 /// One rt-app file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtApp {
-    /// What holds for all tasks.
+    /// Properties of all tasks.
     pub global: Global,
     /// The tasks, in the order of the file.
     pub tasks: Vec<Task>,
@@ -82,7 +83,7 @@ impl Policy {
     }
 }
 
-/// What a task or a phase asks of the scheduler; what it leaves out stays as it was.
+/// Scheduling that a task or a phase wants; what it leaves out stays as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SchedParams {
     /// `policy`
@@ -95,7 +96,7 @@ pub struct SchedParams {
     pub taskgroup: Option<String>,
 }
 
-/// How often something is repeated.
+/// Number of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loops {
     /// Until the duration of the whole is over.
@@ -113,11 +114,11 @@ pub struct Task {
     pub instances: u32,
     /// From the start to its first event.
     pub delay: Duration,
-    /// How often all its phases are run.
+    /// Number of runs of all its phases.
     pub loops: Loops,
-    /// What it asks of the scheduler when it starts.
+    /// Scheduling that it wants when it starts.
     pub sched: SchedParams,
-    /// What it does, in order.
+    /// Its phases, in order.
     pub phases: Vec<Phase>,
 }
 
@@ -126,11 +127,11 @@ pub struct Task {
 pub struct Phase {
     /// Its key; the task's name when the events stand in the task itself.
     pub name: String,
-    /// How often it is run before the next one.
+    /// Number of its runs before the next one.
     pub loops: Loops,
-    /// What it asks of the scheduler when it begins.
+    /// Scheduling that it wants when it begins.
     pub sched: SchedParams,
-    /// What it does, in order.
+    /// Its events, in order.
     pub events: Vec<Event>,
 }
 
@@ -187,18 +188,18 @@ pub struct Timer {
     pub name: String,
     /// `period`
     pub period: Duration,
-    /// What a missed period does.
+    /// Handling of a missed period.
     pub mode: TimerMode,
 }
 
 impl Timer {
-    /// Whether each thread has its own, rather than all threads one together.
+    /// Returns true if each thread has its own, rather than all threads one together.
     pub fn is_unique(&self) -> bool {
         self.name.starts_with("unique")
     }
 }
 
-/// What a timer does when its time has passed already.
+/// Handling of a timer whose time has passed already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerMode {
     /// Start again from now.
@@ -211,8 +212,8 @@ impl RtApp {
     /// Reads a file; `origin` is its name in errors.
     ///
     /// # Errors
-    /// Text that is no JSON, keys and values that rt-app does not know, what is not modelled, and
-    /// names of tasks, resources and mutexes that lead nowhere: with line, column and key.
+    /// Text that is no JSON, keys and values that rt-app does not know, and what is not modelled.
+    /// Names of tasks, resources and mutexes that lead nowhere. All with line, column and key.
     pub fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
         read::parse(text, origin)
     }

@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
     Ok(app)
 }
 
-/// What may still come, so that a small file makes no large model.
+/// Rest of what may come, so that a small file makes no large model.
 #[derive(Default)]
 struct Budget {
     threads: u32,

@@ -3,10 +3,10 @@
 //! Source: doc/tutorial.txt of rt-app for what each event does; its src/rt-app.c for timers, whose
 //! first period begins with the thread.
 //!
-//! Not modelled, and therefore an error: task groups other than the root, `SCHED_IDLE`, a phase that
-//! changes policy, priority or CPUs, forks without end.
-//! A test could notice: a thread that is forked exists from the start and waits to begin; `run` and
-//! `runtime` are the same, because no CPU is slower than another.
+//! Not modelled, and therefore an error: task groups other than the root, `SCHED_IDLE`, a phase
+//! that changes policy, priority or CPUs, forks without end. A test could notice: a thread that is
+//! forked exists from the start and waits to begin. `run` and `runtime` are the same, because no
+//! CPU is slower than another.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const RT_PRIORITY: i32 = 10;
 /// Most threads of one file that run here, forked ones included.
 const THREADS_MAX: u64 = 16_384;
 
-/// What the threads of one task did.
+/// Results of the threads of one task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskResult {
     /// The task.
@@ -60,7 +60,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// What the tasks did so far, in the order of the file.
+    /// Returns the results of the tasks so far, in the order of the file.
     pub fn results(&self) -> Vec<TaskResult> {
         self.results.borrow().clone()
     }
@@ -282,7 +282,7 @@ fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
     Ok(())
 }
 
-/// Whether a phase leaves the task as it was.
+/// Returns true if a phase leaves the task as it was.
 fn keeps(task: &SchedParams, phase: &SchedParams) -> bool {
     (phase.policy.is_none() || phase.policy == task.policy)
         && (phase.priority.is_none() || phase.priority == task.priority)
@@ -341,7 +341,7 @@ fn thread_counts(app: &RtApp) -> Result<BTreeMap<&str, u64>, SimError> {
     Err(SimError::Workload(problem.to_owned()))
 }
 
-/// How often one thread of a task forks each other task.
+/// Number of times that one thread of a task forks each other task.
 fn forks(task: &Task) -> Result<BTreeMap<&str, u64>, SimError> {
     let mut forks: BTreeMap<&str, u64> = BTreeMap::new();
     for phase in &task.phases {

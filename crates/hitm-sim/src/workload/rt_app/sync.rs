@@ -229,7 +229,7 @@ fn add(all: &mut BTreeMap<String, Rc<Futex>>, kernel: &Kernel, name: &str) -> Re
     Ok(())
 }
 
-/// Changes the word of a futex and wakes who waits for that.
+/// Changes the word of a futex and wakes the waiters for that.
 async fn announce(thread: &Thread, futex: &Futex, waiters: usize) {
     let engine = thread.engine();
     engine.rmw(functions::USER, futex.word(), Rmw::Add(1)).await;
