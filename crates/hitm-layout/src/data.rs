@@ -1,11 +1,11 @@
-//! Which object holds a byte, and which member of it.
+//! The object that holds a byte, and the member of it.
 
 use std::fmt;
 
 use crate::path::{AccessPath, Leaf};
 use crate::types::TypeId;
 
-/// Where a name comes from.
+/// Source of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameSource {
     /// A variable of the debug information, with its type.
@@ -27,7 +27,7 @@ pub struct DataObject {
     pub type_id: Option<TypeId>,
     /// Its type's name.
     pub type_name: Option<String>,
-    /// Where the name comes from.
+    /// Source of the name.
     pub source: NameSource,
 }
 
@@ -38,7 +38,7 @@ impl DataObject {
     }
 }
 
-/// What an access touches.
+/// The object and the members that an access touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataLocation {
     /// The object that holds the first byte.
@@ -58,7 +58,7 @@ impl fmt::Display for DataLocation {
 /// A part of an object that lies in a range of addresses, such as a cache line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineMember {
-    /// The object.
+    /// The object that the part lies in.
     pub object: DataObject,
     /// The part; the whole object when its type is not known.
     pub leaf: Leaf,

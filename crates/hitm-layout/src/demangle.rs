@@ -31,8 +31,8 @@ pub(crate) fn demangle(symbol: &str) -> String {
     cut(symbol).to_owned()
 }
 
-/// Whether the name is one of Rust's. Its legacy scheme looks like C++, but for the hash that ends
-/// the path.
+/// Returns true if the name is one of Rust's. Its legacy scheme looks like C++, but for the hash
+/// that ends the path.
 fn is_rust(symbol: &str) -> bool {
     const HASH: usize = 16;
     let has_hash = |at: usize| {

@@ -11,7 +11,7 @@ use object::{CompressionFormat, LittleEndian, Object, ObjectSection, ObjectSegme
 
 use crate::{Bytes, Error};
 
-/// What kind of ELF file it is.
+/// Kind of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Linked to fixed addresses (`ET_EXEC`).
@@ -43,7 +43,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether the segment holds the virtual address.
+    /// Returns true if the segment holds the virtual address.
     pub const fn contains(&self, vaddr: u64) -> bool {
         vaddr >= self.vaddr && vaddr - self.vaddr < self.memory_size
     }
@@ -54,11 +54,14 @@ impl Segment {
 pub(crate) struct Section {
     pub(crate) name: String,
     pub(crate) range: Range<usize>,
+    /// Address at which it is loaded, 0 when it is not.
+    pub(crate) address: u64,
     pub(crate) compression: CompressionFormat,
     pub(crate) uncompressed_size: u64,
 }
 
-/// Which supplementary file holds shared debug information (`.gnu_debugaltlink`, made by dwz).
+/// Link to the supplementary file that holds shared debug information (`.gnu_debugaltlink`, made by
+/// dwz).
 #[derive(Debug, Clone)]
 pub(crate) struct AltLink {
     pub(crate) path: String,
@@ -149,9 +152,26 @@ impl Elf {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Whether a segment holds the address. Address 0 is where linkers leave what they discarded.
+    /// Returns true if a segment holds the address. Address 0 is where linkers leave what they
+    /// discarded.
     pub(crate) fn is_loaded(&self, vaddr: u64) -> bool {
         vaddr != 0 && self.segments.iter().any(|segment| segment.contains(vaddr))
+    }
+
+    /// The bytes of the file that are loaded at a range of virtual addresses, if they all are.
+    pub(crate) fn loaded(&self, range: Range<u64>) -> Option<&[u8]> {
+        let holds = |segment: &&Segment| segment.contains(range.start);
+        let segment = self.segments.iter().find(holds)?;
+        let into = range.start - segment.vaddr;
+        let length = range.end.checked_sub(range.start)?;
+        let is_in_file = into.checked_add(length)? <= segment.file_size;
+        let first = segment
+            .file_offset
+            .checked_add(into)
+            .filter(|_| is_in_file)?;
+        let first = usize::try_from(first).ok()?;
+        self.bytes
+            .get(first..first.checked_add(usize::try_from(length).ok()?)?)
     }
 
     /// The virtual address of the byte at `offset` of the file, as mapped by a mapping that begins
@@ -232,6 +252,7 @@ fn read_section<'data>(section: &impl ObjectSection<'data>, file_size: usize) ->
     Some(Section {
         name,
         range: start..end,
+        address: section.address(),
         compression: compressed.format,
         uncompressed_size: compressed.uncompressed_size,
     })
@@ -272,7 +293,7 @@ mod tests {
         let elf = with_segments(vec![text, data]);
         assert_eq!(elf.vaddr_of_offset(0x1000, 0x1010), Some(0x1010));
         assert_eq!(elf.vaddr_of_offset(0x2000, 0x2810), Some(0x3810));
-        // The text's mapping goes on to the end of the page that the data begins in.
+        // The text's mapping continues to the end of the page that the data begins in.
         assert_eq!(elf.vaddr_of_offset(0x1000, 0x2810), Some(0x2810));
         assert_eq!(elf.vaddr_of_offset(0x5000, 0x5000), None);
         assert!(elf.is_loaded(0x40ff) && !elf.is_loaded(0x4100));

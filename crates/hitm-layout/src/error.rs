@@ -1,5 +1,5 @@
-//! What can be wrong with a file: errors that leave nothing to work with, and diagnostics that leave
-//! less to work with.
+//! Faults of a file: errors that leave nothing to work with, and diagnostics that leave less to
+//! work with.
 
 use std::fmt;
 
@@ -12,35 +12,35 @@ pub enum Error {
     /// The bytes are no ELF file that hitm reads.
     #[error("{file}: expected {expected}, found {found}")]
     NotSupported {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What was expected.
+        /// The kind of file that is needed.
         expected: &'static str,
-        /// What the header says.
+        /// The kind that the file is.
         found: String,
     },
     /// A header or table of the ELF file is damaged.
     #[error("{file}: damaged {part}: {cause}")]
     Damaged {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Which part.
+        /// The damaged part.
         part: &'static str,
-        /// What is wrong with it.
+        /// Description of the damage.
         cause: String,
     },
     /// No complete definition of a type of this name.
     #[error("{file}: no definition of type {name}")]
     NoSuchType {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The name that was asked for.
+        /// The name that was looked up.
         name: String,
     },
     /// The type is there, but it has no usable layout.
     #[error("{file}: type {name}: {cause}")]
     BadType {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The type's name.
         name: String,
@@ -50,13 +50,13 @@ pub enum Error {
     /// The type is there, but one of its members cannot be.
     #[error("{file}: type {name}: member {member}: {cause}")]
     BadMember {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The type's name.
         name: String,
         /// The member's name, or its type's when it has none.
         member: String,
-        /// What is wrong with it.
+        /// The reason why it cannot be.
         cause: TypeFault,
     },
 }
@@ -105,7 +105,7 @@ pub enum TypeFault {
 pub struct Diagnostic {
     /// The file, or the mapping, that it is about.
     pub file: String,
-    /// What is wrong, what follows from it.
+    /// The fault, and what follows from it.
     pub message: String,
 }
 

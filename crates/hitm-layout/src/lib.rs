@@ -5,7 +5,7 @@
 //! `object.member` holds a byte. [`BtfFile`] has the types of a kernel. [`StructLayout`] has a
 //! structure's members, holes and cache-line boundaries; [`layout_text`] writes it as pahole does.
 //!
-//! Nothing here opens a file: bytes come from the caller. Any bytes may come: a damaged or hostile
+//! Nothing here opens a file: bytes come from the caller. Any bytes may come. A damaged or hostile
 //! file gives an [`Error`], a [`Diagnostic`] or a poorer name, in time and memory that grow
 //! linearly with its size.
 //!
@@ -14,6 +14,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod advise;
+mod bounds;
 mod btf;
 mod bytes;
 mod data;
@@ -22,7 +23,10 @@ mod dwarf;
 mod elf;
 pub mod emit;
 mod error;
+mod flow;
+mod go_table;
 pub mod layout_file;
+mod mini_debug;
 mod object_file;
 mod path;
 pub mod profile;
@@ -37,6 +41,7 @@ pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
 pub use elf::{Machine, ObjectKind, Segment};
 pub use error::{Diagnostic, Error, TypeFault};
+pub use flow::{AccessedType, ResultUse};
 pub use object_file::{Definition, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
 pub use show::{TextLayout, c_source, layout_text};

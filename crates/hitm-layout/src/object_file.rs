@@ -3,10 +3,14 @@
 mod by_name;
 mod debug_files;
 mod definitions;
+mod flow;
+mod unnamed;
 
 pub use by_name::Definition;
 
 use std::ops::Range;
+
+use self::unnamed::Unnamed;
 
 use crate::data::{DataLocation, DataObject, LineMember, NameSource};
 use crate::demangle::demangle;
@@ -15,6 +19,7 @@ use crate::dwarf::{
 };
 use crate::elf::Elf;
 use crate::error::Diagnostics;
+use crate::flow::FlowIndex;
 use crate::path::{AccessPath, LeafList};
 use crate::symbols::{MAX_GUESS, SymbolTable};
 use crate::types::{MAX_SIZE, TypeReader, TypeStore};
@@ -22,8 +27,8 @@ use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment};
 
 /// An executable or shared library.
 ///
-/// Tables are made when first needed: parsing reads headers only, code addresses cost an index of
-/// units and then the units that are asked about, data addresses one pass over the debug
+/// Tables are made when first needed. Parsing reads headers only. Code addresses cost an index of
+/// units and then the units that they lie in; data addresses cost one pass over the debug
 /// information. Answers are cached, which is why questions take `&mut self`.
 #[derive(Debug)]
 pub struct ObjectFile {
@@ -32,8 +37,10 @@ pub struct ObjectFile {
     debug_elf: Option<Elf>,
     supplement: Option<Elf>,
     symbols: Option<SymbolTable>,
+    /// Sources of functions beside symbols, read when first needed.
+    unnamed: Option<Unnamed>,
     debug: Option<Debug>,
-    /// Whether the caller let us look for what skeleton units leave to other files.
+    /// True if the caller let us look for what skeleton units leave to other files.
     split_looked_for: bool,
     diagnostics: Diagnostics,
 }
@@ -45,6 +52,7 @@ struct Debug {
     code: CodeIndex,
     variables: Option<VariableIndex>,
     types: TypeStore,
+    flow: FlowIndex,
 }
 
 impl ObjectFile {
@@ -56,6 +64,7 @@ impl ObjectFile {
             debug_elf: None,
             supplement: None,
             symbols: None,
+            unnamed: None,
             debug: None,
             split_looked_for: false,
             diagnostics: Diagnostics::default(),
@@ -87,21 +96,21 @@ impl ObjectFile {
         &self.elf.segments
     }
 
-    /// Whether there is debug information: here, or in an attached file.
+    /// Returns true if there is debug information: here, or in an attached file.
     pub fn has_debug_info(&self) -> bool {
         let elf = self.info_elf();
         elf.section(".debug_info").is_some() || elf.section(".zdebug_info").is_some()
     }
 
-    /// The file's virtual address of a runtime address that lies in a mapping of the file, which
-    /// begins at `mapping_start` in memory and at `file_offset` in the file.
+    /// The file's virtual address of a runtime address that lies in a mapping of the file. The
+    /// mapping begins at `mapping_start` in memory and at `file_offset` in the file.
     pub fn file_vaddr(&self, mapping_start: u64, file_offset: u64, address: u64) -> Option<u64> {
         let into = address.checked_sub(mapping_start)?;
         let offset = file_offset.checked_add(into)?;
         self.elf.vaddr_of_offset(file_offset, offset)
     }
 
-    /// Whether a segment holds the virtual address, zero-filled parts included.
+    /// Returns true if a segment holds the virtual address, zero-filled parts included.
     pub fn is_loaded(&self, vaddr: u64) -> bool {
         self.elf.is_loaded(vaddr)
     }
@@ -112,7 +121,7 @@ impl ObjectFile {
         SymbolTable::address_of(self.symbol_elf(), name)
     }
 
-    /// What was damaged or missing so far.
+    /// Messages about what was damaged or missing so far.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         self.diagnostics.to_vec()
     }
@@ -122,8 +131,8 @@ impl ObjectFile {
         &self.debug().types
     }
 
-    /// Where the instruction at a virtual address comes from. Without debug information there, the
-    /// symbol's name is the function; without a symbol nothing is known.
+    /// Locates the instruction at a virtual address in the source. Without debug information there,
+    /// the symbol's name is the function; without a symbol nothing is known.
     pub fn code_location(&mut self, vaddr: u64) -> CodeLocation {
         self.prepare();
         let debug = self.debug.as_mut().expect("prepare() makes it");
@@ -132,11 +141,9 @@ impl ObjectFile {
             self.note(format!("code at {vaddr:#x}: {problem}"));
         }
         let mut location = found.unwrap_or_default();
-        let symbols = self.symbols.as_ref().expect("prepare() makes it");
-        if let Some(symbol) = symbols.code(vaddr) {
-            let name = demangle(&symbols.name(self.symbol_elf(), symbol));
+        if let Some((name, start)) = self.symbol_at(vaddr) {
             location.function.get_or_insert_with(|| name.clone());
-            location.symbol = Some((name, vaddr - symbol.address));
+            location.symbol = Some((name, vaddr - start));
         }
         location
     }
@@ -327,6 +334,7 @@ impl ObjectFile {
                 code: CodeIndex::default(),
                 variables: None,
                 types: TypeStore::new(),
+                flow: FlowIndex::default(),
             });
             self.note_all(problems);
         }

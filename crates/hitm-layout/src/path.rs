@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::types::{MAX_SIZE, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
 
-/// What a leaf is.
+/// Kind of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeafKind {
     /// A member that has no parts of its own, or the whole object.
@@ -34,7 +34,7 @@ pub struct Leaf {
     pub bits: Option<(u64, u64)>,
     /// The type's name; empty for a hole.
     pub type_name: Arc<str>,
-    /// What it is.
+    /// Member, hole or padding.
     pub kind: LeafKind,
     steps: Vec<PathStep>,
 }
@@ -58,11 +58,11 @@ struct PathStep {
 pub struct LeafList {
     /// By offset; those that overlap (the members of a union) in the order of the source.
     pub leaves: Vec<Leaf>,
-    /// Whether there were more than are listed.
+    /// True if there were more than are listed.
     pub is_cut: bool,
 }
 
-/// What an access of some bytes of an object touches, in words.
+/// The parts of an object that an access of some bytes touches, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPath {
     /// The object's name with the path: `f.y`, `table[1].lock.owner`, `f.{x,y}` for an access that
@@ -192,7 +192,7 @@ impl Finder<'_> {
         self.push_gap(end - layout.padding(), end, LeafKind::Padding);
     }
 
-    /// The byte after a member. A flexible array goes on to the object's end.
+    /// The byte after a member. A flexible array extends to the object's end.
     fn member_end(&self, member: &Member, base: u64) -> u64 {
         let resolved = self.store.get(self.store.resolve(member.type_id));
         match resolved.kind {
@@ -368,7 +368,7 @@ fn plus(name: String, offset: u64) -> String {
     }
 }
 
-/// How many steps the paths have in common, the last step of each left out.
+/// Number of steps that the paths have in common, the last step of each left out.
 fn shared_steps(leaves: &[&Leaf]) -> usize {
     let shortest = leaves
         .iter()

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::Diagnostics;
+use crate::{AccessedType, ResultUse};
 use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile, Unread};
 
 /// A mapping of the recorded process.
@@ -14,7 +15,7 @@ pub struct Mapping {
     pub start: u64,
     /// The address after the last one.
     pub end: u64,
-    /// Where in the file it begins.
+    /// Offset in the file at which it begins.
     pub file_offset: u64,
     /// The file; empty for anonymous memory; `[heap]`, `[stack]`, `[vdso]` as the kernel says.
     pub path: String,
@@ -27,7 +28,7 @@ impl Mapping {
         !self.path.is_empty() && !self.path.starts_with('[') && !self.path.starts_with("//anon")
     }
 
-    /// What to call the memory: the file's last part, or `[anon]`.
+    /// Name of the memory: the file's last part, or `[anon]`.
     fn label(&self) -> &str {
         match self.path.as_str() {
             "" => "[anon]",
@@ -41,7 +42,7 @@ impl Mapping {
 pub struct CodeName {
     /// The path of the file that it is in, if it is in one.
     pub path: Option<String>,
-    /// What is known about it; empty for an unknown address.
+    /// Function, file and line; empty for an unknown address.
     pub location: CodeLocation,
     /// `file+0x1234` (the file's virtual address), `[vdso]+0x10`, or the bare address.
     pub place: String,
@@ -60,7 +61,7 @@ impl fmt::Display for CodeName {
     }
 }
 
-/// The name of data.
+/// Name of the data at an address: file, object and member.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DataName {
     /// The path of the file that the object is in, if it is in one.
@@ -80,7 +81,7 @@ impl fmt::Display for DataName {
     }
 }
 
-/// Where an address is.
+/// Place of an address.
 enum Place {
     /// In a file, or in the zero-filled memory behind its data.
     File { path: String, vaddr: u64 },
@@ -94,7 +95,8 @@ pub(crate) type Loader<'l> = dyn FnMut(&str) -> Result<Bytes, Unread> + 'l;
 /// Says where copies of the file with a build id may lie.
 type Copies<'l> = dyn Fn(&[u8]) -> Vec<String> + 'l;
 
-/// Names runtime addresses. Files are loaded and indexed when an address in them is first asked for.
+/// Names runtime addresses. Files are loaded and indexed at the first question about an address in
+/// them.
 pub struct Symbolizer<'l> {
     mappings: Vec<Mapping>,
     load: Box<Loader<'l>>,
@@ -130,8 +132,9 @@ impl<'l> Symbolizer<'l> {
         }
     }
 
-    /// The same, with caches of files by build id: where the file at a mapping's path is missing or is
-    /// not the one that was recorded, the first of `copies` with the recorded build id takes its place.
+    /// Adds caches of files by build id. They count where the file at a mapping's path is missing
+    /// or is not the one that was recorded. The first of `copies` with the recorded build id takes
+    /// its place.
     pub fn with_copies(self, copies: impl Fn(&[u8]) -> Vec<String> + 'l) -> Symbolizer<'l> {
         Symbolizer {
             copies: Box::new(copies),
@@ -139,7 +142,7 @@ impl<'l> Symbolizer<'l> {
         }
     }
 
-    /// Where the instruction at a runtime address comes from.
+    /// Names the instruction at a runtime address.
     pub fn code(&mut self, address: u64) -> CodeName {
         match self.place(address) {
             Place::File { path, vaddr } => {
@@ -160,8 +163,8 @@ impl<'l> Symbolizer<'l> {
         }
     }
 
-    /// Where the instruction at an address of a file comes from, whether it is mapped or not. The address is as the
-    /// file's own symbols have it.
+    /// Names the instruction at an address of a file, whether it is mapped or not. The address is
+    /// as the file's own symbols have it.
     pub fn code_in_file(&mut self, path: &str, vaddr: u64) -> CodeName {
         self.load_file(path, None);
         let location = self.file(path).map(|file| file.code_location(vaddr));
@@ -172,7 +175,7 @@ impl<'l> Symbolizer<'l> {
         }
     }
 
-    /// What an access of `size` bytes at a runtime address touches.
+    /// Names what an access of `size` bytes at a runtime address touches.
     pub fn data(&mut self, address: u64, size: u64) -> DataName {
         match self.place(address) {
             Place::File { path, vaddr } => {
@@ -194,6 +197,26 @@ impl<'l> Symbolizer<'l> {
                 ..DataName::default()
             },
         }
+    }
+
+    /// The object that the instruction at a runtime address accesses, and the path of the file that has its
+    /// type ([`ObjectFile::accessed_type`]).
+    pub fn accessed_type(&mut self, code: u64) -> Option<(String, AccessedType)> {
+        let Place::File { path, vaddr } = self.place(code) else {
+            return None;
+        };
+        let found = self.file(&path)?.accessed_type(vaddr)?;
+        Some((path, found))
+    }
+
+    /// The use of the result of the call that returns to a runtime address, and the path of the file that
+    /// has the type.
+    pub fn result_use(&mut self, code: u64) -> Option<(String, ResultUse)> {
+        let Place::File { path, vaddr } = self.place(code) else {
+            return None;
+        };
+        let found = self.file(&path)?.result_use(vaddr);
+        Some((path, found))
     }
 
     /// The parts of all objects in a range of runtime addresses that lies in one mapping, such as a
@@ -219,7 +242,7 @@ impl<'l> Symbolizer<'l> {
         self.files.get_mut(path).and_then(Option::as_mut)
     }
 
-    /// What was missing, damaged or not what was recorded, so far.
+    /// Messages about what was missing, damaged or not what was recorded, so far.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut all = self.diagnostics.to_vec();
         for file in self.files.values().flatten() {
@@ -251,7 +274,7 @@ impl<'l> Symbolizer<'l> {
         place.unwrap_or_else(|| Place::Other(format!("{label}+{into:#x}")))
     }
 
-    /// The address as one of the last file that is mapped before `after`: the zero-filled end of a
+    /// The address as one of the last file that is mapped before `after`. The zero-filled end of a
     /// file's data is anonymous memory behind its last mapping.
     fn place_behind(&mut self, after: usize, address: u64) -> Option<Place> {
         let is_file = |before: &usize| self.mappings[*before].is_file();

@@ -27,11 +27,11 @@ struct Sorted {
     reach: Vec<u64>,
 }
 
-/// How many symbols that begin before an address are looked at for one that reaches it. Symbols
-/// nest two or three deep in practice.
+/// Most symbols before an address that are searched for one that reaches it. Symbols nest two or
+/// three deep in practice.
 const MAX_STEPS_BACK: usize = 64;
 
-/// How many bytes a symbol without a size may hold: hand-written code is short.
+/// Most bytes that a symbol without a size may hold: hand-written code is short.
 pub(crate) const MAX_GUESS: u64 = 4096;
 
 impl Sorted {
@@ -139,7 +139,7 @@ impl SymbolTable {
         self.data.find(address)
     }
 
-    /// Where the next object begins after the address.
+    /// Start of the next object after the address.
     pub(crate) fn next_data_start(&self, address: u64) -> Option<u64> {
         self.data.next_start(address)
     }

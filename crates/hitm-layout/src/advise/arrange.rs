@@ -14,7 +14,7 @@ struct Segment {
     atoms: Vec<(usize, u64)>,
     /// The first byte behind what is placed.
     end: u64,
-    /// What the last line costs, in thousandths of a cycle.
+    /// Cost of the last line, in thousandths of a cycle.
     cost: u64,
     /// The line that it must begin at.
     fixed_line: Option<u64>,
@@ -38,7 +38,7 @@ impl Segment {
         (at + atom.size <= to).then_some(at)
     }
 
-    /// Where the first of its atoms was.
+    /// Least old offset of its atoms.
     fn first_offset(&self, atoms: &[Atom]) -> Option<u64> {
         let old = self.atoms.iter().map(|(index, _)| atoms[*index].old_offset);
         old.min()
@@ -157,8 +157,8 @@ fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
     segments
 }
 
-/// Puts the atoms that nothing touches where room is, in the cheapest lines first and of equally cheap
-/// ones in the order in which they were; the rest goes on lines of its own.
+/// Puts the atoms that nothing touches where room is: in the cheapest lines first, and in equally
+/// cheap ones in their old order. The rest goes on lines of its own.
 fn fill(segments: &mut Vec<Segment>, atoms: &[Atom], cold: &mut Vec<usize>, alike: u64) {
     let mut order: Vec<usize> = (0..segments.len()).collect();
     order.sort_by_key(|index| {

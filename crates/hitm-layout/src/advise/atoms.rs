@@ -1,4 +1,4 @@
-//! What may move: members, or groups of members that stay together.
+//! Parts that may move: members, or groups of members that stay together.
 
 use super::subject::Subject;
 use super::{AdviseError, Options};
@@ -13,9 +13,9 @@ pub(super) struct Atom {
     pub(super) members: Vec<(usize, u64)>,
     pub(super) size: u64,
     pub(super) align: u64,
-    /// Where its first member is now.
+    /// Present offset of its first member.
     pub(super) old_offset: u64,
-    /// Where it must be.
+    /// Offset that it must have.
     pub(super) pinned: Option<u64>,
     /// A flexible array: it stays last.
     pub(super) is_tail: bool,

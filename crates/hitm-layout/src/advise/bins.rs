@@ -14,7 +14,7 @@ const KNOWN_MAX: usize = 1 << 19;
 /// Steps of looking up a price, as measured against those of computing one.
 const LOOKUP_STEPS: u64 = 16;
 
-/// Where the profile's spots are: atom and bytes from its start, by global spot.
+/// Places of the profile's spots: atom and bytes from its start, by global spot.
 pub(super) type SpotPlaces = Vec<(usize, u64, u64)>;
 
 /// The line-sized places that atoms can go to.
@@ -24,7 +24,7 @@ pub(super) struct Bin {
     pub(super) resident: Vec<usize>,
     /// Bytes from the line's start to the free ones, and how many.
     pub(super) free: (u64, u64),
-    /// Where the line comes from.
+    /// The atoms that make it a bin: pinned ones, or the large one that ends in it.
     pub(super) origin: Origin,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Weigher<'d> {
     /// Atoms with spots that fit into one line and may go anywhere, the most used first.
     pub(super) hot: Vec<usize>,
     pub(super) bins: Vec<Bin>,
-    /// What costs the same wherever atoms go: whole lines of large atoms.
+    /// Cost that is the same wherever atoms go: whole lines of large atoms.
     pub(super) constant: u64,
 }
 
@@ -167,7 +167,7 @@ impl<'d> Weigher<'d> {
         }
     }
 
-    /// What a line costs with these spots of every instance, in thousandths of a cycle. Instances do
+    /// Prices a line with these spots of every instance, in thousandths of a cycle. Instances do
     /// not share lines: their size is a multiple of a line's.
     fn weigh(&self, mut spots: Vec<usize>) -> u64 {
         let instance = |spot: &usize| self.demand.spots[*spot].instance;
@@ -220,7 +220,7 @@ impl<'d> Weigher<'d> {
         spots
     }
 
-    /// Whether the atoms fit into `free` bytes that begin `from` bytes into a line.
+    /// Returns true if the atoms fit into `free` bytes that begin `from` bytes into a line.
     pub(super) fn fits(&self, atoms: &[usize], (from, free): (u64, u64)) -> bool {
         pack(self.atoms, atoms, from).is_some_and(|(_, end)| end <= from + free)
     }

@@ -1,7 +1,7 @@
-//! Who wants what: a profile as rates of classes of cores.
+//! Demand: a profile as rates of classes of cores.
 //!
-//! Cores under one last-level cache that do the same at the same rates are one class, so that 480
-//! CPUs of a kernel profile are six classes and a line is weighed in microseconds. The threads of
+//! Cores under one last-level cache that do the same at the same rates are one class. So the 480
+//! CPUs of a kernel profile are six classes, and a line is weighed in microseconds. The threads of
 //! one core share its caches, so their rates add up.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::profile::Profile;
 pub struct Spot {
     /// Path of the member.
     pub path: String,
-    /// Which instance.
+    /// Number of the instance.
     pub instance: u32,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Event {
 /// Cores that do the same.
 #[derive(Debug, Clone)]
 pub(super) struct Class {
-    /// How many.
+    /// Number of cores in it.
     pub(super) cores: f64,
     /// Cycles of own work of one of them.
     pub(super) work: f64,
@@ -44,7 +44,7 @@ pub(super) struct Class {
     pub(super) stores: f64,
 }
 
-/// What it costs a core of one class to take a line from one of another.
+/// Prices at which a core of one class takes a line from one of another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tolls {
     pub(super) dirty: Toll,

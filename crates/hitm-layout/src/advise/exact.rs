@@ -1,17 +1,17 @@
 //! The cheapest partition of a few atoms into lines, for every number of lines.
 //!
-//! What a line costs is no sum over its members, so an integer programme would need a variable for
+//! The cost of a line is no sum over its members. So an integer programme would need a variable for
 //! each set of atoms that fits a line: a set partitioning. The dynamic programme over subsets goes
-//! over the same sets once and answers for all numbers of lines together, without a solver:
-//! `best[n][set]` is the least over the parts of `set` that hold its first atom of
-//! `cost[part] + best[n - 1][set without part]`, in `3^k` steps for `k` atoms.
+//! over the same sets once and answers for all numbers of lines together, without a solver.
+//! `best[n][set]` is the least of `cost[part] + best[n - 1][set without part]` over the parts of
+//! `set` that hold its first atom. That takes `3^k` steps for `k` atoms.
 
 use super::bins::Weigher;
 
 /// The most atoms that are partitioned exactly: 3^12 = 531,441 steps for each number of lines.
 pub(super) const EXACT_ATOMS_MAX: usize = 12;
 
-/// Which atoms go where.
+/// A partition of the atoms: those in each bin, and those in each line of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assignment {
     /// The cost in thousandths of a cycle.
@@ -120,7 +120,7 @@ fn parts(set: Set) -> impl Iterator<Item = Set> {
     })
 }
 
-/// What each set of atoms costs in a line with these residents; none where it does not fit.
+/// Costs of the sets of atoms in a line with these residents; none for a set that does not fit.
 fn costs_of(
     weigher: &Weigher<'_>,
     hot: &[usize],

@@ -1,17 +1,17 @@
-//! What one line costs when it holds given spots. `docs/models/advisor.md` derives it.
+//! Cost of one line when it holds given spots. `docs/models/advisor.md` derives it.
 //!
 //! Sources: competing Poisson streams for who touched the line last; the closed single-server queue
 //! by Schweitzer's approximation (P. Schweitzer, Approximate analysis of multiclass closed networks
 //! of queues, 1979) with the residual service of M/G/1 for how long a request waits.
 //!
-//! Not modelled, and why: phases and correlations between cores (a profile has none); slow-down by
-//! waiting for other lines (it would couple the lines, and no subset could be weighed alone); evictions (only
-//! what is contended moves members; [`FOOTPRINT_PERIOD`] stands for the rest).
+//! Not modelled, and why: phases and correlations between cores (a profile has none). Slow-down by
+//! waiting for other lines (it would couple the lines, and no subset could be weighed alone).
+//! Evictions (only what is contended moves members; [`FOOTPRINT_PERIOD`] stands for the rest).
 
 use super::demand::{Class, Demand, Tolls};
 use super::prices::Toll;
 
-/// What a cycle of latency counts that the core hides behind other work, against one that it waits.
+/// Weight of a cycle of latency that the core hides behind other work, against one that it waits.
 ///
 /// Assumed: 1/8 (range 0 to 1). The engine sees no dependences between instructions and hides a load
 /// for a whole reorder buffer; real code often needs the value at once. It decides between layouts
@@ -21,7 +21,7 @@ pub const HIDDEN_WEIGHT: f64 = 0.125;
 /// Cycles after which a line that a core has not touched has left its private caches.
 ///
 /// Assumed: 1,000,000 (range 100,000 to 10,000,000: a 1 MiB cache at one miss in 6 to 600 cycles).
-/// Each line that a core uses costs it one hit in the LLC in that time: what makes members that are
+/// Each line that a core uses costs it one hit in the LLC in that time. That makes members that are
 /// only read gather in few lines.
 pub const FOOTPRINT_PERIOD: f64 = 1e6;
 
@@ -32,7 +32,7 @@ const QUEUE_STEPS: u32 = 30;
 /// each time, in logarithm: after eight what is left of a factor of ten is 0.9 %.
 const PACE_STEPS: u32 = 8;
 
-/// What a line costs over the profile's period, all cores together.
+/// Cost of a line over the profile's period, all cores together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LineCost {
     /// Transfers of the line between cores.
@@ -112,7 +112,7 @@ struct Visitor<'d> {
     rate: f64,
 }
 
-/// How a visitor fares when each of its requests waits `queue` cycles for its turn.
+/// Rates and costs of a visitor when each of its requests waits `queue` cycles for its turn.
 struct Fare {
     /// Requests per cycle of own work.
     per_work: f64,
@@ -152,7 +152,7 @@ impl Visitor<'_> {
 }
 
 impl Demand {
-    /// What a line costs that holds the spots for which `holds` is true.
+    /// Prices a line that holds the spots for which `holds` is true.
     pub fn line_cost(&self, holds: &[bool]) -> LineCost {
         let spots: Vec<usize> = (0..holds.len()).filter(|spot| holds[*spot]).collect();
         self.spots_cost(&spots).0
@@ -205,7 +205,7 @@ impl Demand {
         let orders: Vec<Order> = (0..parties.len())
             .map(|index| self.order(index, parties))
             .collect();
-        // How many cycles pass while a core of each class works for one.
+        // Cycles that pass while a core of each class works for one.
         let mut pace = vec![1.0; parties.len()];
         let mut settled = None;
         for _ in 0..PACE_STEPS {
@@ -362,7 +362,7 @@ impl Demand {
             writer.latency /= weight;
             writer.occupancy /= weight;
         }
-        // Some core of the class has a copy when one came by after the last foreign write: that
+        // Some core of the class has a copy when one came by after the last foreign write. That
         // write took the line from all of them at once.
         let chance = |other: usize| {
             let (cores, rates) = (cores(other), &parties[other].rates);
@@ -409,8 +409,9 @@ struct Others {
     loads: f64,
 }
 
-/// What a function does to several spots of a line counts once: it does it at about the same time.
-/// `touches` numbers the class's events on the line, in their order.
+/// Sums the rates of a class on a line. What a function does to several spots of the line counts
+/// once: it does it at about the same time. `touches` numbers the class's events on the line, in
+/// their order.
 fn rates_of(class: &Class, touches: &[(usize, usize)]) -> Rates {
     let mut sum = Rates::default();
     let mut current = Rates::default();
@@ -442,7 +443,7 @@ fn mix(first: Toll, second: Toll, share: f64) -> Toll {
     }
 }
 
-/// How long a request waits for its turn: the root of a falling function, by bisection.
+/// Solves for a request's wait for its turn: the root of a falling function, by bisection.
 fn solve_queue(visitors: &[Visitor<'_>]) -> f64 {
     let population: f64 = visitors.iter().map(|visitor| visitor.class.cores).sum();
     let longest = visitors
@@ -451,7 +452,7 @@ fn solve_queue(visitors: &[Visitor<'_>]) -> f64 {
         .map(|visit| visit.toll.occupancy)
         .fold(0.0, f64::max);
     let seen = (population - 1.0).max(0.0) / population;
-    // What an arriving request finds before it, less what it was assumed to wait.
+    // Work that an arriving request finds before it, less the wait that was assumed.
     let excess = |queue: f64| {
         let (mut arrivals, mut busy, mut squares) = (0.0, 0.0, 0.0);
         for visitor in visitors {

@@ -5,12 +5,12 @@ use super::atoms::LINE;
 use super::bins::Weigher;
 use super::exact::{Assignment, partitions};
 
-/// What share of the optimum of some atoms the optimum of all is taken to be at least.
+/// Share of the optimum of some atoms that the optimum of all is taken to be at least.
 ///
-/// It would be 1 if a line never got cheaper by another member in it. It can, when the member brings a
-/// reader near the others, from whom they then get the line. So this is an estimate, not a proof: of
-/// 330,000 random profiles of five members, compared with their three most used, 60 had an optimum
-/// below 0.9 of it, the least 0.65; a test counts 2000 of them.
+/// It would be 1 if a line never got cheaper by another member in it. It can, when the member
+/// brings a reader near the others, from whom they then get the line. So this is an estimate, not a
+/// proof. Of 330,000 random profiles of five members, compared with their three most used, 60 had
+/// an optimum below 0.9 of it, the least 0.65. A test counts 2000 of them.
 pub(super) const BOUND_MARGIN: f64 = 0.9;
 
 /// Starts from a shaken solution, and moves tried after each.
@@ -22,8 +22,8 @@ const EACH_COUNT_MAX: usize = 24;
 /// Assignments for growing numbers of lines of their own, each with an estimate of the least that is
 /// possible, in thousandths of a cycle. The `exact_count` most used atoms are partitioned exactly.
 ///
-/// The estimate is [`BOUND_MARGIN`] of the exact optimum of the most used atoms alone: without the others
-/// there is more room, and a line costs hardly ever more.
+/// The estimate is [`BOUND_MARGIN`] of the exact optimum of the most used atoms alone. Without the
+/// others there is more room, and a line costs hardly ever more.
 ///
 /// Each number of lines may take an equal part of the steps that are left until `until`.
 pub(super) fn partitions_of_many(
@@ -52,7 +52,7 @@ pub(super) fn partitions_of_many(
             state.insert_all(rest)?;
             state.search(seed);
             let found = state.assignment();
-            // What was found may be cheaper than the optimum of some: the estimate is no proof.
+            // The answer may be cheaper than the optimum of some: the estimate is no proof.
             let bound = least.min(found.cost) as f64 * BOUND_MARGIN;
             Some((found, bound as u64))
         });
@@ -117,7 +117,7 @@ impl<'w, 'd> State<'w, 'd> {
         Some(state)
     }
 
-    /// What a place would cost with these atoms; none when they do not fit.
+    /// Returns the cost of a place with these atoms; none when they do not fit.
     fn cost(&self, place: usize, atoms: &[usize]) -> Option<u64> {
         let bin = self.weigher.bins.get(place);
         let free = bin.map_or((0, LINE), |bin| bin.free);

@@ -1,13 +1,13 @@
 //! The advisor: where the members of a structure should lie, given who touches them.
 //!
-//! [`Demand`] puts a [`crate::profile::Profile`] on a machine; [`Demand::line_cost`] says what a line
-//! costs that holds given members ([`line`](LineCost)); [`advise`] partitions the members into lines
-//! so that the sum is least, for each number of lines, and answers a [`Candidate`] for each that is
+//! [`Demand`] puts a [`crate::profile::Profile`] on a machine. [`Demand::line_cost`] prices a line
+//! that holds given members ([`line`](LineCost)). [`advise`] partitions the members into lines so
+//! that the sum is least, for each number of lines. It answers a [`Candidate`] for each that is
 //! worth its lines. `docs/models/advisor.md` derives the cost and says how far it is from a replay.
 //!
-//! Invariants: every candidate has the members of the subject, each once, none overlapping, each at a
-//! multiple of its alignment; pinned members and the frozen prefix are where they were asked to be;
-//! the cost of a candidate is [`Demand::weigh_layout`] of it. Same input, same candidates.
+//! Invariants: every candidate has the members of the subject, each once, none overlapping, each at
+//! a multiple of its alignment. Pinned members and the frozen prefix are where the options put
+//! them. The cost of a candidate is [`Demand::weigh_layout`] of it. Same input, same candidates.
 //!
 //! Not modelled: members that nothing in the profile touches are taken to be free of cost wherever
 //! they are; they fill the cheapest lines first.
@@ -49,17 +49,17 @@ pub const CANDIDATES_MAX: usize = 5;
 
 /// The most steps that a search takes.
 ///
-/// Chosen for an answer within 10 seconds: a step takes 5 to 12 ns on a virtual machine, as measured
-/// with the profiles of `docs/models/advisor.md`, so that all of them take 2 to 5 seconds. More steps
-/// make the answer for hundreds of members better by a few percent.
+/// Chosen for an answer within 10 seconds. A step takes 5 to 12 ns on a virtual machine, as
+/// measured with the profiles of `docs/models/advisor.md`. So all of them take 2 to 5 seconds. More
+/// steps make the answer for hundreds of members better by a few percent.
 pub const STEPS_MAX: u64 = 400_000_000;
 
 /// A layout with more lines must save at least this share of the present layout's cost to be a
-/// candidate, and lines that differ by less are equally good for what nothing touches: less is within
+/// candidate. Lines that differ by less are equally good for what nothing touches. Less is within
 /// the error of the model, and of a profile.
 const WORTH_A_LINE: f64 = 0.001;
 
-/// What the advisor must keep to.
+/// Constraints on the advice, and limits of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
     /// The most lines that the structure may take.
@@ -83,17 +83,17 @@ pub enum AdviseError {
     /// The profile is of a larger machine.
     #[error("the profile has CPU {}, machine {machine} has {cpu_count} CPUs", cpu.0)]
     UnknownCpu {
-        /// The CPU.
+        /// The CPU that the profile names.
         cpu: CpuId,
-        /// How many CPUs the machine has.
+        /// CPUs that the machine has.
         cpu_count: usize,
-        /// The machine.
+        /// Name of the machine.
         machine: String,
     },
     /// No such structure.
     #[error("no structure {name}")]
     NoSuchType {
-        /// The name that was asked for.
+        /// The name that the caller gave.
         name: String,
     },
     /// The profile, or a constraint, names a member that is not there.
@@ -111,7 +111,7 @@ pub enum AdviseError {
     NotMovable {
         /// The structure.
         name: String,
-        /// The member.
+        /// The member that overlaps others or is a base.
         member: String,
     },
     /// A constraint that cannot be met.
@@ -119,7 +119,7 @@ pub enum AdviseError {
     BadConstraint {
         /// The constraint.
         what: String,
-        /// Why.
+        /// Reason why it cannot be met.
         why: String,
     },
     /// No layout has as few lines.
@@ -137,20 +137,20 @@ pub enum AdviseError {
 /// A layout that is worth its lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// The layout.
+    /// The structure with its members rearranged.
     pub layout: FileStruct,
-    /// What it costs.
+    /// Its cost, by line and in all.
     pub weighed: Weighed,
-    /// What moved and why, the largest gain first.
+    /// Moves of members with their reasons, the largest gain first.
     pub moves: Vec<Move>,
-    /// What a layout with these constraints and as many hot lines costs at least, in cycles: exact when
-    /// up to 12 atoms are distributed, an estimate beyond.
+    /// Least cost of a layout with these constraints and as many hot lines, in cycles. It is exact
+    /// when up to 12 atoms are distributed, an estimate beyond.
     pub bound_cycles: f64,
 }
 
 impl Candidate {
-    /// How much dearer it is than the bound, as a share; 0 is proof that none is better, since the
-    /// estimate stays below what was found.
+    /// Returns the part of its cost that exceeds the bound, as a share. 0 is proof that none is
+    /// better, since the estimate stays below what was found.
     pub fn gap(&self) -> f64 {
         let cost = self.weighed.cost.cycles();
         let apart = cost - self.bound_cycles;
@@ -193,7 +193,7 @@ impl Search {
     }
 }
 
-/// Where the profile's paths are in the structure as it is.
+/// Places of the profile's paths in the structure as it is.
 #[derive(Clone, Copy)]
 pub struct Located<'l> {
     /// Offset and size of a path.
@@ -297,7 +297,7 @@ impl Draft {
     }
 }
 
-/// The drafts with as few lines as was asked for.
+/// The drafts with no more lines than the options allow.
 fn within(
     mut all: Vec<Draft>,
     subject: &Subject,
@@ -363,7 +363,7 @@ fn new_places<'d>(subject: &Subject, layout: &FileStruct, old: &Places<'d>) -> P
 }
 
 /// The drafts that no other one beats in both lines and cycles, and that beat the present layout in
-/// one of them; if there are too many, those with the largest steps.
+/// one of them. If there are too many, those with the largest steps stay.
 fn front(mut all: Vec<Draft>, original_cycles: f64, worth: f64) -> Vec<Draft> {
     all.sort_by(|a, b| {
         let cycles = a.cycles.total_cmp(&b.cycles);

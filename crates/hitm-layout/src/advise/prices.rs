@@ -1,5 +1,5 @@
-//! What the advisor must know of a machine. The prices are the coherence engine's own, handed in by
-//! whoever knows that engine, so that advice and replay cannot drift apart.
+//! The machine as the advisor sees it. The prices are the coherence engine's own, handed in by the
+//! crate that knows that engine, so that advice and replay cannot drift apart.
 
 use hitm_base::{CpuId, Machine};
 
@@ -21,7 +21,7 @@ impl Toll {
 
 /// The prices of one machine.
 pub trait Prices {
-    /// The machine.
+    /// Returns the machine that the prices are for.
     fn machine(&self) -> &Machine;
     /// `cpu` takes a line that `owner` has modified.
     fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll;

@@ -11,7 +11,7 @@ use crate::layout_file::FileStruct;
 /// A member, or several that move for one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Move {
-    /// The members.
+    /// Names of the members.
     pub members: Vec<String>,
     /// Line of the first one before and after.
     pub lines: (u64, u64),
@@ -200,7 +200,7 @@ fn reason(
     }
 }
 
-/// What two atoms cost in one line beyond what they cost apart, in cycles.
+/// Cost of two atoms in one line beyond their costs apart, in cycles.
 fn conflict(weigher: &Weigher<'_>, a: usize, b: usize) -> f64 {
     let cost = |atoms: &[usize]| weigher.cost(None, atoms) as f64 / 1000.0;
     cost(&[a, b]) - cost(&[a]) - cost(&[b])
@@ -228,7 +228,7 @@ fn name_of(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> String {
     subject.members[member].file.name.clone()
 }
 
-/// Who does what to an atom, in a few words.
+/// Describes in a few words who does what to an atom.
 fn habits(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> String {
     let (mut reads, mut writes, mut readers, mut writers) = (0.0, 0.0, 0.0, 0.0);
     for class in &weigher.demand.classes {

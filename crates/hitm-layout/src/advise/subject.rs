@@ -14,9 +14,9 @@ const NATURAL_ALIGN_MAX: u64 = 8;
 pub struct Subject {
     /// The type's name.
     pub name: String,
-    /// Bytes.
+    /// Bytes of an instance.
     pub size_bytes: u64,
-    /// What an instance's address is a multiple of.
+    /// Alignment of an instance's address.
     pub align_bytes: u64,
     /// The members, by offset.
     pub members: Vec<SubjectMember>,
@@ -25,9 +25,9 @@ pub struct Subject {
 /// A member that may be moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectMember {
-    /// Where it is now, and what a layout file says of it.
+    /// Its present place, and what a layout file says of it.
     pub file: FileMember,
-    /// What its address must be a multiple of.
+    /// Alignment of its address.
     pub align: u64,
 }
 
@@ -120,7 +120,7 @@ impl Opened<'_> {
         }
     }
 
-    /// Whether a structure of this name is to be opened.
+    /// Returns true if a structure of this name is to be opened, and marks the name as found.
     fn take(&mut self, name: &str) -> bool {
         let at = self.wanted.iter().position(|wanted| {
             let bare = wanted.strip_prefix("struct ").unwrap_or(wanted);
@@ -213,7 +213,7 @@ impl FromTypes<'_, '_> {
                 });
             }
             if let Some(nested) = self.opened_nested(member) {
-                // What an anonymous structure has is called as if it were the outer one's.
+                // Members of an anonymous structure are named as if they were the outer one's.
                 let prefix = match &member.name {
                     Some(name) => format!("{prefix}{name}."),
                     None => prefix.to_owned(),
@@ -254,8 +254,9 @@ impl FromTypes<'_, '_> {
     }
 }
 
-/// Where `path` (`a.b[3].c`) is in `layout`: bytes from its start, and its bytes. Members of
-/// anonymous structures and of bases are found under their own names, as in the language.
+/// Returns the place of `path` (`a.b[3].c`) in `layout`: bytes from its start, and its bytes.
+/// Members of anonymous structures and of bases are found under their own names, as in the
+/// language.
 pub fn place_in_types(layout: &StructLayout, store: &TypeStore, path: &str) -> Option<(u64, u64)> {
     let (step, rest) = path
         .split_once('.')

@@ -297,7 +297,7 @@ fn an_opened_structure_is_laid_out_with_the_rest() {
         structs: vec![opened.candidates.last().unwrap().layout.clone()],
     };
     expect!["enabled@0 state.limit@8 state.count@64"].assert_eq(&layout(opened));
-    // Whoever reads the file finds the members by the path that they had.
+    // A reader of the file finds the members by the path that they had.
     let file = LayoutFile::parse(&file.to_toml(), "opened").unwrap();
     let moved = table.clone().overlay(&file).unwrap();
     let place = moved.place("outer", "state.count[1]").unwrap();
@@ -392,8 +392,8 @@ fn best_by_trying(weigher: &Weigher<'_>) -> BTreeMap<usize, u64> {
     best
 }
 
-/// What the answers for many atoms are compared with: how the optimum of all members compares with
-/// that of the three most used, over random profiles.
+/// Compares the optimum of all members with that of the three most used, over random profiles. The
+/// answers for many atoms rest on it.
 #[test]
 fn the_optimum_of_some_is_hardly_ever_far_above_that_of_all() {
     let mut runner = TestRunner::deterministic();
@@ -581,7 +581,8 @@ fn a_search_of_hundreds_of_members_ends_at_its_limit() {
         let Search { steps, atoms, .. } = advice.search;
         assert_eq!(atoms, 300);
         assert!(advice.search.is_limited && !advice.search.is_exact());
-        // What is begun is ended: an atom's first place, and the prices of the lines in the answer.
+        // The search ends what it has begun: an atom's first place, and the prices of the lines in
+        // the answer.
         assert!(steps < steps_max + 1_000_000, "{steps} of {steps_max}");
         let best = advice.candidates.last().unwrap();
         assert!(best.gap() > 0.0);

@@ -6,7 +6,7 @@ use super::atoms::LINE;
 use super::demand::Demand;
 use super::line::LineCost;
 
-/// What the profile says of one line of a layout.
+/// The profile's traffic on one line of a layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineReport {
     /// The instance that begins first in the line.
@@ -15,7 +15,7 @@ pub struct LineReport {
     pub line: u64,
     /// Paths of the members that are touched there.
     pub members: Vec<String>,
-    /// What it costs.
+    /// Cost of the line.
     pub cost: LineCost,
 }
 

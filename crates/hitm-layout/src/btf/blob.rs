@@ -24,7 +24,7 @@ impl Endian {
     }
 }
 
-/// One BTF, with the base that its numbers go on from.
+/// One BTF, with the base whose numbers it continues.
 ///
 /// Invariant: every offset in `records` is the start of a whole record of a known kind; the ranges
 /// lie inside the bytes.
@@ -34,7 +34,7 @@ pub(super) struct Blob {
     endian: Endian,
     types: Range<usize>,
     strings: Range<usize>,
-    /// Where each record begins in the section of types.
+    /// Start of each record in the section of types.
     records: Vec<u32>,
     base: Option<Arc<Blob>>,
     /// The id of the first record.
@@ -67,7 +67,7 @@ const MAGIC: u16 = 0xeb9f;
 /// Longest name that is read: the kernel's own are a tenth of it.
 const MAX_NAME: usize = 4096;
 
-/// Whether the bytes begin as BTF does.
+/// Returns true if the bytes begin as BTF does.
 pub(super) fn is_btf(bytes: &[u8]) -> bool {
     byte_order(bytes).is_some()
 }
@@ -215,7 +215,7 @@ impl Blob {
         self.reads.count.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Where the record of an id is in its file.
+    /// Place of the record of an id in its file.
     pub(super) fn place(&self, id: u32) -> Option<usize> {
         let Some(index) = id.checked_sub(self.first_id) else {
             return self.base.as_ref()?.place(id);

@@ -15,8 +15,8 @@ use crate::{Bytes, Error, TypeFault};
 
 /// The types of a kernel, of a module, or of an object for the kernel's BPF.
 ///
-/// Parsing makes one pass over the records and notes where they begin. Names are indexed when the
-/// first one is asked for, and a type is read when it is asked for, once.
+/// Parsing makes one pass over the records and notes where they begin. Names are indexed at the
+/// first look-up, and a type is read once, on demand.
 #[derive(Debug)]
 pub struct BtfFile {
     file: String,
@@ -39,7 +39,7 @@ pub struct BtfVariable {
     pub offset: u64,
     /// Bytes that it takes in its section.
     pub size: u64,
-    /// Whether other objects see it.
+    /// True if other objects see it.
     pub is_global: bool,
     /// The name of its type.
     pub type_name: String,
@@ -47,7 +47,7 @@ pub struct BtfVariable {
     id: u32,
 }
 
-/// Where a type is defined: what [`BtfFile::definitions`] lists.
+/// A definition of a type, as [`BtfFile::definitions`] lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BtfDefinition {
     /// The name, without `struct` or `union`.
@@ -90,12 +90,13 @@ impl BtfFile {
         Ok(BtfFile::new(blob, file))
     }
 
-    /// Whether these are the bytes of BTF, as opposed to those of an ELF file or of something else.
+    /// Returns true if these are the bytes of BTF, as opposed to those of an ELF file or of
+    /// something else.
     pub fn is_raw(bytes: &[u8]) -> bool {
         is_btf(bytes)
     }
 
-    /// Whether these are the bytes of an ELF file with a section of BTF.
+    /// Returns true if these are the bytes of an ELF file with a section of BTF.
     pub fn is_in_elf(bytes: &[u8]) -> bool {
         elf_sections(bytes, "").is_ok_and(|sections| sections.own.is_some())
     }
@@ -145,8 +146,8 @@ impl BtfFile {
         self.find(name).map(|(_, type_id)| type_id)
     }
 
-    /// The named structures and unions, and the typedefs of those that have no name of their own, in
-    /// the order of the file; of a module its own, without the kernel's.
+    /// The named structures and unions, and the typedefs of those that have no name of their own,
+    /// in the order of the file. A module lists its own, without the kernel's.
     pub fn definitions(&self) -> Vec<BtfDefinition> {
         let ids = self.blob.own_ids();
         ids.filter_map(|id| self.definition(id)).collect()
@@ -233,7 +234,7 @@ impl BtfFile {
         Some(self.read(id))
     }
 
-    /// The index of names, made when the first one is asked for.
+    /// The index of names, made at the first look-up.
     fn names(&mut self) -> &NameIndex {
         let blob = &self.blob;
         self.names.get_or_insert_with(|| NameIndex::new(blob))

@@ -4,10 +4,10 @@ use super::blob::Blob;
 use super::record::{Kind, Record};
 use crate::types::{Declarator, TypeName};
 
-/// How many pointers, qualifiers, dimensions and functions a name is composed from.
+/// Most pointers, qualifiers, dimensions and functions that a name is composed from.
 const MAX_HOPS: usize = 32;
 
-/// How deep functions may stand in the parameters of functions.
+/// Deepest nesting of functions in the parameters of functions.
 const MAX_NESTING: usize = 4;
 
 /// Parameters that one name is composed from, those of functions in parameters included. Beyond, the
@@ -72,7 +72,8 @@ fn compose(blob: &Blob, mut id: u32, nesting: usize, left: &mut usize) -> TypeNa
     declarator.finish(&format!("{front}(…)"))
 }
 
-/// Whether a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is a pointer.
+/// Returns true if a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is
+/// a pointer.
 fn is_of_pointer(blob: &Blob, mut id: u32) -> bool {
     for _ in 0..MAX_HOPS {
         match blob.record(id) {

@@ -1,4 +1,4 @@
-//! Finds types by name. Made when the first name is asked for.
+//! Finds types by name, in an index that is made at the first look-up.
 
 use hitm_base::Fnv1a;
 

@@ -1,4 +1,4 @@
-//! Reads types from BTF records, each once, when first asked for.
+//! Reads types from BTF records, each once, on demand.
 //!
 //! Recursion follows members, elements and other names, never pointers: in what a compiler makes it
 //! ends. What would not end is found because the ids under way are known, and becomes a broken type.
@@ -15,7 +15,7 @@ use crate::types::{
     TypeKind, TypeName, TypeStore,
 };
 
-/// What was read so far: the type of each id.
+/// Types that were read so far, by id.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     by_id: BTreeMap<u32, TypeId>,
@@ -76,7 +76,7 @@ impl Reader<'_> {
             Kind::Array => self.read_array(id, record, name),
             Kind::Struct | Kind::Union => self.read_aggregate(record, name),
             Kind::Fwd => self.broken(id, TypeFault::DeclarationOnly),
-            // A variable stands for its type: it is what its name is asked for.
+            // A variable stands for its type, which is what callers look its name up for.
             kind if kind.is_alias() || kind == Kind::Var => {
                 let target = self.read(record.size_or_type);
                 let size = self.store.get(target).size;
@@ -150,7 +150,7 @@ impl Reader<'_> {
         };
         match &self.store.get(resolved).kind {
             TypeKind::Broken(fault) => return Err(refuse(*fault)),
-            // What is wrong with a part is wrong with the whole.
+            // A fault of a part is one of the whole.
             TypeKind::Aggregate(inner) if inner.fault.is_some() => {
                 let inner = inner.fault.as_ref().map(|inner| inner.fault);
                 return Err(refuse(inner.unwrap_or(TypeFault::Damaged)));
@@ -183,8 +183,8 @@ impl Reader<'_> {
         Ok(member)
     }
 
-    /// Where a member begins, in bits, and how many a bit-field has. Older encoders say it by an
-    /// integer type that has fewer bits than its bytes hold.
+    /// Start of a member in bits, and the number of bits of a bit-field. Older encoders say it by
+    /// an integer type that has fewer bits than its bytes hold.
     fn bit_place(&self, raw: &RawMember) -> (u64, Option<u64>) {
         let offset = u64::from(raw.bit_offset);
         if let Some(bits) = raw.bit_field {

@@ -2,7 +2,7 @@
 
 use super::blob::Endian;
 
-/// What a record is (`BTF_KIND_*`).
+/// Kind of a record (`BTF_KIND_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Int,
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// Whether a name of this kind is one that types are found by.
+    /// Returns true if a name of this kind is one that types are found by.
     pub(super) const fn names_a_type(self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ impl Kind {
         )
     }
 
-    /// Whether it is another name of a type, or a qualifier or tag on one.
+    /// Returns true if it is another name of a type, or a qualifier or tag on one.
     pub(super) const fn is_alias(self) -> bool {
         matches!(
             self,
@@ -104,7 +104,7 @@ pub(super) struct Record<'a> {
     /// Offset of the name in the strings.
     pub(super) name: u32,
     pub(super) kind: Kind,
-    /// How many parts it has: members, parameters, values, variables.
+    /// Number of its parts: members, parameters, values, variables.
     pub(super) part_count: usize,
     /// The meaning depends on the kind: see [`Record::member`] and [`Record::fwd_keyword`].
     pub(super) kind_flag: bool,
@@ -134,7 +134,7 @@ pub(super) struct SectionEntry {
 /// Why there is no record at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoRecord {
-    /// It begins or goes on behind the section.
+    /// It begins or continues behind the section.
     BeyondEnd,
     /// The kind of this number is not known, and so not its size.
     UnknownKind(u32),
@@ -147,8 +147,8 @@ impl<'a> Record<'a> {
         let head = bytes.get(..HEAD).ok_or(NoRecord::BeyondEnd)?;
         let word = |index: usize| endian.u32_at(head, index * 4).ok_or(NoRecord::BeyondEnd);
         let info = word(1)?;
-        // Five bits in the kernel's header; the two above are reserved, and part of the number here
-        // so that a record that uses them is refused.
+        // Five bits in the kernel's header; the two above are reserved. They are part of the number
+        // here, so that a record that uses them is refused.
         let number = (info >> 24) & 0x7f;
         let kind = Kind::from_number(number).ok_or(NoRecord::UnknownKind(number))?;
         let part_count = (info & 0xffff) as usize;
@@ -242,7 +242,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// What a forward declaration declares.
+    /// The word before the name of a forward declaration.
     pub(super) fn fwd_keyword(&self) -> &'static str {
         if self.kind_flag { "union " } else { "struct " }
     }

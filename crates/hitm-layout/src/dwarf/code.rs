@@ -1,7 +1,7 @@
-//! Which function, file and line an instruction belongs to, and through which inlined calls.
+//! Function, file and line that an instruction belongs to, and the inlined calls that it lies in.
 //!
-//! A unit's functions and line table are read when the first address in it is asked for, and kept
-//! until [`MAX_KEPT`] rows are.
+//! A unit's functions and line table are read at the first question about an address in it, and
+//! kept until [`MAX_KEPT`] rows are.
 
 mod lines;
 
@@ -25,7 +25,7 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
-/// Where an instruction comes from.
+/// Function, file and line that an instruction comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CodeLocation {
     /// The innermost function, inlined or not; without debug information the symbol that holds the
@@ -48,10 +48,10 @@ const MAX_KEPT: usize = 1 << 20;
 /// Ranges that the functions of one unit may have together.
 const MAX_RANGES: usize = 1 << 20;
 
-/// How many references are followed from an entry to the one that has its name.
+/// Most references that are followed from an entry to the one that has its name.
 const MAX_HOPS: usize = 16;
 
-/// What is kept of the units that were asked for.
+/// Functions and lines of the units that were read, as far as they are kept.
 #[derive(Debug, Default)]
 pub(crate) struct CodeIndex {
     units: BTreeMap<u32, UnitCode>,
@@ -86,8 +86,8 @@ impl UnitCode {
 }
 
 impl CodeIndex {
-    /// Where the instruction comes from, by debug information alone. The second value lists what
-    /// was damaged.
+    /// Locates the instruction, by debug information alone. The second value lists what was
+    /// damaged.
     pub(crate) fn find(
         &mut self,
         view: &View<'_>,
@@ -115,12 +115,7 @@ impl CodeIndex {
         let lines_unit = view.unit(number)?;
         let full = view.file.full_unit(number);
         let unit = view.unit(full)?;
-        if !self.units.contains_key(&number) {
-            let mut code = UnitCode::read(view, &unit, full, problems);
-            code.read_lines(view, &lines_unit, number, problems);
-            self.keep(number, code);
-        }
-        let code = &self.units[&number];
+        let code = self.unit_code(view, (number, &lines_unit), (full, &unit), problems);
         let place = code.lines.find(address);
         let file_name = |file: u64| lines::file_name(view, &lines_unit, number, file);
         let chain = match code.function(address) {
@@ -161,6 +156,37 @@ impl CodeIndex {
             inlined_from: inlined_from.collect(),
             symbol: None,
         }))
+    }
+
+    /// The entry of the function whose machine code holds the address.
+    pub(crate) fn function(&mut self, view: &View<'_>, address: u64) -> Option<DieRef> {
+        let units: Vec<u32> = view.file.units_at(address).collect();
+        units.into_iter().find_map(|number| {
+            let lines_unit = view.unit(number).ok()?;
+            let full = view.file.full_unit(number);
+            let unit = view.unit(full).ok()?;
+            // The question for the address's name reports damage.
+            let problems = &mut Vec::new();
+            let code = self.unit_code(view, (number, &lines_unit), (full, &unit), problems);
+            let offset = code.function(address)?;
+            Some(DieRef { unit: full, offset })
+        })
+    }
+
+    /// The functions and lines of a unit, read at the first question. `full` has its entries.
+    fn unit_code<'a>(
+        &mut self,
+        view: &View<'a>,
+        (number, lines_unit): (u32, &Unit<'a>),
+        (full, unit): (u32, &Unit<'a>),
+        problems: &mut Vec<gimli::Error>,
+    ) -> &UnitCode {
+        if !self.units.contains_key(&number) {
+            let mut code = UnitCode::read(view, unit, full, problems);
+            code.read_lines(view, lines_unit, number, problems);
+            self.keep(number, code);
+        }
+        &self.units[&number]
     }
 
     fn keep(&mut self, number: u32, code: UnitCode) {

@@ -1,4 +1,4 @@
-//! Where the source declares types and members.
+//! Places at which the source declares types and members.
 //!
 //! Many entries of a unit name few files, so the names of a unit's files are kept for a while. What
 //! is spent on reading them has a bound: after it, declarations have no place.
@@ -53,7 +53,7 @@ impl FileNames {
 }
 
 impl<'a> View<'a> {
-    /// Where the source declares what the entry describes.
+    /// Place at which the source declares what the entry describes.
     pub(crate) fn decl(&self, unit: &Unit<'a>, die: &Die<'a>) -> Option<Decl> {
         let index = match die.get(gimli::DW_AT_decl_file)? {
             AttributeValue::FileIndex(index) => index,

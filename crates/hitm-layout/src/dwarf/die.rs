@@ -22,9 +22,9 @@ pub(crate) struct Step {
 /// Walks over the entries of a unit in file order. The attributes of an entry are either read with
 /// [`Walker::read`] or skipped by the next step.
 ///
-/// An abbreviation may list attributes that take no bytes, and one byte may be an entry: the work
-/// would not be bounded by the unit's size. The walk ends with an error once it has seen far more
-/// attributes than a unit of this size can sensibly have.
+/// An abbreviation may list attributes that take no bytes, and one byte may be an entry. So the
+/// work would not be bounded by the unit's size. The walk ends with an error once it has seen far
+/// more attributes than a unit of this size can sensibly have.
 #[derive(Debug)]
 pub(crate) struct Walker<'u, 'a> {
     entries: EntriesRaw<'u, 'u, Slice<'a>>,
@@ -99,7 +99,7 @@ impl<'u, 'a> Walker<'u, 'a> {
         })
     }
 
-    /// Whether the entry that was stepped to can have an attribute, by its abbreviation.
+    /// Returns true if the entry that was stepped to can have an attribute, by its abbreviation.
     pub(crate) fn has(&self, name: DwAt) -> bool {
         self.pending.is_some_and(|abbreviation| {
             let mut specifications = abbreviation.attributes().iter();

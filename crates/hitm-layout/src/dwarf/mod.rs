@@ -7,6 +7,7 @@
 mod code;
 mod decl;
 mod die;
+mod locals;
 mod sections;
 mod sources;
 mod split;
@@ -16,6 +17,7 @@ mod variables;
 pub(crate) use code::CodeIndex;
 pub use code::{CodeLocation, Frame};
 pub(crate) use die::{Die, Walker, attr_u64};
+pub(crate) use locals::{Base, FunctionLocals, LocalPlace};
 pub(crate) use sections::{DebugSections, Naming};
 pub(crate) use sources::View;
 pub(crate) use split::Skeleton;

@@ -16,10 +16,10 @@ use crate::elf::{Elf, Section};
 /// the file. Real debug sections reach about 30, and only the small ones.
 const MAX_EXPANSION: u64 = 64;
 
-/// What a small file may claim beyond that, in bytes.
+/// Bytes that a small file may claim beyond that.
 const MIN_ROOM: u64 = 16 << 20;
 
-/// Where a section's bytes are.
+/// Place of a section's bytes.
 #[derive(Debug, Default)]
 enum Place {
     #[default]
@@ -46,7 +46,7 @@ const USED: [SectionId; 14] = [
     SectionId::DebugTuIndex,
 ];
 
-/// What the sections of a file are called.
+/// Scheme by which the sections of a file are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
     /// `.debug_info`; `.zdebug_info` when compressed as binutils once did.
@@ -147,7 +147,7 @@ fn position(id: SectionId) -> Option<usize> {
     USED.iter().position(|used| *used == id)
 }
 
-/// Where the bytes of sections of one name are, one after the other. What is decompressed is taken
+/// Place of the bytes of sections of one name, one after the other. What is decompressed is taken
 /// off `room`.
 fn place_of(elf: &Elf, sections: &[&Section], room: &mut u64) -> Result<Place, String> {
     let mut joined = match sections {

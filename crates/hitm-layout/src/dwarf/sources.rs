@@ -1,5 +1,5 @@
-//! Where units come from: the file itself, the part of its debug information that it shares with
-//! other files, and the files that hold what its skeleton units leave out.
+//! Sources of units: the file itself, the part of its debug information that other files share, and
+//! the files that hold what its skeleton units leave out.
 //!
 //! A source is a set of sections that belong together: offsets from one section into another stay in
 //! the source. A file is one source, but for a package of split debug information, where each unit
@@ -48,7 +48,7 @@ impl Source {
 pub(crate) struct View<'a> {
     pub(crate) file: &'a DwarfFile,
     main: gimli::Dwarf<Slice<'a>>,
-    /// The source that was asked for last: most questions stay in one.
+    /// The source of the last question: most questions stay in one.
     last: RefCell<Option<(u32, Rc<gimli::Dwarf<Slice<'a>>>)>>,
 }
 
@@ -101,7 +101,7 @@ impl DwarfFile {
         source != MAIN && Some(source) != self.supplement()
     }
 
-    /// What to put before a message about the source.
+    /// Prefix of messages about the source.
     pub(super) fn label(&self, source: u32) -> &'static str {
         match source {
             MAIN => "",
@@ -110,7 +110,7 @@ impl DwarfFile {
         }
     }
 
-    /// Whether the unit lies in the supplementary file, which other programs share.
+    /// Returns true if the unit lies in the supplementary file, which other programs share.
     pub(crate) fn in_supplement(&self, unit: u32) -> bool {
         Some(self.units[unit as usize].source) == self.supplement()
     }

@@ -1,7 +1,7 @@
 //! Split debug information: what skeleton units leave to `.dwo` files, or to the package of them
 //! (`.dwp`) beside the program.
 //!
-//! A skeleton and the unit that has its entries share a number, by which they find each other: a
+//! A skeleton and the unit that has its entries share a number, by which they find each other. A
 //! file of that name from another compilation is not used. Sources: DWARF 5, section 7.3; the GNU
 //! extension to version 4 that it grew from (attributes `DW_AT_GNU_dwo_*`).
 

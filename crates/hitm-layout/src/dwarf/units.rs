@@ -1,8 +1,8 @@
 //! The table of units, and the ranges of addresses that they cover.
 //!
-//! A unit's row keeps what its root entry says (bases, line program, language); abbreviations, the
+//! A unit's row keeps what its root entry says (bases, line program, language). Abbreviations, the
 //! bulky part, are parsed again when they have fallen out of a small cache. Abbreviation tables do
-//! not overlap in a sound file, so each is parsed from its own bytes only: a file whose units claim
+//! not overlap in a sound file, so each is parsed from its own bytes only. A file whose units claim
 //! overlapping tables cannot make the work quadratic.
 
 use std::cell::{OnceCell, RefCell};
@@ -41,7 +41,7 @@ pub(crate) struct DieRef {
     pub(crate) offset: u32,
 }
 
-/// Which section of its source a unit is in.
+/// The section of its source that a unit is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Info,
@@ -61,7 +61,7 @@ pub(super) struct UnitRow {
     pub(super) root: Root,
 }
 
-/// What a unit's root entry says.
+/// Contents of a unit's root entry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Root {
     pub(super) low_pc: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Root {
 pub(crate) struct DwoName {
     /// As the compiler was told.
     pub(crate) name: String,
-    /// Where the compiler ran; empty when the unit does not say.
+    /// Directory in which the compiler ran; empty when the unit does not say.
     pub(crate) directory: String,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct DwarfFile {
     /// By file and offset in it.
     tables: RefCell<BTreeMap<(u32, usize), Arc<Abbreviations>>>,
     pub(crate) file_names: FileNames,
-    /// Made when a type is first asked for by name.
+    /// Made at the first search for a type by name.
     pub(crate) type_index: OnceCell<TypeIndex>,
 }
 
@@ -335,7 +335,7 @@ struct Found {
     source: u32,
     part: Part,
     offset: usize,
-    /// Where its abbreviations are in the source.
+    /// Offset of its abbreviations in the source.
     table: usize,
     /// For a type unit: the signature, and the entry that it stands for.
     signature: Option<(u64, u32)>,

@@ -1,6 +1,6 @@
 //! Variables that live at fixed addresses: globals, static members, statics of functions.
 //!
-//! One pass over all entries finds them; names and types are read when asked for. Variables in
+//! One pass over all entries finds them; names and types are read on demand. Variables in
 //! thread-local storage have no fixed address and are left out.
 
 use gimli::{AttributeValue, Expression, Operation};
@@ -19,7 +19,7 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
-    /// Whether the entry lies in a namespace, type or function.
+    /// Returns true if the entry lies in a namespace, type or function.
     pub(crate) const fn has_scope(&self) -> bool {
         self.scope.is_some()
     }
@@ -81,7 +81,7 @@ impl VariableIndex {
         self.variables[..after].last().copied()
     }
 
-    /// Where the next variable begins after the address.
+    /// Start of the next variable after the address.
     pub(crate) fn next_start(&self, address: u64) -> Option<u64> {
         let after = self.variables.partition_point(|v| v.address <= address);
         self.variables.get(after).map(|variable| variable.address)

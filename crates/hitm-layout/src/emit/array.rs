@@ -45,7 +45,7 @@ pub fn patch_array(
     Ok(unified_diff(file, text, &replacements))
 }
 
-/// Where `name[` stands as a word, from byte `from` on.
+/// Finds `name[` as a word, from byte `from` on.
 fn indexed(line: &str, name: &str, from: usize) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let found = line[from..].match_indices(name).map(|(at, _)| from + at);

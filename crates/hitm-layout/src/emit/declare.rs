@@ -1,13 +1,13 @@
-//! How the members of a structure are declared, from its types.
+//! Declarations of the members of a structure, from its types.
 
 use super::EmitError;
 use super::names::{check_identifier, check_type};
 use crate::advise::Subject;
 use crate::types::{Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
 
-/// The declarations of a subject's members, without semicolons, as C writes them; each is called as
-/// the subject calls it, which is where dots have become underscores. Fails when one has a name that
-/// source cannot have.
+/// The declarations of a subject's members, without semicolons, as C writes them. Each is called as
+/// the subject calls it, which is where dots have become underscores. Fails when one has a name
+/// that source cannot have.
 pub fn declarations(
     (subject, renamed): (&Subject, &Subject),
     layout: &StructLayout,
@@ -121,7 +121,7 @@ fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> Result<S
     }
 }
 
-/// Whether a type, or what it is an array of, is a structure or union without a name.
+/// Returns true if a type, or what it is an array of, is a structure or union without a name.
 fn is_anonymous(store: &TypeStore, id: TypeId) -> bool {
     match &store.get(id).kind {
         TypeKind::Array { element, .. } => is_anonymous(store, *element),

@@ -12,9 +12,9 @@ const CONTEXT: usize = 3;
 pub struct Replacement {
     /// The first line that goes, from 0.
     pub start: usize,
-    /// How many go.
+    /// Number of lines that go.
     pub count: usize,
-    /// What comes instead.
+    /// Lines that come instead.
     pub lines: Vec<String>,
 }
 

@@ -6,8 +6,8 @@
 //! it, and what alignment does not reach is padded.
 //!
 //! Not done, and why: initialisers without names (they follow the order of members, and only the
-//! compiler finds them all); Rust expressions that make the structure (they lack the padding then, and
-//! the compiler says so).
+//! compiler finds them all). Rust expressions that make the structure (they lack the padding then,
+//! and the compiler says so).
 
 mod array;
 mod c;
@@ -36,7 +36,7 @@ use crate::layout_file::{FileMember, FileStruct};
 /// Bytes of a line.
 const LINE: u64 = 64;
 
-/// How alignment is written.
+/// Notation of alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// C11: `_Alignas(64)`.
@@ -48,7 +48,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// What stands before a declaration to align it to a line.
+    /// Text before a declaration that aligns it to a line.
     const fn before(self) -> &'static str {
         match self {
             Style::C => "_Alignas(64) ",
@@ -57,7 +57,7 @@ impl Style {
         }
     }
 
-    /// What stands behind the declared name to align it to a line.
+    /// Text behind the declared name that aligns it to a line.
     const fn behind(self) -> &'static str {
         match self {
             Style::Kernel => " ____cacheline_aligned_in_smp",
@@ -71,11 +71,11 @@ impl Style {
 pub struct Emission<'e> {
     /// The structure as it is.
     subject: &'e Subject,
-    /// Where its members are to be.
+    /// The layout that its members are to have.
     layout: &'e FileStruct,
     /// The declaration of each of the subject's members, without the semicolon.
     declarations: &'e [String],
-    /// How alignment is written.
+    /// Notation of alignment in the text.
     style: Style,
 }
 
@@ -119,13 +119,13 @@ pub enum EmitError {
     /// The source is not written so that it can be rearranged.
     #[error("{file}:{line}: found {found}, expected {expected}")]
     Source {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// Text in that place.
         found: String,
-        /// What can be rearranged.
+        /// A form that can be rearranged.
         expected: String,
     },
 }
@@ -143,7 +143,7 @@ enum Step<'e> {
     },
 }
 
-/// What to write, in order.
+/// Steps of writing the structure, in order.
 fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
     let mut steps = Vec::new();
     let mut end = 0;
@@ -161,7 +161,7 @@ fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
         let by_itself = end.next_multiple_of(align) == start || is_inside;
         let begins_line = start.is_multiple_of(LINE) && !is_inside;
         let by_line = begins_line && end.next_multiple_of(LINE) == start;
-        // What begins a line says so, even where it would come to lie there anyway: that is what
+        // A member that begins a line says so, even where it would come to lie there anyway: that
         // keeps the next change from moving it.
         let is_aligned =
             by_line && align < LINE && (start > 0 || emission.subject.align_bytes < LINE);

@@ -1,8 +1,8 @@
 //! Names of debug information in source.
 //!
-//! Whoever made the file chose its names, and a compiler reads what they are put into. A name goes
-//! into code only when it can do nothing but name; one that cannot is refused, because another in its
-//! place would declare something else. In a comment it cannot end the comment.
+//! The author of the file chose its names, and a compiler reads what they are put into. A name goes
+//! into code only when it can do nothing but name. One that cannot is refused, because another in
+//! its place would declare something else. In a comment it cannot end the comment.
 
 use std::borrow::Cow;
 

@@ -1,9 +1,9 @@
 //! Opened structures as source: their members become members of the structure around them.
 //!
-//! C has no word for a structure whose members lie apart, so `outer.inner.x` becomes `outer.inner_x`,
-//! and whoever used the old name must use the new one. For C, [`semantic_patch`] does it: Coccinelle
-//! rewrites uses through pointers and values. What takes the whole of `inner`, as a function that is
-//! given its address, is found by the compiler and must be rewritten by hand.
+//! C has no word for a structure whose members lie apart, so `outer.inner.x` becomes
+//! `outer.inner_x`. Users of the old name must use the new one. For C, [`semantic_patch`] does it:
+//! Coccinelle rewrites uses through pointers and values. What takes the whole of `inner`, such as a
+//! function that is given its address, is found by the compiler and must be rewritten by hand.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct Flattened {
     pub subject: Subject,
     /// The layout, its members renamed.
     pub layout: FileStruct,
-    /// How members were used before, and how they are now: `rt.highest_prio`, `rt_highest_prio`.
+    /// Old and new use of each member: `rt.highest_prio`, `rt_highest_prio`.
     pub renames: Vec<(String, String)>,
 }
 

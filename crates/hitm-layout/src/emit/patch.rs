@@ -1,8 +1,8 @@
 //! The declaration of a structure, rearranged where it stands.
 //!
 //! Each member's declaration moves with the comments above it. A declaration is what lies between
-//! the end of the one before and its own semicolon, so that what the author wrote stays as it was;
-//! only alignment and padding are added.
+//! the end of the one before and its own semicolon. So what the author wrote stays as it was; only
+//! alignment and padding are added.
 
 use super::diff::{Replacement, unified_diff};
 use super::{Emission, EmitError, Step, Style, steps};
@@ -45,7 +45,7 @@ pub fn patch_struct(
     Ok(unified_diff(file, text, &[change]))
 }
 
-/// Where the source lines of members are, all from 0.
+/// Source lines of members, all from 0.
 struct Chunks {
     /// First line and the one after the last, by member.
     spans: Vec<(usize, usize)>,

@@ -142,7 +142,7 @@ fn fields(
     out
 }
 
-/// What fails to compile when a member moves.
+/// Assertions that fail to compile when a member moves.
 fn asserts(emission: &Emission<'_>) -> Vec<String> {
     let layout = emission.layout;
     let mut out = vec![String::from("const _: () = {")];
@@ -160,7 +160,7 @@ fn asserts(emission: &Emission<'_>) -> Vec<String> {
     out
 }
 
-/// Whether the line declares the structure.
+/// Returns true if the line declares the structure.
 fn declares(line: &str, name: &str) -> bool {
     let mut words = without_comment(line).split_whitespace();
     let mut behind = words.by_ref().skip_while(|word| *word != "struct").skip(1);

@@ -1,4 +1,4 @@
-//! What must hold between the members of a structure and between structures.
+//! Rules between the members of a structure and between structures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::ops::Range;
 use super::parse::Reader;
 use super::{FileMember, FileStruct, LayoutFile, LayoutFileError, Storage};
 
-/// Where a structure's keys stand.
+/// Places of a structure's keys.
 pub(super) struct StructSpans {
     pub(super) name: Range<usize>,
     pub(super) align: Range<usize>,
     pub(super) members: Vec<MemberSpans>,
 }
 
-/// Where a member's keys stand; those that are missing: where the member does.
+/// Places of a member's keys; a missing key has the place of the member.
 pub(super) struct MemberSpans {
     pub(super) name: Range<usize>,
     pub(super) offset: Range<usize>,
@@ -24,7 +24,7 @@ pub(super) struct MemberSpans {
     pub(super) element_bytes: Range<usize>,
 }
 
-/// Which key of a member is wrong.
+/// The key of a member that is wrong.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Key {
     Offset,
@@ -147,7 +147,7 @@ fn check_members(
 /// A page of 1 MiB: no allocator keeps more.
 const MAX_ALIGN_BYTES: u64 = 1 << 20;
 
-/// What must hold of one member alone.
+/// Checks the rules for one member alone.
 fn check_member(read: &FileStruct, member: &FileMember) -> Result<(), Fault> {
     let end = member.offset_bytes + member.size_bytes;
     if end > read.size_bytes {
@@ -184,7 +184,7 @@ fn check_member(read: &FileStruct, member: &FileMember) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What must hold between a member and the structure that it names as its type.
+/// Checks the rules between a member and the structure that it names as its type.
 pub(super) fn check_nested(
     outer: &FileStruct,
     member: &FileMember,

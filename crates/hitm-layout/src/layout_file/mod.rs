@@ -1,14 +1,14 @@
 //! The layout file: structures as tables of members, in TOML. `docs/formats/layout-file.md`
 //! describes it.
 //!
-//! A file says where the members of a few structures are. It can be a whole table (`layouts/linux-6.12.toml`)
-//! or a variant that replaces some structures of another ([`LayoutTable::overlay`]). The advisor
-//! writes such files, and whoever moves members (a replay, a simulation) reads them. Unlike a
-//! [`crate::StructLayout`] it has no types, and it can say what no compiler lays out: members with
-//! one element per CPU or NUMA node, inline or behind a pointer.
+//! A file says where the members of a few structures are. It can be a whole table
+//! (`layouts/linux-6.12.toml`) or a variant that replaces some structures of another
+//! ([`LayoutTable::overlay`]). The advisor writes such files; a replay or a simulation reads them
+//! to move members. Unlike a [`crate::StructLayout`] it has no types, but it has what no compiler
+//! lays out: members with one element per CPU or NUMA node, inline or behind a pointer.
 //!
 //! Invariants of a [`LayoutFile`] that was parsed: names are unique in their scope; members lie
-//! inside their structure, in order of offset, and no two share a bit; a nested structure of the
+//! inside their structure, in order of offset, and no two share a bit. A nested structure of the
 //! same file has the size that the member has, at an offset that suits its alignment, and contains
 //! itself nowhere. A [`LayoutTable`] holds the same between the structures of several files, and
 //! every type that it names exists.
@@ -26,20 +26,21 @@ mod write;
 pub use shipped::{shipped, shipped_names};
 pub use table::{LayoutTable, Place};
 
+use hitm_base::document::TextPlace;
 use thiserror::Error;
 
-/// Alignment of a structure that states none, and of what an allocator returns: 8 bytes, the least
+/// Alignment of a structure that states none, and of what an allocator returns. 8 bytes, the least
 /// that Linux's `kmalloc` and every 64-bit ABI's `malloc` give.
 pub const DEFAULT_ALIGN_BYTES: u64 = 8;
 
-/// A layout file.
+/// Layouts of a few structures, with their origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutFile {
     /// Short name; a shipped file's is its file name.
     pub name: String,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
-    /// Where the layout is from, in one line.
+    /// Origin of the layout, in one line.
     pub source: String,
     /// The structures, in file order.
     pub structs: Vec<FileStruct>,
@@ -59,14 +60,14 @@ pub struct FileStruct {
     pub name: String,
     /// Bytes from one instance to the next in an array.
     pub size_bytes: u64,
-    /// What an instance's address is a multiple of, where the file says so.
+    /// Alignment of an instance's address, where the file says so.
     pub align_bytes: Option<u64>,
     /// The members, by offset.
     pub members: Vec<FileMember>,
 }
 
 impl FileStruct {
-    /// What an instance's address is a multiple of.
+    /// Returns the alignment of an instance's address.
     pub fn align(&self) -> u64 {
         self.align_bytes.unwrap_or(DEFAULT_ALIGN_BYTES)
     }
@@ -82,10 +83,10 @@ impl FileStruct {
     }
 }
 
-/// One member.
+/// A member of a structure, as a layout file states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMember {
-    /// Its name.
+    /// Name, unique in the structure; that of a member of an opened structure has dots in it.
     pub name: String,
     /// Bytes from the structure's start; a bit-field's: of its storage unit.
     pub offset_bytes: u64,
@@ -99,9 +100,9 @@ pub struct FileMember {
     pub array: Option<Array>,
     /// One element for each of these.
     pub per: Option<Per>,
-    /// Where the elements are.
+    /// Place of the elements.
     pub storage: Storage,
-    /// Whether it is a bitmap with one bit for each CPU.
+    /// True for a bitmap with one bit for each CPU.
     pub cpu_bitmap: bool,
 }
 
@@ -117,13 +118,13 @@ pub struct BitRange {
 /// An array of elements that lie at equal distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Array {
-    /// How many elements, at least 1.
+    /// Number of elements, at least 1.
     pub count: u64,
     /// Bytes from one to the next.
     pub stride_bytes: u64,
 }
 
-/// What a member has one element for each of.
+/// The part of a machine for each of which a member has one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Per {
     /// Logical CPU.
@@ -142,7 +143,7 @@ impl Per {
     }
 }
 
-/// Where a member's bytes are.
+/// Place of a member's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
     /// In the structure.
@@ -154,7 +155,7 @@ pub enum Storage {
     Pointer {
         /// Bytes of one element, where the file says so. A bitmap's follow from the CPU count.
         element_bytes: Option<u64>,
-        /// What the address of an element is a multiple of, where the file says so.
+        /// Alignment of an element's address, where the file says so.
         element_align_bytes: Option<u64>,
     },
 }
@@ -190,28 +191,19 @@ impl FileMember {
     }
 }
 
-/// What is wrong with a layout file, and where.
+/// A mistake in a layout file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{origin}{}: {key}: found {found}, expected {expected}",
     place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default())]
 pub struct LayoutFileError {
     /// Name of the file.
     pub origin: String,
-    /// Where in the file; none for what only several files together show.
+    /// Place in the file; none for what only several files together show.
     pub place: Option<TextPlace>,
     /// The key, with the names of its structure and member: `root_domain.rto_mask.size_bytes`.
     pub key: String,
-    /// What stands there.
+    /// Content of that place.
     pub found: String,
-    /// What should stand there.
+    /// Content that would be right there.
     pub expected: String,
-}
-
-/// A place in a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TextPlace {
-    /// Line, from 1.
-    pub line: usize,
-    /// Character in the line, from 1.
-    pub column: usize,
 }

@@ -1,17 +1,16 @@
 //! TOML text -> [`LayoutFile`], with line and column of every mistake.
 //!
-//! The document is walked by hand rather than through serde, because an error must name the
-//! structure, the member and the place, also for members that only contradict each other.
+//! The document is walked by hand, not through serde: an error must name the structure, the member
+//! and the place, also for members that only contradict each other.
 
 use std::ops::Range;
 
+use hitm_base::document::{TextLines, Value, describe, shorten};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::check::{MemberSpans, StructSpans, check_file};
-use super::{
-    Array, BitRange, FileMember, FileStruct, LayoutFile, LayoutFileError, Per, Storage, TextPlace,
-};
+use super::{Array, BitRange, FileMember, FileStruct, LayoutFile, LayoutFileError, Per, Storage};
 
 /// Longest file that is read: a line of 80 bytes for each member of 2500 structures of 80 members.
 const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -57,8 +56,6 @@ impl LayoutFile {
     }
 }
 
-type Value<'i> = Spanned<DeValue<'i>>;
-
 /// A table, what to call it in errors, and where it stands.
 struct Scope<'a, 'i> {
     table: &'a DeTable<'i>,
@@ -75,7 +72,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Where the value of `key` stands, or the table when there is none.
+    /// The span of the value of `key`, or of the table when there is none.
     fn span_of(&self, key: &str) -> Range<usize> {
         self.table
             .get(key)
@@ -98,19 +95,10 @@ impl Reader<'_> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) -> LayoutFileError {
-        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-        let line_start = before
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let column = String::from_utf8_lossy(&before[line_start..])
-            .chars()
-            .count()
-            + 1;
+        let place = TextLines::of(self.text).place(span.start);
         LayoutFileError {
             origin: self.origin.to_owned(),
-            place: Some(TextPlace { line, column }),
+            place: Some(place),
             key: key.into(),
             found: found.into(),
             expected: expected.into(),
@@ -423,28 +411,4 @@ fn integer(value: &Value<'_>) -> Option<u64> {
         DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok(),
         _ => None,
     }
-}
-
-/// A value as an error message shows it.
-fn describe(value: &Value<'_>) -> String {
-    match value.get_ref() {
-        DeValue::String(text) => format!("{:?}", shorten(text)),
-        DeValue::Integer(integer) => shorten(&integer.to_string()),
-        DeValue::Float(float) => shorten(float.as_str()),
-        other => format!("a value of type {}", other.type_str()),
-    }
-}
-
-/// Text that is short enough for a message, without control characters.
-fn shorten(text: &str) -> String {
-    const CHARS_MAX: usize = 60;
-    let mut short: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(CHARS_MAX)
-        .collect();
-    if text.chars().nth(CHARS_MAX).is_some() {
-        short.push('…');
-    }
-    short
 }

@@ -15,7 +15,7 @@ pub struct LayoutTable {
     origins: Vec<String>,
 }
 
-/// Where a member is, from the start of the structure that was asked for.
+/// Place of a member, from the start of the outer structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'t> {
     /// Bytes from the outer structure's start to the element.
@@ -44,7 +44,7 @@ impl Place<'_> {
         }
     }
 
-    /// What the member has one element for each of.
+    /// Returns the part of a machine for each of which the member has one element.
     pub fn per(&self) -> Option<Per> {
         self.member.per
     }

@@ -15,9 +15,9 @@ pub struct Definition {
     pub type_id: TypeId,
     /// Bytes, if the definition says them.
     pub size: Option<u64>,
-    /// Where the source has it, if that is known. `NAME@FILE:LINE` asks for this one.
+    /// Place of the definition in the source, if that is known. `NAME@FILE:LINE` selects this one.
     pub decl: Option<Decl>,
-    /// How many units define the name so.
+    /// Number of units that define the name so.
     pub units: usize,
 }
 
@@ -28,8 +28,8 @@ impl ObjectFile {
     /// The layout of a structure, class or union by name: `rq`, `struct rq`, `ns::Foo`, or a typedef
     /// of one. A name without namespaces finds types in any, if there is none of that full name.
     ///
-    /// Where units define the name differently, the definition of most units counts, and a diagnostic
-    /// lists them all; `NAME@FILE:LINE`, or `NAME@FILE`, asks for one of them.
+    /// If units define the name differently, the definition of most units counts, and a diagnostic
+    /// lists them all. `NAME@FILE:LINE`, or `NAME@FILE`, selects one of them.
     pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
         let groups = self.groups(name);
         let mut first_fault = None;

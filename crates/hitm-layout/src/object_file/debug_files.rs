@@ -16,9 +16,9 @@ const MAX_PROBLEMS: usize = 8;
 
 impl ObjectFile {
     /// Looks for debug information that lies in other files: under the build id, under the name of
-    /// `.gnu_debuglink`, the part shared between programs that `.gnu_debugaltlink` names, and what
-    /// split DWARF leaves to the package beside the program (`.dwp`) and to `.dwo` files. `load` returns the
-    /// bytes of a file. Call this before the first question.
+    /// `.gnu_debuglink`, and in the part shared between programs that `.gnu_debugaltlink` names.
+    /// Split DWARF leaves more to the package beside the program (`.dwp`) and to `.dwo` files.
+    /// `load` returns the bytes of a file. Call this before the first question.
     pub fn attach_debug_files(&mut self, load: &mut Loader<'_>) {
         self.debug = None;
         self.symbols = None;
@@ -185,7 +185,7 @@ fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// Where distributions put the debug information of a build id.
+/// Path at which distributions put the debug information of a build id.
 fn build_id_path(id: &[u8]) -> Option<String> {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_at_checked(2)?;

@@ -7,13 +7,14 @@ use super::by_name::sound;
 use crate::Error;
 use crate::types::{StructLayout, TypeIndex, TypeReader, TypeStore};
 
-/// Types that are read before what was read is forgotten: what is listed is not asked for again.
+/// Types that are read before all of them are forgotten: a type that was listed is not needed
+/// again.
 const BATCH: usize = 1 << 16;
 
 impl ObjectFile {
-    /// Calls `take` with the name and the layout of each structure, class and union that is defined,
-    /// and of each typedef of one that has no name, in the order of the file. A structure that many
-    /// units define comes many times.
+    /// Calls `take` for each structure, class and union that is defined, and for each typedef of
+    /// one that has no name. `take` gets name and layout, in the order of the file. A structure
+    /// that many units define comes many times.
     pub fn each_definition(
         &mut self,
         mut take: impl FnMut(&str, &TypeStore, Result<Arc<StructLayout>, Error>),

@@ -63,7 +63,7 @@ impl CpuSet {
             .flat_map(|(first, last)| (*first..=*last).map(CpuId))
     }
 
-    /// How many CPUs.
+    /// Returns the number of CPUs.
     pub fn len(&self) -> usize {
         self.runs
             .iter()
@@ -71,7 +71,7 @@ impl CpuSet {
             .sum()
     }
 
-    /// Whether there is none: never.
+    /// Always false: a set has at least one CPU.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

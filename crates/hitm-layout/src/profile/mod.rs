@@ -1,9 +1,9 @@
-//! Who touches which member, how often: what the advisor weighs layouts by.
+//! Profiles: who touches which member, how often. The advisor weighs layouts by them.
 //!
 //! A [`Profile`] counts accesses by member, function, thread class and CPU. It says nothing of
 //! lines, so that it holds for every layout of the structure. It comes from a table
-//! ([`Profile::parse`]; `docs/formats/profile.md`), from a recording (the facade counts), or is put
-//! together by whoever has counts ([`Profile::new`] and [`Profile::add`]).
+//! ([`Profile::parse`]; `docs/formats/profile.md`), from a recording (the facade counts), or from
+//! any other counts ([`Profile::new`] and [`Profile::add`]).
 //!
 //! Invariant: no two rows are of the same member, instance, function, thread class and CPUs; rows
 //! are in that order.
@@ -31,7 +31,7 @@ const COUNT_MAX: u64 = 1 << 50;
 pub struct Profile {
     /// Short name.
     pub name: String,
-    /// Where the counts are from, in one line.
+    /// Origin of the counts, in one line.
     pub source: String,
     /// Cycles of each CPU's own work in which the accesses were counted: without what it waited for
     /// contended lines.
@@ -41,12 +41,12 @@ pub struct Profile {
     rows: BTreeMap<RowKey, Counts>,
 }
 
-/// What is counted apart.
+/// Key of a row: accesses with different keys are counted apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// Path of the member in the structure: `cpupri.pri_to_cpu[0].count`.
     pub member: String,
-    /// Which instance of the structure, where several were counted.
+    /// Instance of the structure, where several were counted.
     pub instance: u32,
     /// The function that makes the accesses.
     pub function: String,
@@ -56,7 +56,7 @@ pub struct RowKey {
     pub cpus: CpuSet,
 }
 
-/// How many accesses, over all CPUs of a row.
+/// Numbers of accesses, over all CPUs of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Plain loads.

@@ -1,6 +1,6 @@
 //! CSV -> [`Profile`] and back, with line and column of every mistake.
 //!
-//! The format is small enough that a CSV library would cost more than it saves: no field needs a
+//! The format is small enough that a CSV library would cost more than it saves. No field needs a
 //! quote, because no path, function or list of CPUs holds a comma.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const HEADERS: [&str; 4] = ["schema", "name", "source", "period_cycles"];
 const NEEDED: [&str; 5] = ["member", "function", "loads", "stores", "cpus"];
 const OPTIONAL: [&str; 3] = ["rmws", "comm", "instance"];
 
-/// What is wrong with a profile, and where.
+/// A mistake in a profile, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{origin}:{line}:{column}: {key}: found {found}, expected {expected}")]
 pub struct ProfileError {
@@ -32,9 +32,9 @@ pub struct ProfileError {
     pub column: usize,
     /// The column or header.
     pub key: String,
-    /// What stands there.
+    /// Content of that place.
     pub found: String,
-    /// What should stand there.
+    /// Content that would be right there.
     pub expected: String,
 }
 
@@ -219,7 +219,7 @@ fn from_headers(
     Ok(Profile::new(&words[0], &words[1], Cycles(period)))
 }
 
-/// Where each title stands.
+/// Returns the column of each title.
 fn columns<'t>(titles: &Place<'t>) -> Result<BTreeMap<&'t str, usize>, ProfileError> {
     let mut columns = BTreeMap::new();
     for (index, title) in titles.fields().into_iter().enumerate() {

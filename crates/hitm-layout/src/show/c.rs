@@ -1,6 +1,6 @@
 //! A structure as C that compiles on its own and asserts its own layout.
 //!
-//! What lies inside the structure is defined in full, in the order that C needs; what is only
+//! Everything inside the structure is defined in full, in the order that C needs; what is only
 //! pointed at is declared. Alignments and packing are those that explain where members lie
 //! ([`TypeStore::forced_alignments`]); a gap that they do not explain is filled with named padding.
 //! Enumerations are written as integers of their size, because two files may have two enumerations
@@ -52,7 +52,7 @@ pub fn c_source(store: &TypeStore, layout: &StructLayout, name: &str) -> Result<
 
 struct Writer<'a> {
     store: &'a TypeStore,
-    /// What is defined: the words that name it.
+    /// Types that are defined, with the words that name them.
     names: BTreeMap<TypeId, String>,
     /// Names of C that are used.
     taken: BTreeSet<String>,
@@ -320,7 +320,8 @@ const NUMBERS: [&str; 14] = [
     "const", "volatile", "__int128", "bool",
 ];
 
-/// Whether the text of a type has only numbers and structures with names; those go to `tags`.
+/// Returns true if the text of a type has only numbers and structures with names; those go to
+/// `tags`.
 fn is_plain(text: &str, tags: &mut Vec<String>) -> bool {
     let mut words = text.split(|character: char| " *()[],".contains(character));
     while let Some(word) = words.next() {

@@ -13,12 +13,12 @@ use crate::types::{
     TypeKind, TypeStore,
 };
 
-/// What to write.
+/// Options of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextLayout {
     /// Bytes of a cache line.
     pub line_size: u64,
-    /// Whether structures with a name are written in full, too.
+    /// True to write structures with a name in full, too.
     pub expand: bool,
 }
 
@@ -35,7 +35,8 @@ const TAB: usize = 8;
 /// no compiler made.
 const MAX_MEMBERS: usize = 1 << 16;
 
-/// The text of a layout. `name` is what it was asked for by; it stands where the layout has no name.
+/// The text of a layout. `name` is the one that it was found by; it stands where the layout has no
+/// name.
 pub fn layout_text(
     store: &TypeStore,
     layout: &StructLayout,
@@ -72,12 +73,12 @@ struct Printer<'a> {
     out: Printout,
     /// The cache line that was reached, counted from the start of the outermost structure.
     line: u64,
-    /// Whether a blank line must come before what is written next.
+    /// True if a blank line must come before the next text.
     needs_blank: bool,
     members_left: usize,
 }
 
-/// What was found out about a structure while its members were written.
+/// Facts about a structure that are collected while its members are written.
 struct Body {
     shape: Shape,
     forced: ForcedAlignments,
@@ -85,12 +86,12 @@ struct Body {
     paddings: (usize, u64),
 }
 
-/// Where a member is written.
+/// Place at which a member is written.
 struct Spot {
     /// Bytes from the outermost structure to the one that has it.
     base: u64,
     indent: usize,
-    /// Whether it ends the outermost structure.
+    /// True if it ends the outermost structure.
     is_last: bool,
     /// The alignment that was demanded for it.
     forced: Option<u64>,
@@ -310,7 +311,7 @@ impl Printer<'_> {
         self.out.line(&format!("{tabs}{text:<width$} {comment}"));
     }
 
-    /// Whether a member's type is an enumeration without a name, whose values are known.
+    /// Returns true if a member's type is an enumeration without a name, whose values are known.
     fn is_unnamed_enum(&self, member: &Member) -> bool {
         let found = self.store.get(member.type_id);
         matches!(found.kind, TypeKind::Enum)
@@ -359,7 +360,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether another name of a type only adds `const` or the like to one without a name.
+    /// Returns true if another name of a type only adds `const` or the like to one without a name.
     fn is_qualifier(&self, id: TypeId) -> bool {
         self.store.get(id).name.ends_with(" (anonymous)")
     }
@@ -481,7 +482,8 @@ fn stars_apart(text: &str) -> String {
     apart
 }
 
-/// How many members are aligned beyond what their types ask for, and the holes that come from it.
+/// The line that counts members aligned beyond what their types need, and the holes that come from
+/// it.
 fn forced_line(body: &Body) -> Option<String> {
     let forced = &body.forced.members;
     let count = forced.iter().flatten().count();

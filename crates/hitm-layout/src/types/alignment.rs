@@ -1,11 +1,11 @@
 //! Alignments: what a type needs, and what the source must have demanded for members to lie where
 //! they lie.
 //!
-//! Debug information rarely says that a member or a structure is aligned, or packed. Both show:
-//! a hole that the member's type does not ask for comes from an alignment, and a member at a place
-//! that its type does not allow comes from packing. The smallest power of two that explains the
-//! place is taken, or a cache line where that explains it as well: nobody asks for 32 bytes. A demand
-//! that changed nothing cannot be seen.
+//! Debug information rarely says that a member or a structure is aligned, or packed. Both show. A
+//! hole that the member's type does not need comes from an alignment, and a member at a place that
+//! its type does not allow comes from packing. The smallest power of two that explains the place is
+//! taken, or a cache line where that explains it as well: nobody aligns to 32 bytes. A demand that
+//! changed nothing cannot be seen.
 
 use super::{MemberKind, StructLayout, TypeKind, TypeStore};
 use crate::types::{AggregateKind, Member};
@@ -13,7 +13,7 @@ use crate::types::{AggregateKind, Member};
 /// Alignments above do not exist: no object file format has them.
 const MAX: u64 = 1 << 32;
 
-/// What source that aligns members aligns them to.
+/// Alignment that source usually demands for members: a cache line.
 const LINE: u64 = 64;
 
 /// The largest alignment that a number has: `__int128`, `long double`.
@@ -39,14 +39,14 @@ fn of_layout(store: &TypeStore, layout: &StructLayout) -> u64 {
     store.forced_alignments(layout).alignment()
 }
 
-/// What the source must have demanded of a structure.
+/// Alignments that the source must have demanded of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForcedAlignments {
     /// For each member the alignment in bytes that was demanded for it, if one must have been.
     pub members: Vec<Option<u64>>,
     /// The alignment that was demanded for the whole, if one must have been.
     pub whole: Option<u64>,
-    /// Whether members lie closer than their types allow.
+    /// True if members lie closer than their types allow.
     pub is_packed: bool,
     /// The largest alignment of a member, demanded or its type's own.
     largest: u64,
@@ -60,8 +60,9 @@ impl ForcedAlignments {
 }
 
 impl TypeStore {
-    /// What the source must have demanded for the members to lie where they do, where the debug
-    /// information does not say it: see [`Member::alignment`] and [`StructLayout::alignment`].
+    /// Infers the alignments that the source must have demanded for the members to lie where they
+    /// do. Debug information may not say them: see [`Member::alignment`] and
+    /// [`StructLayout::alignment`].
     pub fn forced_alignments(&self, layout: &StructLayout) -> ForcedAlignments {
         let is_packed = self.is_packed(layout);
         let own = |member: &Member| {
@@ -102,7 +103,7 @@ impl TypeStore {
         }
     }
 
-    /// Whether a member, or the end, lies where the types of the members do not allow it.
+    /// Returns true if a member, or the end, lies where the types of the members do not allow it.
     fn is_packed(&self, layout: &StructLayout) -> bool {
         let misplaced = |member: &Member, alignment: u64| {
             let unit = self.get(member.type_id).size.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Tells the definitions of one name apart.
 //!
-//! A structure is defined again in each unit that includes its header: those definitions are one if
+//! A structure is defined again in each unit that includes its header. Those definitions are one if
 //! their entries say the same of size, place in the source and members. Where they do not (the same
 //! name in two source files, a header that `#ifdef` changes), each is one of its own.
 
@@ -26,7 +26,7 @@ const MAX_HOPS: usize = 32;
 pub(crate) struct DefinitionGroup {
     /// The first of them; for a typedef the typedef.
     pub(crate) die: DieRef,
-    /// How many units have it.
+    /// Number of units that have it.
     pub(crate) units: usize,
     pub(crate) decl: Option<Decl>,
     pub(crate) size: Option<u64>,

@@ -5,10 +5,10 @@ use gimli::{AttributeValue, DwTag};
 use super::name::{Declarator, TypeName};
 use crate::dwarf::{Die, DieRef, Slice, View, Walker};
 
-/// How many pointers, qualifiers, dimensions and functions a name is composed from.
+/// Most pointers, qualifiers, dimensions and functions that a name is composed from.
 const MAX_HOPS: usize = 32;
 
-/// How deep functions may stand in the parameters of functions.
+/// Deepest nesting of functions in the parameters of functions.
 const MAX_NESTING: usize = 4;
 
 /// Parameters that one name is composed from, those of functions in parameters included. Beyond, the
@@ -74,7 +74,8 @@ fn type_of<'a>(view: &View<'a>, die: &Die<'a>) -> Option<DieRef> {
     view.target(die.at.unit, die.get(gimli::DW_AT_type)?)
 }
 
-/// Whether a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is a pointer.
+/// Returns true if a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is
+/// a pointer.
 fn is_of_pointer<'a>(view: &View<'a>, die: &Die<'a>) -> bool {
     let mut next = type_of(view, die);
     for _ in 0..MAX_HOPS {
@@ -135,7 +136,7 @@ fn parameters(
     })
 }
 
-/// Whether an entry only gives another name or a qualifier to a type.
+/// Returns true if an entry only gives another name or a qualifier to a type.
 pub(super) fn is_alias(tag: DwTag) -> bool {
     tag == gimli::DW_TAG_typedef || tag == gimli::DW_TAG_template_alias || qualifier(tag).is_some()
 }

@@ -1,8 +1,9 @@
 //! Finds type definitions by name.
 //!
-//! One pass over all entries notes a 64-bit hash of each definition's name with its namespaces, and
-//! of the bare name where that is another one, and where the definition is. A hit is checked against
-//! the bare name. The same pass over one unit finds the names of what that unit only declares.
+//! One pass over all entries notes the place of each definition with a 64-bit hash of its name with
+//! its namespaces. Where the bare name is another one, it notes that one's hash as well. A hit is
+//! checked against the bare name. The same pass over one unit finds the names of what that unit
+//! only declares.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub(crate) struct TypeIndex {
     problems: Vec<String>,
 }
 
-/// What the pass over a unit is for.
+/// Purpose of the pass over a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Definitions,
@@ -30,7 +31,7 @@ enum Wanted {
 }
 
 impl TypeIndex {
-    /// The index of a file, made when first asked for.
+    /// The index of a file, made at the first call.
     pub(crate) fn of<'v>(view: &View<'v>) -> &'v TypeIndex {
         view.file.type_index.get_or_init(|| TypeIndex::read(view))
     }
@@ -55,7 +56,7 @@ impl TypeIndex {
         index
     }
 
-    /// What was damaged.
+    /// Messages about what was damaged.
     pub(crate) fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -91,7 +92,7 @@ impl TypeIndex {
         let mut declared = self.declared.borrow_mut();
         let of_unit = declared.entry(at.unit).or_insert_with(|| {
             let mut list = Vec::new();
-            // What comes after a damaged entry has no definition.
+            // Entries after a damaged one have no definition.
             let _ = read_unit(view, at.unit, Wanted::Declarations, |name, die| {
                 list.push((die.offset, name.qualified));
             });
@@ -200,7 +201,7 @@ fn read_unit(
     Ok(())
 }
 
-/// Where hashes of bare names of nested types begin: any other number.
+/// Seed for hashes of bare names of nested types: any other number.
 const NESTED: Fnv1a = Fnv1a::from_seed(0x9e37_79b9_7f4a_7c15);
 
 fn hash_from(start: Fnv1a, text: &str) -> u64 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::TypeId;
 use crate::TypeFault;
 
-/// What the source calls it.
+/// Kind of a structure, as the source calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AggregateKind {
     /// `struct`; a Rust struct, tuple or enum with payload.
@@ -29,7 +29,7 @@ impl AggregateKind {
     }
 }
 
-/// What kind of member it is.
+/// Kind of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberKind {
     /// A member of its own.
@@ -42,7 +42,7 @@ pub enum MemberKind {
     Variant,
 }
 
-/// Where the source declares a type or a member.
+/// Place at which the source declares a type or a member.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decl {
     /// The source file, as the compiler was given it, below its directory.
@@ -57,7 +57,7 @@ impl fmt::Display for Decl {
     }
 }
 
-/// One member.
+/// A member of a structure: its type and its bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Its name; none for an anonymous structure or union and for a base class.
@@ -74,13 +74,13 @@ pub struct Member {
     /// The alignment in bytes that the debug information says the source demands for it. BTF never
     /// says; [`super::TypeStore::forced_alignments`] infers.
     pub alignment: Option<u64>,
-    /// What kind of member it is.
+    /// Field, bit-field, base class or variant.
     pub kind: MemberKind,
-    /// Where the source declares it, if that is known.
+    /// Place of its declaration in the source, if that is known.
     pub decl: Option<Decl>,
 }
 
-/// What says which variant of a Rust enum is there.
+/// The part of a Rust enum that says which variant is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discriminant {
     /// Bits from the start of the enum.
@@ -136,7 +136,7 @@ pub struct CachelineBoundary {
 pub struct StructLayout {
     /// Its name, without `struct`; none for an anonymous one.
     pub name: Option<Arc<str>>,
-    /// What the source calls it.
+    /// `struct`, `class` or `union`, as the source calls it.
     pub kind: AggregateKind,
     /// Bytes.
     pub size: u64,
@@ -144,14 +144,14 @@ pub struct StructLayout {
     pub alignment: Option<u64>,
     /// The members, by offset; those of one offset in the order of the source.
     pub members: Vec<Member>,
-    /// Where the source defines it, if that is known.
+    /// Place of its definition in the source, if that is known.
     pub decl: Option<Decl>,
-    /// Whether the source is Rust, whose types have names of its own.
+    /// True if the source is Rust, whose types have names of its own.
     pub is_rust: bool,
     /// Virtual C++ base classes, by name. Each object knows where they are, the type does not: their
     /// bytes show as padding, or as holes of a class that is derived further.
     pub virtual_bases: Vec<Arc<str>>,
-    /// What tells the variants of a Rust enum apart.
+    /// The part that tells the variants of a Rust enum apart.
     pub discriminant: Option<Discriminant>,
     /// The first member that was left out, or that cannot be where it is.
     pub(crate) fault: Option<MemberFault>,

@@ -1,9 +1,9 @@
 //! Types as they lie in memory: sizes, members with bit offsets, arrays, names.
 //!
 //! A [`TypeStore`] is an arena. Invariants: a type refers only to types made before it, so that the
-//! types form no cycle; `depth` is one more than that of the deepest part and at most
-//! [`TypeStore::MAX_DEPTH`], so that recursion over parts is safe; a size fits in 63 bits.
-//! Pointers do not refer to what they point at, which is what keeps recursive types finite.
+//! types form no cycle. `depth` is one more than that of the deepest part and at most
+//! [`TypeStore::MAX_DEPTH`], so that recursion over parts is safe. A size fits in 63 bits. Pointers
+//! do not refer to what they point at, which is what keeps recursive types finite.
 
 mod alignment;
 mod definitions;
@@ -35,14 +35,14 @@ use crate::dwarf::DieRef;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(u32);
 
-/// One type.
+/// A type as it lies in memory.
 #[derive(Debug, Clone)]
 pub struct Type {
     /// The name as its language writes it: `struct rq`, `long[4]`, `ns::Foo`'s own `Foo`.
     pub name: Arc<str>,
     /// Bytes, if the type has a size: a flexible array and a broken type have none.
     pub size: Option<u64>,
-    /// What it is made of.
+    /// Its kind, with its parts.
     pub kind: TypeKind,
     /// Bytes: an object of this type begins at a multiple of it. A power of two. What the debug
     /// information does not say is inferred ([`TypeStore::forced_alignments`]).
@@ -53,7 +53,7 @@ pub struct Type {
 }
 
 impl Type {
-    /// What declares `name` to be of this type, in C's syntax: `void (*name)(int)`, `long name[4]`.
+    /// Declares `name` to be of this type, in C's syntax: `void (*name)(int)`, `long name[4]`.
     pub fn declare(&self, name: &str) -> String {
         name::declare(&self.name, self.slot, name)
     }
@@ -67,13 +67,13 @@ impl Type {
 /// A value of an enumeration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enumerator {
-    /// Its name.
+    /// Name of the value, as the source has it.
     pub name: Arc<str>,
-    /// Its value.
+    /// The number that it stands for.
     pub value: i128,
 }
 
-/// What a type is made of.
+/// Kind of a type, with its parts.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TypeKind {
@@ -98,11 +98,13 @@ pub enum TypeKind {
     Broken(TypeFault),
 }
 
-/// The types of one file that were asked for.
+/// The types of one file that were read.
 #[derive(Debug)]
 pub struct TypeStore {
     types: Vec<Type>,
     by_die: BTreeMap<DieRef, TypeId>,
+    /// The first entry that each type was read from.
+    dies: BTreeMap<TypeId, DieRef>,
     enumerators: BTreeMap<TypeId, Arc<[Enumerator]>>,
     member_count: usize,
     name_bytes: usize,
@@ -110,10 +112,11 @@ pub struct TypeStore {
 }
 
 impl TypeStore {
-    /// How deep types may nest: members in members, elements, typedefs of typedefs.
+    /// Deepest nesting of types: members in members, elements, typedefs of typedefs.
     pub const MAX_DEPTH: u8 = 96;
 
-    /// How deep readers go: the broken type at the end and what is around it fit in [`Self::MAX_DEPTH`].
+    /// Depth that readers go to: the broken type at the end and what is around it fit in
+    /// [`Self::MAX_DEPTH`].
     pub(crate) const MAX_UNDER_WAY: usize = TypeStore::MAX_DEPTH as usize - 2;
 
     /// Types that a store holds; what comes after is [`TypeFault::TooMany`].
@@ -129,6 +132,7 @@ impl TypeStore {
         TypeStore {
             types: Vec::new(),
             by_die: BTreeMap::new(),
+            dies: BTreeMap::new(),
             enumerators: BTreeMap::new(),
             member_count: 0,
             name_bytes: 0,
@@ -149,6 +153,114 @@ impl TypeStore {
         id
     }
 
+    /// The entry that a type was read from.
+    pub(crate) fn die_of(&self, id: TypeId) -> Option<DieRef> {
+        self.dies.get(&id).copied()
+    }
+
+    /// Notes the type at an entry.
+    pub(crate) fn note_die(&mut self, at: DieRef, id: TypeId) {
+        self.by_die.insert(at, id);
+        self.dies.entry(id).or_insert(at);
+    }
+
+    /// The type of the elements of an array, those of an array of arrays; of any other type itself.
+    pub fn element_of(&self, mut id: TypeId) -> TypeId {
+        while let TypeKind::Array { element, .. } = self.get(self.resolve(id)).kind {
+            id = element;
+        }
+        id
+    }
+
+    /// Returns true if the two are one type, perhaps read from two units: they have one name and size.
+    pub fn is_same(&self, one: TypeId, other: TypeId) -> bool {
+        let (one, other) = (self.resolve(one), self.resolve(other));
+        let (one_type, other_type) = (self.get(one), self.get(other));
+        one == other || (one_type.size == other_type.size && one_type.name == other_type.name)
+    }
+
+    /// Returns true if a structure ends in an array without a size.
+    pub fn has_open_end(&self, of: TypeId) -> bool {
+        let last = self.layout(of).and_then(|layout| layout.members.last());
+        last.is_some_and(|member| {
+            let of_member = &self.get(self.resolve(member.type_id)).kind;
+            matches!(
+                of_member,
+                TypeKind::Array {
+                    count: None | Some(0),
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Returns true if an object of type `of` has one of type `part` at an offset, or is one.
+    pub fn has_part(&self, of: TypeId, offset: u64, part: TypeId) -> bool {
+        self.any_part(of, offset, |id, offset| {
+            offset == 0 && self.is_same(id, part)
+        })
+    }
+
+    /// Like [`TypeStore::has_part`], for a type of another file, known by what it is called without its
+    /// qualifiers, and its size.
+    pub fn has_part_called(&self, of: TypeId, offset: u64, (name, size): (&str, u64)) -> bool {
+        self.any_part(of, offset, |id, offset| {
+            let one = self.get(id);
+            let own_name = self.layout(id).and_then(|layout| layout.name.as_deref());
+            let is_called = own_name == Some(name) || *one.name == *name;
+            offset == 0 && is_called && one.size == Some(size)
+        })
+    }
+
+    /// Returns true if all that lies at an offset of a type is an array of bytes, which may hold anything. A
+    /// union that has one beside other members is none.
+    pub fn is_storage(&self, of: TypeId, offset: u64) -> bool {
+        let kind = |id: TypeId| &self.get(self.resolve(id)).kind;
+        let is_bytes = |id: TypeId, _: u64| match kind(id) {
+            TypeKind::Array { element, .. } => {
+                self.get(*element).size == Some(1) && matches!(kind(*element), TypeKind::Base)
+            }
+            _ => false,
+        };
+        let is_value = |id: TypeId, _: u64| {
+            let is_leaf = matches!(
+                kind(id),
+                TypeKind::Base | TypeKind::Enum | TypeKind::Pointer
+            );
+            is_leaf && self.get(id).size != Some(1)
+        };
+        self.any_part(of, offset, is_bytes) && !self.any_part(of, offset, is_value)
+    }
+
+    /// Returns true if `is_wanted` is for a part of a type that holds a byte, given the byte's offset in the
+    /// part.
+    fn any_part(&self, of: TypeId, offset: u64, is_wanted: impl Fn(TypeId, u64) -> bool) -> bool {
+        let mut open = vec![(of, offset)];
+        for _ in 0..PARTS_MAX {
+            let Some((id, offset)) = open.pop() else {
+                return false;
+            };
+            if is_wanted(id, offset) {
+                return true;
+            }
+            match &self.get(self.resolve(id)).kind {
+                TypeKind::Aggregate(layout) => {
+                    let holds = |member: &&Member| {
+                        (member.byte_offset()..member.byte_end()).contains(&offset)
+                    };
+                    let inner = layout.members.iter().filter(holds);
+                    open.extend(inner.map(|m| (m.type_id, offset - m.byte_offset())));
+                }
+                TypeKind::Array { element, .. } => {
+                    let size = self.get(*element).size.unwrap_or(0);
+                    open.extend(offset.checked_rem(size).map(|rest| (*element, rest)));
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// The layout behind typedefs and qualifiers, if it is a structure, class or union.
     pub fn layout(&self, id: TypeId) -> Option<&Arc<StructLayout>> {
         match &self.get(self.resolve(id)).kind {
@@ -157,12 +269,12 @@ impl TypeStore {
         }
     }
 
-    /// How many types the store holds.
+    /// Returns the number of types that the store holds.
     pub fn len(&self) -> usize {
         self.types.len()
     }
 
-    /// Whether nothing was asked for yet.
+    /// Returns true if no type was read yet.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
     }
@@ -219,7 +331,7 @@ impl TypeStore {
         self.add(name, None, TypeKind::Broken(fault))
     }
 
-    /// A broken type. They are few kinds of, but may be asked for often: once the store is full the
+    /// A broken type. They are few kinds of, but may be needed often: once the store is full the
     /// last one is used again.
     pub(crate) fn broken(&mut self, name: impl Into<TypeName>, fault: TypeFault) -> TypeId {
         if self.is_full()
@@ -296,6 +408,9 @@ impl TypeStore {
         }
     }
 }
+
+/// Parts of a type that one search for a part looks at.
+const PARTS_MAX: usize = 256;
 
 /// Largest size of a type in bytes: its bits still fit in 64 bits.
 pub(crate) const MAX_SIZE: u64 = 1 << 60;

@@ -25,7 +25,7 @@ impl<T: Into<String>> From<T> for TypeName {
 pub(crate) struct Declarator {
     before: String,
     after: String,
-    /// Whether what was put last binds less than what follows a name: a pointer does.
+    /// True if what was put last binds less than what follows a name: a pointer does.
     is_loose: bool,
 }
 
@@ -56,7 +56,7 @@ impl Declarator {
         self.after.push(')');
     }
 
-    /// Whether nothing was put around the name yet.
+    /// Returns true if nothing was put around the name yet.
     fn is_plain(&self) -> bool {
         self.before.is_empty() && self.after.is_empty()
     }
@@ -83,7 +83,7 @@ impl Declarator {
     }
 }
 
-/// What declares `name` to be of the type called `text`, with what is declared at `slot`.
+/// Declares `name` to be of the type called `text`, with what is declared at `slot`.
 pub(super) fn declare(text: &str, slot: usize, name: &str) -> String {
     let (before, after) = text.split_at(slot);
     let is_joined = before.ends_with(['*', '&', '(', ' ']) || before.is_empty() || name.is_empty();

@@ -1,4 +1,4 @@
-//! Reads types from DWARF entries, each once, when first asked for.
+//! Reads types from DWARF entries, each once, on demand.
 
 mod members;
 
@@ -50,7 +50,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
             None => self.broken(at, TypeFault::Damaged),
         };
         self.under_way.pop();
-        self.store.by_die.insert(at, id);
+        self.store.note_die(at, id);
         id
     }
 
@@ -131,7 +131,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
     /// The values of an enumeration, up to the first that is damaged.
     fn enumerators(&self, unit: &Unit<'a>, die: &Die<'a>) -> Vec<Enumerator> {
         let mut all = Vec::new();
-        // What was found before the damage is kept: only values' names are shown of it.
+        // Values before the damage are kept: only their names are shown.
         let _ = for_each_child(unit, die.at, |tag, child| {
             if tag == gimli::DW_TAG_enumerator {
                 let name = child.get(gimli::DW_AT_name);
@@ -221,8 +221,8 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         self.store.add(name, Some(size), kind)
     }
 
-    /// The definition of a type that is only declared here: in the type unit that the declaration
-    /// names, or in another unit, under the same name.
+    /// The definition of a type that is only declared here. It is in the type unit that the
+    /// declaration names, or in another unit, under the same name.
     fn definition_elsewhere(&self, die: &Die<'a>) -> Option<DieRef> {
         match die.get(gimli::DW_AT_signature) {
             Some(signature) => self.view.target(die.at.unit, signature),

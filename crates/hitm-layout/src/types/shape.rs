@@ -1,9 +1,9 @@
-//! What lies between members, told apart as pahole does: bits that a bit-field's unit leaves over,
-//! and whole bytes.
+//! Gaps between members, told apart as pahole does: bits that a bit-field's unit leaves over, and
+//! whole bytes.
 
 use super::{AggregateKind, Member, MemberKind, StructLayout, TypeStore};
 
-/// What belongs to no member behind one.
+/// The gap behind a member, which belongs to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gap {
     /// Bits that are left over in the unit of a bit-field (pahole: bit hole).
@@ -93,7 +93,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Goes on over a member. Answers what lay before it.
+    /// Advances over a member. Answers what lay before it.
     fn step(&mut self, member: &Member, unit: u64) -> Gap {
         let (start, end) = (member.bit_offset, member.bit_offset + member.bit_size);
         let mut gap = Gap {
@@ -121,8 +121,8 @@ impl Walk {
         gap
     }
 
-    /// Goes on to the end of the bit-field's unit, or to `stop` when that comes before. Answers the
-    /// bits that were left over.
+    /// Advances to the end of the bit-field's unit, or to `stop` when that comes before. Answers
+    /// the bits that were left over.
     fn fill(&mut self, stop: u64) -> u64 {
         let Some((_, unit_end)) = self.unit else {
             return 0;

@@ -1,5 +1,5 @@
-//! Emitted source is applied with `patch` and compiled; the compiler's own layout must be the one that
-//! was asked for.
+//! Emitted source is applied with `patch` and compiled; the compiler's own layout must be the
+//! emitted one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -308,8 +308,8 @@ fn opened_pool(path: &Path) -> (String, Vec<(String, String)>) {
     (emitted, flat.renames)
 }
 
-/// Emits a structure with an opened one inside; the compiler gives it the layout, and the old source
-/// compiles with it once its uses are rewritten as the semantic patch says.
+/// Emits a structure with an opened one inside. The compiler gives it the layout, and the old
+/// source compiles with it once its uses are rewritten as the semantic patch says.
 #[test]
 fn an_opened_structure_is_emitted_with_its_members_renamed() {
     let directory = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ impl Fixture {
         paths.filter(|path| path.extension().is_some_and(|e| e == "dwo"))
     }
 
-    /// What the program prints.
+    /// Runs the program and returns what it prints.
     pub(crate) fn run(&self) -> String {
         let output = Command::new(&self.program).output().unwrap();
         assert!(output.status.success());

@@ -247,7 +247,8 @@ fn types_that_no_compiler_makes() {
         let found = file.data_location(address, 4);
         found.map(|location| location.to_string())
     };
-    // What has a size is named; a member that contains its own structure has none and is passed over.
+    // A member with a size is named; one that contains its own structure has none and is passed
+    // over.
     assert_eq!(
         name(&mut file, 0x2004).as_deref(),
         Some("own_variable+4 (padding)")
@@ -270,7 +271,7 @@ fn types_that_no_compiler_makes() {
     assert_eq!(fault(&mut file, "int2"), TypeFault::NotAggregate);
     let message = file.struct_layout("own").unwrap_err().to_string();
     assert_eq!(message, "made: type own: member again: contains itself");
-    // What a deep type has inside is broken far down: the layout of its outside stands.
+    // The inside of a deep type is broken far down: the layout of its outside stands.
     assert_eq!(file.struct_layout("level19999").unwrap().size, 4);
 }
 

@@ -1,5 +1,5 @@
-//! Layouts against the compiler's own `offsetof` and `sizeof`: the fixtures `layouts.*` hold the hard
-//! cases of their languages and print where every member is; what debug information says must be the
+//! Layouts against the compiler's own `offsetof` and `sizeof`. The fixtures `layouts.*` hold the
+//! hard cases of their languages and print where every member is. Debug information must say the
 //! same in each form that the compilers can write it in.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn flatten(store: &TypeStore, layout: &StructLayout, start: u64, places: &mut Ve
     }
 }
 
-/// What a fixture printed of one structure.
+/// Output of a fixture about one structure.
 #[derive(Default)]
 struct Printed {
     size: u64,
@@ -111,7 +111,7 @@ fn check_totals(layout: &StructLayout, context: &str) {
     );
 }
 
-/// What the fixture's own source declares says where.
+/// Checks the declarations' places by the fixture's own source.
 fn check_declarations(layout: &StructLayout, context: &str) {
     let Some(decl) = &layout.decl else {
         // rustc says where types are only when asked.
@@ -199,7 +199,7 @@ fn number_at(bytes: &[u8], bit_offset: u64, bit_size: u64) -> u128 {
     u128::from_le_bytes(wide)
 }
 
-/// Whether a compiler is there and takes the flags.
+/// Returns true if a compiler is there and takes the flags.
 fn takes(compiler: &str, flags: &[&str]) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("empty.c");

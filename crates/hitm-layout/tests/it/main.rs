@@ -8,5 +8,7 @@ mod hostile;
 mod languages;
 mod layouts;
 mod oracle;
+mod pointers;
 mod separate_debug;
 mod several_units;
+mod stripped;

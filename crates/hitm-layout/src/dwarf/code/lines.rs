@@ -24,7 +24,7 @@ struct Row {
     file: u32,
     /// 0 for none.
     line: u32,
-    /// Whether the row only ends a sequence: what follows it has no line.
+    /// True if the row only ends a sequence: what follows it has no line.
     is_end: bool,
     /// The number of the sequence, so that rows of one address keep their order.
     sequence: u32,
@@ -98,8 +98,8 @@ fn program<'a>(
     )?))
 }
 
-/// The path of a file of the unit's line table, as the compiler was given it: directories that the
-/// table names are put before it, the compilation directory (number 0) is not.
+/// The path of a file of the unit's line table, as the compiler was given it. Directories that the
+/// table names are put before it; the compilation directory (number 0) is not.
 pub(super) fn file_name<'a>(
     view: &View<'a>,
     unit: &Unit<'a>,

@@ -2,7 +2,7 @@
 //!
 //! DWARF 2 to 5 have three ways to say where a bit-field is, and two to say where a member is; all
 //! are read. A member whose place is not sound is left out, and the first of them is noted as the
-//! structure's fault: names of data go on with the others, a layout is refused.
+//! structure's fault. Names of data use the others; a layout is refused.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::types::{
 /// Members of one structure; a structure with more is [`TypeFault::TooMany`].
 const MAX_MEMBERS: usize = 1 << 16;
 
-/// What the children of a structure's entry say.
+/// Contents of the children of a structure's entry.
 pub(super) struct Members {
     list: Vec<Member>,
     virtual_bases: Vec<Arc<str>>,
@@ -237,7 +237,7 @@ pub(in crate::types) struct MemberEntry<'a> {
     is_discriminant: bool,
 }
 
-/// Where a member is, in bits.
+/// Place of a member, in bits.
 struct BitPlace {
     offset: u64,
     size: u64,

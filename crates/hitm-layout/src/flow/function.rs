@@ -1,0 +1,482 @@
+//! One function, gone through until nothing new is learned.
+//!
+//! A forward analysis over basic blocks: each block begins with what all ways to it agree on. Where a
+//! block is reached by a jump whose target the instruction does not have, only the stack is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::Facts;
+use super::insn::{Convention, Effect, Insn, Next, Place, Reg, ZERO};
+use super::numbers::{moved, numbers, scaled, stepped, stepped_by, with_offset};
+use super::state::{Pointer, State, Value, join};
+use super::types::Types;
+use super::{AccessedType, FunctionTypes};
+use crate::dwarf::{DieRef, FunctionLocals, VariableIndex};
+use crate::types::TypeId;
+
+/// Most passes over all instructions of a function. Ten are rare: registers change what they point
+/// at few times.
+const ROUNDS_MAX: usize = 64;
+
+/// The memory that a place lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Object(Pointer),
+    Stack(i64),
+    Static(u64),
+    Unknown,
+}
+
+/// The analysis of one function.
+pub(super) struct Analysis<'f, 's, 'v, 'a> {
+    types: Types<'s, 'v, 'a>,
+    variables: &'f VariableIndex,
+    locals: &'f FunctionLocals,
+    convention: &'static Convention,
+    insns: Vec<Insn>,
+    /// The first instructions of blocks, in order.
+    leaders: Vec<usize>,
+    facts: Facts,
+    /// States at the begin of blocks that were reached, by their first instruction.
+    entries: BTreeMap<usize, State>,
+    /// State where an indirect jump leads.
+    jumped: Option<State>,
+    found: FunctionTypes,
+    is_recording: bool,
+}
+
+impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
+    /// `insns` are those of the function, by address.
+    pub(super) fn new(
+        mut types: Types<'s, 'v, 'a>,
+        variables: &'f VariableIndex,
+        locals: &'f FunctionLocals,
+        convention: &'static Convention,
+        insns: Vec<Insn>,
+    ) -> Analysis<'f, 's, 'v, 'a> {
+        let addresses: Vec<u64> = insns.iter().map(|insn| insn.address).collect();
+        let leaders = leaders(&insns, locals);
+        let facts = Facts::new(locals, &addresses, &leaders, &mut types);
+        Analysis {
+            types,
+            variables,
+            locals,
+            convention,
+            insns,
+            leaders,
+            facts,
+            entries: BTreeMap::new(),
+            jumped: None,
+            found: FunctionTypes::default(),
+            is_recording: false,
+        }
+    }
+
+    /// Goes through the function, and answers what its instructions access.
+    pub(super) fn run(mut self) -> FunctionTypes {
+        let entry = self
+            .locals
+            .ranges
+            .first()
+            .and_then(|range| self.index_of(range.0));
+        let Some(entry) = entry else {
+            return FunctionTypes::default();
+        };
+        let mut left = self.insns.len().saturating_mul(ROUNDS_MAX);
+        let mut start = Some((entry, State::at_entry(self.convention)));
+        while let Some((first, state)) = start {
+            self.entries.insert(first, state);
+            self.settle(first, &mut left);
+            start = self.unreached();
+        }
+        self.is_recording = true;
+        for (first, state) in std::mem::take(&mut self.entries) {
+            self.block(first, state);
+        }
+        self.found
+    }
+
+    /// Goes through blocks from one on until nothing changes, or the work is no longer worth it.
+    fn settle(&mut self, first: usize, left: &mut usize) {
+        let mut open = BTreeSet::from([first]);
+        while let Some(first) = open.pop_first() {
+            let (length, ends) = self.block(first, self.entries[&first].clone());
+            *left = left.saturating_sub(length);
+            if *left == 0 {
+                // States that are not settled are not known.
+                self.entries.clear();
+                return;
+            }
+            for (next, state) in ends {
+                match self.entries.get_mut(&next) {
+                    Some(known) => {
+                        if known.join(&state, &self.types) {
+                            open.insert(next);
+                        }
+                    }
+                    None => {
+                        self.entries.insert(next, state);
+                        open.insert(next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A block that nothing led to yet, with the stack where the function's indirect jumps have it.
+    fn unreached(&mut self) -> Option<(usize, State)> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let mut leaders = self.leaders.iter();
+        let first = *leaders.find(|leader| !self.entries.contains_key(leader))?;
+        if self.jumped.is_none() {
+            self.jumped = Some(self.at_jumps());
+        }
+        Some((first, self.jumped.clone()?))
+    }
+
+    /// The stack before the indirect jumps that were reached.
+    fn at_jumps(&self) -> State {
+        let is_jump = |block: &usize| self.insns[self.end_of(*block) - 1].next == Next::Elsewhere;
+        let blocks = self.entries.iter().filter(|(block, _)| is_jump(block));
+        let mut states = blocks.map(|(_, entry)| {
+            let mut entry = entry.clone();
+            entry.forget_pointers();
+            entry
+        });
+        let first = states.next().unwrap_or(State::unknown());
+        states.fold(first, |mut known, other| {
+            known.join(&other, &self.types);
+            known
+        })
+    }
+
+    /// The number of the instruction after a block's last one.
+    fn end_of(&self, first: usize) -> usize {
+        let after = self.leaders.partition_point(|leader| *leader <= first);
+        self.leaders.get(after).copied().unwrap_or(self.insns.len())
+    }
+
+    fn index_of(&self, address: u64) -> Option<usize> {
+        self.insns
+            .binary_search_by_key(&address, |insn| insn.address)
+            .ok()
+    }
+
+    /// Goes through one block. Answers how many instructions it has, and where the program goes from it.
+    fn block(&mut self, first: usize, mut state: State) -> (usize, Vec<(usize, State)>) {
+        let end = self.end_of(first);
+        for index in first..end {
+            self.step(index, &mut state);
+        }
+        let mut ends = Vec::new();
+        let last = self.insns[end - 1].next;
+        let follows = matches!(last, Next::Follow | Next::Branch(_) | Next::Call);
+        if let Next::Jump(target) | Next::Branch(target) = last
+            && let Some(index) = self.index_of(target)
+        {
+            ends.push((index, state.clone()));
+        }
+        if follows && end < self.insns.len() {
+            ends.push((end, state));
+        }
+        (end - first, ends)
+    }
+
+    fn step(&mut self, index: usize, state: &mut State) {
+        let found = &mut self.found;
+        let is_recording = self.is_recording;
+        let types = &self.types;
+        self.facts.apply(index, state, types, |call, to| {
+            if is_recording {
+                found.note_result(call, to, types);
+            }
+        });
+        let insn = &self.insns[index];
+        let (address, next) = (insn.address, insn.next);
+        if let Some((place, bytes)) = insn.access.filter(|_| self.is_recording)
+            && let Target::Object(pointer) = self.target(state, place)
+            && let Some(accessed) = self.accessed(pointer)
+        {
+            let accessed = AccessedType { bytes, ..accessed };
+            self.found.accesses.insert(address, accessed);
+        }
+        let effects = std::mem::take(&mut self.insns[index].effects);
+        for effect in &effects {
+            self.effect(address, *effect, state);
+        }
+        self.insns[index].effects = effects;
+        match next {
+            Next::Call => self.call(index, state),
+            Next::Return => self.returned(state),
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, index: usize, state: &mut State) {
+        for reg in self.convention.clobbered {
+            state.set(*reg, Value::Unknown);
+        }
+        let Some(after) = self.insns.get(index + 1).map(|insn| insn.address) else {
+            return;
+        };
+        let declared = self.locals.call_results.get(&after);
+        let to = declared.and_then(|result| self.pointer_of(*result));
+        let value = to.map_or(Value::Result(after), |to| {
+            Value::Pointer(Pointer::new(to, 0))
+        });
+        state.set(self.convention.result, value);
+    }
+
+    fn returned(&mut self, state: &State) {
+        if let (Value::Result(call), true) = (state.get(self.convention.result), self.is_recording)
+        {
+            let declared = self
+                .locals
+                .result
+                .and_then(|result| self.pointer_of(result));
+            match declared {
+                Some(to) => self.found.note_result(call, to, &self.types),
+                None => {
+                    self.found.returned.insert(call);
+                }
+            }
+        }
+    }
+
+    /// Type that a value of the type at an entry points at.
+    fn pointer_of(&mut self, of: DieRef) -> Option<TypeId> {
+        let of = self.types.read(of);
+        self.types.pointer_at(of, 0)
+    }
+
+    fn effect(&mut self, address: u64, effect: Effect, state: &mut State) {
+        match effect {
+            Effect::Copy { to, from, add } => {
+                if state.get(from) == Value::Unknown {
+                    state.set_new(from, address);
+                }
+                state.set(to, moved(state.get(from), add));
+            }
+            Effect::Constant { to, value } => state.set(to, Value::Constant(value)),
+            Effect::Clobber { to } => state.set_new(to, address),
+            Effect::Select { to, one, other } => {
+                let value = join(state.get(one), state.get(other), &self.types);
+                state.set(to, value);
+            }
+            Effect::Address { to, place } => {
+                let value = match self.target(state, place) {
+                    Target::Object(pointer) => Value::Pointer(pointer),
+                    Target::Stack(at) => Value::Stack(at),
+                    Target::Static(address) => Value::Constant(address),
+                    Target::Unknown => numbers(state, place),
+                };
+                set_number(state, (to, value), address);
+            }
+            Effect::Step {
+                to,
+                from,
+                by,
+                scale,
+            } => {
+                let value = stepped(state.get(from), scaled(state.get(by), scale), from == by);
+                set_number(state, (to, value), address);
+            }
+            Effect::Scale { to, from, factor } => {
+                let value = scaled(state.get(from), factor);
+                set_number(state, (to, value), address);
+            }
+            Effect::MultiplyAdd {
+                to,
+                add,
+                one,
+                other,
+            } => {
+                let product = match (state.get(one), state.get(other)) {
+                    (Value::Constant(factor), by) | (by, Value::Constant(factor)) => {
+                        scaled(by, factor.cast_signed())
+                    }
+                    _ => Value::Unknown,
+                };
+                let value = match add {
+                    ZERO => product,
+                    add => stepped(state.get(add), product, false),
+                };
+                set_number(state, (to, value), address);
+            }
+            Effect::Load { to, place } => {
+                let value = self.load(address, place, state);
+                set_number(state, (to, value), address);
+            }
+            Effect::Store { place, from } => self.store(address, place, from, state),
+            Effect::Spoil { place } => {
+                if let Target::Stack(at) = self.target(state, place) {
+                    state.set_slot(at, Value::Unknown);
+                }
+            }
+        }
+    }
+
+    fn target(&self, state: &State, place: Place) -> Target {
+        let Some(base) = place.base else {
+            return match place.index {
+                Some((index, 1)) => self.target_from(state.get(index), place.offset),
+                _ => Target::Static(place.offset.cast_unsigned()),
+            };
+        };
+        let base = state.get(base);
+        match place.index {
+            None => self.target_from(base, place.offset),
+            Some((index, scale)) => self.indexed(base, (state.get(index), scale), place.offset),
+        }
+    }
+
+    fn target_from(&self, base: Value, offset: i64) -> Target {
+        match moved(base, offset) {
+            Value::Pointer(pointer) => Target::Object(pointer),
+            Value::Stack(at) => Target::Stack(at),
+            Value::Constant(address) if address != 0 => Target::Static(address),
+            _ => Target::Unknown,
+        }
+    }
+
+    fn indexed(&self, base: Value, (index, scale): (Value, u8), offset: i64) -> Target {
+        let by = scaled(index, i64::from(scale));
+        let moved = match (base, index) {
+            (Value::Pointer(_), Value::Pointer(_)) => Value::Unknown,
+            (Value::Pointer(pointer), _) => stepped_by(pointer, with_offset(by, offset)),
+            (_, Value::Pointer(pointer)) if scale == 1 => {
+                stepped_by(pointer, with_offset(base, offset))
+            }
+            (Value::Constant(_), _) => return self.target_from(base, offset),
+            _ => Value::Unknown,
+        };
+        self.target_from(moved, 0)
+    }
+
+    /// The object that a pointer points into, with the offset in it: an element of the array that it is
+    /// moved along, or of an array inside.
+    fn accessed(&self, pointer: Pointer) -> Option<AccessedType> {
+        let size = self.types.size(pointer.to)?;
+        let is_element = pointer.stride > 0 && pointer.stride.is_multiple_of(size);
+        let offset = match is_element {
+            true => pointer.offset.rem_euclid(i64::try_from(size).ok()?),
+            false => pointer.offset,
+        };
+        let offset = u64::try_from(offset).ok()?;
+        let is_inside = offset < size || self.types.store.has_open_end(pointer.to);
+        let (type_id, offset) = match pointer.stride {
+            _ if !is_inside => return None,
+            0 => (pointer.to, offset),
+            _ if is_element => (pointer.to, offset),
+            stride => {
+                let (element, rest) = self.types.array_at(pointer.to, offset)?;
+                let is_element = stride.is_multiple_of(self.types.size(element)?);
+                is_element.then_some((element, rest))?
+            }
+        };
+        Some(AccessedType {
+            type_id,
+            offset,
+            bytes: 0,
+            is_stepped: pointer.stride > 0,
+        })
+    }
+
+    fn load(&mut self, address: u64, place: Place, state: &State) -> Value {
+        let target = self.target(state, place);
+        let declared = self.declared_at(address, target, state);
+        match (declared, target) {
+            (Some(to), Target::Stack(at)) => match state.slot(at) {
+                // The pointer that was put there may be known better than what the variable is
+                // declared as.
+                Value::Pointer(own)
+                    if self.types.contains(own.to, own.offset.unsigned_abs(), to) =>
+                {
+                    Value::Pointer(own)
+                }
+                _ => Value::Pointer(Pointer::new(to, 0)),
+            },
+            (Some(to), _) => Value::Pointer(Pointer::new(to, 0)),
+            (None, Target::Stack(at)) => state.slot(at),
+            _ => Value::Unknown,
+        }
+    }
+
+    /// Type that the pointer at a place points at, by what is declared to be there.
+    fn declared_at(&mut self, address: u64, target: Target, state: &State) -> Option<TypeId> {
+        match target {
+            Target::Object(pointer) => {
+                let accessed = self.accessed(pointer)?;
+                self.types.pointer_at(accessed.type_id, accessed.offset)
+            }
+            Target::Stack(at) => self
+                .facts
+                .pointer_on_stack((address, at), state, &mut self.types),
+            Target::Static(at) => {
+                let variable = self.variables.nearest(at)?;
+                let die = self.types.view.variable_type(variable)?;
+                let of = self.types.read(die);
+                let into = at.checked_sub(variable.address)?;
+                let is_inside = self.types.size(of).is_some_and(|size| into < size);
+                is_inside.then(|| self.types.pointer_at(of, into))?
+            }
+            Target::Unknown => None,
+        }
+    }
+
+    fn store(&mut self, address: u64, place: Place, from: Reg, state: &mut State) {
+        let target = self.target(state, place);
+        let value = state.get(from);
+        let is_open = matches!(
+            value,
+            Value::Unknown
+                | Value::Result(_)
+                | Value::Linear {
+                    factor: 1,
+                    add: 0,
+                    ..
+                }
+        );
+        if is_open && let Some(to) = self.declared_at(address, target, state) {
+            if let (Value::Result(call), true) = (value, self.is_recording) {
+                self.found.note_result(call, to, &self.types);
+            }
+            // A value that is put into a pointer is one.
+            state.set(from, Value::Pointer(Pointer::new(to, 0)));
+        }
+        if let Target::Stack(at) = target {
+            state.set_slot(at, state.get(from));
+        }
+    }
+}
+
+/// Sets a register. A number of which nothing is known is a new one.
+fn set_number(state: &mut State, (to, value): (Reg, Value), address: u64) {
+    match value {
+        Value::Unknown => state.set_new(to, address),
+        known => state.set(to, known),
+    }
+}
+
+/// The first instructions of blocks: where jumps lead, what follows them, and where parts begin.
+fn leaders(insns: &[Insn], locals: &FunctionLocals) -> Vec<usize> {
+    let index_of = |address: u64| {
+        insns
+            .binary_search_by_key(&address, |insn| insn.address)
+            .ok()
+    };
+    let mut leaders: BTreeSet<usize> = BTreeSet::new();
+    leaders.extend(locals.ranges.iter().filter_map(|range| index_of(range.0)));
+    for (index, insn) in insns.iter().enumerate() {
+        if let Next::Jump(target) | Next::Branch(target) = insn.next {
+            leaders.extend(index_of(target));
+        }
+        let ends = !matches!(insn.next, Next::Follow | Next::Call);
+        if ends && index + 1 < insns.len() {
+            leaders.insert(index + 1);
+        }
+    }
+    leaders.into_iter().collect()
+}

@@ -1,0 +1,187 @@
+//! Types of the memory that instructions access, from debug information alone.
+//!
+//! A heap block has no type, but the code that uses it does. A variable of type `struct item *`
+//! lives in the register that the instruction counts its address from. Debug information says where
+//! variables live. Between those places, and where a pointer comes out of a member of another
+//! object, the values of registers are followed through the function.
+//!
+//! Not followed: pointers in vector registers, in thread-local variables, through tables of addresses
+//! that the linker fills, and into functions from their callers.
+
+mod aarch64;
+mod facts;
+mod function;
+mod insn;
+mod numbers;
+mod state;
+mod types;
+mod x86;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use self::function::Analysis;
+use self::types::Types;
+use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
+use crate::elf::{Elf, Machine};
+use crate::types::{TypeId, TypeStore};
+
+/// Instructions of one function that are followed: the largest of generated parsers have fewer.
+const INSNS_MAX: usize = 1 << 16;
+
+/// Accesses of all functions that are kept, 48 bytes each.
+const KEPT_MAX: usize = 1 << 18;
+
+/// The object that an instruction accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessedType {
+    /// The object's type, in the store of the file that has the instruction.
+    pub type_id: TypeId,
+    /// Bytes from the object's start to the access.
+    pub offset: u64,
+    /// Bytes that the instruction accesses there together, 0 when not known. Emulators access them in parts.
+    pub bytes: u64,
+    /// True if the object may be one of several elements of an array.
+    pub is_stepped: bool,
+}
+
+/// Types that the instructions of one function access.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionTypes {
+    /// By address.
+    accesses: BTreeMap<u64, AccessedType>,
+    /// Types that the results of calls are used as, by the address after the call; none where uses
+    /// disagree.
+    results: BTreeMap<u64, Option<TypeId>>,
+    /// Calls whose results the function returns as they are.
+    returned: BTreeSet<u64>,
+}
+
+impl FunctionTypes {
+    /// Notes that a call's result is used as a pointer to `to`.
+    fn note_result(&mut self, call: u64, to: TypeId, types: &Types<'_, '_, '_>) {
+        let known = self.results.entry(call).or_insert(Some(to));
+        *known = known.and_then(|known| {
+            match (types.contains(known, 0, to), types.contains(to, 0, known)) {
+                (true, _) => Some(known),
+                (false, true) => Some(to),
+                (false, false) => None,
+            }
+        });
+    }
+
+    fn len(&self) -> usize {
+        self.accesses.len() + self.results.len() + 1
+    }
+}
+
+/// The use of a call's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultUse {
+    /// It points at an object of this type.
+    PointsAt(TypeId),
+    /// The function returns it as it is: its caller knows.
+    Returned,
+    /// Nothing is known about it.
+    Unknown,
+}
+
+/// Functions that were gone through.
+#[derive(Debug, Default)]
+pub(crate) struct FlowIndex {
+    functions: BTreeMap<DieRef, Arc<FunctionTypes>>,
+    kept: usize,
+}
+
+/// Input of the analysis.
+pub(crate) struct FlowSource<'d> {
+    pub(crate) elf: &'d Elf,
+    pub(crate) dwarf: &'d DwarfFile,
+    pub(crate) code: &'d mut CodeIndex,
+    pub(crate) variables: &'d VariableIndex,
+    pub(crate) types: &'d mut TypeStore,
+}
+
+impl FlowIndex {
+    /// The object that the instruction at a virtual address accesses.
+    pub(crate) fn access(&mut self, source: FlowSource<'_>, vaddr: u64) -> Option<AccessedType> {
+        let function = self.function(source, vaddr)?;
+        function.accesses.get(&vaddr).copied()
+    }
+
+    /// The use of the result of the call before a virtual address.
+    pub(crate) fn result(&mut self, source: FlowSource<'_>, vaddr: u64) -> ResultUse {
+        let Some(function) = self.function(source, vaddr.wrapping_sub(1)) else {
+            return ResultUse::Unknown;
+        };
+        match function.results.get(&vaddr) {
+            Some(Some(to)) => ResultUse::PointsAt(*to),
+            None if function.returned.contains(&vaddr) => ResultUse::Returned,
+            _ => ResultUse::Unknown,
+        }
+    }
+
+    fn function(&mut self, source: FlowSource<'_>, vaddr: u64) -> Option<Arc<FunctionTypes>> {
+        let view = source.dwarf.view();
+        let at = source.code.function(&view, vaddr)?;
+        if let Some(known) = self.functions.get(&at) {
+            return Some(known.clone());
+        }
+        // A damaged function has no types.
+        let locals = FunctionLocals::read(&view, at).unwrap_or_default();
+        let insns = decode(source.elf, &locals);
+        let convention = match source.elf.machine {
+            Machine::X86_64 => &x86::CONVENTION,
+            Machine::Aarch64 => &aarch64::CONVENTION,
+        };
+        let types = Types {
+            store: source.types,
+            view: &view,
+        };
+        let found = Analysis::new(types, source.variables, &locals, convention, insns).run();
+        if self.kept + found.len() > KEPT_MAX {
+            self.functions.clear();
+            self.kept = 0;
+        }
+        self.kept += found.len();
+        let found = Arc::new(found);
+        self.functions.insert(at, found.clone());
+        Some(found)
+    }
+}
+
+/// The object inside a shell that holds a byte of an object of type `of`: see [`Types::content_at`].
+pub(crate) fn content_at(
+    (store, dwarf): (&mut TypeStore, &DwarfFile),
+    of: TypeId,
+    offset: u64,
+) -> Option<(TypeId, u64)> {
+    let view = dwarf.view();
+    let mut types = Types { store, view: &view };
+    types.content_at(of, offset)
+}
+
+/// The instructions of a function, by address.
+fn decode(elf: &Elf, locals: &FunctionLocals) -> Vec<insn::Insn> {
+    let mut insns: Vec<insn::Insn> = Vec::new();
+    for (begin, end) in &locals.ranges {
+        let Some(code) = elf.loaded(*begin..*end) else {
+            continue;
+        };
+        let room = INSNS_MAX - insns.len();
+        insns.extend(match elf.machine {
+            Machine::X86_64 => x86::decode(code, *begin, room),
+            Machine::Aarch64 => aarch64::decode(code, *begin, room),
+        });
+    }
+    // Code that is cut off could be jumped over.
+    if insns.len() >= INSNS_MAX {
+        return Vec::new();
+    }
+    insns.sort_by_key(|insn| insn.address);
+    insns.dedup_by_key(|insn| insn.address);
+    insns
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Values of registers and stack slots at one place of a function.
+
+use std::collections::BTreeMap;
+
+use super::insn::{Convention, REGISTERS, Reg, ZERO};
+use super::types::Types;
+use crate::types::TypeId;
+
+/// Knowledge about a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    Unknown,
+    /// A number: an address, or nothing (0).
+    Constant(u64),
+    /// `symbol * factor + add`, where the symbol is a number of which nothing else is known, by the address
+    /// of the instruction that made it.
+    Linear {
+        symbol: u64,
+        factor: i64,
+        add: i64,
+    },
+    /// An address on the stack, from the call frame's.
+    Stack(i64),
+    /// A pointer into an object.
+    Pointer(Pointer),
+    /// The result of the call before this address.
+    Result(u64),
+}
+
+/// A pointer to byte `offset` of an object, or some multiple of `stride` bytes from there: into another
+/// element of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pointer {
+    pub(super) to: TypeId,
+    pub(super) offset: i64,
+    /// 0 where it is known which one.
+    pub(super) stride: u64,
+}
+
+impl Pointer {
+    pub(super) const fn new(to: TypeId, offset: i64) -> Pointer {
+        Pointer {
+            to,
+            offset,
+            stride: 0,
+        }
+    }
+}
+
+/// Stack slots that are followed.
+const SLOTS_MAX: usize = 256;
+
+/// Registers and stack slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    registers: [Value; REGISTERS],
+    /// By offset from the call frame.
+    slots: BTreeMap<i64, Value>,
+}
+
+impl State {
+    /// Nothing is known.
+    pub(super) const fn unknown() -> State {
+        State {
+            registers: [Value::Unknown; REGISTERS],
+            slots: BTreeMap::new(),
+        }
+    }
+
+    /// At the entry of a function.
+    pub(super) fn at_entry(convention: &Convention) -> State {
+        let mut state = State::unknown();
+        state.set(convention.stack, Value::Stack(convention.stack_at_entry));
+        state
+    }
+
+    pub(super) fn get(&self, reg: Reg) -> Value {
+        self.registers[usize::from(reg)]
+    }
+
+    pub(super) fn set(&mut self, reg: Reg, value: Value) {
+        if reg != ZERO {
+            self.registers[usize::from(reg)] = value;
+        }
+    }
+
+    /// Gives a register a number that is not known, as what the instruction at `symbol` makes.
+    pub(super) fn set_new(&mut self, reg: Reg, symbol: u64) {
+        for value in &mut self.registers {
+            // An earlier run of the instruction made another number.
+            if matches!(value, Value::Linear { symbol: known, .. } if *known == symbol) {
+                *value = Value::Unknown;
+            }
+        }
+        let (factor, add) = (1, 0);
+        self.set(
+            reg,
+            Value::Linear {
+                symbol,
+                factor,
+                add,
+            },
+        );
+    }
+
+    pub(super) fn slot(&self, at: i64) -> Value {
+        self.slots.get(&at).copied().unwrap_or(Value::Unknown)
+    }
+
+    /// Sets a slot of eight bytes. Those that it overlaps are lost.
+    pub(super) fn set_slot(&mut self, at: i64, value: Value) {
+        let first = at.saturating_sub(7);
+        let overlapped: Vec<i64> = self
+            .slots
+            .range(first..=at.saturating_add(7))
+            .map(|(at, _)| *at)
+            .collect();
+        for slot in overlapped {
+            self.slots.remove(&slot);
+        }
+        let is_number = matches!(value, Value::Unknown | Value::Linear { .. });
+        if !is_number && self.slots.len() < SLOTS_MAX {
+            self.slots.insert(at, value);
+        }
+    }
+
+    /// Keeps where the stack is, and nothing else.
+    pub(super) fn forget_pointers(&mut self) {
+        for value in &mut self.registers {
+            if !matches!(value, Value::Stack(_)) {
+                *value = Value::Unknown;
+            }
+        }
+        self.slots.clear();
+    }
+
+    /// Takes in what is known where another way leads to the same place. Returns true if that changed
+    /// anything.
+    pub(super) fn join(&mut self, other: &State, types: &Types<'_, '_, '_>) -> bool {
+        let mut is_changed = false;
+        for (own, other) in self.registers.iter_mut().zip(&other.registers) {
+            let joined = join(*own, *other, types);
+            is_changed |= joined != *own;
+            *own = joined;
+        }
+        self.slots.retain(|at, own| {
+            let joined = join(*own, other.slot(*at), types);
+            is_changed |= joined != *own;
+            *own = joined;
+            joined != Value::Unknown
+        });
+        is_changed
+    }
+}
+
+/// Joins what is known about a value that is one of two. The order matters once only: a chain of
+/// joins ends, because each one that changes its first value loses something: zero, an element,
+/// everything.
+pub(super) fn join(one: Value, other: Value, types: &Types<'_, '_, '_>) -> Value {
+    match (one, other) {
+        _ if one == other => one,
+        (Value::Constant(0), Value::Pointer(_)) => other,
+        (Value::Pointer(_), Value::Constant(0)) => one,
+        (Value::Pointer(one), Value::Pointer(other)) => join_pointers(one, other, types),
+        _ => Value::Unknown,
+    }
+}
+
+fn join_pointers(one: Pointer, other: Pointer, types: &Types<'_, '_, '_>) -> Value {
+    if !types.is_same(one.to, other.to) {
+        return Value::Unknown;
+    }
+    let distance = one.offset.abs_diff(other.offset);
+    let stride = gcd(gcd(one.stride, other.stride), distance);
+    Value::Pointer(Pointer { stride, ..one })
+}
+
+/// The greatest common divisor; of 0 and a number the number.
+pub(super) const fn gcd(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}

@@ -1,0 +1,352 @@
+//! x86-64 instructions, decoded by iced-x86.
+
+use iced_x86::{
+    Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    Mnemonic, OpAccess, OpKind, Register,
+};
+
+use super::insn::{Convention, Effect, Insn, Next, POINTER_BYTES, Place, Reg, SCRATCH};
+
+/// The System V ABI for x86-64, section 3.2: rax, rcx, rdx, rsi, rdi, r8 to r11 are the callee's.
+pub(super) const CONVENTION: Convention = Convention {
+    stack: STACK,
+    result: 0,
+    clobbered: &[0, 1, 2, 4, 5, 8, 9, 10, 11],
+    stack_at_entry: -8,
+};
+
+const STACK: Reg = 7;
+const FRAME: Reg = 6;
+
+/// Decodes machine code up to `max` instructions.
+pub(super) fn decode(code: &[u8], address: u64, max: usize) -> Vec<Insn> {
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let mut factory = InstructionInfoFactory::new();
+    let mut found = Vec::new();
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() && found.len() < max {
+        decoder.decode_out(&mut instruction);
+        found.push(translate(&instruction, &mut factory));
+    }
+    found
+}
+
+fn translate(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Insn {
+    let mut insn = Insn::plain(instruction.ip());
+    if instruction.is_invalid() {
+        insn.next = Next::Stop;
+        return insn;
+    }
+    insn.next = next(instruction);
+    if insn.next == Next::Call {
+        insn.access = access(instruction);
+        return insn;
+    }
+    let is_address = matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
+    if !is_address {
+        insn.access = access(instruction);
+    }
+    if !moves_pointers(instruction, &mut insn.effects) {
+        spoil_written(instruction, factory, &mut insn.effects);
+    }
+    insn
+}
+
+fn next(instruction: &Instruction) -> Next {
+    match instruction.flow_control() {
+        FlowControl::UnconditionalBranch => Next::Jump(instruction.near_branch_target()),
+        FlowControl::ConditionalBranch => Next::Branch(instruction.near_branch_target()),
+        FlowControl::IndirectBranch => Next::Elsewhere,
+        FlowControl::Return => Next::Return,
+        FlowControl::Call | FlowControl::IndirectCall => Next::Call,
+        FlowControl::Interrupt if instruction.mnemonic() != Mnemonic::Int => Next::Stop,
+        FlowControl::Exception => Next::Stop,
+        _ => Next::Follow,
+    }
+}
+
+/// The place that the instruction names, if it names one.
+fn access(instruction: &Instruction) -> Option<(Place, u64)> {
+    let is_memory = |operand: &u32| instruction.op_kind(*operand) == OpKind::Memory;
+    (0..instruction.op_count()).find(is_memory)?;
+    Some((place(instruction)?, instruction.memory_size().size() as u64))
+}
+
+/// The place of the memory operand; none when it is counted from a segment's base.
+fn place(instruction: &Instruction) -> Option<Place> {
+    let has_segment = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
+    if has_segment {
+        return None;
+    }
+    if instruction.is_ip_rel_memory_operand() {
+        return Some(Place {
+            base: None,
+            index: None,
+            offset: instruction.ip_rel_memory_address().cast_signed(),
+        });
+    }
+    let offset = instruction.memory_displacement64().cast_signed();
+    let base = match instruction.memory_base() {
+        Register::None => None,
+        base => Some(number(base)?),
+    };
+    let index = match instruction.memory_index() {
+        Register::None => None,
+        index => Some((
+            number(index)?,
+            u8::try_from(instruction.memory_index_scale()).ok()?,
+        )),
+    };
+    Some(Place {
+        base,
+        index,
+        offset,
+    })
+}
+
+/// Notes what an instruction that moves whole pointers does; false for any other.
+fn moves_pointers(instruction: &Instruction, effects: &mut Vec<Effect>) -> bool {
+    let operand = |index: u32| register(instruction, index);
+    let found = match instruction.mnemonic() {
+        Mnemonic::Mov => mov(instruction),
+        Mnemonic::Lea => operand(0)
+            .zip(place(instruction))
+            .map(|(to, place)| Effect::Address { to, place }),
+        Mnemonic::Xor => zeroed(instruction),
+        Mnemonic::Push => return push(operand(0), effects),
+        Mnemonic::Pop => return pop(operand(0), effects),
+        Mnemonic::Leave => {
+            effects.push(Effect::Copy {
+                to: STACK,
+                from: FRAME,
+                add: 0,
+            });
+            return pop(Some(FRAME), effects);
+        }
+        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop | Mnemonic::Endbr64 => return true,
+        _ if instruction.is_jcc_short_or_near() => return true,
+        _ => arithmetic(instruction, effects).or_else(|| conditional_move(instruction, effects)),
+    };
+    effects.extend(found);
+    found.is_some()
+}
+
+/// The register operand with this number, if it is a whole one.
+fn register(instruction: &Instruction, operand: u32) -> Option<Reg> {
+    match instruction.op_kind(operand) {
+        OpKind::Register => whole(instruction.op_register(operand)),
+        _ => None,
+    }
+}
+
+/// Sums, differences and products whose result is a whole register.
+fn arithmetic(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Effect> {
+    let to = register(instruction, 0)?;
+    let from = to;
+    let operand = |index: u32| register(instruction, index);
+    let immediate = |index: u32| immediate(instruction, index);
+    match instruction.mnemonic() {
+        Mnemonic::Add => match (immediate(1), operand(1)) {
+            (Some(add), _) => Some(Effect::Copy { to, from, add }),
+            (None, by) => {
+                let by = by.or_else(|| loaded(instruction, effects))?;
+                let scale = 1;
+                Some(Effect::Step {
+                    to,
+                    from,
+                    by,
+                    scale,
+                })
+            }
+        },
+        Mnemonic::Sub => match (immediate(1), operand(1)) {
+            (Some(sub), _) => {
+                let add = sub.wrapping_neg();
+                Some(Effect::Copy { to, from, add })
+            }
+            (None, by) => Some(Effect::Step {
+                to,
+                from,
+                by: by?,
+                scale: -1,
+            }),
+        },
+        Mnemonic::Inc => Some(Effect::Copy { to, from, add: 1 }),
+        Mnemonic::Dec => Some(Effect::Copy { to, from, add: -1 }),
+        Mnemonic::Shl => {
+            // With the sign's bit set nothing is known but that it is a number.
+            let bits = u32::try_from(immediate(1)? & 63).ok()?;
+            let factor = if bits < 63 { 1i64 << bits } else { 1 };
+            Some(Effect::Scale { to, from, factor })
+        }
+        Mnemonic::Imul => {
+            let factor = immediate(2)?;
+            let from = operand(1).unwrap_or_else(|| {
+                effects.push(Effect::Clobber { to });
+                to
+            });
+            Some(Effect::Scale { to, from, factor })
+        }
+        _ => None,
+    }
+}
+
+/// Loads the second operand into [`SCRATCH`], if it is eight bytes of memory.
+fn loaded(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Reg> {
+    let is_memory = instruction.op_count() == 2 && instruction.op1_kind() == OpKind::Memory;
+    let is_whole = instruction.memory_size().size() == usize::from(POINTER_BYTES);
+    let place = place(instruction).filter(|_| is_memory && is_whole)?;
+    effects.push(Effect::Load { to: SCRATCH, place });
+    Some(SCRATCH)
+}
+
+fn mov(instruction: &Instruction) -> Option<Effect> {
+    let register = |index| whole(instruction.op_register(index));
+    match (instruction.op0_kind(), instruction.op1_kind()) {
+        (OpKind::Register, OpKind::Register) => {
+            let (to, from) = (register(0)?, register(1)?);
+            Some(Effect::Copy { to, from, add: 0 })
+        }
+        (OpKind::Register, OpKind::Memory) => Some(Effect::Load {
+            to: register(0)?,
+            place: place(instruction)?,
+        }),
+        (OpKind::Memory, OpKind::Register) => Some(Effect::Store {
+            place: place(instruction)?,
+            from: register(1)?,
+        }),
+        (OpKind::Register, _) => {
+            // A move into half of a register clears the other half.
+            let to = whole(instruction.op0_register().full_register())?;
+            let is_wide = matches!(instruction.op0_register().size(), 4 | 8);
+            let value = immediate(instruction, 1)
+                .filter(|_| is_wide)?
+                .cast_unsigned();
+            Some(Effect::Constant { to, value })
+        }
+        _ => None,
+    }
+}
+
+fn immediate(instruction: &Instruction, operand: u32) -> Option<i64> {
+    match instruction.op_kind(operand) {
+        OpKind::Immediate8
+        | OpKind::Immediate16
+        | OpKind::Immediate32
+        | OpKind::Immediate64
+        | OpKind::Immediate8to64
+        | OpKind::Immediate32to64
+        | OpKind::Immediate8to32 => Some(instruction.immediate(operand).cast_signed()),
+        _ => None,
+    }
+}
+
+/// `xor eax, eax`.
+fn zeroed(instruction: &Instruction) -> Option<Effect> {
+    let is_register =
+        instruction.op0_kind() == OpKind::Register && instruction.op1_kind() == OpKind::Register;
+    let (to, from) = (instruction.op0_register(), instruction.op1_register());
+    let to =
+        (is_register && to == from && to.size() >= 4).then(|| number(to.full_register()))??;
+    Some(Effect::Constant { to, value: 0 })
+}
+
+/// `cmov`: whole registers, or a register and memory.
+fn conditional_move(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Effect> {
+    let is_move = instruction.condition_code() != ConditionCode::None
+        && instruction.op_count() == 2
+        && instruction.op0_kind() == OpKind::Register;
+    let to = register(instruction, 0).filter(|_| is_move)?;
+    let other = register(instruction, 1).or_else(|| loaded(instruction, effects))?;
+    Some(Effect::Select { to, one: to, other })
+}
+
+fn push(from: Option<Reg>, effects: &mut Vec<Effect>) -> bool {
+    let bytes = i64::from(POINTER_BYTES);
+    effects.push(Effect::Copy {
+        to: STACK,
+        from: STACK,
+        add: -bytes,
+    });
+    let place = Place::at(STACK, 0);
+    effects.push(match from {
+        Some(from) => Effect::Store { place, from },
+        None => Effect::Spoil { place },
+    });
+    true
+}
+
+fn pop(to: Option<Reg>, effects: &mut Vec<Effect>) -> bool {
+    let place = Place::at(STACK, 0);
+    effects.extend(to.map(|to| Effect::Load { to, place }));
+    let add = i64::from(POINTER_BYTES);
+    effects.push(Effect::Copy {
+        to: STACK,
+        from: STACK,
+        add,
+    });
+    true
+}
+
+/// Notes the registers and the stack slots that any other instruction writes.
+fn spoil_written(
+    instruction: &Instruction,
+    factory: &mut InstructionInfoFactory,
+    effects: &mut Vec<Effect>,
+) {
+    let writes = |access: OpAccess| {
+        matches!(
+            access,
+            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        )
+    };
+    let info = factory.info(instruction);
+    let is_plain = |memory: &&iced_x86::UsedMemory| memory.index() == Register::None;
+    let written = info
+        .used_memory()
+        .iter()
+        .filter(|memory| writes(memory.access()));
+    for memory in written.filter(is_plain) {
+        if let Some(base) = number(memory.base()) {
+            let place = Place::at(base, memory.displacement().cast_signed());
+            effects.push(Effect::Spoil { place });
+        }
+    }
+    for used in info.used_registers() {
+        if writes(used.access())
+            && let Some(to) = number(used.register().full_register())
+        {
+            effects.push(Effect::Clobber { to });
+        }
+    }
+    if instruction.code() == Code::INVALID {
+        effects.clear();
+    }
+}
+
+/// The number of a 64-bit register.
+fn whole(register: Register) -> Option<Reg> {
+    (register.size() == usize::from(POINTER_BYTES)).then(|| number(register))?
+}
+
+fn number(register: Register) -> Option<Reg> {
+    Some(match register {
+        Register::RAX => 0,
+        Register::RDX => 1,
+        Register::RCX => 2,
+        Register::RBX => 3,
+        Register::RSI => 4,
+        Register::RDI => 5,
+        Register::RBP => 6,
+        Register::RSP => 7,
+        Register::R8 => 8,
+        Register::R9 => 9,
+        Register::R10 => 10,
+        Register::R11 => 11,
+        Register::R12 => 12,
+        Register::R13 => 13,
+        Register::R14 => 14,
+        Register::R15 => 15,
+        _ => return None,
+    })
+}

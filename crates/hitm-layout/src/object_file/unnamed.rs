@@ -1,0 +1,70 @@
+//! Functions of stripped files.
+
+use super::ObjectFile;
+use crate::bounds::FunctionBounds;
+use crate::demangle::demangle;
+use crate::elf::Elf;
+use crate::go_table::GoTable;
+use crate::mini_debug::MiniDebug;
+use crate::symbols::{Symbol, SymbolTable};
+
+/// Sources of functions beside symbols.
+#[derive(Debug)]
+pub(super) struct Unnamed {
+    bounds: FunctionBounds,
+    mini: Option<MiniDebug>,
+    go: Option<GoTable>,
+}
+
+impl ObjectFile {
+    /// The name of the function that holds a virtual address, and its first address. The name is
+    /// from symbols, from what stripped files keep for debuggers and for Go, or else the address,
+    /// as `func@0x1234`. Never that of a neighbour.
+    pub(super) fn symbol_at(&mut self, vaddr: u64) -> Option<(String, u64)> {
+        let symbols = self.symbols.as_ref().expect("prepare() makes it");
+        let symbol = symbols.code(vaddr);
+        if let Some(symbol) = symbol.filter(|symbol| symbol.size > 0) {
+            return Some(name_of(self.symbol_elf(), symbols, symbol));
+        }
+        if self.unnamed.is_none() {
+            self.read_unnamed();
+        }
+        let unnamed = self.unnamed.as_ref()?;
+        if let Some(mini) = &unnamed.mini
+            && let Some(symbol) = mini.symbols.code(vaddr).filter(|symbol| symbol.size > 0)
+        {
+            return Some(name_of(&mini.elf, &mini.symbols, symbol));
+        }
+        if let Some(found) = unnamed.go.as_ref().and_then(|go| go.find(&self.elf, vaddr)) {
+            return Some(found);
+        }
+        let bounds = unnamed.bounds.find(vaddr);
+        // A symbol without a size may be that of the function before.
+        let is_before = |symbol: &Symbol| bounds.is_some_and(|(begin, _)| symbol.address < begin);
+        if let Some(symbol) = symbol.filter(|symbol| !is_before(symbol)) {
+            let symbols = self.symbols.as_ref()?;
+            return Some(name_of(self.symbol_elf(), symbols, symbol));
+        }
+        let (begin, _) = bounds?;
+        Some((format!("func@{begin:#x}"), begin))
+    }
+
+    fn read_unnamed(&mut self) {
+        let mini = match MiniDebug::read(&self.elf).transpose() {
+            Ok(mini) => mini,
+            Err(problem) => {
+                self.note(problem);
+                None
+            }
+        };
+        self.unnamed = Some(Unnamed {
+            bounds: FunctionBounds::read(&self.elf),
+            mini,
+            go: GoTable::read(&self.elf),
+        });
+    }
+}
+
+fn name_of(elf: &Elf, symbols: &SymbolTable, symbol: Symbol) -> (String, u64) {
+    (demangle(&symbols.name(elf, symbol)), symbol.address)
+}
