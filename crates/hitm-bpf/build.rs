@@ -1,9 +1,10 @@
-//! Compiles src/bpf/*.bpf.c with clang. Without clang the crate builds and says that it has no programs.
+//! Compiles src/bpf/*.bpf.c with clang. Without clang the crate builds without programs, and
+//! reports that.
 
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 4] = ["probe", "locks", "throttle", "wakeups"];
+const PROGRAMS: [&str; 5] = ["probe", "futex", "locks", "throttle", "wakeups"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_programs)");

@@ -1,4 +1,4 @@
-//! Giving up what only loading needed.
+//! Drops the capabilities that only loading needs.
 
 use std::io;
 
@@ -28,11 +28,12 @@ struct Sets {
     inheritable: u32,
 }
 
-/// Gives up the capabilities of the calling thread that load, attach and find kernel symbols: CAP_BPF, CAP_PERFMON,
-/// CAP_SYS_ADMIN, CAP_SYS_RESOURCE and CAP_SYSLOG. They cannot be had back. Others stay.
+/// Drops the calling thread's capabilities for loading, attaching and finding kernel symbols:
+/// CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_RESOURCE and CAP_SYSLOG. They cannot be regained.
+/// Others stay.
 ///
 /// # Errors
-/// The kernel refuses, which it does not for sets that only shrink.
+/// The kernel refuses, which it never does for sets that only shrink.
 pub fn drop_capabilities() -> Result<(), Error> {
     let mut sets = get()?;
     for capability in [

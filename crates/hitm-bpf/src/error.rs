@@ -18,7 +18,7 @@ pub enum Unavailable {
     /// This process lacks capabilities.
     #[error("BPF programs need root, or CAP_BPF and CAP_PERFMON")]
     Denied,
-    /// The kernel takes no such program, with what it says.
+    /// The kernel rejects the program, with its message.
     #[error("the kernel refuses BPF programs: {0}")]
     Refused(String),
 }
@@ -69,13 +69,13 @@ impl Error {
     }
 }
 
-/// True when the kernel wants capabilities that this process lacks.
+/// True when the kernel requires capabilities that this process lacks.
 fn is_denied(error: &ProgramError) -> bool {
     matches!(error, ProgramError::LoadError { io_error, .. }
         if io_error.kind() == io::ErrorKind::PermissionDenied && !capable())
 }
 
-/// An error and what caused it, in one line.
+/// Joins an error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -86,7 +86,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A verifier's log has thousands of lines: the last two before its statistics say what it refused.
+/// A verifier's log has thousands of lines: the last two before its statistics have the reason.
 fn short(error: &ProgramError) -> String {
     let ProgramError::LoadError {
         io_error,
@@ -109,7 +109,7 @@ fn is_reason(line: &str) -> bool {
     !line.trim().is_empty() && !statistics.iter().any(|start| line.starts_with(start))
 }
 
-/// True when this process is root's: the kernel's answer EPERM is then not about capabilities alone.
+/// True when this process is root's: then EPERM is not about missing capabilities.
 pub(crate) fn capable() -> bool {
     // SAFETY: geteuid takes nothing and always succeeds.
     unsafe { libc::geteuid() == 0 }

@@ -16,13 +16,13 @@ pub enum Filter {
     All,
     /// The threads of these processes.
     Processes(Vec<u32>),
-    /// The tasks of a cgroup and of those below it, by the inode number of its folder: one of the hierarchy with
-    /// the cpu controller or of the unified one.
+    /// The tasks of a cgroup and its descendants, by the inode number of its folder in the
+    /// hierarchy with the cpu controller or in the unified one.
     Cgroup(u64),
 }
 
 impl Filter {
-    /// The constants that the programs compare with.
+    /// Constants that the programs compare with.
     pub(crate) fn constants(&self) -> Vec<Constant> {
         let (kind, cgroup) = match self {
             Filter::All => (0_u32, 0_u64),

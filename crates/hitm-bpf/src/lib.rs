@@ -1,40 +1,46 @@
 //! The BPF programs of hitm and their loader.
 //!
-//! Each program is C of our own below `src/bpf`. Building this crate compiles it with clang and embeds the
-//! object, so a finished hitm needs no clang and no file. Without clang the crate builds as well;
-//! [`available`] says then that there are no programs.
+//! Each program is C of our own below `src/bpf`. Building this crate compiles it with clang and
+//! embeds the object, so a finished hitm needs no clang and no file. Without clang the crate builds
+//! too, and [`available`] reports that there are no programs.
 //!
-//! The programs read members of kernel structures by name: the loader puts in the offsets of the running kernel
-//! from its BTF. A kernel says whether it takes a program only when it is asked to, so [`available`] loads one.
+//! The programs read members of kernel structures by name: the loader inserts the running kernel's
+//! offsets from its BTF. Only loading shows whether a kernel accepts a program, so [`available`]
+//! loads one.
 //!
-//! Every table in the kernel has a fixed size. What does not fit is counted and the counts are part of each result.
+//! Every table in the kernel has a fixed size. Entries that do not fit are counted, and the counts
+//! are part of each result.
 //!
-//! Loading and attaching needs CAP_BPF and CAP_PERFMON (or root). Reading afterwards needs neither since Linux
-//! 5.19: [`drop_capabilities`] gives them up.
+//! Loading and attaching needs CAP_BPF and CAP_PERFMON (or root). Reading afterwards needs neither
+//! since Linux 5.19: [`drop_capabilities`] drops them.
 //!
 //! # Licence
-//! The loader is MIT OR Apache-2.0. The programs are MIT OR GPL-2.0-only and tell the kernel "Dual MIT/GPL",
-//! because the helpers that trace are open to programs with a licence compatible with the GPL alone. They contain
+//! The loader is MIT OR Apache-2.0. The programs are MIT OR GPL-2.0-only and declare "Dual MIT/GPL"
+//! to the kernel, because tracing helpers require a licence compatible with the GPL. They contain
 //! no text of the kernel: they declare the members that they read.
 
 mod capabilities;
 mod error;
 mod filter;
+mod futex;
 mod locks;
 mod object;
 mod symbols;
 mod throttle;
+mod waits;
 mod wakeups;
 
 pub use capabilities::drop_capabilities;
 pub use error::{Error, Unavailable};
 pub use filter::Filter;
-pub use locks::{LockWait, LockWaitCounts, LockWaitTable, LockWaits};
+pub use futex::FutexWaits;
+pub use locks::LockWaits;
 pub use object::available;
 pub use throttle::{Episode, LockWaiter, ThrottleCounts, ThrottleEvent, Throttling, Work};
+pub use waits::{LockWait, LockWaitCounts, LockWaitTable};
 pub use wakeups::{Latencies, SLOTS, TaskLatencies, WakeupTable, Wakeups, slot_start_ns};
 
-/// CLOCK_MONOTONIC in nanoseconds: the time that the programs note.
+/// CLOCK_MONOTONIC in nanoseconds, the clock of the programs.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -46,7 +52,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// The name of a task: at most 15 bytes, without what the kernel pads with.
+/// Name of a task: at most 15 bytes, without the kernel's padding.
 fn comm(words: [u64; 2]) -> String {
     let bytes: Vec<u8> = words
         .iter()
@@ -56,7 +62,7 @@ fn comm(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The lower and the upper member of a word that holds two.
+/// Lower and upper half of a word with two members.
 fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();
     let [a, b, c, d, e, f, g, h] = bytes;

@@ -10,7 +10,7 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use crate::error::{capable, chain};
 use crate::{Error, Filter, Unavailable};
 
-/// Objects as build.rs compiled them.
+/// Objects that build.rs compiled.
 #[cfg(has_programs)]
 pub(crate) mod image {
     /// Rust aligns bytes to one; the loader's ELF reader wants eight.
@@ -27,24 +27,26 @@ pub(crate) mod image {
         };
     }
     image!(PROBE, "probe");
+    image!(FUTEX, "futex");
     image!(LOCKS, "locks");
     image!(THROTTLE, "throttle");
     image!(WAKEUPS, "wakeups");
 }
 
-/// Nothing was compiled.
+/// No object was compiled.
 #[cfg(not(has_programs))]
 pub(crate) mod image {
     pub(crate) const PROBE: Option<&[u8]> = None;
+    pub(crate) const FUTEX: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;
     pub(crate) const THROTTLE: Option<&[u8]> = None;
     pub(crate) const WAKEUPS: Option<&[u8]> = None;
 }
 
-/// Answers whether BPF programs work here, by loading and attaching one.
+/// Returns success when BPF programs work here, after loading and attaching one.
 ///
 /// # Errors
-/// They do not, with the reason.
+/// The reason why they do not work.
 pub fn available() -> Result<(), Unavailable> {
     let refused = |error: Error| match error {
         Error::Unavailable(unavailable) => unavailable,
@@ -56,12 +58,13 @@ pub fn available() -> Result<(), Unavailable> {
         .map_err(refused)
 }
 
-/// The place that a program is attached to.
+/// Hook of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Hook {
     /// A tracepoint whose arguments the verifier knows by type.
     Typed(&'static str),
-    /// A tracepoint whose arguments are words: the verifier refuses those that are functions as types.
+    /// A tracepoint whose arguments are words, for those whose type is a function, which the
+    /// verifier refuses.
     Raw(&'static str),
 }
 
@@ -81,8 +84,8 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the tables of `image`, some with as many entries as `sizes` says, and readies its programs for this
-    /// kernel.
+    /// Creates the tables of `image`, with the numbers of entries in `sizes`, and prepares its
+    /// programs for this kernel.
     pub(crate) fn open(
         image: Option<&[u8]>,
         constants: &[Constant],
@@ -111,6 +114,16 @@ impl Object {
         let mut object = Object::open(image, &filter.constants(), sizes)?;
         filter.fill(&mut object)?;
         Ok(object)
+    }
+
+    /// Observes children of observed processes from their first instruction on, by the programs of
+    /// follow.h.
+    pub(crate) fn follow_children(&mut self, filter: &Filter) -> Result<(), Error> {
+        if matches!(filter, Filter::Processes(_)) {
+            self.attach("forget_process", Hook::Typed("sched_process_free"))?;
+            self.attach("follow_fork", Hook::Typed("sched_process_fork"))?;
+        }
+        Ok(())
     }
 
     /// Loads a program and attaches it.
@@ -149,7 +162,7 @@ impl Object {
         map.ok_or_else(|| Error::Read(format!("no table {name}")))
     }
 
-    /// A table that the caller reads for longer than it holds the object.
+    /// A table that outlives the object.
     pub(crate) fn take_map(&mut self, name: &str) -> Result<Map, Error> {
         let map = self.programs.take_map(name);
         map.ok_or_else(|| Error::Read(format!("no table {name}")))
@@ -179,7 +192,7 @@ fn unusable(error: &EbpfError) -> Error {
     })
 }
 
-/// True when an error of the system of this kind lies below `error`.
+/// True when `error` was caused by a system error of this kind.
 fn source_is(error: &(dyn std::error::Error + 'static), kind: io::ErrorKind) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 
 use crate::Error;
 
-/// The addresses of `names` by /proc/kallsyms: zero for what the kernel has not.
+/// Addresses of `names` by /proc/kallsyms: zero for functions that the kernel lacks.
 ///
 /// # Errors
 /// The file cannot be read, or shows no addresses to this process (kptr_restrict).

@@ -1,4 +1,5 @@
-//! Throttling: each task's way from its CPU and back, and the work of the timers that give out quota.
+//! Throttling: the times of each task from leaving its CPU to running again, and the work of the
+//! timers that refill quota.
 
 use aya::maps::{HashMap, MapData, RingBuf};
 
@@ -6,26 +7,26 @@ use crate::object::{Constant, Hook, Object, image};
 use crate::symbols::addresses;
 use crate::{Error, comm, halves};
 
-/// CPUs that the programs have room for, at least: a kernel numbers them from zero.
+/// Minimum of CPUs that the tables have room for: a kernel numbers them from zero.
 const CPUS_MAX: u32 = 8192;
 
-/// One time that a task was throttled. Times are CLOCK_MONOTONIC in nanoseconds; zero stands for what did not
-/// happen or was not seen.
+/// One time that a task was throttled. Times are CLOCK_MONOTONIC in nanoseconds; zero for a step
+/// that did not happen or was not observed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Episode {
     /// The task left its CPU because its group was throttled.
     pub out_ns: u64,
-    /// The moment for which the group's timer was set.
+    /// Time for which the group's timer was set.
     pub due_ns: u64,
     /// The timer's function started.
     pub timer_ns: u64,
-    /// The timer's walk asked the task's CPU to unthrottle. Zero when that was its own.
+    /// The timer's walk asked the task's CPU to unthrottle. Zero when the walk ran on that CPU.
     pub queued_ns: u64,
-    /// The task's CPU started to.
+    /// The task's CPU started to unthrottle.
     pub handler_ns: u64,
     /// The task was no longer throttled.
     pub back_ns: u64,
-    /// The task ran again. Zero when it does not yet.
+    /// The task ran again. Zero while it does not yet.
     pub in_ns: u64,
     /// The inode number of its cgroup's folder; zero for a group without one.
     pub cgroup: u64,
@@ -54,7 +55,7 @@ pub struct Work {
     pub cgroup: u64,
     /// The CPU that did it.
     pub cpu: u32,
-    /// True for the timer that gives back quota which other CPUs did not use.
+    /// True for the slack timer, which gives back quota that other CPUs did not use.
     pub is_slack: bool,
     /// CPUs that the walk asked to unthrottle.
     pub queued: u32,
@@ -85,7 +86,7 @@ pub struct LockWaiter {
     pub comm: String,
 }
 
-/// One thing that the programs saw.
+/// One event of the programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThrottleEvent {
     /// A task was throttled and runs again.
@@ -98,20 +99,21 @@ pub enum ThrottleEvent {
     Lock(LockWaiter),
 }
 
-/// Totals of the programs, and what did not fit.
+/// Totals of the programs, and events that did not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThrottleCounts {
     /// Episodes that ended.
     pub episodes: u64,
     /// Timers' walks.
     pub timers: u64,
-    /// CPUs that unthrottled because they were asked to.
+    /// CPUs that unthrottled at a walk's request.
     pub handlers: u64,
-    /// Events that are missing, since the reader was slower than 4 MiB of them.
+    /// Events that are missing because the reader fell behind by more than 4 MiB.
     pub lost_events: u64,
-    /// Episodes that are missing, since 16,384 tasks were throttled already.
+    /// Episodes that are missing because 16,384 tasks were throttled already.
     pub lost_tasks: u64,
-    /// Episodes without the moment of unthrottling, since 64 tasks of their CPU were throttled already.
+    /// Episodes without the time of unthrottling, because 64 tasks of their CPU were throttled
+    /// already.
     pub not_followed: u64,
 }
 
@@ -161,13 +163,13 @@ impl Throttling {
         })
     }
 
-    /// True when this kernel's timers ask other CPUs to unthrottle (Linux 6.4 and later); false when they walk over
-    /// all CPUs' queues themselves.
+    /// True when this kernel's timers ask other CPUs to unthrottle (Linux 6.4 and later); false
+    /// when they walk over all CPUs' queues themselves.
     pub fn is_asynchronous(&self) -> bool {
         self.is_asynchronous
     }
 
-    /// Hands over what was seen since the last call. Must be called some ten times a second.
+    /// Passes the events since the last call to `take`. Must be called some ten times a second.
     pub fn drain(&mut self, mut take: impl FnMut(ThrottleEvent)) {
         while let Some(bytes) = self.events.next() {
             if let Some(event) = decode(&words(&bytes)) {
@@ -176,7 +178,7 @@ impl Throttling {
         }
     }
 
-    /// Returns the episodes that go on.
+    /// Returns the unfinished episodes.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -215,7 +217,7 @@ impl Throttling {
     }
 }
 
-/// Attaches the ends of each thing before its beginning.
+/// Attaches each end before its beginning, so that no beginning lacks its end.
 fn attach(object: &mut Object, is_asynchronous: bool) -> Result<(), Error> {
     object.attach("throttle_timer_exit", Hook::Typed("hrtimer_expire_exit"))?;
     object.attach("throttle_timer_entry", Hook::Typed("hrtimer_expire_entry"))?;
@@ -228,7 +230,7 @@ fn attach(object: &mut Object, is_asynchronous: bool) -> Result<(), Error> {
     object.attach("throttle_switch", Hook::Typed("sched_switch"))
 }
 
-/// The number of CPUs that this kernel may ever have.
+/// Number of CPUs that this kernel may ever have.
 pub(crate) fn cpus() -> u32 {
     let count = aya::util::nr_cpus().unwrap_or(CPUS_MAX as usize);
     u32::try_from(count).map_or(CPUS_MAX, |count| count.min(CPUS_MAX))
@@ -241,7 +243,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Reads `struct event` of throttle.bpf.c.
+/// Decodes `struct event` of throttle.bpf.c.
 fn decode(words: &[u64]) -> Option<ThrottleEvent> {
     let (kind, rest) = words.split_first()?;
     match halves(*kind).0 {

@@ -1,4 +1,4 @@
-//! Wake-up latency: from the moment that a sleeping task is woken to the moment that it runs.
+//! Wake-up latency: the time from waking a sleeping task until it runs.
 
 use aya::maps::{Array, HashMap, MapData};
 
@@ -15,17 +15,17 @@ const WORDS: usize = 6 + SLOTS / 2;
 /// Latencies as a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latencies {
-    /// Their number.
+    /// Number of latencies.
     pub count: u64,
-    /// Their sum.
+    /// Sum of latencies.
     pub sum_ns: u64,
-    /// The longest.
+    /// Longest latency.
     pub longest_ns: u64,
-    /// The number in each slot; [`slot_start_ns`] has the bounds.
+    /// Number in each slot; [`slot_start_ns`] has the bounds.
     pub slots: Vec<u32>,
 }
 
-/// The shortest latency of slot `slot`. The last slot takes everything longer too.
+/// Shortest latency of slot `slot`. The last slot takes all longer ones too.
 pub fn slot_start_ns(slot: usize) -> u64 {
     match slot {
         0..4 => slot as u64,
@@ -51,13 +51,13 @@ pub struct TaskLatencies {
 pub struct WakeupTable {
     /// By thread, in the order of their numbers.
     pub tasks: Vec<TaskLatencies>,
-    /// By the CPU on which they ran; those without wake-ups are left out.
+    /// By the CPU on which they ran; CPUs without wake-ups are left out.
     pub cpus: Vec<(u32, Latencies)>,
     /// All wake-ups that ended.
     pub count: u64,
-    /// Wake-ups that are missing, since 16,384 tasks waited for a CPU already.
+    /// Wake-ups that are missing because 16,384 tasks waited for a CPU already.
     pub lost_wakes: u64,
-    /// Wake-ups that are in the rows of CPUs alone, since 4,096 tasks have rows.
+    /// Wake-ups that are in the rows of CPUs alone, because 4,096 tasks have rows.
     pub lost_tasks: u64,
 }
 
@@ -81,7 +81,7 @@ impl Wakeups {
         Ok(Wakeups { object })
     }
 
-    /// Returns all wake-ups since the start. Measuring goes on.
+    /// Returns all wake-ups since the start. Measuring continues.
     ///
     /// # Errors
     /// The tables cannot be read.
@@ -120,7 +120,7 @@ fn task(tid: u32, words: &[u64; WORDS]) -> TaskLatencies {
     }
 }
 
-/// Reads `struct latencies` of wakeups.bpf.c.
+/// Decodes `struct latencies` of wakeups.bpf.c.
 fn latencies(words: &[u64; WORDS]) -> Latencies {
     let [count, sum_ns, longest_ns, _pid, _name, _rest, slots @ ..] = words;
     let slots = slots.iter().map(|word| halves(*word));

@@ -27,14 +27,14 @@ pub enum Version {
     Two,
 }
 
-/// A quota of CPU time.
+/// CPU time that a group may use in each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bandwidth {
     /// CPU time in each period.
     pub quota_us: u64,
     /// The length of a period.
     pub period_us: u64,
-    /// Unused time of earlier periods that one may use besides.
+    /// Unused time of earlier periods that one period may use in addition.
     pub burst_us: u64,
 }
 
@@ -45,25 +45,25 @@ impl Bandwidth {
     }
 }
 
-/// The counters of cpu.stat that speak of throttling.
+/// Counters of cpu.stat about throttling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuStat {
     /// Periods in which the group ran.
     pub periods: u64,
-    /// Those in which it used its quota up.
+    /// Periods in which it used up its quota.
     pub throttled_periods: u64,
-    /// The time that its queues were throttled, summed over CPUs.
+    /// Time for which its queues were throttled, summed over CPUs.
     pub throttled_ns: u64,
-    /// Periods in which it used unused time of earlier ones.
+    /// Periods in which it used time left over from earlier ones.
     pub bursts: u64,
 }
 
-/// A group.
+/// A cgroup with its place in the hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its folder below the root, `/` for the root.
     pub path: String,
-    /// The group above it; none for the root.
+    /// Parent group; none for the root.
     pub parent: Option<u64>,
     /// Its quota, if it has one.
     pub bandwidth: Option<Bandwidth>,
@@ -75,7 +75,7 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tree {
     groups: BTreeMap<u64, Group>,
-    /// Groups that were not kept.
+    /// Groups beyond the limit.
     pub left_out: u64,
 }
 
@@ -103,17 +103,18 @@ impl Hierarchy {
         &self.root
     }
 
-    /// Its interface.
+    /// Interface of the hierarchy.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The folder of a group as the user names it: a path below any hierarchy's mount, or from its root.
+    /// Folder of a group that the user named: a path below any hierarchy's mount, or from its root.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.root.join(path_of(name).trim_start_matches('/'))
     }
 
-    /// The group of process `pid`: a path from this hierarchy's root. None when the process is gone.
+    /// Returns the group of process `pid`: a path from this hierarchy's root. None when the process
+    /// has ended.
     pub fn group_of(&self, pid: u32) -> Option<String> {
         let is_ours = |controllers: &str| match self.version {
             Version::One => controllers.split(',').any(|name| name == "cpu"),
@@ -126,7 +127,7 @@ impl Hierarchy {
         Some(own.1.to_string_lossy().into_owned())
     }
 
-    /// The number of the group in `folder`.
+    /// Number of the group in `folder`.
     ///
     /// # Errors
     /// There is no such folder.
@@ -134,7 +135,7 @@ impl Hierarchy {
         fs::metadata(folder).map(|metadata| metadata.ino())
     }
 
-    /// Reads the tree of groups. Groups that go away meanwhile are left out.
+    /// Reads the tree of groups. Groups that vanish meanwhile are left out.
     ///
     /// # Errors
     /// The root cannot be read.
@@ -178,7 +179,7 @@ impl Hierarchy {
         subtree
     }
 
-    /// The quota of the group in `folder`, if it has one.
+    /// Reads the quota of the group in `folder`, if it has one.
     pub fn bandwidth(&self, folder: &Path) -> Option<Bandwidth> {
         let number = |file: &str| -> Option<i64> {
             fs::read_to_string(folder.join(file))
@@ -203,20 +204,33 @@ impl Hierarchy {
         }
     }
 
-    /// The counters of the group in `folder`.
+    /// The weight of the group in `folder` among its siblings, as the kernel counts it: 1024 is usual.
+    pub fn shares(&self, folder: &Path) -> Option<u64> {
+        let number = |file: &str| -> Option<u64> {
+            let text = fs::read_to_string(folder.join(file)).ok()?;
+            text.trim().parse().ok()
+        };
+        match self.version {
+            Version::One => number("cpu.shares"),
+            // sched_weight_from_cgroup() of kernel/sched/core.c: a weight of 100 is 1024.
+            Version::Two => Some(number("cpu.weight")?.saturating_mul(1024) / 100),
+        }
+    }
+
+    /// Reads the counters of the group in `folder`.
     ///
     /// # Errors
-    /// The group is gone.
+    /// The group has vanished.
     pub fn stat(&self, folder: &Path) -> io::Result<CpuStat> {
         Ok(CpuStat::parse(&fs::read_to_string(
             folder.join("cpu.stat"),
         )?))
     }
 
-    /// The threads in the group in `folder`, without those of groups below it.
+    /// Reads the threads of the group in `folder`, without those of groups below it.
     ///
     /// # Errors
-    /// The group is gone.
+    /// The group has vanished.
     pub fn threads(&self, folder: &Path) -> io::Result<Vec<u32>> {
         let file = match self.version {
             Version::One => "tasks",
@@ -227,8 +241,8 @@ impl Hierarchy {
     }
 }
 
-/// A cgroup's path below its hierarchy's root, whatever way it was typed: `/sys/fs/cgroup/cpu/a`, `/a`, `a` and `a/` are
-/// all `/a`.
+/// Normalises a cgroup's path to one below its hierarchy's root: `/sys/fs/cgroup/cpu/a`, `/a`, `a`
+/// and `a/` are all `/a`.
 pub fn path_of(typed: &str) -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     path_below(&mounts, typed)
@@ -238,13 +252,13 @@ fn path_below(mounts: &str, typed: &str) -> String {
     let mounts = mounts.lines().filter_map(parse_mount);
     let below = mounts.filter(|(_, kind, _)| kind.starts_with("cgroup"));
     let below = below.filter_map(|(root, ..)| Path::new(typed).strip_prefix(root).ok());
-    // The longest mount leaves the shortest path.
+    // The longest matching mount leaves the shortest path.
     let path = below.min_by_key(|path| path.as_os_str().len());
     let path = path.map_or(typed.into(), Path::to_string_lossy);
     format!("/{}", path.trim_matches('/'))
 }
 
-/// Version 1 first: where both are mounted, a controller is in one of them.
+/// Version 1 first: where both are mounted, a controller is in only one of them.
 fn find_in(mounts: &str, has_cpu: impl Fn(&Path) -> bool) -> Option<Hierarchy> {
     let lines: Vec<(PathBuf, &str, &str)> = mounts.lines().filter_map(parse_mount).collect();
     let old = lines.iter().find(|(_, kind, options)| {
@@ -265,7 +279,7 @@ fn find_in(mounts: &str, has_cpu: impl Fn(&Path) -> bool) -> Option<Hierarchy> {
     })
 }
 
-/// Mount point, type and options of the file system of a line of proc_pid_mountinfo(5).
+/// Parses mount point, type and options of the file system from a line of proc_pid_mountinfo(5).
 fn parse_mount(line: &str) -> Option<(PathBuf, &str, &str)> {
     let (of_mount, of_system) = line.split_once(" - ")?;
     let point = of_mount.split(' ').nth(4)?;
@@ -275,7 +289,7 @@ fn parse_mount(line: &str) -> Option<(PathBuf, &str, &str)> {
     Some((PathBuf::from(unescaped(point)), kind, options))
 }
 
-/// Blanks, tabs, newlines and backslashes are octal there.
+/// Decodes blanks, tabs, newlines and backslashes, which are octal in mountinfo.
 fn unescaped(text: &str) -> String {
     let pairs = [
         ("\\040", " "),
@@ -290,7 +304,7 @@ fn unescaped(text: &str) -> String {
         })
 }
 
-/// `4000 20000` or `max 100000`.
+/// Parses `4000 20000` or `max 100000`.
 fn parse_max(text: &str, burst_us: u64) -> Option<Bandwidth> {
     let mut words = text.split_ascii_whitespace();
     Some(Bandwidth {
@@ -301,7 +315,7 @@ fn parse_max(text: &str, burst_us: u64) -> Option<Bandwidth> {
 }
 
 impl CpuStat {
-    /// Reads cpu.stat of either version. Counters that are not there are zero.
+    /// Parses cpu.stat of either version. Missing counters are zero.
     pub fn parse(text: &str) -> CpuStat {
         let mut stat = CpuStat::default();
         for line in text.lines() {
@@ -321,12 +335,12 @@ impl CpuStat {
         stat
     }
 
-    /// The part of its periods in which the group used its quota up; none where it did not run.
+    /// Share of its periods in which the group used up its quota; none where it did not run.
     pub fn throttled_share(self) -> Option<f64> {
         (self.periods > 0).then(|| self.throttled_periods as f64 / self.periods as f64)
     }
 
-    /// The counters' growth since `earlier`.
+    /// Growth of the counters since `earlier`.
     #[must_use]
     pub fn since(self, earlier: CpuStat) -> CpuStat {
         CpuStat {
@@ -349,7 +363,7 @@ impl Tree {
         }
     }
 
-    /// Takes the groups of `newer`, and keeps those that it has not.
+    /// Takes the groups of `newer`, and keeps those that it lacks.
     pub fn merge(&mut self, newer: Tree) {
         self.groups.extend(newer.groups);
         self.left_out = newer.left_out;
@@ -371,8 +385,8 @@ impl Tree {
         std::iter::successors(Some(id), parent)
     }
 
-    /// The nearest group from `id` upwards that has a quota: the one that throttles its tasks. Where several have,
-    /// one above may be the one that did.
+    /// The nearest group from `id` upwards with a quota, which throttles its tasks. Where several
+    /// have one, a farther one may have throttled.
     pub fn limited(&self, id: u64) -> Option<u64> {
         let has_quota = |id: &u64| self.get(*id).is_some_and(|group| group.bandwidth.is_some());
         self.upwards(id).find(has_quota)

@@ -1,7 +1,7 @@
-//! This host while it runs: who fights for its locks, and where its threads may run.
+//! This host while it runs: contention for its locks, and placement of its threads.
 //!
-//! Reading is apart from judging: [`procfs`] asks the kernel, and what is judged is
-//! data that a test can write down. No model of a machine is loaded here.
+//! Reading is apart from judging: [`procfs`] asks the kernel, and the judged data can be written
+//! down by a test. No model of a machine is loaded here.
 
 pub mod cgroups;
 pub mod locks;
@@ -16,10 +16,10 @@ pub mod throttle;
 pub mod tracepoints;
 pub mod wakeups;
 
-/// Answers whether BPF programs work here; otherwise says what is missing.
+/// Returns success when BPF programs work here.
 ///
 /// # Errors
-/// They do not: the reason.
+/// The reason why they do not.
 pub fn bpf_available() -> Result<(), String> {
     hitm_bpf::available().map_err(|unavailable| unavailable.to_string())
 }

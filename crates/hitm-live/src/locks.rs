@@ -1,12 +1,15 @@
-//! Locks that threads fight for, judged by samples of running threads.
+//! Contended locks, judged by samples of running threads.
 //!
-//! A sample below a function that waits for a lock is time spent waiting; the function that called for
-//! the lock holds it while it runs, so its other samples are time held. From both follow the hold share
-//! and the bound of seed 003: `u = t / T`, where `t` is the time held and `T` the time of a cycle
-//! without waiting; `ceil(1/u)` CPUs are of use, and no number of threads is faster than `1/u` times one.
-//! Waiters that sleep are not sampled, and need not be: `u` is of time that runs. The kernel's tracepoints, where
-//! they were looked at, add how long they slept, and find spinners whose CPU takes no interrupts, so no samples:
-//! those samples come when the interrupts are let in again, under whoever holds the lock then.
+//! A sample below a function that waits for a lock is time spent waiting. The function that called
+//! for the lock holds it while it runs, so its other samples are time held. From both follow the
+//! hold share and the bound of seed 003. `u = t / T`, where `t` is the time held and `T` the time
+//! of a cycle without waiting. `ceil(1/u)` CPUs are of use, and no number of threads is faster than
+//! `1/u` times one.
+//!
+//! Sleeping waiters are not sampled, and need not be: `u` is a share of running time. The kernel's
+//! tracepoints, where they were recorded, add the time slept. They also find spinners with
+//! interrupts off, which have no samples: the pending sample comes when interrupts are enabled
+//! again, under the holder of that moment.
 
 mod known;
 mod site;
@@ -22,11 +25,11 @@ pub use known::Class;
 use known::Owner;
 use site::{At, Functions};
 
-/// Waiting samples below which a lock is not shown: a share of fewer has no meaning.
+/// Waiting samples below which a lock is not shown: a share of fewer is meaningless.
 const WAITING_MIN: u64 = 10;
-/// Locks that are judged: each one looks at all samples of its threads.
+/// Limit on the locks judged: each one scans all samples of its threads.
 const LOCKS_MAX: usize = 512;
-/// Takers and functions that are kept for each lock.
+/// Takers and functions kept for each lock.
 const CALLERS_MAX: usize = 5;
 
 /// A lock that threads wait for.
@@ -34,23 +37,23 @@ const CALLERS_MAX: usize = 5;
 pub struct Lock {
     /// The kind of lock.
     pub class: Class,
-    /// Its owner: whose member it is, or who takes it.
+    /// Owner: the member's structure, or the function that takes the lock.
     pub name: String,
-    /// The file, process or address that it belongs to; empty when nobody knows.
+    /// File, process or address that it belongs to; empty when unknown.
     pub object: String,
-    /// Threads that waited for it, the one that waited longest first.
+    /// Threads that waited for it, longest first.
     pub threads: Vec<LockThread>,
-    /// Nanoseconds for which those threads held it, in all.
+    /// Nanoseconds that those threads held it, in all.
     pub held_ns: u64,
-    /// Nanoseconds of CPU time for which they waited for it.
+    /// Nanoseconds of CPU time that they waited for it.
     pub waited_ns: u64,
     /// Nanoseconds of CPU time that they spent otherwise.
     pub other_ns: u64,
-    /// Samples that were neither waiting: what the share is of.
+    /// Samples that were not waiting: the base of the share.
     pub working_samples: u64,
-    /// Its waits, by the kernel's tracepoints; none where they were not looked at.
+    /// Waits by the kernel's tracepoints; none where they were not recorded.
     pub traced: Option<Traced>,
-    /// Its callers, the one that waits longest first.
+    /// Callers, longest wait first.
     pub callers: Vec<LockCaller>,
 }
 
@@ -61,11 +64,11 @@ pub struct LockCaller {
     pub chain: String,
     /// Samples that waited there.
     pub samples: u64,
-    /// Nanoseconds of its waits that the kernel's tracepoints saw.
+    /// Nanoseconds of its waits by the kernel's tracepoints.
     pub traced_ns: u64,
 }
 
-/// Waits for a lock, as the kernel's tracepoints tell of them: all that slept, and all that spun for a mutex or a
+/// Waits for a lock by the kernel's tracepoints: all that slept, and all that spun for a mutex or a
 /// spin lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Traced {
@@ -73,7 +76,7 @@ pub struct Traced {
     pub count: u64,
     /// Nanoseconds in all.
     pub wait_ns: u64,
-    /// The longest.
+    /// The longest wait.
     pub longest_ns: u64,
     /// Addresses of the locks, each once, in ascending order.
     pub addresses: Vec<u64>,
@@ -82,19 +85,24 @@ pub struct Traced {
 /// A thread's part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockThread {
-    /// The thread.
+    /// The thread that waited for the lock.
     pub thread: LiveThread,
-    /// Nanoseconds for which it held the lock while it ran.
+    /// Nanoseconds that it held the lock while it ran.
     pub held_ns: u64,
-    /// Nanoseconds of CPU time for which it waited for it.
+    /// Nanoseconds of CPU time that it waited for the lock.
     pub waited_ns: u64,
 }
 
 impl Lock {
-    /// The share of its working time for which a thread holds the lock, `u`: 0 to 1.
+    /// Share of its working time that a thread holds the lock, `u`: 0 to 1.
     pub fn hold_share(&self) -> f64 {
         let working = self.held_ns + self.other_ns;
         self.held_ns as f64 / working.max(1) as f64
+    }
+
+    /// Returns true if samples show the holder: only the program knows the holder of a futex.
+    pub fn is_hold_known(&self) -> bool {
+        self.class != Class::Futex
     }
 
     /// Its class, its name and its object, in words.
@@ -106,8 +114,8 @@ impl Lock {
         }
     }
 
-    /// Time for which threads waited, spinning or asleep. The tracepoints see a mutex's and a spinlock's spinners as
-    /// well, and of a rwsem those that sleep alone.
+    /// Time that threads waited, spinning or asleep. Tracepoints count a mutex's and a spinlock's
+    /// spinners too, but of a rwsem only sleepers.
     pub fn waiting_ns(&self) -> u64 {
         let traced_ns = self.traced.as_ref().map_or(0, |traced| traced.wait_ns);
         match self.class {
@@ -116,22 +124,22 @@ impl Lock {
         }
     }
 
-    /// The standard error of [`Self::hold_share`], of samples that are independent of each other.
+    /// Standard error of [`Self::hold_share`], for independent samples.
     pub fn hold_share_error(&self) -> f64 {
         let share = self.hold_share();
         (share * (1.0 - share) / self.working_samples.max(1) as f64).sqrt()
     }
 
-    /// CPUs that are of use to its threads: `ceil(1/u)`. None when nobody was seen to hold it.
+    /// Number of CPUs that are of use to its threads: `ceil(1/u)`. None when no holder was sampled.
     pub fn needed_cpus(&self) -> Option<u32> {
         let share = self.hold_share();
-        // One CPU more or less by a rounding of 1/u that is exact is no answer.
+        // A rounding error in an exact 1/u must not add a CPU.
         (share > 0.0).then(|| (1.0 / share - 1e-9).ceil() as u32)
     }
 
-    /// Nanoseconds for which its waiters slept: what the tracepoints saw of them, without the CPU time that samples
-    /// saw. A rwsem's and a percpu_rwsem's tracepoints begin when the spinning ends; waiters of spin locks never
-    /// sleep. None where the tracepoints were not looked at.
+    /// Nanoseconds that its waiters slept: the tracepoints' time, less the CPU time of samples. A
+    /// rwsem's and a percpu_rwsem's tracepoints begin when the spinning ends; waiters of spin locks
+    /// never sleep. None where no tracepoints were recorded.
     pub fn slept_ns(&self) -> Option<u64> {
         let traced_ns = self.traced.as_ref()?.wait_ns;
         Some(match self.class {
@@ -143,7 +151,7 @@ impl Lock {
         })
     }
 
-    /// The limit of the speed of any number of threads, in that of one: `1/u`.
+    /// Limit on the speed of any number of threads, as a multiple of one: `1/u`.
     pub fn bound(&self) -> Option<f64> {
         let share = self.hold_share();
         (share > 0.0).then(|| 1.0 / share)
@@ -153,9 +161,9 @@ impl Lock {
 /// The locks of a recording.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judged {
-    /// Those that waste most CPU time first.
+    /// Most wasted CPU time first.
     pub locks: Vec<Lock>,
-    /// Locks that found no room, and were waited for least.
+    /// Locks beyond the limit, with the shortest waits.
     pub left_out_count: usize,
 }
 
@@ -221,7 +229,7 @@ struct Group {
     /// Samples and traced nanoseconds of each chain.
     callers: IndexMap<String, (u64, u64)>,
     traced: Option<Traced>,
-    /// Nothing but the lock's address is known.
+    /// Only the lock's address is known.
     is_by_address: bool,
 }
 
@@ -250,7 +258,8 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
             continue;
         }
         let is_held = functions.holds(sample.stack, &group.takers) && {
-            // A file's lock is held in calls about that file. Which lock an address is no call tells.
+            // A file's lock is held in calls about that file. No call tells which lock an address
+            // is.
             let taker = group.takers.first().copied().unwrap_or_default();
             let (_, owner) = known::lock_of(key.class, functions.name(taker));
             group.is_by_address
@@ -286,7 +295,7 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
     lock
 }
 
-/// The callers that wait longest, first by samples: those are of CPU time.
+/// Callers with the longest wait, first by samples: those count CPU time.
 fn callers(counts: IndexMap<String, (u64, u64)>) -> Vec<LockCaller> {
     let callers = counts.into_iter();
     let callers = callers.map(|(chain, (samples, traced_ns))| LockCaller {
@@ -301,13 +310,17 @@ fn callers(counts: IndexMap<String, (u64, u64)>) -> Vec<LockCaller> {
     callers
 }
 
-/// The owner of a lock in words; empty when it is not known.
+/// Describes the owner of a lock; empty when it is unknown.
 fn object(recording: &LiveRecording, owner: Owner, thread: u32, object: Option<u32>) -> String {
     let thread = &recording.threads[thread as usize];
     let object = object.map(|object| &recording.objects[object as usize]);
     match (owner, object) {
         (Owner::Process, _) => format!("process {} ({})", thread.pid, thread.comm),
-        (_, Some(LiveObject::Futex { pid, address })) => format!("{address:#x} of process {pid}"),
+        (_, Some(LiveObject::Futex { address, name, .. })) => {
+            let gap = if name.is_empty() { "" } else { " " };
+            let process = format!("process {} ({})", thread.pid, thread.comm);
+            format!("{name}{gap}{address:#x} of {process}")
+        }
         (Owner::File, Some(LiveObject::File { inode, path })) => format!("inode {inode} {path}"),
         (Owner::File | Owner::Unknown, _) => String::new(),
     }

@@ -1,12 +1,12 @@
-//! Placing threads that fight for one lock on the CPUs that it can keep busy, and putting them back.
+//! Places threads that contend for one lock on the CPUs that it can keep busy, and undoes that.
 //!
-//! [`Plan::new`] chooses the tightest domain of the machine with room for ceil(1 / u) CPUs and changes
-//! nothing. [`Place::apply`] writes a journal, starts a guard process and moves the threads; [`Session`]
-//! is the placement then. [`watch`] decides when to place and when to release, [`prove`] measures with
-//! and without. docs/place.md has the whole picture.
+//! [`Plan::new`] chooses the tightest domain of the machine with room for ceil(1 / u) CPUs and
+//! changes nothing. [`Place::apply`] writes a journal, starts a guard process and moves the
+//! threads; the result is a [`Session`]. [`watch`] decides when to place and when to release,
+//! [`prove`] measures with and without. docs/place.md has the whole picture.
 //!
-//! Undoing needs the journal alone. It is done by the tool, by its guard when the tool dies, and by the
-//! next start of hitm when both die. After a reboot nothing is left to undo.
+//! Undoing needs the journal alone. The tool does it, its guard when the tool dies, and the next
+//! start of hitm when both die. After a reboot nothing is left to undo.
 
 mod acquisitions;
 mod backend;

@@ -1,13 +1,14 @@
-//! What /proc tells of tasks.
+//! Facts about tasks from /proc.
 //!
-//! A task may end between two looks, so each question about one answers `None` or an error of
-//! [`io::ErrorKind::NotFound`] then. A [`TaskId`] holds the task's start time, since numbers are used again.
+//! A task may end at any time; a question about it then returns `None` or an error of
+//! [`io::ErrorKind::NotFound`]. A [`TaskId`] holds the task's start time, because numbers are
+//! reused.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A task that no other task is taken for: its number and when it started.
+/// Unique identity of a task: its number and its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     /// The kernel's number of the task (the TID of a thread).
@@ -17,7 +18,7 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// The task that has the number `tid` now.
+    /// Present owner of the number `tid`.
     pub fn of(tid: u32) -> Option<TaskId> {
         let start_ticks = Stat::of(tid)?.start_ticks;
         Some(TaskId { tid, start_ticks })
@@ -29,21 +30,23 @@ impl TaskId {
     }
 }
 
-/// The fields of /proc/TID/stat that we use.
+/// Fields of /proc/TID/stat that are used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// The task's name, at most 15 bytes.
     pub comm: String,
     /// `R` runs or wants to, `S` and `D` sleep, `Z` and `X` have ended.
     pub state: char,
-    /// The process that it belongs to is a child of this one.
+    /// Parent of the task's process.
     pub parent: u32,
+    /// Its nice value, -20 to 19.
+    pub nice: i8,
     /// Clock ticks from boot to the task's start.
     pub start_ticks: u64,
 }
 
 impl Stat {
-    /// Those of a thread now; none when it is gone.
+    /// Reads the fields of a thread; none when it has ended.
     pub fn of(tid: u32) -> Option<Stat> {
         // A name may hold any bytes.
         let line = fs::read(format!("/proc/{tid}/stat")).ok()?;
@@ -55,25 +58,28 @@ impl Stat {
         !matches!(self.state, 'Z' | 'X')
     }
 
-    /// Reads one line of proc_pid_stat(5). A name may hold blanks and brackets, so the last bracket ends it.
+    /// Parses a line of proc_pid_stat(5). A name may hold blanks and brackets, so the last bracket
+    /// ends it.
     pub fn parse(line: &str) -> Option<Stat> {
         let (before, rest) = line.rsplit_once(") ")?;
         let (_, comm) = before.split_once(" (")?;
         let mut fields = rest.split(' ');
-        // Fields 3 and 4; `nth` goes on behind what it took, so 17 more lead to field 22.
+        // Fields 3 and 4; `nth` continues behind what it took, to fields 19 and 22.
         let state = fields.next()?.chars().next()?;
         let parent = fields.next()?.parse().ok()?;
-        let start_ticks = fields.nth(17)?.trim_end().parse().ok()?;
+        let nice = fields.nth(14)?.parse().ok()?;
+        let start_ticks = fields.nth(2)?.trim_end().parse().ok()?;
         Some(Stat {
             comm: comm.to_owned(),
             state,
             parent,
+            nice,
             start_ticks,
         })
     }
 }
 
-/// The name of a task, without its line end.
+/// Reads the name of a task, without its line end.
 ///
 /// # Errors
 /// The task is gone, or /proc is not readable.
@@ -83,7 +89,7 @@ pub fn comm(tid: u32) -> io::Result<String> {
     Ok(name.trim_end_matches('\n').to_owned())
 }
 
-/// The threads of process `pid`, in the order of their numbers.
+/// Reads the threads of process `pid`, in the order of their numbers.
 ///
 /// # Errors
 /// The process is gone, or /proc is not readable.
@@ -99,7 +105,7 @@ pub fn processes() -> io::Result<Vec<u32>> {
     numbers(Path::new("/proc"))
 }
 
-/// The process that thread `tid` belongs to.
+/// Reads the process that thread `tid` belongs to.
 ///
 /// # Errors
 /// The thread is gone, or /proc is not readable.
@@ -110,7 +116,8 @@ pub fn process_of(tid: u32) -> io::Result<u32> {
     pid.ok_or_else(|| io::Error::other(format!("/proc/{tid}/status: no Tgid")))
 }
 
-/// The cgroups of process `pid` as (controllers, path): one hierarchy each, the unified one without controllers.
+/// Reads the cgroups of process `pid` as (controllers, path): one for each hierarchy, the unified
+/// one without controllers.
 ///
 /// # Errors
 /// The process is gone, or /proc is not readable.
@@ -139,14 +146,15 @@ fn numbers(folder: &Path) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// For how many nanoseconds a task was ready and did not run, and how often it ran: fields 2 and 3 of
-/// /proc/TID/schedstat.
+/// Reads the nanoseconds for which a task was ready and did not run, and the times that it ran:
+/// fields 2 and 3 of /proc/TID/schedstat.
 pub fn run_delays(tid: u32) -> Option<[u64; 2]> {
     let [_, delay, runs] = schedstat(tid)?;
     Some([delay, runs])
 }
 
-/// For how many nanoseconds a task ran, for how many it was ready and did not, and how often it was put on a CPU.
+/// Reads a task's nanoseconds of running, its nanoseconds of being ready without running, and its
+/// times on a CPU.
 pub fn schedstat(tid: u32) -> Option<[u64; 3]> {
     let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     parse_schedstat(&text)
@@ -157,7 +165,7 @@ fn parse_schedstat(text: &str) -> Option<[u64; 3]> {
     Some([words.next()??, words.next()??, words.next()??])
 }
 
-/// Times that a task left its CPU by itself.
+/// Reads the times that a task left its CPU by itself.
 pub fn voluntary_switches(tid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let mut lines = status.lines();
@@ -165,13 +173,18 @@ pub fn voluntary_switches(tid: u32) -> Option<u64> {
     count.trim().parse().ok()
 }
 
-/// The autogroup of process `pid`, as `/autogroup-7`: the group that it competes in where it is in no cgroup. None where
-/// the kernel has none.
-pub fn autogroup(pid: u32) -> Option<String> {
+/// Reads the autogroup of process `pid`, as `/autogroup-7`, and its nice value: the group that it competes in when it
+/// is in no cgroup. None where the kernel has none.
+pub fn autogroup(pid: u32) -> Option<(String, i8)> {
     let enabled = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok()?;
     let text = fs::read_to_string(format!("/proc/{pid}/autogroup")).ok()?;
-    let name = text.split_ascii_whitespace().next()?;
-    (enabled.trim() == "1").then(|| name.to_owned())
+    (enabled.trim() == "1").then(|| parse_autogroup(&text))?
+}
+
+/// Reads `/autogroup-7 nice 0`.
+fn parse_autogroup(text: &str) -> Option<(String, i8)> {
+    let mut words = text.split_ascii_whitespace();
+    Some((words.next()?.to_owned(), words.nth(1)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -185,17 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn autogroups_have_nice_values() {
+        let told = parse_autogroup("/autogroup-7 nice -5\n");
+        assert_eq!(told, Some(("/autogroup-7".to_owned(), -5)));
+        assert_eq!(parse_autogroup("/autogroup-7\n"), None);
+    }
+
+    #[test]
     fn names_with_brackets_do_not_shift_the_fields() {
-        let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9\n";
+        let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 -7 1 0 4242 9 9\n";
         let stat = Stat::parse(line).unwrap();
         assert_eq!(
             (
                 stat.comm.as_str(),
                 stat.state,
                 stat.parent,
+                stat.nice,
                 stat.start_ticks
             ),
-            ("a) b (c", 'S', 3, 4242)
+            ("a) b (c", 'S', 3, -7, 4242)
         );
         assert!(stat.is_alive());
         let ended = Stat::parse(&line.replace(") S ", ") Z ")).unwrap();

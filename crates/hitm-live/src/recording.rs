@@ -1,4 +1,4 @@
-//! A live recording: what was sampled, by names, so that another host can judge it.
+//! A live recording: samples by names, so that another host can judge it.
 //!
 //! The file is one JSON object (docs/formats/live.md). Numbers in it name entries of its own tables.
 
@@ -9,7 +9,7 @@ use crate::shim::Observation;
 /// The version of the file's form.
 pub const VERSION: u32 = 1;
 
-/// Everything that was seen of a host.
+/// Contents of a live recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LiveRecording {
     /// [`VERSION`].
@@ -22,15 +22,15 @@ pub struct LiveRecording {
     pub target: String,
     /// The layers that were used, in words.
     pub layers: Vec<String>,
-    /// Layers that were not used, and why.
+    /// Unused layers, each with the reason.
     pub missing: Vec<String>,
     /// Nanoseconds of CPU time for which each sample stands.
     pub period_ns: u64,
     /// Nanoseconds from the first sample to the last.
     pub duration_ns: u64,
-    /// Samples that found no room in the kernel's rings or in the tables here.
+    /// Samples that were lost in the kernel's full rings, or in full tables here.
     pub lost_count: u64,
-    /// Threads that were seen.
+    /// Threads with samples or waits.
     pub threads: Vec<LiveThread>,
     /// Names of functions.
     pub names: Vec<String>,
@@ -40,7 +40,7 @@ pub struct LiveRecording {
     pub objects: Vec<LiveObject>,
     /// Samples of each thread in each place.
     pub samples: Vec<LiveSample>,
-    /// Waits for locks of the kernel, as its tracepoints tell of them. None where they were not looked at.
+    /// Waits for locks of the kernel, from its tracepoints. None where they were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Vec<LiveWait>>,
     /// All uses of the program's own locks. None where they were not observed.
@@ -55,13 +55,13 @@ pub struct LiveThread {
     pub pid: u32,
     /// Its number.
     pub tid: u32,
-    /// Its name when it was seen last.
+    /// Its last known name.
     pub comm: String,
-    /// Clock ticks from boot to its start; 0 when it ended too early to ask.
+    /// Clock ticks from boot to its start; 0 when it ended before it could be read.
     pub start_ticks: u64,
 }
 
-/// Functions that were running, by number in [`LiveRecording::names`], the innermost first.
+/// Running functions, by number in [`LiveRecording::names`], innermost first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct LiveStack {
     /// In the kernel.
@@ -70,7 +70,7 @@ pub struct LiveStack {
     pub user: Vec<u32>,
 }
 
-/// The thing that a system call was about.
+/// Object of a system call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LiveObject {
@@ -87,6 +87,9 @@ pub enum LiveObject {
         pid: u32,
         /// The address in it.
         address: u64,
+        /// The variable there; empty on the heap, on stacks, and where no name is known.
+        #[serde(skip_serializing_if = "String::is_empty", default)]
+        name: String,
     },
 }
 
@@ -104,27 +107,30 @@ pub struct LiveSample {
     pub count: u64,
 }
 
-/// Waits of one thread for one lock of the kernel in one place.
+/// Waits of one thread for one lock of the kernel, or for one futex, in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveWait {
     /// Number in [`LiveRecording::threads`].
     pub thread: u32,
     /// Number in [`LiveRecording::stacks`].
     pub stack: u32,
-    /// The lock's address.
+    /// The lock's address: in the kernel, or a futex word's in its process.
     pub lock: u64,
+    /// The futex: a number in [`LiveRecording::objects`]. None for locks of the kernel.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub object: Option<u32>,
     /// Their number.
     pub count: u64,
-    /// For how long, in nanoseconds.
+    /// Nanoseconds of all of them.
     pub wait_ns: u64,
-    /// The longest.
+    /// Nanoseconds of the longest.
     pub longest_ns: u64,
 }
 
-/// Why a file is no live recording.
+/// Errors of reading a live recording.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveFormatError {
-    /// Not the JSON of one.
+    /// The JSON is malformed, or of something else.
     #[error("line {} column {}: {source}", source.line(), source.column())]
     Json {
         /// The parser's message.
@@ -152,13 +158,13 @@ pub enum LiveFormatError {
     TooMany,
 }
 
-/// Samples of a recording at most: 480 CPUs at 10 kHz for two years.
+/// Limit on the samples of a recording: 480 CPUs at 10 kHz for two years.
 pub const SAMPLES_MAX: u64 = 1 << 48;
-/// Time of all threads of a recording at most: sums of two such times do not overflow.
+/// Limit on the time of all threads of a recording: sums of two such times do not overflow.
 pub const TIME_MAX_NS: u64 = 1 << 62;
 
 impl LiveRecording {
-    /// Reads a file's text and checks all numbers in it.
+    /// Parses a file's text and checks all numbers in it.
     ///
     /// # Errors
     /// The text is no JSON of a live recording; the error has the place.
@@ -182,6 +188,7 @@ impl LiveRecording {
             let place = |member: &str| format!("waits[{number}].{member}");
             below(wait.thread, self.threads.len(), || place("thread"))?;
             below(wait.stack, self.stacks.len(), || place("stack"))?;
+            self.check_object(wait.object, || place("object"))?;
         }
         self.check_program()?;
         let waited = self.waits.iter().flatten().map(|wait| wait.wait_ns);
@@ -191,11 +198,7 @@ impl LiveRecording {
             let place = |member: &str| format!("samples[{number}].{member}");
             below(sample.thread, self.threads.len(), || place("thread"))?;
             below(sample.stack, self.stacks.len(), || place("stack"))?;
-            below(
-                sample.object.unwrap_or(0),
-                self.objects.len().max(1),
-                || place("object"),
-            )?;
+            self.check_object(sample.object, || place("object"))?;
             total = total.saturating_add(sample.count);
         }
         let time = u128::from(total) * u128::from(self.period_ns);
@@ -204,6 +207,14 @@ impl LiveRecording {
             true => Err(LiveFormatError::TooMany),
             false => Ok(()),
         }
+    }
+
+    fn check_object(
+        &self,
+        object: Option<u32>,
+        place: impl FnOnce() -> String,
+    ) -> Result<(), LiveFormatError> {
+        object.map_or(Ok(()), |number| below(number, self.objects.len(), place))
     }
 
     fn check_program(&self) -> Result<(), LiveFormatError> {
@@ -222,7 +233,7 @@ impl LiveRecording {
         Ok(())
     }
 
-    /// Samples in all.
+    /// Number of all samples.
     pub fn sample_count(&self) -> u64 {
         self.samples.iter().map(|sample| sample.count).sum()
     }
@@ -290,7 +301,7 @@ mod tests {
         assert_eq!(read(&other), Err(expected.into()));
         other = recording();
         other.samples[0].object = Some(1);
-        let expected = "samples[0].object: found 1, expected a number below 1";
+        let expected = "samples[0].object: found 1, expected a number below 0";
         assert_eq!(read(&other), Err(expected.into()));
         other = recording();
         let mut program = Observation::default();

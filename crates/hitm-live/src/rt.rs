@@ -1,11 +1,11 @@
 //! `rt-migrate-test` on this host: do real-time threads of higher priority wait for lower ones?
 //!
-//! The rule and the table are [`hitm_base::rt_migrate`]'s. Here are the threads, SCHED_FIFO at rising
-//! priorities behind a barrier that a parent of still higher priority opens, and [`late`], which says of
-//! those that waited where they could have run.
+//! The rule and the table are [`hitm_base::rt_migrate`]'s. This module has the threads, SCHED_FIFO
+//! at rising priorities behind a barrier that a parent of still higher priority opens. [`late`]
+//! lists the CPUs on which late threads could have run.
 //!
-//! Source: rt-tests, src/rt-migrate-test/rt-migrate-test.c. Other than there, memory is not locked: stacks
-//! and code are touched in the first, unmeasured pass.
+//! Source: rt-tests, src/rt-migrate-test/rt-migrate-test.c. Unlike there, memory is not locked: the
+//! first, unmeasured pass touches stacks and code.
 
 mod late;
 mod report;
@@ -26,7 +26,7 @@ pub const TASKS_MAX: usize = 4096;
 /// The highest priority of a first thread: its successors and the parent need one each.
 pub const BASE_PRIO_MAX: u8 = 97;
 
-/// Why the test cannot run.
+/// Errors of the test.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RtError {
@@ -54,7 +54,7 @@ pub enum RtError {
     /// A thread cannot be started.
     #[error("cannot start thread {task} of {tasks}: {source}")]
     NoThread {
-        /// Which.
+        /// Number of the thread.
         task: usize,
         /// All threads of the test.
         tasks: usize,

@@ -1,8 +1,8 @@
-//! Samples of what runs on this host: perf's software clock, with callers.
+//! Samples of running code on this host: perf's software clock, with callers.
 //!
-//! It needs neither BPF nor counters of the hardware, so that it works in virtual machines. Where the
-//! kernel allows it (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 0 or less) each CPU has one
-//! event; else each thread of the processes that are asked for, which `perf_event_paranoid` of 1 allows.
+//! It needs neither BPF nor counters of the hardware, so that it works in virtual machines. Where
+//! the kernel allows it (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 0 or less), each CPU has
+//! one event. With `perf_event_paranoid` of 1 each thread of the chosen processes has one.
 
 mod record;
 mod ring;
@@ -16,21 +16,21 @@ use crate::procfs;
 pub use record::{RawSample, Record};
 use ring::{Event, Ring};
 
-/// Time between two looks at the rings.
+/// Interval between readings of the rings.
 const READ_EVERY: Duration = Duration::from_millis(50);
-/// Threads that have a ring of their own at most, 132 KiB each.
+/// Limit on threads with a ring of their own, 132 KiB each.
 const RINGS_MAX: usize = 2048;
 
-/// Whom to look at.
+/// Target of the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Everything that runs.
+    /// All processes.
     System,
     /// These processes, with threads that they start later.
     Processes(Vec<u32>),
 }
 
-/// Why there are no samples.
+/// Errors of sampling.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
     /// The kernel does not allow them.
@@ -53,7 +53,7 @@ pub enum SamplerError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// A process that is not there.
+    /// A process that does not exist.
     #[error("no process {pid}: {source}")]
     NoProcess {
         /// Its number.
@@ -71,7 +71,7 @@ pub struct Sampler {
     /// Threads with a ring in `rings`, when there is no ring for each CPU.
     of_threads: Option<Threads>,
     bytes: Vec<u8>,
-    /// Threads that had to do without a ring.
+    /// Threads without a ring, beyond the limit.
     pub threads_left_out: u64,
 }
 
@@ -85,7 +85,7 @@ impl Sampler {
     /// Starts to take `frequency` samples of each CPU in a second, while it is not idle.
     ///
     /// # Errors
-    /// The kernel does not allow it, or a process is not there.
+    /// The kernel does not allow it, or a process does not exist.
     pub fn open(target: &Target, cpus: &[u32], frequency: u32) -> Result<Sampler, SamplerError> {
         let mut sampler = Sampler {
             period_ns: 1_000_000_000 / u64::from(frequency.max(1)),
@@ -150,7 +150,7 @@ impl Sampler {
                 };
                 match Ring::open(event) {
                     Ok(ring) => self.rings.push(ring),
-                    // It ended between the two looks.
+                    // It ended between the listing and the open.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => continue,
                     Err(error) => return Err(error),
                 }
@@ -160,18 +160,19 @@ impl Sampler {
         Ok(())
     }
 
-    /// Nanoseconds from sample to sample.
+    /// Nanoseconds between samples.
     pub fn period_ns(&self) -> u64 {
         self.period_ns
     }
 
-    /// Returns true if each thread has a ring of its own, since the kernel allows no ring for each CPU.
+    /// Returns true if each thread has a ring of its own, because the kernel allows no ring for
+    /// each CPU.
     pub fn is_by_thread(&self) -> bool {
         self.of_threads.is_some()
     }
 
-    /// Gives each record to `sink` until `duration` is over or `goes_on`, which is asked each 50 ms with the
-    /// number of samples so far, says no.
+    /// Passes each record to `sink` until `duration` is over or `goes_on` returns false. `goes_on`
+    /// is called each 50 ms with the number of samples so far.
     pub fn run(
         &mut self,
         duration: Option<Duration>,
@@ -190,7 +191,7 @@ impl Sampler {
             if is_over {
                 return;
             }
-            // A thread that cannot be followed any more is one that was there and is known, or counted.
+            // Without a ring for a new thread, sampling continues with the others.
             let _ = self.follow();
             thread::sleep(left.map_or(READ_EVERY, |left| left.min(READ_EVERY)));
         }

@@ -1,12 +1,12 @@
-//! The exact layer for the locks of a program that hitm starts: a preloaded library counts and times
-//! them, here is where it is started and read.
+//! The exact layer for the locks of a program that hitm starts. A preloaded library counts and
+//! times them; this module starts it and reads its counts.
 //!
-//! [`Launch`] makes the region that the library writes and names it in a command's environment;
-//! [`Observation`] is read from the region's bytes, at any time. docs/live.md says what is counted.
+//! [`Launch`] makes the region that the library writes and names it in a command's environment.
+//! [`Observation`] is read from the region's bytes, at any time. docs/live.md lists the counts.
 //!
-//! Not seen: locks of programs without glibc's dynamic loader (static ones, musl, Go), locks that are no
-//! pthread locks (futexes of Rust's standard library, `mtx_lock`, those inside of the C library), and what
-//! programs do that another user owns.
+//! Not observed: programs without glibc's dynamic loader (static ones, musl, Go), and programs of
+//! another user. Nor are locks that are not pthread locks: futexes of Rust's standard library,
+//! `mtx_lock`, those inside the C library.
 
 mod attached;
 mod launch;
@@ -33,7 +33,7 @@ pub use observation::{
 };
 pub use program::check_program;
 
-/// Why locks cannot be observed by the preloaded library.
+/// Errors of observing locks with the preloaded library.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ShimError {
@@ -70,10 +70,10 @@ pub enum ShimError {
         /// Its answer.
         source: io::Error,
     },
-    /// The region does not hold what the library writes.
+    /// The region does not hold the library's data.
     #[error("the region of the lock observer is damaged at byte {at}: {problem}")]
     Damaged {
-        /// Where.
+        /// Byte of the fault.
         at: usize,
         /// The fault.
         problem: &'static str,
@@ -86,7 +86,7 @@ impl ShimError {
         ShimError::System { action, source }
     }
 
-    /// Returns true when a host with more could do it: exit code 3.
+    /// Returns true if the host lacks something that could be installed: exit code 3.
     pub fn is_missing(&self) -> bool {
         matches!(self, ShimError::NoLibrary { .. })
     }

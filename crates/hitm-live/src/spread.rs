@@ -25,17 +25,17 @@ impl Spread {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// Their number.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum.
+    /// Sum of durations.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// The longest.
+    /// Longest duration.
     pub fn longest_ns(&self) -> u64 {
         self.longest_ns
     }
@@ -47,7 +47,8 @@ impl Spread {
         used.map(|(slot, count)| (start_of(slot), *count))
     }
 
-    /// The duration that `permille` of 1000 do not exceed: the middle of its slot. Zero when there are none.
+    /// Duration that `permille` of 1000 do not exceed: the middle of its slot. Zero without
+    /// durations.
     pub fn quantile_ns(&self, permille: u64) -> u64 {
         let rank = (self.count * permille).div_ceil(1000).max(1);
         let mut seen = 0;
@@ -80,7 +81,7 @@ fn start_of(slot: u64) -> u64 {
     }
 }
 
-/// A duration with three digits and its unit: `4.20 s`, `812 us`.
+/// Formats a duration with three digits and its unit: `4.20 s`, `812 us`.
 pub fn span(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
     let Some((size, unit)) = units.into_iter().find(|(size, _)| ns >= *size) else {

@@ -1,8 +1,8 @@
-//! Throttling: how long tasks of groups with a quota stand still, and for what.
+//! Throttling: the time that tasks of groups with a quota stand still, and its causes.
 //!
-//! [`Observation`] takes what the BPF programs saw and sums it up in tables of limited size; [`observe`] runs it on
-//! this host. An episode is the time from the moment that a task leaves its CPU because its group is throttled to
-//! the moment that it runs again. It has four parts, by cause ([`Causes`]).
+//! [`Observation`] sums the events of the BPF programs in tables of limited size; [`observe`] runs
+//! it on this host. An episode is the time from a task's leaving its CPU because its group is
+//! throttled until it runs again. It has four parts, by cause ([`Causes`]).
 
 mod demand;
 mod episodes;
@@ -23,28 +23,28 @@ use hitm_bpf::{Episode, LockWaiter, ThrottleEvent, Work};
 use crate::cgroups::{Bandwidth, CpuStat, Tree};
 use crate::spread::Spread;
 
-pub use demand::{Demand, OtherGroup, ThreadDemand};
+pub use demand::{Demand, OtherGroup, ThreadDemand, Weight};
 pub use episodes::{Causes, Queues};
 pub use json::json;
 pub use run::{Error, Options, ThrottleWindows, observe, observe_load};
 pub use text::{losses, text};
 pub use trace::trace_lines;
 
-/// Rows of tasks that are kept.
+/// Limit on rows of tasks.
 const TASKS_MAX: usize = 4096;
 
-/// Rows of groups that are kept.
+/// Limit on rows of groups.
 const GROUPS_MAX: usize = 4096;
 
-/// Rows of locks that are kept.
+/// Limit on rows of locks.
 const LOCKS_MAX: usize = 1024;
 
 /// Durations of one kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkTimes {
-    /// By powers of two.
+    /// Durations by powers of two.
     pub histogram: Histogram,
-    /// For percentiles.
+    /// The same durations, for percentiles.
     pub spread: Spread,
 }
 
@@ -67,11 +67,11 @@ pub struct TaskRow {
     pub comm: String,
     /// The number of its group.
     pub cgroup: u64,
-    /// The number of the group whose quota throttles it: its own, or one above.
+    /// Number of the group whose quota throttles it: its own, or an ancestor.
     pub throttled_by: u64,
     /// The number of its throttlings.
     pub episodes: u64,
-    /// For how long, by cause.
+    /// Time of its episodes by cause.
     pub causes: Causes,
     /// Its longest episode.
     pub longest_ns: u64,
@@ -92,14 +92,14 @@ pub struct HeldLock {
     pub waiter_comm: String,
 }
 
-/// A group with a quota, and what its tasks suffered.
+/// A group with a quota, and the effect on its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupRow {
     /// The number of the group.
     pub id: u64,
     /// Its folder below the root of the hierarchy.
     pub path: String,
-    /// Its quota; none when it is gone or has none any more.
+    /// Its quota; none when the group or its quota has been removed.
     pub bandwidth: Option<Bandwidth>,
     /// Growth of the counters of its cpu.stat.
     pub stat: CpuStat,
@@ -107,24 +107,24 @@ pub struct GroupRow {
     pub causes: Causes,
     /// The lengths of the episodes.
     pub spread: Spread,
-    /// The same without the wait for a CPU afterwards.
+    /// Like `spread`, without the wait for a CPU afterwards.
     pub throttled: Spread,
-    /// The longest episode.
+    /// The episode that lasted longest.
     pub longest: Option<Episode>,
-    /// The time that its queues were throttled, each CPU's once: what cpu.stat counts.
+    /// Time that its queues were throttled, each CPU's once: the quantity of cpu.stat.
     pub queues_ns: u64,
     /// Walks of its timers.
     pub walks: Spread,
     /// Locks that its tasks held while throttled.
     pub locks: Vec<HeldLock>,
-    /// CPU time that its tasks waited for although they could run, by /proc/TID/schedstat; without BPF only.
+    /// CPU time that its tasks waited for while ready, by /proc/TID/schedstat; without BPF only.
     pub run_delay_ns: Option<u64>,
 }
 
 /// The source of figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// BPF programs saw every episode.
+    /// Every episode, from BPF programs.
     Bpf {
         /// Timers ask other CPUs to unthrottle (Linux 6.4 and later).
         is_asynchronous: bool,
@@ -133,42 +133,43 @@ pub enum Source {
     Counters(String),
 }
 
-/// Everything that was observed.
+/// Result of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThrottleReport {
     /// The source of figures.
     pub source: Source,
-    /// For how long.
+    /// Length of the observation.
     pub duration_ns: u64,
     /// Walks of period timers.
     pub period_timer: WorkTimes,
-    /// Walks of timers that give back what other CPUs did not use.
+    /// Walks of slack timers, which give back quota that other CPUs did not use.
     pub slack_timer: WorkTimes,
-    /// CPUs that unthrottled because a timer asked them to.
+    /// Work of CPUs that unthrottled at a timer's request.
     pub handlers: WorkTimes,
-    /// Groups that were throttled, those that lost most first.
+    /// Throttled groups, longest time first.
     pub groups: Vec<GroupRow>,
-    /// Tasks that were throttled, those that lost most first.
+    /// Throttled tasks, longest time first.
     pub tasks: Vec<TaskRow>,
     /// Groups that have a quota.
     pub limited_groups: u64,
-    /// Tasks that are throttled still.
+    /// Tasks that are throttled at the end.
     pub throttled_still: u64,
-    /// The programs' own totals, and what they lost.
+    /// The programs' own totals and losses.
     pub counts: ThrottleCounts,
     /// Rows of tasks and of groups that did not fit into tables.
     pub left_out: u64,
 }
 
 impl ThrottleReport {
-    /// Returns true if each throttling was seen, with its causes; otherwise the kernel's counters are all there is.
+    /// Returns true if each throttling was observed, with its causes; otherwise only the kernel's
+    /// counters are known.
     pub fn has_causes(&self) -> bool {
         matches!(self.source, Source::Bpf { .. })
     }
 }
 
 impl HeldLock {
-    /// The lock, its holder and its waiters in one line.
+    /// Describes the lock, its holder and its waiters in one line.
     pub fn text(&self) -> String {
         format!(
             "lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
@@ -193,11 +194,11 @@ struct GroupSum {
     locks: BTreeMap<(u64, u32), HeldLock>,
 }
 
-/// Events, summed up in bounded tables.
+/// Sums of events, in bounded tables.
 #[derive(Debug)]
 pub struct Observation {
     tree: Tree,
-    /// Tasks and timers of this group and of those below it alone.
+    /// Observes only tasks and timers of this group and its descendants.
     only: Option<u64>,
     period_timer: WorkTimes,
     slack_timer: WorkTimes,
@@ -209,7 +210,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Observes the groups of `tree`, or the one of number `only` and those below it.
+    /// Observes the groups of `tree`, or the one of number `only` and its descendants.
     pub fn new(tree: Tree, only: Option<u64>) -> Observation {
         Observation {
             tree,
@@ -224,23 +225,23 @@ impl Observation {
         }
     }
 
-    /// The groups.
+    /// Tree of groups, as last read.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Takes the groups as they are now, and keeps those that are gone.
+    /// Takes the present groups, and keeps those that have vanished.
     pub fn merge_tree(&mut self, tree: Tree) {
         self.tree.merge(tree);
         self.has_unknown = false;
     }
 
-    /// True when something happened in a group that was not there when the tree was read.
+    /// True when an event was in a group that the tree does not have.
     pub fn has_unknown(&self) -> bool {
         self.has_unknown
     }
 
-    /// Adds one thing that was seen.
+    /// Adds an event.
     pub fn take(&mut self, event: &ThrottleEvent) {
         match event {
             ThrottleEvent::Episode(episode) => self.add_episode(episode),
@@ -251,7 +252,7 @@ impl Observation {
         }
     }
 
-    /// True for the group that was asked for, those below it, and those above it, whose quota it shares.
+    /// True for the observed group, its descendants, and its ancestors, whose quota it shares.
     fn is_wanted(&self, cgroup: u64) -> bool {
         self.only.is_none_or(|only| {
             self.tree.upwards(cgroup).any(|id| id == only)
@@ -343,7 +344,8 @@ impl Observation {
         Some(self.groups.entry(id).or_default())
     }
 
-    /// Ends at `end_ns`: `open` are the episodes that go on, `stats` the growth of each group's counters.
+    /// Finishes at `end_ns`: `open` are the unfinished episodes, `stats` the growth of each group's
+    /// counters.
     pub fn finish(
         mut self,
         open: &[Episode],
@@ -354,6 +356,7 @@ impl Observation {
             self.take(&ThrottleEvent::Episode(episodes::cut(episode, end_ns)));
         }
         for (id, stat) in stats {
+            // cpu.stat may count throttling of which no episode was seen.
             if stat.throttled_periods > 0 && self.is_below(*id) {
                 let _ = self.group(*id);
             }

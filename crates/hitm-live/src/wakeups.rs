@@ -1,4 +1,4 @@
-//! Wake-up latency: from the moment that a sleeping task is woken to the moment that it runs, by task and by CPU.
+//! Wake-up latency: the time from waking a sleeping task until it runs, by task and by CPU.
 
 mod growth;
 mod run;
@@ -18,44 +18,44 @@ pub use text::{losses, text};
 /// Rises when a member changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
-/// The time that one task was ready to run and did not, by /proc/TID/schedstat.
+/// Time that one task was ready to run and did not, by /proc/TID/schedstat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDelay {
     /// The thread.
     pub tid: u32,
     /// Its name.
     pub comm: String,
-    /// The growth of its run delay.
+    /// Growth of its run delay.
     pub delay_ns: u64,
-    /// The number of times that it was put on a CPU.
+    /// Number of times that it was put on a CPU.
     pub runs: u64,
 }
 
 /// Results, by the means that work here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Measured {
-    /// BPF programs saw every wake-up.
+    /// Every wake-up, from BPF programs.
     Wakeups(WakeupTable),
-    /// The kernel's sums alone: of preempted tasks as well as of woken ones.
+    /// The kernel's sums, of preempted tasks as well as of woken ones.
     RunDelays {
-        /// Why there are no wake-ups.
+        /// Reason why there are no wake-ups.
         reason: String,
-        /// Threads, those that waited most first.
+        /// Threads, longest delay first.
         delays: Vec<RunDelay>,
     },
 }
 
-/// Wake-ups of a while.
+/// Wake-ups of a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WakeupReport {
-    /// For how long.
+    /// Length of the window.
     pub duration_ns: u64,
     /// The figures.
     pub measured: Measured,
 }
 
 impl WakeupReport {
-    /// Orders tasks by their longest latency. Run delays are so already.
+    /// Sorts tasks by their longest latency. Run delays are sorted already.
     pub fn sort_by_longest(&mut self) {
         if let Measured::Wakeups(table) = &mut self.measured {
             let longest = |task: &TaskLatencies| std::cmp::Reverse(task.latencies.longest_ns);
@@ -64,8 +64,8 @@ impl WakeupReport {
     }
 }
 
-/// The latency that `permille` of 1000 do not exceed: the middle of its slot, so it is right to an eighth. Zero when
-/// there are none.
+/// Latency that `permille` of 1000 do not exceed: the middle of its slot, so it is right to an
+/// eighth. Zero without latencies.
 pub fn quantile_ns(latencies: &Latencies, permille: u64) -> u64 {
     let rank = (latencies.count * permille).div_ceil(1000).max(1);
     let mut seen = 0;
@@ -79,7 +79,7 @@ pub fn quantile_ns(latencies: &Latencies, permille: u64) -> u64 {
     0
 }
 
-/// The latencies by powers of two: slots are quarters of bpftrace's buckets.
+/// Histogram of latencies by powers of two: slots are quarters of bpftrace's buckets.
 pub fn histogram(latencies: &Latencies) -> Histogram {
     let mut histogram = Histogram::default();
     for (slot, &count) in latencies.slots.iter().enumerate() {
@@ -88,7 +88,7 @@ pub fn histogram(latencies: &Latencies) -> Histogram {
     histogram
 }
 
-/// The sum of histograms.
+/// Sum of histograms.
 fn sum<'a>(all: impl Iterator<Item = &'a Latencies>) -> Latencies {
     let mut total = Latencies {
         count: 0,
@@ -107,7 +107,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a Latencies>) -> Latencies {
     total
 }
 
-/// The report as JSON; docs/live.md describes the members. Times are nanoseconds.
+/// The report as JSON; docs/formats/live.md describes the members. Times are nanoseconds.
 pub fn json(report: &WakeupReport) -> Value {
     let duration_ns = report.duration_ns;
     match &report.measured {

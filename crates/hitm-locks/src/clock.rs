@@ -11,7 +11,7 @@ pub(crate) fn now() -> u64 {
     counter()
 }
 
-/// The counter, read when all before it has been done: what a lock protects is.
+/// Reads the counter once all earlier instructions are done, those under the lock included.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn counter() -> u64 {
@@ -33,7 +33,7 @@ fn counter() -> u64 {
     ticks
 }
 
-/// The time now, read while what is before it may still be under way.
+/// The time now, read without waiting for earlier instructions.
 #[inline]
 pub(crate) fn roughly_now() -> u64 {
     #[cfg(target_arch = "x86_64")]

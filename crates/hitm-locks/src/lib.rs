@@ -1,12 +1,12 @@
-//! The lock observer: a library that is preloaded into a program and stands before the C library's
+//! The lock observer: a library that is preloaded into a program and interposes the C library's
 //! locks.
 //!
-//! Each acquisition is tried first, so that those that must wait are told from the others without a
-//! system call. Counts and times go to tables of each thread in a region that `hitm` hands down
-//! (`layout`); a killed program loses nothing. Without a region every call is passed on as it is.
+//! Each acquisition is tried first, which tells waiters from others without a system call. Counts
+//! and times go to tables of each thread in a region that `hitm` provides (`layout`), so a killed
+//! program loses nothing. Without a region every call is passed on unchanged.
 //!
-//! A call may be interrupted by a signal handler that takes locks itself: a count may be lost then,
-//! never memory. Forced unwinding (cancellation) passes through, so nothing here has a destructor.
+//! A signal handler that takes locks may interrupt a call: then a count may be lost, never memory.
+//! Forced unwinding (cancellation) passes through, so nothing here has a destructor.
 #![cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")

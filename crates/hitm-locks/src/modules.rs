@@ -1,7 +1,8 @@
-//! Programs and libraries that call sites lie in.
+//! Programs and libraries with call sites.
 //!
-//! A call site is looked up when its lock is first seen, without a lock of the dynamic loader: the
-//! thread may hold any lock of the program's, and another may wait for it inside of the loader.
+//! A call site is looked up when its lock is first seen, without a lock of the dynamic loader. The
+//! thread may hold any lock of the program, and another thread may wait for that one inside the
+//! loader.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -9,10 +10,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::layout::{WORD, header, module};
 use crate::region::{Record, Region};
 
-/// Modules of a process that are remembered.
+/// Limit on a process's cached modules.
 const KNOWN_MAX: usize = 256;
 
-/// First addresses of known modules, and the numbers of their records plus 1.
+/// First addresses of cached modules, and the numbers of their records plus 1.
 static STARTS: [AtomicUsize; KNOWN_MAX] = [const { AtomicUsize::new(0) }; KNOWN_MAX];
 static NUMBERS: [AtomicUsize; KNOWN_MAX] = [const { AtomicUsize::new(0) }; KNOWN_MAX];
 
@@ -46,7 +47,7 @@ pub(crate) fn look_up() {
     FIND_OBJECT.store(function, Ordering::Release);
 }
 
-/// Forgets the modules of the parent process.
+/// Drops the modules of the parent process.
 pub(crate) fn forget() {
     for (start, number) in STARTS.iter().zip(&NUMBERS) {
         start.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The functions that come next: those that the program would have called.
+//! The next functions in the search order: those that the program would have called.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
@@ -80,8 +80,9 @@ next_functions! {
     pthread_cond_broadcast(condition: *mut c_void);
 }
 
-/// The answer of a function that was not found: success while this thread looks functions up, since an
-/// allocator that locks then releases again; no such function in an older C library otherwise.
+/// Result for a function that was not found. While this thread looks functions up it is success,
+/// since an allocator locks and releases then; otherwise the C library is too old to have the
+/// function.
 fn missing() -> c_int {
     match IS_LOOKING_UP.get() {
         true => 0,

@@ -53,7 +53,7 @@ fn register(region: Region) -> Option<usize> {
     Some(number)
 }
 
-/// From now on, a child that fork makes has records of its own.
+/// Makes a forked child take records of its own.
 pub(crate) fn follow_forks() {
     // SAFETY: the function is one of this library, which is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

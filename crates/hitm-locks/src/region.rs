@@ -1,4 +1,4 @@
-//! The region that hitm hands down.
+//! The region that hitm provides.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Word {
         self.set(self.get().wrapping_add(value));
     }
 
-    /// Adds to a word that others write as well; returns the value before.
+    /// Adds to a word that other threads write too; returns the value before.
     pub(crate) fn add_shared(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::Relaxed)
     }
@@ -60,7 +60,6 @@ impl Word {
     }
 }
 
-/// A record of `N` words.
 pub(crate) type Record<const N: usize> = &'static [Word; N];
 /// A thread's use of a lock.
 pub(crate) type Usage = [Word; layout::usage::WORDS];
@@ -69,14 +68,14 @@ pub(crate) type Usage = [Word; layout::usage::WORDS];
 #[derive(Clone, Copy)]
 pub(crate) struct Region(*const u8);
 
-/// Returns the region, if hitm handed one down.
+/// Returns the region, if hitm provided one.
 #[inline]
 pub(crate) fn get() -> Option<Region> {
     let region = REGION.load(Ordering::Acquire);
     (!region.is_null()).then_some(Region(region.cast()))
 }
 
-/// Returns true when times are CLOCK_MONOTONIC's. Asked by threads that have a record only.
+/// Returns true when times are CLOCK_MONOTONIC's. Only for threads with a record.
 #[inline]
 pub(crate) fn is_monotonic() -> bool {
     get().is_some_and(|region| region.header(header::IS_MONOTONIC).get() != 0)
@@ -123,7 +122,8 @@ impl Region {
         unsafe { &*self.0.add(at).cast::<[Word; N]>() }
     }
 
-    /// The table of uses at byte `at`, which [`Region::take_pool`] returned for as many.
+    /// The table of uses at byte `at`, a place that [`Region::take_pool`] returned for `count`
+    /// uses.
     pub(crate) fn usages(self, at: usize, count: usize) -> &'static [Usage] {
         debug_assert!(at + count * size_of::<Usage>() <= LENGTH);
         // SAFETY: as for records.
@@ -136,7 +136,7 @@ impl Region {
         (number < limit).then_some(number)
     }
 
-    /// Takes so many bytes of the pool; returns where they lie.
+    /// Takes `bytes` of the pool; returns their place.
     pub(crate) fn take_pool(self, bytes: usize) -> Option<usize> {
         let at = self.header(header::POOL).add_shared(bytes as u64) as usize;
         let end = at.checked_add(bytes)?.checked_add(POOL_AT)?;
@@ -144,7 +144,7 @@ impl Region {
     }
 }
 
-/// Maps the region that the environment names. Anything else than a region is left alone.
+/// Maps the region that the environment names. Leaves any other file alone.
 pub(crate) fn open() {
     // SAFETY: names are C strings; the descriptor is this function's own.
     unsafe {
@@ -171,8 +171,8 @@ const VARIABLE: &CStr = c"HITM_LOCKS";
 /// # Safety
 /// `fd` is an open file.
 unsafe fn map(fd: i32) -> Option<*mut c_void> {
-    // SAFETY: the kernel checks the arguments; the file is as long as the mapping, so that no access
-    // faults while nobody cuts it, which hitm seals it against.
+    // SAFETY: the kernel checks the arguments. The file is as long as the mapping and sealed by
+    // hitm against shrinking, so that no access faults.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         if libc::fstat(fd, &mut stat) != 0 || stat.st_size as usize != LENGTH {

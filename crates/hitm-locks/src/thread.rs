@@ -1,4 +1,4 @@
-//! Threads: their records, their tables of uses, and the time for which they run.
+//! Threads: their records, their tables of uses, and their running time.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -13,15 +13,15 @@ const FIRST_LOG2: u32 = 4;
 /// Records of the largest table.
 const LAST_LOG2: u32 = 16;
 
-/// Threads of a process that get records of their own. Later ones use those of ended threads.
+/// Threads of a process that get records of their own. Later ones reuse those of ended threads.
 const OWN_RECORDS: usize = 512;
 
-/// A stretch between two operations for which a thread is asked how long it ran, in nanoseconds.
-/// Asking takes a system call, so shorter ones count as run. Linux lets a thread run for 0.7 ms or
-/// more before it preempts it for another one; what sleeps and is woken is away for some 5 us at least.
+/// Shortest stretch between two operations after which a thread's CPU time is read, in nanoseconds.
+/// Reading takes a system call, so shorter stretches count as run. Linux lets a thread run for 0.7
+/// ms or more before it preempts it; a sleep and its wake-up take some 5 us at least.
 const LONG_NANOS: u64 = 20_000;
 
-/// No lock yet.
+/// Before its first lock.
 const NEW: u8 = 0;
 /// The thread takes a record, or a table.
 const BUSY: u8 = 1;
@@ -30,7 +30,7 @@ const OBSERVED: u8 = 2;
 /// There was no room, or the thread has ended.
 const UNOBSERVED: u8 = 3;
 
-/// This thread's state. Cells: a signal handler may come in between.
+/// This thread's state. Cells: a signal handler may interrupt any access.
 pub(crate) struct Local {
     state: Cell<u8>,
     /// Number of its record.
@@ -45,7 +45,7 @@ pub(crate) struct Local {
     last: Cell<u64>,
     /// Time for which the thread is known not to have run.
     paused: Cell<u64>,
-    /// When it was last asked how long it ran: the time, the answer, and `paused`.
+    /// Last reading of its CPU time: the time, the CPU time, and `paused`.
     base: Cell<(u64, u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ thread_local! {
     };
 }
 
-/// The key whose destructor tells of a thread's end, plus 1.
+/// Key whose destructor runs at a thread's end, plus 1.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
 /// Records that this process has taken, plus 1 each.
@@ -83,7 +83,7 @@ pub(crate) fn prepare() {
     }
 }
 
-/// In a child process: the only thread has no record yet.
+/// Clears the state in a child process, whose only thread has no record yet.
 pub(crate) fn forget() {
     LOCAL.with(|local| {
         local.state.set(NEW);
@@ -108,7 +108,8 @@ pub(crate) fn current() -> Option<(Region, &'static Local)> {
     Some((region, local))
 }
 
-/// A thread ends: the other destructors of the thread may lock, so ours asks to be called once more.
+/// Ends a thread. Other destructors of the thread may lock, so this one asks to be called once
+/// more.
 unsafe extern "C" fn end(_: *mut c_void) {
     let Some((region, local)) = current() else {
         return;
@@ -156,7 +157,7 @@ impl Local {
         self.long.set(ticks(LONG_NANOS));
         self.paused.set(0);
         self.endings.set(0);
-        // Whoever sees the table has to see whose it is.
+        // The table's owner must be visible before the table is.
         // SAFETY: the call always succeeds.
         record[thread::TID].set(unsafe { libc::gettid() } as u64);
         record[thread::PROCESS].set(process as u64);
@@ -179,7 +180,8 @@ impl Local {
         Some(())
     }
 
-    /// Goes on with the table of an ended thread: sums stay, what was under way does not.
+    /// Continues with the table of an ended thread: keeps the sums and drops unfinished
+    /// acquisitions.
     fn inherit(&self, table: &'static [Usage]) {
         let used = table
             .iter()
@@ -271,8 +273,8 @@ impl Local {
         self.process.get()
     }
 
-    /// The thread has come to `now`; when it was long on its way, it is asked how much of that it ran.
-    /// Returns the time for which it is known not to have run.
+    /// Notes that the thread has come to `now`. After a long stretch its CPU time is read, to find
+    /// how much of that it ran. Returns the time for which it is known not to have run.
     #[inline]
     pub(crate) fn arrive(&self, region: Region, now: u64) -> u64 {
         let gap = now.saturating_sub(self.last.get());
@@ -290,19 +292,19 @@ impl Local {
         let (time, ran, paused) = self.base.get();
         let ran_now = clock::thread_ran();
         let known = ran_now.saturating_sub(ran) + (self.paused.get() - paused);
-        // The base may lie before the stretch, and waits take some of a CPU's time.
+        // The base may precede the stretch, and waits take some CPU time.
         let away = now.saturating_sub(time).saturating_sub(known).min(gap);
         self.paused.set(self.paused.get() + away);
         self.rebase(region, now, ran_now)
     }
 
-    /// The thread has waited until `now`, from the time that it arrived at. Returns the time for which it is
-    /// known not to have run.
+    /// Notes that the thread has waited until `now`, from its arrival on. Returns the time for
+    /// which it is known not to have run.
     pub(crate) fn resume(&self, region: Region, now: u64) -> u64 {
         let waited = now.saturating_sub(self.last.get());
         self.last.set(now);
         self.paused.set(self.paused.get() + waited);
-        // What waits take of a CPU's time would hide absences later.
+        // CPU time spent in waits would hide absences later.
         let (_, _, paused) = self.base.get();
         match self.paused.get() - paused > self.long.get() {
             true => self.rebase(region, now, clock::thread_ran()),
@@ -310,8 +312,8 @@ impl Local {
         }
     }
 
-    /// Remembers how long the thread had run at `now`. Returns the time for which it did not; what this
-    /// itself has taken since then comes on top.
+    /// Stores the thread's CPU time at `now`. Returns the time for which it did not run. The
+    /// call's own time is added to `paused` alone.
     fn rebase(&self, region: Region, now: u64, ran: u64) -> u64 {
         let paused = self.paused.get();
         let done = clock::now();
@@ -372,7 +374,7 @@ fn copy(entry: &Usage, table: &[Usage]) {
     }
 }
 
-/// Places at which a lock may stand, in the order in which they are tried.
+/// Slots in which a lock may be, in the order of probing.
 #[inline]
 fn places(table: &[Usage], address: usize) -> impl Iterator<Item = usize> + use<> {
     // Fibonacci hashing: the highest bits of the product depend on all bits of the address.

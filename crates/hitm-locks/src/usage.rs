@@ -7,13 +7,13 @@ use crate::region::{Region, Usage};
 use crate::thread::{self, Local};
 use crate::{clock, modules};
 
-/// In the place of a release's time: the record has a new thread, which has not acquired the lock.
+/// Replaces a release's time when the record has a new thread, which has not acquired the lock.
 pub(crate) const NEW_USER: u64 = u64::MAX;
 
-/// Places at which a lock's record may stand.
+/// Slots in which a lock's record may be.
 const PROBES: usize = 64;
 
-/// A lock, and who asks for it.
+/// A lock and the call for it.
 pub(crate) struct Subject {
     address: usize,
     kind: u64,
@@ -32,7 +32,7 @@ impl Subject {
     }
 }
 
-/// A time, and for how long the thread is known not to have run until then.
+/// A time, and the time until then for which the thread is known not to have run.
 type Moment = (u64, u64);
 
 /// An observed thread at a lock.
@@ -94,7 +94,8 @@ pub(crate) fn release(address: usize, kinds: &[u64], release: impl FnOnce() -> c
     let now = clock::now();
     let paused = visit.local.arrive(visit.region, now);
     let status = release();
-    // Counted afterwards: others need not wait for it. A lock that was not ours is still held.
+    // Counted afterwards, so that other threads do not wait for it. After a failure the lock is
+    // still held.
     if status == 0 {
         visit.note_released((now, paused), clock::roughly_now());
     }
@@ -119,7 +120,7 @@ pub(crate) fn wait(subject: &Subject, mutex: usize, wait: impl FnOnce() -> c_int
     visit.count_use();
     visit.entry[usage::ACQUISITIONS].add(1);
     visit.note_wait(subject, waited);
-    // With most errors the mutex was not released at all: then it is as if it had been for no time.
+    // With most errors the mutex was not released at all: count a release of no duration.
     if let Some((held, depth)) = held {
         held.note_acquired((now, paused), 0);
         held.entry[usage::DEPTH].set(depth);
@@ -135,7 +136,7 @@ pub(crate) fn signal(subject: &Subject, signal: impl FnOnce() -> c_int) -> c_int
     signal()
 }
 
-/// Returns true when a function has acquired its lock: of a robust mutex, after its owner died, too.
+/// Returns true when a function has acquired its lock, also a robust mutex whose owner died.
 #[inline]
 fn is_acquired(status: c_int) -> bool {
     status == 0 || status == libc::EOWNERDEAD
@@ -168,7 +169,8 @@ impl Visit {
         entry
     }
 
-    /// This thread at a lock that it holds, and how many acquisitions of it are not yet released.
+    /// This thread at a lock that it holds, and the number of its acquisitions that are not yet
+    /// released.
     #[inline]
     fn holding(address: usize, kinds: &[u64]) -> Option<(Visit, u64)> {
         let (region, local) = thread::current()?;
@@ -228,7 +230,7 @@ impl Visit {
         self.note_acquired((now, paused), 0);
     }
 
-    /// The lock was acquired at `now`, after a wait (0 for none).
+    /// Notes an acquisition at `now`, after a wait (0 for none).
     #[inline]
     fn note_acquired(self, (now, paused): Moment, waited: u64) {
         let Visit {
@@ -258,8 +260,8 @@ impl Visit {
         }
     }
 
-    /// Returns true when this thread holds the lock already and takes it once more. A mutex that can
-    /// be taken once only was released by another thread: its old hold is dropped.
+    /// Returns true when this thread acquires a lock that it holds already. If the mutex is not
+    /// recursive, another thread has released it, and the old hold is dropped.
     #[cold]
     fn is_nested(self) -> bool {
         let address = self.entry[usage::ADDRESS].get() as usize;
@@ -275,7 +277,7 @@ impl Visit {
         is_nested
     }
 
-    /// The lock was released at `now`; the next cycle begins at `done`, so that waking a waiter counts as
+    /// Notes a release at `now`. The next cycle begins at `done`, so that waking a waiter counts as
     /// neither held nor run.
     #[inline]
     fn note_released(self, (now, paused): Moment, done: u64) {
@@ -322,7 +324,7 @@ impl Visit {
     }
 }
 
-/// Reads a mutex's type where glibc keeps it: static initialisers have it there, so it cannot move.
+/// Reads a mutex's type where glibc keeps it. Static initialisers have it there, so it cannot move.
 ///
 /// # Safety
 /// `mutex` is a mutex.
@@ -344,8 +346,8 @@ unsafe fn is_recursive(mutex: *const libc::pthread_mutex_t) -> bool {
 fn lock_number(region: Region, process: usize, subject: &Subject) -> Option<usize> {
     let address = subject.address as u64;
     let tag = (process as u64 + 1) << 8 | (subject.kind + 1);
-    // Odd factors lose nothing: locks of one tag have keys of their own. Those of different tags have the
-    // same one by chance in 2^64, and a key of 0 likewise.
+    // Odd factors are invertible: locks of one tag have distinct keys. Different tags share a key,
+    // or get key 0, with probability 2^-64.
     let key =
         (address ^ tag.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for probe in 0..PROBES {

@@ -191,12 +191,7 @@ struct {
 	MAP_TYPE(value, struct throttled);
 } throttled SEC(".maps");
 
-struct {
-	MAP_INT(type, BPF_MAP_TYPE_ARRAY);
-	MAP_INT(max_entries, COUNTS);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u64);
-} counts SEC(".maps");
+#include "counts.h"
 
 // Entries of `throttled`: a switch looks a task up only when there are any.
 u64 throttled_now = 0;

@@ -58,12 +58,7 @@ struct {
 	MAP_TYPE(value, struct latencies);
 } empty SEC(".maps");
 
-struct {
-	MAP_INT(type, BPF_MAP_TYPE_ARRAY);
-	MAP_INT(max_entries, COUNTS);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, u64);
-} counts SEC(".maps");
+#include "counts.h"
 
 INLINE u32 log2_of(u64 value)
 {

@@ -6,7 +6,7 @@ use hitm_bpf::{Filter, LockWaits};
 
 use crate::with_bpf;
 
-/// Four threads write to one pipe: they fight for its mutex.
+/// Four threads write to one pipe and contend for its mutex.
 fn fight() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let writers: Vec<_> = (0..4)
@@ -106,7 +106,7 @@ fn a_child_is_observed_with_its_parent() {
 
 const CHILD: &str = "HITM_BPF_TEST_CHILD";
 
-/// Fights until somebody had to wait, when it is the child of the test above.
+/// Contends until a wait occurs, when it is the child of the test above.
 #[test]
 fn fight_as_child() {
     if std::env::var_os(CHILD).is_none() {

@@ -4,7 +4,7 @@ use hitm_bpf::{Filter, Wakeups, slot_start_ns};
 
 use crate::with_bpf;
 
-/// Returns the number of times that this thread gave its CPU up to sleep, by the kernel's own count.
+/// Number of times that this thread went to sleep, by the kernel's own count.
 fn sleeps() -> u64 {
     // SAFETY: all zeroes is a valid `rusage`, which the call fills.
     let usage = unsafe {
@@ -20,7 +20,8 @@ fn each_sleep_of_a_thread_is_one_wakeup() {
     with_bpf("wake-ups", || {
         let pid = std::process::id();
         let wakeups = Wakeups::attach(&Filter::Processes(vec![pid])).unwrap();
-        // A timer that fires before its thread has left the CPU wakes nobody: the kernel counts.
+        // A timer that fires before its thread has left the CPU causes no wake-up, so the kernel's
+        // count is the reference.
         let (tid, before, table, after) = std::thread::spawn(move || {
             for _ in 0..50 {
                 std::thread::sleep(Duration::from_millis(2));
@@ -33,8 +34,8 @@ fn each_sleep_of_a_thread_is_one_wakeup() {
         .join()
         .unwrap();
         let task = table.tasks.iter().find(|task| task.tid == tid).unwrap();
-        // The thread's start is a wake-up, too. Under load Linux 6.18 passes over the tracepoint of about one switch
-        // in 600, for ftrace as for us.
+        // The thread's start is a wake-up, too. Under load Linux 6.18 skips the tracepoint of about
+        // one switch in 600, for ftrace as for us.
         assert!(before > 25, "{before} sleeps");
         assert!(
             (before - before / 10..=after + 1).contains(&task.latencies.count),

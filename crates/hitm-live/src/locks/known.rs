@@ -1,13 +1,13 @@
-//! The kernel's functions for locks, and which lock their callers take.
+//! The kernel's functions for locks, and the locks that their callers take.
 //!
-//! Source: kernel/locking of Linux 6.1 to 6.18 (rwsem.c, mutex.c, osq_lock.c, qspinlock.c, qrwlock.c,
-//! rtmutex_api.c, percpu-rwsem.c) and kernel/futex. Compilers put `.isra.0` and the like behind a name;
-//! [`bare`] takes them off.
+//! Source: kernel/locking of Linux 6.1 to 6.18 (rwsem.c, mutex.c, osq_lock.c, qspinlock.c,
+//! qrwlock.c, rtmutex_api.c, percpu-rwsem.c) and kernel/futex. Compilers append `.isra.0` and the
+//! like to a name; [`bare`] removes them.
 
 use serde::Serialize;
 
-/// Returns true for a jump by way of which compilers keep CPUs from speculating. The kernel finds no caller of one:
-/// its stack ends there (`arch/x86/lib/retpoline.S`).
+/// Returns true for a thunk, by which compilers keep CPUs from speculating. A stack ends there,
+/// because the kernel finds no caller of one (`arch/x86/lib/retpoline.S`).
 pub(super) fn is_thunk(name: &str) -> bool {
     name.starts_with("__x86_indirect_") || name.ends_with("_return_thunk")
 }
@@ -18,13 +18,13 @@ pub(super) fn is_thunk(name: &str) -> bool {
 pub enum Class {
     /// A reader-writer semaphore: waiters spin while the owner runs, then sleep.
     Rwsem,
-    /// A mutex: the same.
+    /// A mutex: waiters spin while the owner runs, then sleep.
     Mutex,
     /// A spin lock, queued.
     Spinlock,
     /// A reader-writer spin lock, queued.
     Rwlock,
-    /// A mutex that lends its waiters' priority.
+    /// A mutex with priority inheritance.
     Rtmutex,
     /// A reader-writer semaphore with a counter for each CPU.
     PercpuRwsem,
@@ -47,10 +47,11 @@ impl Class {
     }
 }
 
-/// A function's part in taking a lock or giving it back.
+/// Part of a function in acquiring or releasing a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Is called to take a lock. Without a waiter's function inside it is the lock's own cost.
+    /// Called to acquire a lock. Without a waiter's function inside, its time is the lock's own
+    /// cost.
     Acquire(Class),
     /// Runs only while a lock is waited for.
     Wait(Class),
@@ -65,7 +66,7 @@ impl Role {
     }
 }
 
-/// The part of the function `name`, without what compilers add.
+/// Returns the part of the function `name`, without a compiler's suffix.
 pub(super) fn role(name: &str) -> Option<Role> {
     use Class::{Futex, Mutex, PercpuRwsem, Rtmutex, Rwlock, Rwsem, Spinlock};
     let role = match name {
@@ -133,12 +134,12 @@ pub(super) fn role(name: &str) -> Option<Role> {
     Some(role)
 }
 
-/// Functions that wait for any kind of lock below one that says which.
+/// Returns true for functions that wait below another one, which has the kind of lock.
 pub(super) fn is_shared_part(name: &str) -> bool {
     matches!(name, "osq_lock" | "osq_wait_next")
 }
 
-/// Returns true if `name` gives a lock back and is behind the point where others may take it.
+/// Returns true if `name` releases a lock and has passed the point from which others may take it.
 pub(super) fn is_behind_release(name: &str) -> bool {
     matches!(
         name,
@@ -149,14 +150,14 @@ pub(super) fn is_behind_release(name: &str) -> bool {
     )
 }
 
-/// Returns true if the function takes a lock for its caller: the word lock is in its name, as in
+/// Returns true if the function takes a lock for its caller: its name contains the word lock, as in
 /// `xfs_ilock`, `lock_mm_and_find_vma`, `btrfs_inode_lock`, `task_rq_lock`.
 pub(super) fn takes_for_caller(name: &str) -> bool {
     name.split('_')
         .any(|word| matches!(word, "lock" | "ilock" | "xlock" | "locks"))
 }
 
-/// Locks with a name: its class, its name, and the functions that take it and hold it while they run.
+/// A named lock: its class, its name, and the functions that take it and hold it while they run.
 struct Named {
     class: Class,
     name: &'static str,
@@ -240,19 +241,19 @@ const NAMED: &[Named] = &[
     },
 ];
 
-/// The lock that `taker` takes when it calls for one of `class`, and whose it is.
+/// Name and owner of the lock of `class` that `taker` takes.
 pub(super) fn lock_of(class: Class, taker: &str) -> (String, Owner) {
     let named = NAMED
         .iter()
         .find(|named| named.class == class && named.takers.contains(&taker));
     match named {
         Some(named) => (named.name.to_owned(), named.owner),
-        None if class == Class::Futex => ("futex".to_owned(), Owner::Unknown),
+        None if class == Class::Futex => ("word".to_owned(), Owner::Unknown),
         None => (format!("taken by {taker}"), Owner::Unknown),
     }
 }
 
-/// `name` without the `.isra.0`, `.constprop.0` or `.part.0` of a compiler's copy.
+/// Removes the `.isra.0`, `.constprop.0` or `.part.0` of a compiler's copy.
 pub(super) fn bare(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }

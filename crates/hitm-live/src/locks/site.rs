@@ -1,20 +1,20 @@
-//! Samples as places in the code of locks.
+//! Maps samples to places in the code of locks.
 
 use std::collections::BTreeSet;
 
 use super::known::{self, Class, Role};
 use crate::recording::{LiveRecording, LiveStack};
 
-/// Callers that are named of each taker.
+/// Callers that are named for each taker.
 const CHAIN_LEN: usize = 4;
 
 /// A wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) class: Class,
-    /// The function that called for the lock: a number of a name.
+    /// Function that called for the lock, as the number of its name.
     pub(super) taker: u32,
-    /// The number of functions below it that belong to the lock.
+    /// Number of functions below it that belong to the lock.
     depth: usize,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct At {
 pub(super) struct Functions<'a> {
     recording: &'a LiveRecording,
     roles: Vec<Option<Role>>,
-    /// Each stack's wait.
+    /// Wait of each stack.
     waits: Vec<Option<At>>,
 }
 
@@ -40,50 +40,62 @@ impl<'a> Functions<'a> {
         functions
     }
 
-    /// A function's name without what a compiler adds to it.
+    /// Name of a function without a compiler's suffix.
     pub(super) fn name(&self, number: u32) -> &'a str {
         known::bare(&self.recording.names[number as usize])
     }
 
-    /// Returns true if a stack has no callers because it could not be walked: nobody knows where it belongs.
+    /// Returns true if a stack has no callers because it could not be walked, so that its place is
+    /// unknown.
     pub(super) fn is_cut(&self, stack: u32) -> bool {
         let kernel = &self.recording.stacks[stack as usize].kernel;
         matches!(kernel[..], [only] if known::is_thunk(self.name(only)))
     }
 
-    /// The wait that a stack is in.
+    /// Wait that a stack is in.
     pub(super) fn waiting(&self, stack: u32) -> Option<At> {
         self.waits[stack as usize]
     }
 
-    /// The outermost wait in a stack: a waiter's own locks are part of its waiting.
+    /// Finds the outermost wait in a stack: a waiter's own locks are part of its wait.
     fn wait_in(&self, stack: &LiveStack) -> Option<At> {
         let frames = &stack.kernel;
         let outermost = frames
             .iter()
             .rposition(|name| matches!(self.roles[*name as usize], Some(Role::Wait(_))))?;
-        self.at(frames, outermost)
+        self.at(stack, outermost)
     }
 
-    /// The wait that a tracepoint in a stack is about. None when it is for a lock inside of another wait: that one
-    /// has a tracepoint of its own, which counts the time as well.
+    /// Finds the wait of a tracepoint's stack. None for a lock inside another wait: that wait has a
+    /// tracepoint of its own, which counts the time too.
     pub(super) fn traced(&self, stack: u32) -> Option<At> {
-        let frames = &self.recording.stacks[stack as usize].kernel;
+        let whole = &self.recording.stacks[stack as usize];
+        let frames = &whole.kernel;
         let role = |at: usize| self.roles[frames[at] as usize];
         let innermost = (0..frames.len()).find_map(role)?.class();
         let Some(wait) = self.waits[stack as usize] else {
-            // A percpu_rwsem's writer waits in the very function that takes it.
+            // A percpu_rwsem's writer waits in the same function that takes the lock.
             let outermost = (0..frames.len()).rfind(|at| role(*at).is_some())?;
-            return self.at(frames, outermost);
+            return self.at(whole, outermost);
         };
         (wait.class == innermost).then_some(wait)
     }
 
-    /// The wait of the function at `outermost`, which has a part in a lock.
-    fn at(&self, frames: &[u32], outermost: usize) -> Option<At> {
+    /// Wait of the function at `outermost`, which has a part in a lock.
+    fn at(&self, stack: &LiveStack, outermost: usize) -> Option<At> {
+        let frames = &stack.kernel;
         let class = self.roles[frames[outermost] as usize]?.class();
+        if class == Class::Futex {
+            // The program takes the futex, in a function that may hold it for any time.
+            let taker = *stack.user.first().unwrap_or(&frames[outermost]);
+            return Some(At {
+                class,
+                taker,
+                depth: frames.len(),
+            });
+        }
         let callers = frames.iter().enumerate().skip(outermost + 1);
-        let mut takers = callers.filter(|(_, name)| !self.is_lock_code(**name, class));
+        let mut takers = callers.filter(|(_, name)| !self.is_lock_code(**name));
         let (depth, taker) = takers.next()?;
         Some(At {
             class,
@@ -92,17 +104,15 @@ impl<'a> Functions<'a> {
         })
     }
 
-    fn is_lock_code(&self, number: u32, class: Class) -> bool {
+    fn is_lock_code(&self, number: u32) -> bool {
         let name = self.name(number);
-        let is_futex_call = class == Class::Futex && name.contains("futex");
-        is_futex_call
-            || self.roles[number as usize].is_some()
+        self.roles[number as usize].is_some()
             || known::is_shared_part(name)
             || known::takes_for_caller(name)
     }
 
-    /// Returns true if one of `takers` is running and has the lock: it neither takes it nor has it
-    /// given back already.
+    /// Returns true if one of `takers` is running and holds the lock: it is neither acquiring it
+    /// nor past its release.
     pub(super) fn holds(&self, stack: u32, takers: &BTreeSet<u32>) -> bool {
         let frames = &self.recording.stacks[stack as usize].kernel;
         let Some(at) = frames.iter().rposition(|name| takers.contains(name)) else {
@@ -114,7 +124,7 @@ impl<'a> Functions<'a> {
             matches!(self.roles[*name as usize], Some(Role::Acquire(_)))
                 || known::takes_for_caller(self.name(*name))
         });
-        // The call below the taker gives the lock back, or something below that does.
+        // The release is the call below the taker, or one below that.
         let gives_back = frames[..at].iter().rev().take(2);
         let is_behind = gives_back
             .map(|name| self.name(*name))
@@ -122,12 +132,19 @@ impl<'a> Functions<'a> {
         !own_wait && !is_taking && !is_behind
     }
 
-    /// `taker` and its callers, the innermost first.
+    /// Names of `taker` and its callers, innermost first.
     pub(super) fn chain(&self, stack: u32, taker: u32) -> String {
         let stack = &self.recording.stacks[stack as usize];
-        let kernel = stack.kernel.iter().skip_while(|name| **name != taker);
-        let names = kernel.take(CHAIN_LEN).chain(stack.user.first());
-        let names: Vec<&str> = names.map(|name| self.name(*name)).collect();
+        let names: Vec<u32> = match stack.user.first() {
+            Some(first) if *first == taker => {
+                stack.user[..stack.user.len().min(CHAIN_LEN)].to_vec()
+            }
+            first => {
+                let kernel = stack.kernel.iter().skip_while(|name| **name != taker);
+                kernel.take(CHAIN_LEN).chain(first).copied().collect()
+            }
+        };
+        let names: Vec<&str> = names.iter().map(|name| self.name(*name)).collect();
         names.join(" < ")
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::recording::{LiveSample, LiveStack, LiveWait, VERSION};
 
-/// A recording of 1 ms samples: thread, its functions from the outermost on, file, how many.
+/// A recording of 1 ms samples: thread, functions from the outermost on, file, number.
 fn recording(samples: &[(u32, &str, Option<u32>, u64)]) -> LiveRecording {
     let mut names = indexmap::IndexSet::new();
     let mut recording = LiveRecording {
@@ -199,6 +199,7 @@ fn a_few_samples_are_no_lock() {
 
 fn wait(thread: u32, stack: u32, lock: u64, wait_ms: u64) -> LiveWait {
     LiveWait {
+        object: None,
         thread,
         stack,
         lock,
@@ -247,6 +248,38 @@ fn a_mutex_waiter_sleeps_for_what_it_does_not_spin() {
     assert_eq!(judge(&seen)[0].slept_ns(), Some(20_000_000));
     seen.waits = Some(vec![wait(0, 0, 0xa0, 20)]);
     assert_eq!(judge(&seen)[0].slept_ns(), Some(0));
+}
+
+#[test]
+fn a_futex_is_known_by_its_word_and_its_holder_by_nobody() {
+    let mut seen = recording(&[(0, "sys_futex futex_wait", Some(0), 0)]);
+    seen.names.push("pthread_mutex_lock".into());
+    let taker = seen.names.len() as u32 - 1;
+    seen.stacks[0].user.push(taker);
+    let futex = |name: &str, address| LiveObject::Futex {
+        pid: 100,
+        address,
+        name: name.into(),
+    };
+    seen.objects = vec![futex("busy", 0x40), futex("", 0x80)];
+    let wait = |object, lock| LiveWait {
+        object: Some(object),
+        ..wait(0, 0, lock, 20)
+    };
+    seen.waits = Some(vec![wait(0, 0x40), wait(0, 0x40), wait(1, 0x80)]);
+    let found = judge(&seen);
+    let titles: Vec<String> = found.iter().map(Lock::title).collect();
+    assert_eq!(
+        titles,
+        [
+            "futex word of busy 0x40 of process 100 (copy)",
+            "futex word of 0x80 of process 100 (copy)"
+        ]
+    );
+    assert_eq!(found[0].slept_ns(), Some(40_000_000));
+    assert_eq!(found[0].callers[0].chain, "pthread_mutex_lock");
+    assert!(!found[0].is_hold_known());
+    assert_eq!(found[0].needed_cpus(), None);
 }
 
 #[test]

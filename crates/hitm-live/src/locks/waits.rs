@@ -9,7 +9,7 @@ use super::site::Functions;
 use super::{Group, Key, Lock, Traced, object};
 use crate::recording::{LiveRecording, LiveWait};
 
-/// Adds the waits to the groups that samples found, and makes groups of the others, one for each lock.
+/// Adds the waits to the groups of the samples, and makes a group for each lock that has none.
 pub(super) fn add(
     recording: &LiveRecording,
     functions: &Functions<'_>,
@@ -28,10 +28,14 @@ pub(super) fn add(
         };
         let (name, owner) = known::lock_of(at.class, functions.name(at.taker));
         let known = sampled.get(&(at.class, name.clone(), wait.thread));
+        // A futex has its own address, by which its group is found below.
+        let known = known.filter(|_| wait.object.is_none());
         let index = known.copied().unwrap_or_else(|| {
-            let object = match owner {
-                Owner::Process => object(recording, owner, wait.thread, None),
-                Owner::File | Owner::Unknown => format!("at {:#x}", wait.lock),
+            let object = match (owner, wait.object) {
+                (Owner::Process, _) | (_, Some(_)) => {
+                    object(recording, owner, wait.thread, wait.object)
+                }
+                (Owner::File | Owner::Unknown, None) => format!("at {:#x}", wait.lock),
             };
             let class = at.class;
             let entry = groups.entry(Key {
@@ -40,15 +44,15 @@ pub(super) fn add(
                 object,
             });
             let index = entry.index();
-            entry.or_default().is_by_address = owner != Owner::Process;
+            entry.or_default().is_by_address = owner != Owner::Process && wait.object.is_none();
             index
         });
         let (_, group) = groups.get_index_mut(index).expect("it was found or made");
         group.takers.insert(at.taker);
-        // A thread that sleeps is not sampled while it waits; it is one of the lock's all the same.
+        // A sleeping thread is not sampled; it waits for the lock nevertheless.
         group.waited.entry(wait.thread).or_default();
         let chain = functions.chain(wait.stack, at.taker);
-        // Samples have the program's own function behind the kernel's, tracepoints have not.
+        // Samples have the program's own function behind the kernel's; tracepoints do not.
         let longer = group.callers.keys().position(|own| own.starts_with(&chain));
         let traced_ns = match longer.and_then(|index| group.callers.get_index_mut(index)) {
             Some((_, (_, traced_ns))) => traced_ns,
@@ -59,7 +63,7 @@ pub(super) fn add(
     }
 }
 
-/// The groups that samples found, by the kind and name of the lock and by waiter: of several the first.
+/// Groups of the samples, by kind and name of the lock and by waiter: of several the first.
 fn sampled(groups: &IndexMap<Key, Group>) -> BTreeMap<(Class, String, u32), usize> {
     let mut sampled = BTreeMap::new();
     for (index, (key, group)) in groups.iter().enumerate() {
@@ -82,8 +86,8 @@ impl Traced {
     }
 }
 
-/// Spinning that no sample saw was sampled when the interrupts came back, as time of the holder: it is moved to
-/// where it belongs.
+/// Moves unseen spinning to the waiters. With interrupts off it is sampled only when they come
+/// back, as time of the lock's holder.
 pub(super) fn move_unseen_spinning(lock: &mut Lock) {
     let Some(traced) = &lock.traced else {
         return;

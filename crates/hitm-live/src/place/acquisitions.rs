@@ -1,4 +1,4 @@
-//! A count to prove a placement by: locks that a program took, by the preloaded library.
+//! A count to prove a placement by: locks acquired by a program, from the preloaded library.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub struct AcquisitionMeter {
 }
 
 impl AcquisitionMeter {
-    /// The name that the count has among events.
+    /// Name of the count among events.
     pub const NAME: &str = "lock-acquisitions";
 
     /// Finds the processes' counts.

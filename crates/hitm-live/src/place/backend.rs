@@ -15,7 +15,7 @@ const THREADED_CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "perf_event", "pids"];
 /// `CAP_SYS_NICE` of include/uapi/linux/capability.h.
 const CAP_SYS_NICE: u32 = 23;
 
-/// The means by which threads are placed.
+/// Means of placing threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backend {
     /// A threaded child cgroup with `cpuset.cpus`.
@@ -27,7 +27,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every means, the best first: a cpuset holds new threads by itself.
+    /// All means, best first: a cpuset holds new threads by itself.
     pub const ALL: [Backend; 3] = [Backend::CpusetV2, Backend::CpusetV1, Backend::Affinity];
 
     /// Its name in options and journals.
@@ -54,7 +54,7 @@ impl Backend {
         }
     }
 
-    /// The cgroup of a task that this means makes a child of.
+    /// Cgroup of a task in which this means makes a child.
     pub(super) fn parent(self, task: &Task) -> Option<&Path> {
         match self {
             Backend::CpusetV2 => task.cgroups.unified.as_deref(),
@@ -63,12 +63,13 @@ impl Backend {
         }
     }
 
-    /// All of the tasks' cgroups.
+    /// Cgroups of all tasks.
     pub(super) fn parents(self, tasks: &[Task]) -> BTreeSet<&Path> {
         tasks.iter().filter_map(|task| self.parent(task)).collect()
     }
 
-    /// Returns nothing if this means can place the tasks and put them back, or else the reason why not.
+    /// Returns nothing if this means can place the tasks and put them back, or else the reason why
+    /// not.
     pub(super) fn obstacle(
         self,
         system: &dyn System,
@@ -156,8 +157,8 @@ fn unwritable(system: &dyn System, folder: &Path, names: &[&str]) -> Option<Obst
     })
 }
 
-/// A cgroup with threads of its own can have a threaded child unless it, or a child of it, has what
-/// only whole processes can have.
+/// A cgroup with threads of its own can have a threaded child, unless it or a child of it has a
+/// feature of whole processes.
 fn unified_obstacle(system: &dyn System, parent: &Path, is_root: bool) -> Option<Obstacle> {
     let read = |name: &str| system.read(&parent.join(name)).unwrap_or_default();
     let shown = parent.display();
@@ -205,7 +206,7 @@ fn unified_obstacle(system: &dyn System, parent: &Path, is_root: bool) -> Option
     unwritable(system, parent, &names)
 }
 
-/// CPUs are set aside below every cgroup on the way from the root.
+/// CPUs are set aside below every cgroup on the path from the root.
 fn partition_obstacle(
     system: &dyn System,
     top: &Path,
@@ -224,7 +225,7 @@ fn partition_obstacle(
     })
 }
 
-/// The cgroups on the way from the root to one, without the root.
+/// Cgroups on the path from the root to one, without the root.
 pub(super) fn below_root<'a>(top: &Path, folder: &'a Path) -> Vec<&'a Path> {
     let mut way: Vec<&Path> = folder
         .ancestors()

@@ -1,4 +1,4 @@
-//! Changes: cgroups are made, threads moved, masks set. Everything here is in the journal already.
+//! Changes to cgroups, threads and masks. The journal has each of them before.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,17 +21,17 @@ pub struct Placed {
     pub ended: usize,
 }
 
-/// End of the name of a cgroup for those who are kept out.
+/// End of the name of a cgroup for excluded tasks.
 const REST: &str = "-rest";
-/// Rounds in which tasks are moved out that others made meanwhile. Two are usual.
+/// Rounds in which new tasks are excluded too. Two are usual.
 const ROUNDS_MAX: usize = 16;
 
-/// Returns true if a cgroup of ours holds those who are kept out.
+/// Returns true if a cgroup of ours holds the excluded tasks.
 pub(super) fn is_rest(group: &Path) -> bool {
     group.to_string_lossy().ends_with(REST)
 }
 
-/// Records of the cgroups and settings that keeping others out changes, and of who is kept out.
+/// Records of the cgroups and settings that excluding others changes, and of the excluded tasks.
 pub(super) fn others_records(
     system: &dyn System,
     mounts: &Mounts,
@@ -87,7 +87,8 @@ fn tids(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Moves everybody else out of the domain: all but kernel threads, and threads of the placed processes.
+/// Moves all other tasks out of the domain, except kernel threads and threads of the placed
+/// processes.
 pub(super) fn keep_out(
     system: &dyn System,
     head: &Head,
@@ -128,7 +129,7 @@ pub(super) fn keep_out(
     Ok(())
 }
 
-/// hitm stays: its end must not depend on what it does.
+/// hitm and its children stay: its own change must not keep hitm from ending.
 fn can_leave(system: &dyn System, (tid, tool): (u32, u32), placed: &BTreeSet<u32>) -> bool {
     let Some(fields) = Fields::of(system, tid) else {
         return false;
@@ -183,7 +184,7 @@ pub(super) fn make_groups(
     Ok(())
 }
 
-/// Sets the CPUs of the groups aside: nobody outside of them runs there.
+/// Sets the groups' CPUs aside: no task outside of them runs there.
 pub(super) fn make_partitions(
     system: &dyn System,
     (head, is_below_root): (&Head, bool),
@@ -194,6 +195,7 @@ pub(super) fn make_partitions(
         _ => None,
     });
     for group in groups.filter(|_| head.backend == Backend::CpusetV2) {
+        // Below another cgroup, a partition needs exclusive CPUs of its own.
         if !is_below_root {
             write(system, &group.join(EXCLUSIVE_FILE), &head.cpus.to_string())?;
         }
@@ -220,6 +222,7 @@ fn make_group(system: &dyn System, head: &Head, group: &Path) -> Result<(), Plac
         Backend::CpusetV2 => write(system, &group.join("cgroup.type"), "threaded")?,
         Backend::CpusetV1 => {
             let parent = group.parent().unwrap_or(group);
+            // A new cpuset of version 1 has no memory nodes, and takes no task without.
             let mems = parent.join("cpuset.mems");
             let text = system.read(&mems);
             let text = text.map_err(PlaceError::system(format!("read {}", mems.display())))?;

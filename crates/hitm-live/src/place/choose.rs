@@ -1,4 +1,4 @@
-//! The lock of a live recording for which threads are placed.
+//! Choice of the lock in a live recording for which threads are placed.
 
 use super::PlaceError;
 use super::plan::Contention;
@@ -7,11 +7,11 @@ use crate::locks::{Lock, judge};
 use crate::procfs::TaskId;
 use crate::recording::LiveRecording;
 
-/// Returns the contention for the lock that wastes most CPU time, or for the first one whose title contains
-/// `wanted`.
+/// Returns the contention for the lock that wastes most CPU time, or for the first one whose title
+/// contains `wanted`.
 ///
 /// # Errors
-/// No such lock was waited for, or nobody was seen to hold it.
+/// No such lock was waited for, or no holder was sampled.
 pub fn contention_in(
     recording: &LiveRecording,
     wanted: Option<&str>,
@@ -30,7 +30,7 @@ pub fn contention_in(
 /// Returns the contention for a lock.
 ///
 /// # Errors
-/// Nobody was seen to hold it.
+/// No holder was sampled.
 pub fn held_contention(lock: &Lock) -> Result<Contention, PlaceError> {
     if lock.hold_share() <= 0.0 {
         let title = lock.title();
@@ -53,7 +53,7 @@ fn missing(locks: &[Lock], wanted: Option<&str>) -> String {
     }
 }
 
-/// A thread that ended before it could be asked for its start cannot be told from others.
+/// Threads without a start time are left out: their numbers may be others' by now.
 fn contention_of(lock: &Lock) -> Contention {
     let threads = lock.threads.iter().map(|part| &part.thread);
     let known = threads.filter(|thread| thread.start_ticks > 0);
@@ -77,7 +77,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Takes the lock that wastes most CPU time, or those whose title contains `wanted` alone.
+    /// Chooses the lock that wastes most CPU time, of those whose title contains `wanted`.
     pub fn new(wanted: Option<String>) -> Chooser {
         Chooser {
             wanted,
@@ -85,9 +85,9 @@ impl Chooser {
         }
     }
 
-    /// Returns the threads that waited on average over a window for the lock that is followed, and its contention:
-    /// a share of 0 when nobody was seen to hold it. Another lock is followed once this one is calm and nothing is
-    /// placed for it.
+    /// Returns the mean number of threads that waited for the followed lock over a window, and its
+    /// contention. The share is 0 when no holder was sampled. Another lock is followed once this
+    /// one is calm and nothing is placed for it.
     pub fn observe(&mut self, window: &LiveRecording, is_placed: bool) -> (f64, Contention) {
         let locks = judge(window).locks;
         let waiting = |lock: &Lock| lock.waiting_ns() as f64 / window.duration_ns.max(1) as f64;
@@ -120,7 +120,8 @@ mod tests {
     use super::*;
     use crate::recording::{LiveSample, LiveStack, LiveThread, LiveWait, VERSION};
 
-    /// Functions of a waiter for a rwsem, from the innermost on, and of its holder, below the same caller.
+    /// Functions of a waiter for a rwsem, innermost first, and of its holder, below the same
+    /// caller.
     const WAIT: [&str; 3] = ["rwsem_spin_on_owner", "down_write", "vm_mmap_pgoff"];
     const HOLD: &str = "do_mmap";
 
@@ -158,6 +159,7 @@ mod tests {
                 .to_vec(),
             samples: samples.collect(),
             waits: Some(vec![LiveWait {
+                object: None,
                 thread: 1,
                 stack: 0,
                 lock: 0xf0,
@@ -199,7 +201,7 @@ mod tests {
         let (waiting, contention) = chooser.observe(&recording(50, 43, 57, 1400), false);
         assert!((waiting - 1.5).abs() < 1e-9, "{waiting}");
         assert_eq!(contention.tasks.len(), 2);
-        // Nobody waits any more: the same lock, without a share.
+        // No thread waits any more: the same lock, without a share.
         let (waiting, contention) = chooser.observe(&recording(0, 43, 57, 0), true);
         assert_eq!((waiting, contention.share), (0.0, 0.0));
         let other = Chooser::new(Some("i_rwsem".into())).observe(&recording(50, 43, 57, 0), false);

@@ -16,7 +16,7 @@ type Mask = [u64; NUMBERS / 64];
 pub struct CpuSet(BTreeSet<u16>);
 
 impl CpuSet {
-    /// Reads the kernel's list format, `0-3,8`. An empty line is the empty set.
+    /// Parses the kernel's list format, `0-3,8`. An empty line is the empty set.
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut numbers = BTreeSet::new();
         let list = list.trim();
@@ -122,7 +122,7 @@ fn number(digits: &str) -> Option<u16> {
     (usize::from(number) < NUMBERS).then_some(number)
 }
 
-/// The CPUs on which a task may run now: its mask within its cpuset, online CPUs only.
+/// CPUs on which a task may run now: its mask within its cpuset, online CPUs only.
 pub(super) fn affinity(tid: u32) -> io::Result<CpuSet> {
     let mut mask: Mask = [0; NUMBERS / 64];
     let size = mem::size_of::<Mask>();
@@ -135,7 +135,8 @@ pub(super) fn affinity(tid: u32) -> io::Result<CpuSet> {
     Ok((0..NUMBERS as u16).filter(is_set).collect())
 }
 
-/// Gives a task a mask. `None` is the mask of every CPU: what the task's cpuset allows, also when that changes.
+/// Sets a task's mask. `None` is the mask of every CPU: then the task's cpuset decides, also when
+/// it changes.
 pub(super) fn set_affinity(tid: u32, cpus: Option<&CpuSet>) -> io::Result<()> {
     let mask = cpus.map_or([u64::MAX; NUMBERS / 64], CpuSet::mask);
     let size = mem::size_of::<Mask>();
@@ -147,7 +148,7 @@ pub(super) fn set_affinity(tid: u32, cpus: Option<&CpuSet>) -> io::Result<()> {
     }
 }
 
-/// Zero would be the caller.
+/// Zero would mean the caller.
 fn pid(tid: u32) -> io::Result<libc::pid_t> {
     let pid = libc::pid_t::try_from(tid).ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))

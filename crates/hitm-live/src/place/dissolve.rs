@@ -1,4 +1,4 @@
-//! Undoing cgroups: their tasks go back to the cgroup above, and they are removed.
+//! Undoing cgroups: their tasks return to the parent cgroup, and they are removed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,11 +13,12 @@ use super::system::System;
 use super::task::Fields;
 use super::undo::{QUIET_ROUNDS, ROUND_PAUSE, ROUNDS_MAX, Undone};
 
-/// Tries to remove a cgroup whose last tasks are ending, and the time between them: a second in all.
+/// Attempts to remove a cgroup whose last tasks are ending, and the pause between them: a second in
+/// all.
 const REMOVALS_MAX: usize = 200;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 
-/// Moves everything back to where the groups were made, and removes them.
+/// Moves all tasks back to the parents of the groups, and removes the groups.
 pub(super) fn undo_groups(system: &dyn System, journal: &Journal, undone: &mut Undone) {
     for group in journal.groups().rev() {
         let dissolve = Dissolve {
@@ -66,7 +67,7 @@ pub(super) fn undo_groups(system: &dyn System, journal: &Journal, undone: &mut U
     }
 }
 
-/// One group that is being undone.
+/// Undoing of one group.
 struct Dissolve<'a> {
     system: &'a dyn System,
     group: &'a Path,
@@ -124,12 +125,13 @@ impl Dissolve<'_> {
         }
     }
 
-    /// Finds children that are back with the group's CPUs, and lets the kernel work out theirs.
+    /// Finds children that have returned with the group's CPUs, and makes the kernel compute theirs
+    /// anew.
     ///
-    /// fork(2) copies the parent's CPUs first and asks for its cgroup later. If the parent goes back in
-    /// between, the child begins in the cgroup above, and in the root cpuset nobody corrects its CPUs
-    /// (`cpuset_fork` in kernel/cgroup/cpuset.c). Going through the group once more does, and leaves a mask
-    /// of the child's own choosing as it is.
+    /// fork(2) copies the parent's CPUs first and reads its cgroup later. If the parent returns in
+    /// between, the child begins in the parent cgroup, and in the root cpuset the kernel does not
+    /// correct its CPUs (`cpuset_fork` in kernel/cgroup/cpuset.c). Passing through the group once
+    /// more does, and keeps a mask that the child chose.
     fn resettle(&self, undone: &mut Undone) -> io::Result<()> {
         let cpus = self.system.read(&self.group.join("cpuset.cpus"));
         let cpus = cpus.ok().and_then(|list| CpuSet::parse(&list));
@@ -150,7 +152,7 @@ impl Dissolve<'_> {
             }
             for tid in new {
                 seen.insert(tid);
-                // One that cannot be moved keeps its CPUs; one that stays inside is found by the removal.
+                // One that cannot be moved keeps its CPUs; the removal finds one that stays inside.
                 let moved = |file: &Path| self.move_to(file, tid).unwrap_or(false);
                 if moved(&self.list) && moved(&self.parent) {
                     let is_mended = self.system.affinity(tid).is_ok_and(|now| now != cpus);

@@ -1,8 +1,8 @@
-//! The tightest domain with room: which part of the machine a group of threads gets.
+//! The tightest domain with room: the part of the machine for a group of threads.
 //!
-//! The rule is that of the simulator's lock-aware placement (`hitm_sim::kernel::lock_affinity`): of the
-//! parts with enough CPUs the one with the fewest, then with the fewest other tasks, then with most of
-//! the group's threads already there.
+//! The rule is that of the simulator's lock-aware placement (`hitm_sim::kernel::lock_affinity`). Of
+//! the parts with enough CPUs it takes the one with the fewest. Ties go to the fewest other tasks,
+//! then to most of the group's threads already there.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +42,7 @@ impl Level {
         Level::Machine,
     ];
 
-    /// The field's noun for it.
+    /// Name of the level.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Core => "core",
@@ -55,7 +55,7 @@ impl Level {
         }
     }
 
-    /// The part at this level that holds a place: the place without what is below the level.
+    /// The part at this level that holds a place: levels below it are cleared.
     fn part(self, place: CpuPlace) -> CpuPlace {
         let mut part = place;
         let below: [(Level, &mut u8); 7] = [
@@ -93,8 +93,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine whose online CPUs, in the order of their numbers, are those of `topology`. `None` when there
-    /// are more or fewer.
+    /// A machine whose online CPUs, by number, are those of `topology`. `None` when the counts
+    /// differ.
     pub fn new(topology: Topology, online: &CpuSet) -> Option<Machine> {
         let numbers: Vec<u16> = online.iter().collect();
         (numbers.len() == topology.cpu_count()).then_some(Machine { topology, numbers })
@@ -136,7 +136,7 @@ pub struct Domain {
     pub level: Level,
     /// All of its CPUs.
     pub all: CpuSet,
-    /// Those that the group gets.
+    /// CPUs that the group gets.
     pub cpus: CpuSet,
 }
 
@@ -157,9 +157,9 @@ pub struct Wish {
     pub seats: Vec<u16>,
 }
 
-/// The tightest domain that a wish fits into, if there is one.
+/// Returns the tightest domain that a wish fits into, if there is one.
 ///
-/// Its CPUs are allowed ones only, as many as are needed at least, and no more than quotas are worth.
+/// It has only allowed CPUs, at least as many as are needed, and no more than quotas are worth.
 pub fn tightest(machine: &Machine, wish: &Wish) -> Option<Domain> {
     let quota = wish.quota_cpus.unwrap_or(usize::MAX).max(1);
     let needed = wish.needed.min(quota).max(1);
@@ -168,6 +168,7 @@ pub fn tightest(machine: &Machine, wish: &Wish) -> Option<Domain> {
         for all in machine.parts(level).into_values() {
             let open = all.intersection(&wish.allowed);
             let is_free = all.intersection(&wish.reserved).is_empty();
+            // A wider level with the same CPUs is the same domain.
             if is_free && open.len() >= needed && found.iter().all(|domain| domain.all != all) {
                 let cpus = machine.first_cores(&open, quota);
                 found.push(Domain { level, all, cpus });

@@ -30,10 +30,10 @@ pub enum PlaceError {
     /// The request itself is wrong.
     #[error("{0}")]
     Wrong(String),
-    /// What was asked for cannot be undone, or clashes with what is there.
+    /// The request cannot be undone, or clashes with the present state.
     #[error("refused: {0}")]
     Refused(String),
-    /// A journal that nobody can make sense of.
+    /// A journal with a line that cannot be parsed.
     #[error("{}: {source}", path.display())]
     Journal {
         /// The journal.

@@ -21,9 +21,9 @@ pub(super) struct FakeTask {
     pub(super) start: u64,
     pub(super) flags: u64,
     pub(super) policy: u32,
-    /// The mask that somebody asked for.
+    /// Mask that was set explicitly.
     pub(super) own: Option<CpuSet>,
-    /// CPUs that it has from its parent, which nobody has corrected.
+    /// CPUs copied from its parent, not yet corrected.
     pub(super) stale: Option<CpuSet>,
     pub(super) folder: PathBuf,
 }

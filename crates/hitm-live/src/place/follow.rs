@@ -9,7 +9,7 @@ use super::journal::{Journal, OldTask, Record};
 use super::system::System;
 use super::task::{Mounts, Task, is_alive, threads};
 
-/// Threads of the placed processes that were looked at.
+/// Threads of the placed processes, and which of them were checked.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     seen: BTreeSet<u32>,
@@ -22,11 +22,11 @@ impl Follower {
         }
     }
 
-    /// Threads that are to be placed as well, each with the group it goes to.
+    /// Returns further threads to place, each with its group.
     ///
-    /// Threads and children of placed threads are where they belong from their first instruction on. What is
-    /// left are threads that an unplaced thread made while its process was being placed. A thread with a mask
-    /// of its own choosing keeps it.
+    /// Threads and children of placed threads start in their place. The rest are threads that an
+    /// unplaced thread made while its process was being placed. A thread that chose a mask of its
+    /// own keeps it.
     pub(super) fn new_threads(
         &mut self,
         system: &dyn System,
@@ -73,7 +73,6 @@ pub(super) fn old_task(task: &Task) -> OldTask {
     }
 }
 
-/// The records of tasks.
 pub(super) fn records(tasks: &[(OldTask, Option<PathBuf>)]) -> Vec<Record> {
     tasks
         .iter()

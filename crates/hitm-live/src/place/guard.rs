@@ -1,8 +1,9 @@
-//! The guard: a process of its own session that undoes a placement when its tool has ended, however it ended.
+//! The guard: a process in its own session that undoes a placement when its tool has ended, however
+//! it ended.
 //!
-//! It holds one end of a pipe to the tool. The end of the pipe is the end of the tool. It inherits the tool's
-//! open journal and with it the journal's lock. SIGINT, SIGQUIT and SIGHUP, which a terminal sends to
-//! everybody, do nothing to it; SIGTERM makes it undo and end.
+//! It holds one end of a pipe to the tool, whose closing tells it the tool's end. It inherits the
+//! tool's open journal and with it the journal's lock. It ignores SIGINT, SIGQUIT and SIGHUP, which
+//! a terminal sends to all its processes. SIGTERM makes it undo and end.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -24,16 +25,17 @@ use super::task::Mounts;
 use super::undo::{Undone, undo};
 use crate::procfs::TaskId;
 
-/// How often new threads are looked for, and for how long a guard may not notice a signal.
+/// Interval between searches for new threads, and the longest time in which a guard misses a
+/// signal.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
-/// The longest time in which a guard begins to watch. A loaded machine takes 100 ms.
+/// Longest time until a guard watches. A loaded machine takes 100 ms.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// The tool ends and the placement stays.
 const KEEP: u8 = b'k';
 /// The guard watches.
 const READY: u8 = b'r';
 
-/// How to start a guard: this program with the arguments of its hidden command.
+/// Command that starts a guard: this program with the arguments of its hidden command.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// The program; /proc/self/exe is this one, even when its file has been replaced.
@@ -80,12 +82,12 @@ impl Guard {
         Ok(Guard { child, request, id })
     }
 
-    /// Returns true while it lives.
+    /// Returns true while the guard lives.
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Tells it that the placement outlives the tool.
+    /// Tells the guard that the placement outlives the tool.
     pub(super) fn keep(mut self) -> Result<TaskId, PlaceError> {
         let told = match self.request.take() {
             Some(mut request) => request.write_all(&[KEEP]),
@@ -95,21 +97,21 @@ impl Guard {
         Ok(self.id)
     }
 
-    /// Lets it end. It undoes what there still is to undo.
+    /// Lets the guard end. It undoes the rest of the placement.
     pub(super) fn release(mut self) {
         drop(self.request.take());
         let _ = self.child.wait();
     }
 }
 
-/// In the child before exec: out of reach of the terminal, and with the journal open.
+/// Runs in the child before exec: leaves the terminal's session, and keeps the journal open.
 fn detach(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: plain system calls.
     unsafe {
         if libc::setsid() < 0 || libc::fcntl(descriptor, libc::F_SETFD, 0) < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SIGTERM as well, until the guard has a handler for it.
+        // SIGTERM too, until the guard has a handler for it.
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM] {
             libc::signal(signal, libc::SIG_IGN);
         }
@@ -117,7 +119,7 @@ fn detach(descriptor: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A signal that comes meanwhile ends a wait, but not the patience: the tool looks at it afterwards.
+/// A signal ends the wait but does not count as a failure: the tool handles it later.
 fn wait_ready(mut answer: std::process::ChildStdout) -> bool {
     let begun = Instant::now();
     let mut left = START_PATIENCE;
@@ -131,7 +133,7 @@ fn wait_ready(mut answer: std::process::ChildStdout) -> bool {
     answer.read_exact(&mut byte).is_ok() && byte[0] == READY
 }
 
-/// Waits until a descriptor can be read or has ended; false after `patience`, or at a signal.
+/// Waits until a descriptor can be read or is closed; false after `patience`, or at a signal.
 fn wait(descriptor: RawFd, patience: Duration) -> bool {
     let mut poll = libc::pollfd {
         fd: descriptor,
@@ -143,7 +145,8 @@ fn wait(descriptor: RawFd, patience: Duration) -> bool {
     unsafe { libc::poll(&mut poll, 1, millis) > 0 }
 }
 
-/// The guard's whole life, in a process that [`Launcher`] started. Returns what it undid, if anything was left.
+/// Runs the guard, in a process that [`Launcher`] started. Returns what it undid, if anything was
+/// left.
 ///
 /// # Errors
 /// It was not started by a tool, or its journal cannot be read.
@@ -166,7 +169,7 @@ pub fn guard(
         store,
         held,
     };
-    // The tool may be dead already: then the pipe says so next.
+    // The tool may be dead already: then the pipe shows it next.
     let _ = io::stdout()
         .write_all(&[READY])
         .and_then(|()| io::stdout().flush());
@@ -185,7 +188,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits for the tool's word or end; true if the placement is to stay.
+    /// Waits for the tool's message or end; true if the placement shall stay.
     fn is_to_keep(&self) -> bool {
         let mut stdin = io::stdin().lock();
         while !self.stop.is_requested() {
@@ -197,14 +200,14 @@ impl Watch<'_> {
         false
     }
 
-    /// Follows new threads until it is told to end, or the last task has.
+    /// Follows new threads until the guard shall end, or the last task has ended.
     fn keep(&mut self) {
         let Ok(mut journal) = self.held.read() else {
             return;
         };
         let mut follower = Follower::new(&journal);
         while !self.stop.is_requested() && has_tasks(self.system, &journal) {
-            // What cannot be followed now is looked at again.
+            // A failure is tried again in the next period.
             let _ = follow(
                 (self.system, &self.mounts, &self.store),
                 &mut self.held,
@@ -217,7 +220,7 @@ impl Watch<'_> {
     fn undo(&mut self) -> Result<Option<Undone>, PlaceError> {
         loop {
             match undo_held((self.system, &self.mounts, &self.store), &self.held) {
-                // Somebody who holds the lock for long was stopped; there is nothing to do but to wait.
+                // A process that holds the lock for long was stopped; waiting is all that helps.
                 Err(PlaceError::Refused(_)) => thread::sleep(PERIOD),
                 undone => return undone,
             }
@@ -227,7 +230,7 @@ impl Watch<'_> {
 
 pub(super) type Context<'a> = (&'a dyn System, &'a Mounts, &'a Store);
 
-/// Places new threads; returns false when the placement has been undone by somebody else.
+/// Places new threads; returns false when another process has undone the placement.
 pub(super) fn follow(
     (system, mounts, store): Context<'_>,
     held: &mut Held,
@@ -251,7 +254,7 @@ pub(super) fn follow(
     Ok(true)
 }
 
-/// Undoes a placement of this process's or of its tool's; `None` when somebody else did.
+/// Undoes a placement of this process or of its tool; `None` when another process did.
 pub(super) fn undo_held(
     (system, mounts, store): Context<'_>,
     held: &Held,
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_signal_does_not_end_the_wait_for_a_guard() {
-        // SAFETY: a handler that does nothing, for a signal that nobody else uses here.
+        // SAFETY: a handler that does nothing, for a signal with no other use here.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(libc::c_int) = nothing;

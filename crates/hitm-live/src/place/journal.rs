@@ -1,8 +1,8 @@
-//! The journal of a placement: everything that undoing it needs, before anything is changed.
+//! The journal of a placement: all that undoing needs, written before anything is changed.
 //!
-//! Text, a line a record, each behind the CRC-32C of its text in hexadecimal. Records are only added. The
-//! last line may be cut off: it was being written when its writer died, so nothing that it tells of was
-//! done. Any other damage is an error with its line. docs/place.md has the table of records.
+//! Text, a line a record, each behind the CRC-32C of its text in hexadecimal. Records are only
+//! added. The last line may be cut off: its writer died while writing it, so no change of that line
+//! was made. Any other damage is an error with its line. docs/place.md has the table of records.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -24,35 +24,36 @@ pub(super) const GROUP_PREFIX: &str = "hitm-";
 /// The CPUs that a cgroup may set aside, in Linux 6.7 and later.
 pub(super) const EXCLUSIVE_FILE: &str = "cpuset.cpus.exclusive";
 
-/// A line of a journal that is none.
+/// A malformed line of a journal.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {found}, expected {expected}")]
 pub struct JournalError {
     /// Its number, from 1.
     pub line: usize,
-    /// What stands there.
+    /// Text found there.
     pub found: String,
-    /// What could stand there.
+    /// Description of the expected text.
     pub expected: &'static str,
 }
 
-/// Where a task could run before.
+/// Earlier affinity of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldMask {
-    /// Its mask.
+    /// Its CPU mask.
     pub cpus: CpuSet,
-    /// Set if that was all that its cpuset allowed: it gets the mask of every CPU back, which follows the cpuset.
+    /// Set if the mask was all that its cpuset allowed. Undoing then gives the mask of every CPU,
+    /// which follows the cpuset.
     pub is_free: bool,
 }
 
-/// A task as it was.
+/// A task before it was placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldTask {
     /// The task.
     pub id: TaskId,
     /// Its process.
     pub pid: u32,
-    /// Where it could run.
+    /// Earlier affinity.
     pub mask: OldMask,
 }
 
@@ -67,7 +68,7 @@ pub struct OldProcess {
     pub session: u32,
     /// Set if all of its threads are placed, and new ones too.
     pub is_whole: bool,
-    /// The mask of its first thread: threads and children of placed threads get it at the end.
+    /// Mask of its first thread: threads and children of placed threads get it at the end.
     pub mask: OldMask,
 }
 
@@ -82,11 +83,11 @@ pub enum Record {
     Control(PathBuf),
     /// hitm changes a cgroup's `cpuset.cpus.exclusive`, which had this text.
     Setting(PathBuf, String),
-    /// A process.
+    /// A process, before its tasks.
     Process(OldProcess),
-    /// A task.
+    /// A task that is placed.
     Task(OldTask),
-    /// A task that is kept out of the domain.
+    /// A task that is excluded from the domain.
     Other(OldTask),
 }
 
@@ -101,13 +102,13 @@ pub struct Head {
     pub since: u64,
     /// The means by which it placed.
     pub backend: Backend,
-    /// Where the tasks run meanwhile.
+    /// CPUs of the placement.
     pub cpus: CpuSet,
-    /// The lock, or whatever the caller calls it.
+    /// The lock, or the caller's own name for the placement.
     pub name: String,
 }
 
-/// A journal.
+/// A journal in memory, in the order of its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     /// Its first lines.
@@ -117,10 +118,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads a journal.
+    /// Parses a journal.
     ///
     /// # Errors
-    /// The first line that is none.
+    /// The first malformed line.
     pub fn parse(bytes: &[u8]) -> Result<Journal, JournalError> {
         if bytes.len() > JOURNAL_BYTES_MAX {
             let found = format!("a file of {} bytes", bytes.len());
@@ -139,7 +140,7 @@ impl Journal {
         Ok(Journal { head, records })
     }
 
-    /// The whole journal as text.
+    /// Encodes the journal.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         let Head {
@@ -162,7 +163,7 @@ impl Journal {
         text
     }
 
-    /// The guard that was started last.
+    /// The last guard that was started.
     pub fn guard(&self) -> Option<TaskId> {
         let mut guards = self.records.iter().rev();
         guards.find_map(|record| match record {
@@ -179,7 +180,7 @@ impl Journal {
         })
     }
 
-    /// The control files in which hitm turned the cpuset controller on.
+    /// Control files in which hitm turned the cpuset controller on.
     pub fn controls(&self) -> impl DoubleEndedIterator<Item = &Path> {
         self.records.iter().filter_map(|record| match record {
             Record::Control(path) => Some(path.as_path()),
@@ -187,7 +188,7 @@ impl Journal {
         })
     }
 
-    /// The control files that hitm changed, each with its text before.
+    /// Control files that hitm changed, each with its earlier text.
     pub fn settings(&self) -> impl DoubleEndedIterator<Item = (&Path, &str)> {
         self.records.iter().filter_map(|record| match record {
             Record::Setting(path, old) => Some((path.as_path(), old.as_str())),
@@ -195,7 +196,7 @@ impl Journal {
         })
     }
 
-    /// The tasks that are kept out.
+    /// Excluded tasks.
     pub fn others(&self) -> impl Iterator<Item = &OldTask> {
         self.records.iter().filter_map(|record| match record {
             Record::Other(task) => Some(task),
@@ -203,7 +204,7 @@ impl Journal {
         })
     }
 
-    /// The tasks that were there.
+    /// Tasks of the placement.
     pub fn tasks(&self) -> impl Iterator<Item = &OldTask> {
         self.records.iter().filter_map(|record| match record {
             Record::Task(task) => Some(task),
@@ -211,7 +212,7 @@ impl Journal {
         })
     }
 
-    /// Their processes.
+    /// Processes of the placement.
     pub fn processes(&self) -> impl Iterator<Item = &OldProcess> {
         self.records.iter().filter_map(|record| match record {
             Record::Process(process) => Some(process),
@@ -276,7 +277,8 @@ const LINE: &str = "a line with its CRC-32C";
 const RECORD: &str = "a guard, group, control, setting, process, task or other";
 
 impl<'a> Lines<'a> {
-    /// The next whole line without its checksum; `None` at the end, and before a line that is cut off.
+    /// Returns the next whole line without its checksum; `None` at the end, and before a line that
+    /// is cut off.
     fn next(&mut self) -> Result<Option<&'a str>, JournalError> {
         let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
@@ -298,7 +300,7 @@ impl<'a> Lines<'a> {
         wrong(self.line.max(1), format!("{short:?}"), expected)
     }
 
-    /// The rest of the next line, behind `key`.
+    /// Returns the rest of the next line, behind `key`.
     fn value<T>(
         &mut self,
         expected: &'static str,
@@ -351,7 +353,7 @@ fn record(text: &str) -> Option<Record> {
         "setting" => {
             let path = path(words.next()?).filter(|path| path.ends_with(EXCLUSIVE_FILE))?;
             let old = unescaped(words.next()?)?;
-            // What is written back is a list of CPUs and nothing else.
+            // Only a list of CPUs may be written back.
             let old = String::from_utf8(old)
                 .ok()
                 .filter(|old| CpuSet::parse(old).is_some())?;
@@ -387,7 +389,7 @@ fn end<T>(value: T, mut words: Words<'_>) -> Option<T> {
     words.next().is_none().then_some(value)
 }
 
-/// Digits as we write them: `+5`, ` 5` and `05` are no numbers of ours.
+/// Parses digits as the encoder writes them: `+5`, ` 5` and `05` are refused.
 fn digits<T: std::str::FromStr>(text: &str) -> Option<T> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let is_plain = is_plain && (text == "0" || !text.starts_with('0'));
@@ -410,7 +412,7 @@ fn old_mask(words: &mut Words<'_>) -> Option<OldMask> {
     Some(OldMask { cpus, is_free })
 }
 
-/// A set that is written as we write it, with a CPU in it.
+/// Parses a set as the encoder writes it, with at least one CPU.
 fn cpu_list(text: &str) -> Option<CpuSet> {
     let cpus = CpuSet::parse(text)?;
     (!cpus.is_empty() && cpus.to_string() == text).then_some(cpus)
@@ -421,7 +423,7 @@ fn is_boot_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(is_part)
 }
 
-/// An absolute path without ways back.
+/// Parses an absolute path without `..`.
 fn path(text: &str) -> Option<PathBuf> {
     let path = PathBuf::from(OsString::from_vec(unescaped(text)?));
     let mut parts = path.components();
@@ -430,7 +432,7 @@ fn path(text: &str) -> Option<PathBuf> {
     (is_absolute && is_plain).then_some(path)
 }
 
-/// Only cgroups of our own are ever removed.
+/// Only cgroups of hitm's own are ever removed.
 fn group_path(text: &str) -> Option<PathBuf> {
     let path = path(text)?;
     let name = path.file_name()?.as_bytes();
@@ -441,7 +443,8 @@ fn control_path(text: &str) -> Option<PathBuf> {
     path(text).filter(|path| path.ends_with("cgroup.subtree_control"))
 }
 
-/// Bytes as one printable word: blanks, `%` and everything but ASCII letters, digits and marks as `%20`.
+/// Encodes bytes as one printable word: blanks, `%` and all but ASCII letters, digits and marks as
+/// `%20`.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for &byte in bytes {

@@ -1,4 +1,4 @@
-//! Counts to prove a placement by: what a command prints, and events of the kernel and the CPU.
+//! Counts to prove a placement by: the output of a command, and events of the kernel and the CPU.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,7 +15,7 @@ pub struct CommandMeter {
 }
 
 impl CommandMeter {
-    /// Nothing is run yet.
+    /// A meter whose command has not run yet.
     pub fn new(command: &str) -> CommandMeter {
         CommandMeter {
             command: command.to_owned(),
@@ -83,13 +83,13 @@ struct EventAttr {
     config1: u64,
 }
 
-/// Bit of `inherit`: threads that the counted ones make are counted as well.
+/// Bit of `inherit`: also counts threads that the counted ones make.
 const INHERIT: u64 = 1 << 1;
 
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
-/// An event of the bound threads and of those that they make.
+/// An event of the bound threads and of their descendants.
 #[derive(Debug)]
 pub struct EventMeter {
     name: String,
@@ -102,7 +102,7 @@ impl EventMeter {
         EVENTS.iter().map(|(name, ..)| *name)
     }
 
-    /// Counts an event in threads from now on. Those that have ended are left out.
+    /// Counts an event in threads from now on. Ended threads are left out.
     ///
     /// # Errors
     /// There is no such event here, or this process may not count it.

@@ -1,4 +1,5 @@
-//! The plan of a placement: which threads go where, by which means, and what is left alone, and why.
+//! The plan of a placement: threads, their domain, the means, and the tasks left out with their
+//! reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use super::system::System;
 use super::task::{Fields, Mounts, Task, online, processes, threads};
 use crate::procfs::TaskId;
 
-/// A lock and the threads that fight for it.
+/// A lock and the threads that contend for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contention {
     /// Share of its time for which a thread holds the lock, above 0 and at most 1.
@@ -35,13 +36,13 @@ impl Contention {
                 "a lock is held for {share} of a thread's time, expected more than 0 and at most 1"
             )));
         }
-        // Shares such as 1/3 come with a rounding error that must not cost a CPU.
+        // The rounding error of shares such as 1/3 must not cost a CPU.
         let needed = (1.0 / share - 1e-9).ceil();
         Ok((needed as usize).max(1))
     }
 }
 
-/// How to plan.
+/// Options of a plan.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
     /// Place all threads of the tasks' processes, and follow new ones.
@@ -68,11 +69,11 @@ pub struct LeftOut {
     pub tid: u32,
     /// Its name, if it is there.
     pub name: String,
-    /// The reason.
+    /// Reason why it is not placed.
     pub reason: String,
 }
 
-/// A plan.
+/// Plan of one placement, with the reasons for its decision.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The lock's name.
@@ -85,15 +86,15 @@ pub struct Plan {
     pub allowed: CpuSet,
     /// CPUs that their quotas are worth.
     pub quota_cpus: Option<usize>,
-    /// Where they go.
+    /// Domain of the threads, or the reason against one.
     pub decision: Decision,
-    /// The means; `None` when there is none, and then for the reasons in `obstacles`.
+    /// The means; `None` when there is none, for the reasons in `obstacles`.
     pub backend: Option<Backend>,
     /// Better means, and the reasons why they are not used.
     pub obstacles: Vec<(Backend, Obstacle)>,
     /// The threads that are placed.
     pub tasks: Vec<Task>,
-    /// The threads that are not.
+    /// Threads that are not placed.
     pub left_out: Vec<LeftOut>,
     /// Set if new threads of the processes are placed as well.
     pub is_whole: bool,
@@ -101,14 +102,14 @@ pub struct Plan {
     pub keeps_others_out: bool,
 }
 
-/// Tasks and CPUs of placements that are there.
+/// Tasks and CPUs of present placements.
 #[derive(Debug, Clone, Default)]
 pub struct Reserved {
     pub(super) tasks: BTreeSet<TaskId>,
     pub(super) cpus: CpuSet,
 }
 
-/// The task that has a number now, for a [`Contention`] by hand.
+/// The present owner of a task number, for a [`Contention`] by hand.
 ///
 /// # Errors
 /// There is none.
@@ -175,7 +176,7 @@ fn tids_of(system: &dyn System, folder: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// Every means, each with the reason why it cannot place a task's threads here, if there is one.
+/// All means, each with the reason why it cannot place a task's threads here, if there is one.
 ///
 /// # Errors
 /// The task's mask or cgroups cannot be read.
@@ -190,10 +191,10 @@ pub fn means_for(
 }
 
 impl Plan {
-    /// Plans where the threads of a contention go. Nothing is changed.
+    /// Plans the placement of a contention's threads. Changes nothing.
     ///
     /// # Errors
-    /// The share is none, a thread cannot be put back, or the kernel does not say where threads may run.
+    /// The share is none, a thread cannot be put back, or the kernel hides where threads may run.
     pub fn new(
         system: &dyn System,
         (mounts, machine): (&Mounts, &Machine),
@@ -299,7 +300,7 @@ fn decide(machine: &Machine, wish: &Wish, tasks: &[Task]) -> Decision {
             domain.level, domain.cpus
         ));
     }
-    // A quota may be worth fewer CPUs than are allowed: then even the machine is a tighter place.
+    // A quota may be worth fewer CPUs than are allowed: then even the machine is a tighter domain.
     if domain.all == machine.cpus() && domain.cpus == wish.allowed {
         return Decision::Stay(String::from("no domain smaller than the machine has room"));
     }
@@ -314,7 +315,7 @@ fn allowed(system: &dyn System, tasks: &[Task]) -> Result<CpuSet, PlaceError> {
     }))
 }
 
-/// Tasks that run or want to, by the CPU that they ran on last, without those of the group.
+/// Runnable tasks by the CPU that they ran on last, without those of the group.
 fn running(system: &dyn System, members: &[Task]) -> BTreeMap<u16, usize> {
     let members: BTreeSet<u32> = members.iter().map(|task| task.id.tid).collect();
     let mut by_cpu = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Proof that a placement helps: a count that grows, measured with and without it in turn.
+//! Proof that a placement helps: a growing count, measured alternately with and without it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::PlaceError;
 /// Share of an interval that passes before it is measured: threads move and caches fill meanwhile.
 /// Assumed a tenth (0 to a half); short intervals are measured too low where moving is slow.
 const SETTLING: u32 = 10;
-/// How often a trial is looked after.
+/// Interval between ticks of a trial.
 const STEP: Duration = Duration::from_millis(50);
 
 /// A count that grows with the work done.
@@ -31,14 +31,14 @@ pub trait Trial {
     /// The kernel refuses.
     fn switch(&mut self, is_placed: bool) -> Result<(), PlaceError>;
 
-    /// Looks after the placement; false to give up.
+    /// Maintains the placement; false to give up.
     ///
     /// # Errors
     /// The kernel refuses.
     fn tick(&mut self) -> Result<bool, PlaceError>;
 }
 
-/// How to measure.
+/// Options of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProveOptions {
     /// Pairs of intervals.
@@ -94,12 +94,13 @@ pub struct Proof {
     pub placed: Spread,
     /// Share by which the median rate is better with it; below 0 when worse.
     pub gain: f64,
-    /// Set if that is at least what was asked for.
+    /// Set if `gain` is at least the required one.
     pub is_better: bool,
 }
 
-/// Measures in turn without and with the placement; every second round begins with it, so that what
-/// drifts favours neither. `None` when the trial gives up. The placement is left as the last interval had it.
+/// Measures alternately without and with the placement. Every second round begins with it, so that
+/// drift favours neither. `None` when the trial gives up. The placement stays as the last interval
+/// had it.
 ///
 /// # Errors
 /// The count cannot be read or stands still, or the kernel refuses to place.

@@ -1,4 +1,4 @@
-//! Placements of this process, and those that others left behind.
+//! Placements of this process, and those that dead processes left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,7 +21,7 @@ use super::task::{Fields, Mounts, Task, is_alive};
 use super::undo::{Undone, undo};
 use crate::procfs::TaskId;
 
-/// The longest time that somebody else's undoing may take.
+/// Longest time of another process's undoing.
 const UNDO_PATIENCE: Duration = Duration::from_secs(15);
 const UNDO_PAUSE: Duration = Duration::from_millis(20);
 
@@ -47,23 +47,23 @@ impl std::fmt::Debug for Place<'_> {
     }
 }
 
-/// Outcome of looking for what others left behind.
+/// Result of searching for placements of dead processes.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// Placements whose tool and guard had died, now undone.
     pub undone: Vec<(String, Undone)>,
     /// Journals of other boots, of which nothing is left.
     pub discarded: usize,
-    /// Journals that nobody can make sense of. They stay.
+    /// Journals that cannot be parsed. They stay.
     pub damaged: Vec<PlaceError>,
     /// Tasks and CPUs of the placements that are there.
     pub reserved: Reserved,
 }
 
-/// A placement that is there.
+/// A present placement.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Its journal.
+    /// Its journal, as read from `path`.
     pub journal: Journal,
     /// The file of its journal.
     pub path: PathBuf,
@@ -71,20 +71,20 @@ pub struct Status {
     pub has_tool: bool,
     /// Set while its guard lives.
     pub has_guard: bool,
-    /// Its tasks that live: each with its name and where it may run now.
+    /// Its living tasks: each with its name and its present CPUs.
     pub tasks: Vec<(OldTask, String, CpuSet)>,
     /// Number of its tasks that have ended.
     pub ended: usize,
 }
 
-/// State of a placement between two looks.
+/// State of a placement at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
     /// It is there.
     Placed,
     /// Its tasks have ended.
     NoTasks,
-    /// Somebody else has undone it.
+    /// Another process has undone it.
     Undone,
 }
 
@@ -100,7 +100,7 @@ pub struct Session<'a> {
     keeps_others_out: bool,
     /// Outcome of placing.
     pub placed: Placed,
-    /// Guards that had to be started again because somebody killed them.
+    /// Guards that had to be restarted because they were killed.
     pub guards_lost: usize,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Place<'a> {
         Ok(recovered)
     }
 
-    /// The placements that are there.
+    /// Present placements.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -189,10 +189,10 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Asks the guard of a placement, or else its tool, to undo it, and waits until that is done.
+    /// Asks the guard of a placement, or else its tool, to undo it, and waits for the end.
     ///
     /// # Errors
-    /// Neither does it, or the kernel keeps this process from asking.
+    /// Neither does it, or the kernel forbids the request.
     pub fn undo(&self, status: &Status) -> Result<(), PlaceError> {
         let Head { tool, name, .. } = &status.journal.head;
         let guard = status.journal.guard().filter(|_| status.has_guard);
@@ -210,7 +210,7 @@ impl<'a> Place<'a> {
             }
             thread::sleep(UNDO_PAUSE);
             waited += UNDO_PAUSE;
-            // Whoever was asked may have been killed.
+            // The process that was asked may have been killed.
             if asked.is_none_or(|id| !is_alive(self.system, id)) {
                 let recovered = self.recover()?;
                 let problem = recovered
@@ -253,6 +253,7 @@ impl<'a> Place<'a> {
                 Ok(session)
             }
             Err(error) => {
+                // Undoing takes the lock itself.
                 drop(lock);
                 session.undo()?;
                 Err(error)
@@ -260,7 +261,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The journal of what carrying out a plan changes, and the threads with the groups they go to.
+    /// Returns the journal of a plan's changes, and the threads with the groups they go to.
     pub(super) fn prepare(
         &self,
         plan: &Plan,
@@ -306,7 +307,7 @@ impl<'a> Place<'a> {
         Ok((journal, targets))
     }
 
-    /// The plan's tasks as they are now, without those that have ended.
+    /// Present state of the plan's tasks, without those that have ended.
     fn present(&self, plan: &Plan, cpus: &CpuSet) -> Result<Vec<Task>, PlaceError> {
         let mut tasks = Vec::new();
         for planned in &plan.tasks {
@@ -350,7 +351,7 @@ impl<'a> Place<'a> {
         processes.into_iter().map(record).collect()
     }
 
-    /// Makes the changes that a journal tells of.
+    /// Makes the changes of a journal.
     pub(super) fn change(
         &self,
         journal: &Journal,
@@ -389,12 +390,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The journal.
+    /// The journal as it is on disk.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Places new threads and sees to the guard. To be called several times a second.
+    /// Places new threads and restarts a dead guard. Must be called several times a second.
     ///
     /// # Errors
     /// A thread cannot be placed, or no guard be started again.
@@ -406,7 +407,7 @@ impl Session<'_> {
         }
         if self.guard.as_mut().is_some_and(|guard| !guard.is_alive()) {
             let _lock = self.place.store.lock()?;
-            // It has undone everything, or somebody killed it.
+            // The guard has undone everything, or was killed.
             if !self.held.is_there() {
                 return Ok(Tick::Undone);
             }
@@ -419,7 +420,7 @@ impl Session<'_> {
         }
     }
 
-    /// Undoes the placement; `None` when somebody else did.
+    /// Undoes the placement; `None` when another process did.
     ///
     /// # Errors
     /// The journal cannot be read or removed.

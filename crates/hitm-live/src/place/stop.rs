@@ -1,4 +1,5 @@
-//! Signals that end a placement or an observation: noted, so that it is undone or shown before the process ends.
+//! Signals that end a placement or an observation. They are noted, so that it is undone or shown
+//! before the process ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,13 +14,13 @@ extern "C" fn note(_: libc::c_int) {
     IS_REQUESTED.store(true, Ordering::Release);
 }
 
-/// Word that one of the caught signals has come.
+/// Flag of the caught signals.
 #[derive(Debug, Clone, Copy)]
 pub struct Stop(());
 
 impl Stop {
-    /// Catches SIGINT, SIGTERM and SIGHUP for the rest of this process. A SIGHUP that is ignored stays so,
-    /// which is how nohup(1) keeps a command running.
+    /// Catches SIGINT, SIGTERM and SIGHUP for the rest of this process. An ignored SIGHUP stays
+    /// ignored, by which nohup(1) keeps a command running.
     pub fn catch() -> Stop {
         catch(libc::SIGINT);
         catch(libc::SIGTERM);
@@ -31,7 +32,7 @@ impl Stop {
         Stop(())
     }
 
-    /// Catches SIGTERM alone: for guards, which a terminal's signals do not concern.
+    /// Catches SIGTERM alone: for guards, which ignore a terminal's signals.
     pub(super) fn catch_termination() -> Stop {
         catch(libc::SIGTERM);
         Stop(())

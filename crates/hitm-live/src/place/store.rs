@@ -1,8 +1,8 @@
 //! The folder of the journals: one file a placement, locked while its tool or its guard lives.
 //!
-//! The lock is that of flock(2). A guard inherits the tool's open file, so the lock ends when both have.
-//! A second lock, `change.lock`, is held for the time of each change: two processes never undo, or place and
-//! undo, at once.
+//! The lock is that of flock(2). A guard inherits the tool's open file, so the lock ends when both
+//! have ended. A second lock, `change.lock`, is held during each change: two processes never change
+//! placements at once.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -17,9 +17,9 @@ use super::journal::{JOURNAL_BYTES_MAX, Journal, JournalError, Record, encode_re
 
 /// End of the name of each journal.
 const SUFFIX: &str = ".journal";
-/// End of the name of a journal that is not complete: nothing has been changed for it.
+/// End of the name of an incomplete journal: nothing has been changed for it.
 const UNFINISHED: &str = ".new";
-/// A change takes milliseconds; who holds the lock for longer has been stopped.
+/// A change takes milliseconds; a process that holds the lock for longer has been stopped.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -33,7 +33,7 @@ pub struct Store {
 #[derive(Debug)]
 pub(super) struct ChangeLock(#[expect(dead_code, reason = "closing the file unlocks it")] File);
 
-/// A journal of this process's, or of its tool's.
+/// A journal of this process or of its tool.
 #[derive(Debug)]
 pub(super) struct Held {
     file: File,
@@ -68,10 +68,11 @@ impl Store {
         })
     }
 
-    /// Opens the folder; makes it if `makes` is set, or else answers `None` when it is not there.
+    /// Opens the folder. Makes it if `makes` is set; otherwise returns `None` when it is missing.
     ///
     /// # Errors
-    /// It cannot be made, or others could write to it: what a journal says is done with this user's rights.
+    /// It cannot be made, or others may write to it: a journal's changes are made with this user's
+    /// rights.
     pub fn open(folder: &Path, makes: bool) -> Result<Option<Store>, PlaceError> {
         let shown = folder.display();
         if makes {
@@ -96,12 +97,12 @@ impl Store {
         }))
     }
 
-    /// The folder.
+    /// Folder of the journals.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Waits for the right to change anything.
+    /// Waits for the right to change placements.
     pub(super) fn lock(&self) -> Result<ChangeLock, PlaceError> {
         let path = self.folder.join("change.lock");
         let what = format!("lock {}", path.display());
@@ -129,7 +130,7 @@ impl Store {
         }
     }
 
-    /// Writes a journal, to the last byte on its medium, and locks it. Under [`Store::lock`].
+    /// Writes a journal, synced to its medium, and locks it. Under [`Store::lock`].
     pub(super) fn create(&self, journal: &Journal) -> Result<Held, PlaceError> {
         let tool = journal.head.tool;
         let name = format!("{}-{}{SUFFIX}", tool.tid, tool.start_ticks);
@@ -151,7 +152,8 @@ impl Store {
         Ok(Held { file, path })
     }
 
-    /// Every journal, in the order of their names. Unfinished ones of the dead are removed. Under [`Store::lock`].
+    /// Returns every journal, in the order of their names. Removes unfinished ones of dead
+    /// processes. Under [`Store::lock`].
     pub(super) fn list(&self) -> Result<Vec<Found>, PlaceError> {
         let what = format!("read {}", self.folder.display());
         let entries = fs::read_dir(&self.folder).map_err(PlaceError::system(what))?;
@@ -163,7 +165,7 @@ impl Store {
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.ends_with(UNFINISHED) {
-                // We have the lock, so nobody is writing it.
+                // We have the lock, so no process is writing it.
                 let _ = fs::remove_file(&path);
             } else if name.ends_with(SUFFIX) {
                 let journal = look(&path);
@@ -200,14 +202,14 @@ fn read(mut file: &File) -> io::Result<Vec<u8>> {
 }
 
 impl Held {
-    /// The journal of a tool whose open file this process has inherited.
+    /// Opens the journal of a tool whose open file this process has inherited.
     ///
     /// # Errors
     /// The descriptor is not that file.
     pub(super) fn inherited(descriptor: RawFd, path: &Path) -> Result<Held, PlaceError> {
         let wrong =
             || PlaceError::Wrong(format!("{descriptor} is not open for {}", path.display()));
-        // SAFETY: asks for the flags of a descriptor that may be none.
+        // SAFETY: reads the flags of a descriptor, which may be invalid.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
         if descriptor <= 2 || flags < 0 {
             return Err(wrong());
@@ -228,7 +230,7 @@ impl Held {
         self.file.as_raw_fd()
     }
 
-    /// Returns true until somebody has undone the placement and removed its journal.
+    /// Returns true until a process has undone the placement and removed its journal.
     pub(super) fn is_there(&self) -> bool {
         let here = self.file.metadata().map(|data| (data.dev(), data.ino()));
         let there = fs::symlink_metadata(&self.path).map(|data| (data.dev(), data.ino()));
@@ -245,7 +247,7 @@ impl Held {
         })
     }
 
-    /// Adds records, to the last byte on the medium. Under [`Store::lock`].
+    /// Appends records, synced to the medium. Under [`Store::lock`].
     pub(super) fn append(&mut self, records: &[Record]) -> Result<(), PlaceError> {
         let text = encode_records(records);
         let written = self
@@ -256,7 +258,7 @@ impl Held {
     }
 }
 
-/// Removes the journal of a placement that is undone.
+/// Removes the journal of an undone placement.
 pub(super) fn remove(path: &Path) -> Result<(), PlaceError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(PlaceError::system(format!(
@@ -267,7 +269,7 @@ pub(super) fn remove(path: &Path) -> Result<(), PlaceError> {
     }
 }
 
-/// Returns false if somebody else has the lock.
+/// Returns false if another process has the lock.
 fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: a plain system call on an open file.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {

@@ -1,6 +1,6 @@
-//! The kernel, as far as placing asks and tells it: files of /proc and cgroups, and masks of tasks.
+//! The kernel as far as placing uses it: files of /proc and cgroups, and masks of tasks.
 //!
-//! Tests put a kernel of their own in its place, which can also die between any two changes.
+//! Tests replace it by a fake one, which can also die between any two changes.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,13 +10,13 @@ use super::cpus::{self, CpuSet};
 
 /// A kernel.
 pub trait System {
-    /// The text of a file.
+    /// Reads a file.
     ///
     /// # Errors
     /// As opening and reading it.
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// The names in a folder, sorted.
+    /// Lists the names in a folder, sorted.
     ///
     /// # Errors
     /// As opening and reading it.
@@ -43,13 +43,13 @@ pub trait System {
     /// As rmdir(2).
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// The CPUs on which a task may run.
+    /// CPUs on which a task may run.
     ///
     /// # Errors
     /// As sched_getaffinity(2).
     fn affinity(&self, tid: u32) -> io::Result<CpuSet>;
 
-    /// Gives a task a mask; `None` is that of every CPU.
+    /// Sets a task's mask; `None` is that of every CPU.
     ///
     /// # Errors
     /// As sched_setaffinity(2).
@@ -87,7 +87,7 @@ impl System for Linux {
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        // Neither created nor emptied: control files are there, and take one write each.
+        // Neither created nor emptied: control files exist, and take one write each.
         let mut file = fs::OpenOptions::new().write(true).open(path)?;
         file.write_all(text.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! Tasks as placing looks at them, and where their cgroups are.
+//! Facts about tasks for placing, and the folders of their cgroups.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,10 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads one line. A name may hold blanks and brackets, so the last bracket ends it.
+    /// Parses one line. A name may hold blanks and brackets, so the last bracket ends it.
     fn parse(line: &str) -> Option<Fields> {
         let (_, rest) = line.rsplit_once(") ")?;
-        // The first one is field 3.
+        // The first field is number 3.
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).copied();
         // A session of a process outside of our PID namespace is 0 or -1.
@@ -55,7 +55,8 @@ impl Fields {
     }
 }
 
-/// Returns true while the task runs or sleeps; false when it is gone, a zombie, or its number another task's.
+/// Returns true while the task runs or sleeps; false when it has ended, is a zombie, or its number
+/// is another task's.
 pub(super) fn is_alive(system: &dyn System, id: TaskId) -> bool {
     let fields = Fields::of(system, id.tid);
     fields.is_some_and(|now| now.start_ticks == id.start_ticks && !matches!(now.state, 'Z' | 'X'))
@@ -70,7 +71,7 @@ pub struct Task {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Where it may run.
+    /// CPUs that it may run on.
     pub mask: OldMask,
     /// The CPU that it ran on last.
     pub cpu: u16,
@@ -92,10 +93,10 @@ pub(super) struct TaskGroups {
 }
 
 impl Task {
-    /// Asks for a task; `None` when it has ended.
+    /// Reads a task; `None` when it has ended.
     ///
     /// # Errors
-    /// Its mask or cgroups cannot be read: they could not be put back.
+    /// Its mask or cgroups cannot be read, so they could not be put back.
     pub(super) fn of(
         system: &dyn System,
         mounts: &Mounts,
@@ -175,10 +176,10 @@ fn numbers(system: &dyn System, folder: &Path) -> Vec<u32> {
     numbers
 }
 
-/// The CPUs that the kernel runs.
+/// Online CPUs.
 ///
 /// # Errors
-/// sysfs does not say.
+/// sysfs cannot be read.
 pub fn online(system: &dyn System) -> Result<CpuSet, PlaceError> {
     const PATH: &str = "/sys/devices/system/cpu/online";
     let text = system.read(Path::new(PATH));
@@ -187,7 +188,7 @@ pub fn online(system: &dyn System) -> Result<CpuSet, PlaceError> {
     cpus.ok_or_else(|| PlaceError::Refused(format!("{PATH} lists no CPU: {text:?}")))
 }
 
-/// The CPUs that a task's cpuset allows, online ones only.
+/// CPUs that a task's cpuset allows, online ones only.
 pub(super) fn cpuset_cpus(
     system: &dyn System,
     mounts: &Mounts,
@@ -208,16 +209,16 @@ pub(super) fn cpuset_cpus(
     nearest.or_else(|| online(system).ok())
 }
 
-/// Where a hierarchy is mounted.
+/// Mount of a cgroup hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// The cgroup that is mounted there.
+    /// Cgroup that is mounted.
     root: PathBuf,
     pub(super) point: PathBuf,
 }
 
 impl Mount {
-    /// The folder of a cgroup, unless it is outside of what is mounted.
+    /// Folder of a cgroup, unless it is outside of the mounted one.
     fn folder(&self, cgroup: &str) -> Option<PathBuf> {
         let inside = Path::new(cgroup).strip_prefix(&self.root).ok()?;
         let is_plain = |part| matches!(part, std::path::Component::Normal(_));
@@ -230,7 +231,7 @@ impl Mount {
     }
 }
 
-/// The hierarchies that say where tasks may run and for how long.
+/// Hierarchies that limit where tasks run and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mounts {
     pub(super) unified: Option<Mount>,
@@ -242,7 +243,7 @@ impl Mounts {
     /// Reads this process's mounts.
     ///
     /// # Errors
-    /// /proc does not tell.
+    /// /proc cannot be read.
     pub fn read(system: &dyn System) -> Result<Mounts, PlaceError> {
         const PATH: &str = "/proc/self/mountinfo";
         let text = system.read(Path::new(PATH));
@@ -250,7 +251,7 @@ impl Mounts {
         Ok(Mounts::parse(&text))
     }
 
-    /// The first mount of each hierarchy counts: proc_pid_mountinfo(5).
+    /// The first mount of each hierarchy is used: proc_pid_mountinfo(5).
     fn parse(text: &str) -> Mounts {
         let mut mounts = Mounts::default();
         for line in text.lines() {
@@ -282,7 +283,7 @@ impl Mounts {
         mounts
     }
 
-    /// The folders of the cgroups in a task's /proc/TID/cgroup.
+    /// Folders of the cgroups in a task's /proc/TID/cgroup.
     pub(super) fn groups(&self, text: &str) -> TaskGroups {
         let mut groups = TaskGroups::default();
         for line in text.lines() {
@@ -305,7 +306,7 @@ impl Mounts {
         groups
     }
 
-    /// The folder that a user means by a cgroup: the folder itself, or its path in a hierarchy.
+    /// Folder of the cgroup that a user named: the folder itself, or its path in a hierarchy.
     pub(super) fn folder_of(&self, system: &dyn System, cgroup: &str) -> Option<PathBuf> {
         let path = Path::new(cgroup);
         let is_group = |folder: &PathBuf| system.read(&folder.join("cgroup.procs")).is_ok();
@@ -318,7 +319,7 @@ impl Mounts {
     }
 }
 
-/// Blanks and backslashes are in octal: `\040`.
+/// Decodes blanks and backslashes, which are octal: `\040`.
 fn unescaped(field: &str) -> PathBuf {
     let mut text = String::new();
     let mut rest = field;

@@ -1,4 +1,4 @@
-//! Undoing a placement from its journal, by whoever is left to do it. Doing it twice does no more than once.
+//! Undoes a placement from its journal, in any process. Doing it twice does no more than once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,10 +14,11 @@ use super::system::System;
 use super::task::{Fields, Mounts, cpuset_cpus, is_alive, processes, threads};
 use crate::procfs::TaskId;
 
-/// Rounds in which children of tasks that were just put back are looked for. Each round finds only children
-/// that began before their parents were put back, so three are usual.
+/// Rounds of searching for children of tasks that were just put back. Each round finds only
+/// children that began before their parents were put back, so three are usual.
 pub(super) const ROUNDS_MAX: usize = 16;
-/// Rounds without any after which there are none. A child has its parent's mask before /proc shows it.
+/// Rounds without a find after which the search ends. A child has its parent's mask before /proc
+/// shows it.
 pub(super) const QUIET_ROUNDS: usize = 2;
 /// Time between rounds: assumed 20 ms (1 to 100). fork(2) takes 0.1 ms, and longer when it is preempted.
 pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(20);
@@ -25,19 +26,19 @@ pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(20);
 /// Outcome of undoing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Undone {
-    /// Tasks that are as they were.
+    /// Tasks that were put back.
     pub restored: usize,
-    /// Threads and children of placed tasks that began meanwhile, and got what those had.
+    /// Threads and children of placed tasks that began meanwhile, and got their origin's mask.
     pub inherited: usize,
     /// Tasks that have ended.
     pub ended: usize,
-    /// Tasks whose mask somebody else has changed meanwhile: theirs stays.
+    /// Tasks whose mask another process has changed meanwhile: they keep it.
     pub changed: usize,
-    /// Changes that the kernel refused to take back. The journal stays until there are none.
+    /// Changes that the kernel refused to undo. The journal stays until there are none.
     pub problems: Vec<String>,
 }
 
-/// Undoes what a journal tells of.
+/// Undoes the changes of a journal.
 pub(super) fn undo(system: &dyn System, mounts: &Mounts, journal: &Journal) -> Undone {
     let mut undone = Undone::default();
     match journal.head.backend {
@@ -62,6 +63,7 @@ fn undo_masks(system: &dyn System, journal: &Journal, undone: &mut Undone) {
     for _ in 0..ROUNDS_MAX {
         let heirs = heirs(system, journal, &seen);
         quiet = if heirs.is_empty() { quiet + 1 } else { 0 };
+        // If no task was put back, no child can have copied an old mask meanwhile.
         if quiet == QUIET_ROUNDS || undone.restored == 0 && heirs.is_empty() {
             return;
         }
@@ -100,7 +102,7 @@ impl Undone {
     }
 }
 
-/// Gives a task its mask back if it still has the one of the placement.
+/// Restores a task's mask if it still has the one of the placement.
 fn put_back(system: &dyn System, journal: &Journal, (id, old): (TaskId, &OldMask)) -> Fate {
     if !is_alive(system, id) {
         return Fate::Ended;
@@ -122,13 +124,15 @@ fn put_back(system: &dyn System, journal: &Journal, (id, old): (TaskId, &OldMask
     }
 }
 
-/// A task whose mask was all that its cpuset allows gets every CPU, so that it follows its cpuset later.
+/// A task whose mask was all that its cpuset allowed gets every CPU, so that it follows its cpuset
+/// later.
 fn own_mask(old: &OldMask) -> Option<&super::cpus::CpuSet> {
     (!old.is_free).then_some(&old.cpus)
 }
 
-/// Tasks that began during the placement with its mask: threads of its processes, their descendants, and
-/// processes of their groups and sessions. Each comes with the mask that its origin had.
+/// Tasks that began during the placement with its mask: threads of its processes, their
+/// descendants, and processes of their groups and sessions. Each comes with its origin's earlier
+/// mask.
 fn heirs(
     system: &dyn System,
     journal: &Journal,
@@ -171,7 +175,7 @@ fn heirs(
     heirs
 }
 
-/// Masks of the processes that a task can come from.
+/// Masks of the processes from which a task can descend.
 struct Origins {
     since: u64,
     by_pid: BTreeMap<u32, OldMask>,
@@ -196,13 +200,13 @@ impl Origins {
                 .entry(process.session)
                 .or_insert_with(mask);
         }
-        // Processes outside of our PID namespace are all in 0.
+        // Processes outside of our PID namespace all have 0.
         origins.by_group.remove(&0);
         origins.by_session.remove(&0);
         origins
     }
 
-    /// The mask of the process's origin, if it began during the placement and has one.
+    /// Mask of the process's origin, if it began during the placement and has one.
     fn mask_of(&self, pid: u32, fields: &Fields) -> Option<&OldMask> {
         if fields.start_ticks < self.since {
             return None;
@@ -217,7 +221,8 @@ impl Origins {
     }
 }
 
-/// Kernels before 6.2 forget a task's own mask when it changes its cpuset: it has all of the cpuset then.
+/// Kernels before 6.2 forget a task's own mask when it changes its cpuset: then it has the whole
+/// cpuset.
 fn mend_masks(system: &dyn System, mounts: &Mounts, journal: &Journal, undone: &mut Undone) {
     let mut seen = BTreeSet::new();
     for task in journal.tasks().filter(|task| seen.insert(task.id)) {

@@ -1,8 +1,8 @@
-//! Placing that follows the contention: when to place, when to move, and when to let go.
+//! Placement that follows the contention: decides when to place, move and release.
 //!
 //! [`Watch`] is the decision alone, with the hysteresis of the simulator's lock-aware placement
-//! (`hitm_sim::kernel::lock_affinity`); docs/models/locks.md says what its constants move. [`Watcher`]
-//! carries the decisions out.
+//! (`hitm_sim::kernel::lock_affinity`). docs/models/locks.md describes the effect of its constants.
+//! [`Watcher`] carries the decisions out.
 
 use super::PlaceError;
 use super::domain::Machine;
@@ -11,19 +11,21 @@ use super::plan::{Contention, Decision, Plan, PlanOptions};
 use super::session::{Place, Session, Tick};
 use super::undo::Undone;
 
-/// Waiting threads that make a lock worth it. Assumed 2 (1 to 8): below, two CPUs and a queue of one
-/// need no help.
+/// Waiting threads that make a placement worthwhile. Assumed 2 (1 to 8): below, two CPUs and a
+/// queue of one need no help.
 pub const CROWD: f64 = 2.0;
-/// Waiting threads below which it is no more. Assumed 0.25 (0 to 1): far from [`CROWD`], so that
-/// placements do not come and go.
+/// Waiting threads below which the lock is calm. Assumed 0.25 (0 to 1): far from [`CROWD`], so that
+/// placements do not flap.
 pub const CALM: f64 = 0.25;
-/// Windows in a row after which a crowd is placed. Assumed 2 (1 to 5): one may be chance.
+/// Consecutive windows after which a crowd is placed. Assumed 2 (1 to 5): one may be chance.
 const CROWDED_WINDOWS: u32 = 2;
-/// Windows in a row after which a calm lock is let go. Assumed 4 (2 to 20): programs take breaks.
+/// Consecutive windows after which a calm lock is released. Assumed 4 (2 to 20): programs take
+/// breaks.
 const CALM_WINDOWS: u32 = 4;
-/// Windows in a row after which another number of CPUs moves the threads. Assumed 3 (2 to 10).
+/// Consecutive windows after which another number of CPUs moves the threads. Assumed 3 (2 to 10).
 const OTHER_SIZE_WINDOWS: u32 = 3;
-/// Domains come in sizes: one with fewer CPUs than this many times what is needed still fits. Assumed 4 (2 to 8).
+/// Largest domain that still fits, as a multiple of the needed CPUs: domains come in sizes. Assumed
+/// 4 (2 to 8).
 const ROOM_MAX: usize = 4;
 
 /// A lock in one window of time.
@@ -31,7 +33,7 @@ const ROOM_MAX: usize = 4;
 pub struct Observation {
     /// Threads that waited for it, on average over the window.
     pub waiting: f64,
-    /// CPUs that it can keep busy, where the window had enough uses to tell.
+    /// CPUs that it can keep busy; `None` when the window had too few uses to tell.
     pub needed: Option<usize>,
 }
 
@@ -56,12 +58,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing observed, nothing placed.
+    /// A watch with nothing observed and nothing placed.
     pub fn new() -> Watch {
         Watch::default()
     }
 
-    /// Takes in a window.
+    /// Counts a window and decides.
     pub fn observe(&mut self, window: Observation) -> Step {
         let Observation { waiting, needed } = window;
         self.crowded = if waiting >= CROWD {
@@ -75,7 +77,7 @@ impl Watch {
             (Some(_), _) if self.calm >= CALM_WINDOWS => Step::Release,
             (Some(cpus), Some(needed)) => {
                 let fits = needed <= cpus && cpus < needed.max(2).saturating_mul(ROOM_MAX);
-                // A lock that nobody fights for is no reason to move.
+                // An uncontended lock is no reason to move.
                 let stays = fits || self.calm > 0;
                 self.other_size = if stays { 0 } else { self.other_size + 1 };
                 if self.other_size < OTHER_SIZE_WINDOWS {
@@ -88,14 +90,14 @@ impl Watch {
         }
     }
 
-    /// Notes what became of a decision: the size of the domain, or none.
+    /// Notes the result of a decision: the size of the domain, or none.
     pub fn settle(&mut self, cpus: Option<usize>) {
         (self.crowded, self.calm, self.other_size) = (0, 0, 0);
         self.placed = cpus;
     }
 }
 
-/// What a window led to.
+/// Outcome of a window.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Nothing changed.
@@ -120,7 +122,7 @@ pub struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    /// Nothing is placed yet.
+    /// A watcher with nothing placed.
     pub fn new(
         place: Place<'a>,
         machine: &'a Machine,
@@ -137,8 +139,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Takes in a window: `waiting` threads waited on average for the lock of `contention`. A share of 0, or
-    /// one that is no number, says that the window had too few uses to tell.
+    /// Counts a window: `waiting` threads waited on average for the lock of `contention`. A share
+    /// of 0, or one that is not a number, means that the window had too few uses to tell.
     ///
     /// # Errors
     /// The kernel refuses to place or to undo.
@@ -154,7 +156,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Plans with the masks that the threads have by themselves, so what is placed is undone first.
+    /// Plans with the threads' own masks, so the present placement is undone first.
     fn place(&mut self, contention: &Contention) -> Result<Change, PlaceError> {
         self.release()?;
         let reserved = self.place.recover()?.reserved;
@@ -181,8 +183,8 @@ impl<'a> Watcher<'a> {
         self.session.is_some()
     }
 
-    /// Places new threads and sees to the guard. To be called several times a second. Returns the state of the
-    /// placement, if there is one.
+    /// Places new threads and restarts a dead guard. Must be called several times a second. Returns
+    /// the state of the placement, if there is one.
     ///
     /// # Errors
     /// As [`Session::tick`].
@@ -197,7 +199,7 @@ impl<'a> Watcher<'a> {
         Ok(Some(tick))
     }
 
-    /// Undoes what is placed.
+    /// Undoes the present placement.
     ///
     /// # Errors
     /// As [`Session::undo`].

@@ -1,20 +1,20 @@
-//! Threads that waited, and the CPUs that they could have had.
+//! Late threads, and the CPUs on which they could have run.
 
 use super::RtRun;
 
 /// A CPU on which a thread could have run while it waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuChoice {
-    /// The CPU.
+    /// Number of the CPU in the operating system.
     pub cpu: u32,
-    /// The thread of lower priority that started there meanwhile; `None` when no thread of the test did.
+    /// Thread of lower priority that started there meanwhile; `None` when none of the test did.
     pub task: Option<usize>,
 }
 
-/// A thread that started late, while one of lower priority ran.
+/// A thread that started late while one of lower priority ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {
-    /// The iteration.
+    /// Number of the iteration, from 0.
     pub iteration: usize,
     /// The thread.
     pub task: usize,
@@ -28,7 +28,7 @@ pub struct Late {
     pub choices: Vec<CpuChoice>,
 }
 
-/// The thread for which each failed iteration fails, by the rule of rt-migrate-test.
+/// Threads for which the failed iterations fail, one each, by the rule of rt-migrate-test.
 pub fn late(run: &RtRun) -> Vec<Late> {
     let failed = run.results.failures().into_iter();
     let tasks = failed.filter_map(|iteration| Some((iteration, run.results.failure(iteration)?)));
@@ -48,8 +48,9 @@ pub fn late(run: &RtRun) -> Vec<Late> {
         .collect()
 }
 
-/// CPUs without a thread of the same or a higher priority from the opening of the barrier to the start of
-/// `task`. Of several lower threads on a CPU the lowest counts, which was the first to be preempted.
+/// CPUs without a thread of the same or a higher priority from the opening of the barrier to the
+/// start of `task`. Of several lower threads on a CPU the lowest is named, which was preempted
+/// first.
 fn choices(run: &RtRun, iteration: usize, task: usize) -> Vec<CpuChoice> {
     let config = &run.results.config;
     let samples = &run.results.iterations[iteration];
@@ -77,7 +78,7 @@ pub(super) mod tests {
     use super::*;
     use crate::rt::Place;
 
-    /// The failed iteration of the published run, on four CPUs and a fifth that nobody used.
+    /// The failed iteration of the published run, on four CPUs and an idle fifth.
     pub(in crate::rt) fn published() -> RtRun {
         let samples = [
             (36, 20036, 167_789),

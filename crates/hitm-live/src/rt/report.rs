@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{CpuChoice, Late, RtRun, late};
 
-/// The table in the form of rt-migrate-test, then who was late and where it could have run.
+/// Shows the table in the form of rt-migrate-test, then the late threads and their CPUs.
 pub fn text(run: &RtRun) -> Printout {
     let mut out = Printout::new();
     for line in run.results.text().lines() {
@@ -17,7 +17,7 @@ pub fn text(run: &RtRun) -> Printout {
     out
 }
 
-/// The verdict alone, and who was late.
+/// Shows the verdict and the late threads alone.
 pub fn verdict_text(run: &RtRun) -> Printout {
     let mut out = Printout::new();
     let failed = run.results.failures().len();
@@ -73,7 +73,7 @@ fn could_have_run(run: &RtRun, choices: &[CpuChoice]) -> String {
     text
 }
 
-/// The same as an object: `schema` is 1; docs/live.md lists the keys.
+/// Shows the same as an object: `schema` is 1; docs/formats/live.md lists the keys.
 pub fn json(run: &RtRun) -> Value {
     let config = &run.results.config;
     let threads: Vec<Value> = (0..config.tasks).map(|task| thread(run, task)).collect();

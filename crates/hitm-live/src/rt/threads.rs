@@ -11,7 +11,7 @@ use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig, Sample};
 
 use super::{Place, RtError, RtRun, allowed_cpus};
 
-/// The C library's barrier: threads leave it without a lock that a lower one could hold.
+/// The C library's barrier: leaving it takes no lock that a thread of lower priority could hold.
 struct Barrier(Box<UnsafeCell<libc::pthread_barrier_t>>);
 
 // SAFETY: the C library's functions may be called by any thread.
@@ -37,7 +37,7 @@ impl Barrier {
     }
 }
 
-/// A thread's notes of an iteration, on lines of its own.
+/// Results of a thread's iteration, on lines of their own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Notes {
@@ -152,7 +152,7 @@ impl Test {
             places: Vec::new(),
             allowed: allowed_cpus(),
         };
-        // Code and stacks come into memory.
+        // The first pass touches code and stacks, so that they are in memory.
         self.iteration();
         let refused = self.refused.load(Ordering::Acquire);
         if refused != 0 {
@@ -175,7 +175,7 @@ impl Test {
         }
     }
 
-    /// Lets the threads come to the barrier, opens it, and waits until all are done.
+    /// Lets the threads reach the barrier, opens it, and waits until all are done.
     fn iteration(&self) -> (Vec<Sample>, Vec<Place>) {
         thread::sleep(Duration::from_nanos(self.config.sleep.0 as u64));
         let opened = nanos();

@@ -1,15 +1,15 @@
-//! Records of the kernel's perf rings (include/uapi/linux/perf_event.h, Linux 6.12), read from bytes.
+//! Decodes records of the kernel's perf rings (include/uapi/linux/perf_event.h, Linux 6.12).
 
-/// Entries of a call chain from here on say whose code follows (`PERF_CONTEXT_MAX`).
+/// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
 const CONTEXTS: u64 = -4095_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
-/// One thing that a ring tells.
+/// One record of a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// A task was running.
     Sample(RawSample),
-    /// A task has a name.
+    /// A task got a name.
     Comm {
         /// Its process.
         pid: u32,
@@ -27,11 +27,11 @@ pub enum Record {
         /// The task.
         tid: u32,
     },
-    /// Records that found no room.
+    /// Records that were lost.
     Lost(u64),
 }
 
-/// One look at a running task.
+/// A sample of a running task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawSample {
     /// Its process; 0 for an idle CPU.
@@ -42,15 +42,15 @@ pub struct RawSample {
     pub time_ns: u64,
     /// The CPU that it ran on.
     pub cpu: u32,
-    /// Addresses in the kernel, the innermost first: where it is, then where each caller goes on.
+    /// Kernel addresses, innermost first: the instruction, then each caller's return address.
     pub kernel: Vec<u64>,
-    /// The same in the program.
+    /// Addresses of the program, likewise.
     pub user: Vec<u64>,
-    /// The first argument of the system call that it is in, if it is in one.
+    /// First argument of the system call that it is in, if it is in one.
     pub argument: Option<u64>,
 }
 
-/// Reads records from `bytes` until they end. A record that is cut or of no known kind is left out.
+/// Decodes `bytes` to their end. Skips records that are cut off or of an unknown kind.
 pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
     let mut rest = bytes;
     while let Some((head, _)) = rest.split_first_chunk::<8>() {
@@ -69,7 +69,7 @@ pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
 
 fn one(kind: u32, mut words: Words<'_>) -> Option<Record> {
     match kind {
-        // LOST: an id, then how many. LOST_SAMPLES has no id.
+        // LOST: an id, then the number. LOST_SAMPLES has no id.
         2 => {
             words.u64()?;
             Some(Record::Lost(words.u64()?))
@@ -91,7 +91,7 @@ fn one(kind: u32, mut words: Words<'_>) -> Option<Record> {
     }
 }
 
-/// A sample of `IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
+/// Decodes a sample of `IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
 fn sample(mut words: Words<'_>) -> Option<RawSample> {
     words.u64()?;
     let (pid, tid) = words.pair()?;
@@ -115,7 +115,7 @@ fn sample(mut words: Words<'_>) -> Option<RawSample> {
             sample.kernel.push(address);
         }
     }
-    // Registers are missing when the task has no user part, as threads of the kernel.
+    // A task without a user part, such as a kernel thread, has no registers.
     let has_registers = words.u64().is_some_and(|abi| abi != 0);
     if has_registers && !sample.kernel.is_empty() {
         sample.argument = words.u64();

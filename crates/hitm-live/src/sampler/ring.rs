@@ -1,4 +1,4 @@
-//! A perf event and the memory that the kernel writes its records to.
+//! A perf event and its ring of records.
 
 use std::fs::File;
 use std::io;
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a ring: 50 ms of samples with forty callers at 999 Hz take a sixth.
 const RING_BYTES: usize = 128 << 10;
-/// Where the head of the control page stands, in words (`struct perf_event_mmap_page`): how far the
-/// kernel has written, then how far we have read.
+/// Indices of words in the control page (`struct perf_event_mmap_page`): the kernel's write
+/// position, and our read position.
 const HEAD_WORD: usize = 1024 / 8;
 const TAIL_WORD: usize = HEAD_WORD + 1;
 
-/// The event to open: a clock of the CPU time that goes by, from which samples are taken.
+/// The event to open: a clock of CPU time, which takes samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
-    /// Nanoseconds from sample to sample.
+    /// Nanoseconds between samples.
     pub(super) period_ns: u64,
-    /// Whose time: a task, or -1 for all of them.
+    /// Task whose time is sampled, or -1 for all of them.
     pub(super) task: i32,
-    /// Where: a CPU, or -1 for all of them.
+    /// CPU that is sampled, or -1 for all of them.
     pub(super) cpu: i32,
 }
 
@@ -51,7 +51,7 @@ impl Event {
     }
 }
 
-/// An open event. It counts from [`Ring::open`] on, until it is dropped.
+/// An open event, which counts until it is dropped.
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The event ends with its last descriptor.
@@ -80,9 +80,9 @@ impl Ring {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call made this descriptor, and nobody else has it.
+        // SAFETY: the call made this descriptor, so it has no other owner.
         let file = unsafe { File::from_raw_fd(fd as i32) };
-        // SAFETY: asks for a number.
+        // SAFETY: reads a constant of the system.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let fd = file.as_raw_fd();
@@ -106,7 +106,7 @@ impl Ring {
         unsafe { &*self.memory.cast::<AtomicU64>().add(at) }
     }
 
-    /// Appends what the kernel wrote since the last call, whole records, and gives the room back.
+    /// Appends the records since the last call, whole ones, and frees their room in the ring.
     pub(super) fn read(&mut self, bytes: &mut Vec<u8>) {
         let head = self.word(HEAD_WORD).load(Ordering::Acquire);
         let tail = self.word(TAIL_WORD).load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Processes that run under the preloaded library already.
+//! Processes that already run under the preloaded library.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,15 +8,15 @@ use super::launch::read_region;
 use super::layout::VARIABLE;
 use super::{LockKind, Observation, ShimError};
 
-/// The region that the library writes in a process that somebody else started under it.
+/// The library's region in a process that another program started under it.
 #[derive(Debug)]
 pub struct Attached {
     region: File,
 }
 
 impl Attached {
-    /// Finds the region of a process by its environment; `None` when it runs without the library. The program that
-    /// started it keeps the region.
+    /// Finds the region of a process by its environment; `None` when it runs without the library.
+    /// The region belongs to the program that started the process.
     ///
     /// # Errors
     /// The environment cannot be read, or the region is gone.
@@ -27,7 +27,7 @@ impl Attached {
         let Some(path) = region_in(&environment) else {
             return Ok(None);
         };
-        // A program may write anything into its environment: nothing that is opened may block.
+        // A program may write anything into its environment, so the open must not block.
         let mut options = OpenOptions::new();
         let opened = options
             .read(true)
@@ -48,7 +48,7 @@ impl Attached {
     }
 }
 
-/// The path that the library's variable has: a descriptor of another process, and nothing else.
+/// Path in the library's variable: a descriptor of another process, and nothing else.
 fn region_in(environment: &[u8]) -> Option<PathBuf> {
     let variables = environment.split(|byte| *byte == 0);
     let text = variables.filter_map(|variable| std::str::from_utf8(variable).ok());
@@ -61,7 +61,7 @@ fn region_in(environment: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/{pid}/fd/{descriptor}")))
 }
 
-/// Waits for conditions are no acquisitions.
+/// Sums acquisitions; waits for conditions are none.
 fn acquisitions(observation: &Observation, pids: &[u32]) -> u64 {
     let locks = observation.locks.iter();
     let locks = locks.filter(|lock| lock.kind != LockKind::Condition);

@@ -16,8 +16,8 @@ use super::{Observation, ShimError};
 /// The variable by which glibc's loader takes libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// How long the clock is measured. Two readings are each good to 0.1 us or so: the rate is good to
-/// 1 in 100,000.
+/// Duration of the clock's measurement. Two readings are each good to 0.1 us or so: the rate is
+/// good to 1 in 100,000.
 const MEASURED: Duration = Duration::from_millis(20);
 
 /// Bytes that are read of the region at once.
@@ -40,8 +40,8 @@ struct Clock {
 }
 
 impl Launch {
-    /// Makes a region, for the library in `directory` ([`library_directory`]). Takes 20 ms, in which the
-    /// clock is measured.
+    /// Makes a region for the library in `directory` ([`library_directory`]). Takes 20 ms, to
+    /// measure the clock.
     ///
     /// # Errors
     /// The library is not there, or the system refuses a memory file.
@@ -97,8 +97,9 @@ impl Launch {
         Ok(())
     }
 
-    /// Lets `command` load the library, after all that the environment preloads already. The region can be
-    /// found while this process lives, also by programs that the command starts.
+    /// Makes `command` load the library, behind all libraries that the environment preloads
+    /// already. The region can be found while this process lives, also by descendants of the
+    /// command.
     pub fn observe(&self, command: &mut Command) {
         command.env(PRELOAD, self.preload(std::env::var_os(PRELOAD).as_deref()));
         let (pid, fd) = (std::process::id(), self.region.as_raw_fd());
@@ -114,7 +115,7 @@ impl Launch {
         OsString::from_vec(value)
     }
 
-    /// Reads what has been observed so far.
+    /// Reads the counts so far.
     ///
     /// # Errors
     /// The region cannot be read, or a program has overwritten it.
@@ -123,13 +124,14 @@ impl Launch {
     }
 }
 
-/// Reads a region as it is at time `now` of its clock.
+/// Reads a region at time `now` of its clock.
 pub(super) fn read_region(region: &File, now: u64) -> Result<Observation, ShimError> {
     let read = |bytes: &mut [u8], at: usize| {
         let read = region.read_exact_at(bytes, at as u64);
         read.map_err(|source| ShimError::system("cannot read the lock observer's region", source))
     };
-    // The program goes on meanwhile: what points to something is read before it, as it was written after it.
+    // The program runs meanwhile. References are read before their targets, because they were
+    // written after them.
     let threads = layout::THREADS_AT..layout::POOL_AT;
     let mut bytes = vec![0; layout::POOL_AT];
     read(&mut bytes[threads.clone()], threads.start)?;
@@ -148,7 +150,7 @@ pub(super) fn read_region(region: &File, now: u64) -> Result<Observation, ShimEr
         layout::LOCKS_AT,
     )?;
     read(&mut bytes[..layout::LOCKS_AT], 0)?;
-    // A thread without a table then may have one that was not read.
+    // A thread that has got its table since may have one outside of the bytes that were read.
     for (at, record) in tables.chunks_exact(thread::WORDS * WORD).enumerate() {
         let table = thread::TABLE * WORD..(thread::TABLE + 1) * WORD;
         let at = layout::THREADS_AT + at * record.len();
@@ -157,8 +159,8 @@ pub(super) fn read_region(region: &File, now: u64) -> Result<Observation, ShimEr
     Observation::parse(&bytes, now)
 }
 
-/// Where hitm's libraries are: beside the program, or in `../lib/hitm` as packages install them. Tests run
-/// from a directory below.
+/// Folder of hitm's libraries: beside the program, or `../lib/hitm` as packages install them. Tests
+/// run from a directory below.
 pub fn library_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let beside = program.parent().unwrap_or(Path::new("/"));
@@ -169,10 +171,10 @@ pub fn library_directory() -> PathBuf {
     found.unwrap_or(beside.to_path_buf())
 }
 
-/// A file in memory that nobody can cut, so that no access to a mapping of it faults.
+/// A memory file that cannot shrink, so that no access to a mapping of it faults.
 fn memory_file() -> io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a C string; the descriptor that is returned is nobody else's.
+    // SAFETY: the name is a C string; the returned descriptor is new, so it has no other owner.
     let file = unsafe {
         let fd = libc::memfd_create(c"hitm-locks".as_ptr(), flags);
         if fd < 0 {

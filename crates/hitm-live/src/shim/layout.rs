@@ -1,8 +1,8 @@
 //! The region that `hitm-locks` writes inside of programs and `hitm` reads.
 //!
-//! All is 64-bit words in the host's byte order: a header, then four tables of fixed size, then a pool
-//! from which threads take tables of uses. A word that counts what was taken may exceed the limit: the
-//! rest found no room. Both crates compile this file.
+//! The region is 64-bit words in the host's byte order: a header, then four tables of fixed size,
+//! then a pool from which threads take tables of uses. A counter of taken records may exceed the
+//! limit: the rest found no room. Both crates compile this file.
 
 /// Marks a region: "hitmlock" as bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"hitmlock");
@@ -107,7 +107,7 @@ pub(crate) mod lock {
     pub(crate) const MAX: usize = 1 << 15;
 }
 
-/// A thread. Records of ended threads are used again when a process has had many threads.
+/// A thread. Records of ended threads are reused when a process has had many threads.
 pub(crate) mod thread {
     /// Its number, of the PID namespace that it lives in.
     pub(crate) const TID: usize = 0;
@@ -119,7 +119,7 @@ pub(crate) mod thread {
     pub(crate) const ENDED: usize = 3;
     /// Time for which it is known not to have run.
     pub(crate) const PAUSED: usize = 4;
-    /// Where its table of uses lies: see [`super::pack_table`].
+    /// Place of its table of uses: see [`super::pack_table`].
     pub(crate) const TABLE: usize = 5;
     /// Threads that had this record.
     pub(crate) const USERS: usize = 6;
@@ -192,8 +192,8 @@ pub(crate) mod usage {
     pub(crate) const WINDOW_CONTENDED: usize = 26;
     /// Words of a record: four cache lines.
     pub(crate) const WORDS: usize = 32;
-    /// Acquisitions of a window; a power of two. Single cycles will not do: those that wait are shorter
-    /// outside of the lock than others, or longer where a preemption made them meet.
+    /// Acquisitions of a window; a power of two. Single cycles are biased: a waiter's cycle is
+    /// shorter outside of the lock than others, or longer where a preemption caused the wait.
     pub(crate) const WINDOW: u64 = 64;
 }
 
@@ -207,18 +207,19 @@ pub(crate) const LOCKS_AT: usize = MODULES_AT + module::MAX * module::WORDS * WO
 pub(crate) const THREADS_AT: usize = LOCKS_AT + lock::MAX * lock::WORDS * WORD;
 /// First byte of the pool.
 pub(crate) const POOL_AT: usize = THREADS_AT + thread::MAX * thread::WORDS * WORD;
-/// Bytes of a region. Only what is used takes memory.
+/// Bytes of a region. Only used pages take memory.
 pub(crate) const LENGTH: usize = 128 << 20;
 
 /// Alignment of a table of uses.
 pub(crate) const TABLE_ALIGN: usize = 64;
 
-/// A table's place as one word: where it lies in the region, and the logarithm of its records.
+/// Packs a table's place into one word: its offset in the region, and the logarithm of its number
+/// of records.
 pub(crate) const fn pack_table(at: usize, records_log2: u32) -> u64 {
     ((at / TABLE_ALIGN) as u64) << 8 | records_log2 as u64
 }
 
-/// The place and the records of a table.
+/// Unpacks the offset and the logarithm of a table.
 pub(crate) const fn unpack_table(word: u64) -> (usize, u32) {
     ((word >> 8) as usize * TABLE_ALIGN, (word & 0xff) as u32)
 }

@@ -1,4 +1,4 @@
-//! The region's bytes as locks, threads and processes.
+//! Decodes the region's bytes to locks, threads and processes.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use super::layout::{
 /// Uses that a table may hold, as a logarithm.
 const TABLE_LOG2_MAX: u32 = 16;
 
-/// All that the library has observed.
+/// Contents of a region.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Observation {
-    /// Processes that took a lock, in the order in which they took their first. A process that runs
-    /// another program counts anew.
+    /// Processes that acquired a lock, in the order of their first. A process that starts another
+    /// program is counted anew.
     pub processes: Vec<Process>,
     /// Locks by process, address and kind.
     pub locks: Vec<LockUse>,
     /// Threads in the order of their first lock.
     pub threads: Vec<ThreadUse>,
-    /// Programs that loaded the library, and what it did not see of them.
+    /// Programs that loaded the library, and unobserved operations.
     pub losses: Losses,
 }
 
-/// A process.
+/// A process that acquired a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its number, of its own PID namespace.
@@ -47,14 +47,14 @@ pub struct ThreadUse {
     pub process: usize,
     /// Threads that shared the entry.
     pub users: u64,
-    /// Time between its first lock and its end (or now) in which it neither waited for locks and conditions
-    /// nor was otherwise known not to run.
+    /// Time between its first lock and its end (or now), without waits for locks and conditions and
+    /// without other pauses that are known.
     pub ran_ns: u64,
     /// Time for which it waited or was otherwise known not to run; of the last user.
     pub paused_ns: u64,
 }
 
-/// A kind of lock.
+/// Type of a POSIX lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockKind {
@@ -110,7 +110,7 @@ pub struct CallSite {
     pub address: u64,
     /// Its place in a file; none before glibc 2.35, and in code that no file holds.
     pub module: Option<Module>,
-    /// The function and the line that call. None before somebody has looked at the file.
+    /// The calling function and its line. None until the file has been read.
     pub name: Option<String>,
 }
 
@@ -126,7 +126,7 @@ pub struct LockUse {
     pub address: u64,
     /// Its kind.
     pub kind: LockKind,
-    /// The variable that it is or lies in. None on the heap, and before somebody has looked at the file.
+    /// The variable that it is or lies in. None on the heap, and until the file has been read.
     pub variable: Option<String>,
     /// The first acquirer's call.
     pub call_site: CallSite,
@@ -140,7 +140,7 @@ pub struct LockUse {
     pub refused: u64,
     /// Signals and broadcasts of a condition.
     pub signals: u64,
-    /// Acquisitions by another thread than the one before.
+    /// Acquisitions after a release by another thread.
     pub handovers: u64,
     /// Time waited.
     pub wait_ns: u64,
@@ -150,7 +150,7 @@ pub struct LockUse {
     pub held_ns: u64,
     /// The longest hold.
     pub held_max_ns: u64,
-    /// Time held by those that had waited.
+    /// Time held by threads that had waited.
     pub held_contended_ns: u64,
     /// Running time of holds in windows of 64 acquisitions of a thread in which it had to wait.
     pub ran_held_contended_ns: u64,
@@ -167,24 +167,27 @@ pub struct LockUse {
 }
 
 impl LockUse {
-    /// Share of its running time for which a thread holds the lock, `t / T`, while it is contended: in windows
-    /// of 64 acquisitions of a thread in which it had to wait. `None` if there are none.
+    /// Share of its running time that a thread holds the lock, `t / T`, while it is contended. It
+    /// is taken over windows of 64 acquisitions of a thread in which it had to wait. `None` if
+    /// there are none.
     pub fn hold_share(&self) -> Option<f64> {
         share(self.ran_held_contended_ns, self.ran_cycle_contended_ns)
     }
 
-    /// The limit of the speed of any number of threads while the lock is contended, in that of one: `1/u`.
+    /// Limit on the speed of any number of threads while the lock is contended, as a multiple of
+    /// one: `1/u`.
     pub fn bound(&self) -> Option<f64> {
         let share = self.hold_share().filter(|share| *share > 0.0);
         share.map(|share| 1.0 / share)
     }
 
-    /// The hold share over all cycles, contended or not.
+    /// Hold share over all cycles, contended or not.
     pub fn hold_share_all(&self) -> Option<f64> {
         share(self.ran_held_ns, self.ran_cycle_ns)
     }
 
-    /// CPUs that the lock's threads can use: `ceil(1 / u)`, with the hold share while contended.
+    /// Number of CPUs that the lock's threads can use: `ceil(1 / u)`, with the hold share while
+    /// contended.
     pub fn needed_cpus(&self) -> Option<u64> {
         let (held, cycle) = (self.ran_held_contended_ns, self.ran_cycle_contended_ns);
         (held > 0 && cycle > 0).then(|| cycle.div_ceil(held).max(1))
@@ -195,7 +198,7 @@ fn share(held: u64, cycle: u64) -> Option<f64> {
     (cycle > 0).then(|| (held as f64 / cycle as f64).min(1.0))
 }
 
-/// Counts of everything that was not observed.
+/// Counts of unobserved objects and operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Losses {
     /// Programs that loaded the library. 0: nothing was observed at all.
@@ -215,8 +218,8 @@ pub struct Losses {
 }
 
 impl Observation {
-    /// Reads a region's bytes, up to the end of what is used of its pool; `now` is the time of its clock.
-    /// Programs write the region, so any bytes give an answer or an error.
+    /// Decodes a region's bytes, up to the end of the used part of its pool; `now` is the time of
+    /// its clock. Programs write the region, so any bytes give a result or an error.
     ///
     /// # Errors
     /// The bytes are no region, or records contradict each other.
@@ -274,7 +277,7 @@ impl<'a> Region<'a> {
         self.word(index * WORD)
     }
 
-    /// Records taken of a table of `max`.
+    /// Number of records taken of a table of `max`.
     fn taken(&self, counter: usize, max: usize) -> usize {
         usize::try_from(self.header(counter)).map_or(max, |taken| taken.min(max))
     }
@@ -339,7 +342,7 @@ impl<'a> Region<'a> {
             let table = self
                 .table(table)
                 .ok_or_else(|| damaged("a thread's table is out of bounds"))?;
-            // No two threads have one table: what they have together cannot be more than the pool.
+            // No two threads share a table, so all tables together cannot exceed the pool.
             room = room
                 .checked_sub(table.1 * usage::WORDS * WORD)
                 .ok_or_else(|| damaged("threads have more tables than the pool holds"))?;
@@ -436,7 +439,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Adds the use at `at` to its lock's.
+    /// Adds the use at `at` to its lock's sums.
     fn add(&self, sum: &mut LockUse, at: usize, tid: u32) {
         let word = |index: usize| self.word(at + index * WORD);
         let nanos = |index: usize| self.nanos(word(index));
@@ -470,7 +473,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Ticks of running time in windows with a wait, held and in all; with the window under way.
+    /// Ticks of running time in windows with a wait, held and in all; includes the present window.
     fn contended_run(&self, at: usize) -> (u64, u64) {
         let word = |index: usize| self.word(at + index * WORD);
         let (held, cycle) = (

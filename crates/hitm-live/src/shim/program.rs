@@ -1,4 +1,4 @@
-//! Programs that a library can be preloaded into.
+//! Checks whether a library can be preloaded into a program.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};

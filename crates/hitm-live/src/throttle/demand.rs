@@ -1,10 +1,12 @@
-//! The load of a group's threads: how much each runs between two sleeps, and who else wants the CPUs.
+//! The load of a group's threads: the run time of each between two sleeps, and the competition for
+//! the CPUs.
 //!
-//! The kernel's counters of each thread (schedstat, voluntary switches) are enough: time that is neither run nor
-//! waited for a CPU is slept, and throttled time is waited for. No program is loaded for it.
+//! The kernel's counters of each thread (schedstat, voluntary switches) suffice. Time that is
+//! neither run nor waited for a CPU is sleep, and throttled time is waited. No BPF program is
+//! loaded.
 //!
-//! CPUs are shared between groups first: a hundred tasks of one session compete as one. So the others are told by the
-//! group or autogroup beside the observed one that they are in.
+//! CPUs are shared between groups first: a hundred tasks of one session compete as one. So other
+//! tasks are counted by the sibling group or autogroup that they are in.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,8 +15,8 @@ use std::time::{Duration, Instant};
 use crate::cgroups::{Hierarchy, Tree};
 use crate::procfs::{self, Stat};
 
-/// A thread that slept for less than this part of its time, in thousandths, never sleeps: of what a look at counters
-/// takes apart that much is noise.
+/// Sleep share in thousandths below which a thread counts as never sleeping: reading the counters
+/// has that much noise.
 const NO_SLEEP_PERMILLE: u64 = 5;
 
 /// Threads of a group, and the rest of the host.
@@ -22,11 +24,14 @@ const NO_SLEEP_PERMILLE: u64 = 5;
 pub struct Demand {
     /// The time observed.
     pub duration_ns: u64,
+    /// The group's weight.
+    pub weight: Weight,
     /// Threads that ran or wanted to, in the order of their numbers.
     pub threads: Vec<ThreadDemand>,
-    /// Groups beside it, in the order of their names: cgroups, autogroups, and single tasks of the root.
+    /// Sibling groups, in the order of their names: cgroups, autogroups, and single tasks of the
+    /// root.
     pub others: Vec<OtherGroup>,
-    /// Threads that began or ended meanwhile: their rhythm is not known.
+    /// Threads that began or ended meanwhile: their rhythm is unknown.
     pub left_out: u64,
 }
 
@@ -35,8 +40,25 @@ pub struct Demand {
 pub struct OtherGroup {
     /// Its name.
     pub name: String,
-    /// Its tasks that ran or wanted to, on average.
+    /// Its weight.
+    pub weight: Weight,
+    /// Mean number of its runnable tasks.
     pub runnable: f64,
+}
+
+/// Part of the CPUs that a group or a task has among those beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// That of a cgroup: 1024 is usual.
+    Shares(u64),
+    /// That of an autogroup or a task, as a nice value.
+    Nice(i8),
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::Nice(0)
+    }
 }
 
 /// A thread's load.
@@ -44,9 +66,11 @@ pub struct OtherGroup {
 pub struct ThreadDemand {
     /// Its number.
     pub tid: u32,
-    /// Time for which it ran.
+    /// Its nice value.
+    pub nice: i8,
+    /// Time it ran.
     pub ran_ns: u64,
-    /// Time for which it was ready and did not run, throttled time included.
+    /// Time it was ready and did not run, throttled time included.
     pub ready_ns: u64,
     /// Mean CPU time between two sleeps.
     pub run_ns: u64,
@@ -55,8 +79,8 @@ pub struct ThreadDemand {
 }
 
 impl ThreadDemand {
-    /// The rhythm of a thread that ran, waited and left its CPU by itself so often within `duration_ns`. None when it
-    /// did not want a CPU at all.
+    /// Computes a thread's rhythm from its run time, ready time and voluntary switches within
+    /// `duration_ns`. None when it never wanted a CPU.
     fn of(
         tid: u32,
         [ran_ns, ready_ns, switches]: [u64; 3],
@@ -70,6 +94,7 @@ impl ThreadDemand {
         let sleeps = switches.max(1);
         Some(ThreadDemand {
             tid,
+            nice: 0,
             ran_ns,
             ready_ns,
             run_ns: (ran_ns / sleeps).max(1),
@@ -78,9 +103,10 @@ impl ThreadDemand {
     }
 }
 
-/// Time between two looks at all tasks of the host. A look takes some 10 us a task: 1 % of a CPU for 1,000 tasks.
+/// Interval between scans of all tasks of the host. A scan takes some 10 us a task: 1 % of a CPU
+/// for 1,000 tasks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Groups beside the observed one that are kept.
+/// Limit on sibling groups.
 const OTHERS_MAX: usize = 4096;
 
 /// Returns true for the group at `path` and those below it.
@@ -101,8 +127,8 @@ pub(super) struct DemandMeter {
     before: Sums,
     /// Path of the group.
     path: String,
-    /// Tasks that ran or wanted to in each group beside it, summed over looks.
-    others: BTreeMap<String, u64>,
+    /// Weight and runnable tasks of each sibling group, the tasks summed over scans.
+    others: BTreeMap<String, (Weight, u64)>,
     looks: u64,
     looked: Option<Instant>,
 }
@@ -130,7 +156,7 @@ impl DemandMeter {
         meter
     }
 
-    /// Looks at who runs, once in [`LOOK_EVERY`]; to be called more often than that.
+    /// Scans the running tasks once in [`LOOK_EVERY`]; must be called more often than that.
     pub(super) fn look(&mut self) {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return;
@@ -138,7 +164,7 @@ impl DemandMeter {
         self.looked = Some(Instant::now());
         self.looks += 1;
         for pid in procfs::processes().unwrap_or_default() {
-            // This process does not run but to look.
+            // This process runs only for the scan.
             if pid == std::process::id() {
                 continue;
             }
@@ -148,15 +174,16 @@ impl DemandMeter {
             let count = running.count() as u64;
             if count > 0
                 && self.others.len() < OTHERS_MAX
-                && let Some(beside) = self.beside(pid)
+                && let Some((beside, weight)) = self.beside(pid)
             {
-                *self.others.entry(beside).or_default() += count;
+                self.others.entry(beside).or_insert((weight, 0)).1 += count;
             }
         }
     }
 
-    /// The group beside the observed one that a process competes in; none for those of the observed one.
-    fn beside(&self, pid: u32) -> Option<String> {
+    /// Sibling group of the observed one that a process competes in; none for processes of the
+    /// observed one.
+    fn beside(&self, pid: u32) -> Option<(String, Weight)> {
         let path = self.hierarchy.group_of(pid)?;
         if is_below(&path, &self.path) {
             return None;
@@ -165,12 +192,28 @@ impl DemandMeter {
         let parent = if is_below(&path, parent) { parent } else { "" };
         let rest = path[parent.len()..].trim_start_matches('/');
         match rest.split('/').next() {
-            Some(name) if !name.is_empty() => Some(format!("{parent}/{name}")),
-            _ => procfs::autogroup(pid).or_else(|| Some(format!("process {pid}"))),
+            Some(name) if !name.is_empty() => {
+                let path = format!("{parent}/{name}");
+                let weight = self.weight(&path);
+                Some((path, weight))
+            }
+            _ => {
+                let alone = || {
+                    let stat = Stat::of(pid)?;
+                    Some((format!("process {pid}"), stat.nice))
+                };
+                let (name, nice) = procfs::autogroup(pid).or_else(alone)?;
+                Some((name, Weight::Nice(nice)))
+            }
         }
     }
 
-    /// Ends, and tells the load.
+    fn weight(&self, path: &str) -> Weight {
+        let shares = self.hierarchy.shares(&self.hierarchy.folder(path));
+        shares.map_or(Weight::default(), Weight::Shares)
+    }
+
+    /// Ends the measurement and returns the load.
     pub(super) fn end(self) -> Demand {
         let duration_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let after = self.sums();
@@ -185,14 +228,23 @@ impl DemandMeter {
             .collect();
         let left_out = (after.len() + self.before.len() - 2 * known.len()) as u64;
         let threads = known.into_iter();
-        let threads = threads.filter_map(|(tid, sums)| ThreadDemand::of(tid, sums, duration_ns));
-        let looks = self.looks.max(1) as f64;
-        let others = self.others.iter().map(|(name, count)| OtherGroup {
-            name: name.clone(),
-            runnable: *count as f64 / looks,
+        let threads = threads.filter_map(|(tid, sums)| {
+            let load = ThreadDemand::of(tid, sums, duration_ns)?;
+            let nice = Stat::of(tid).map_or(0, |stat| stat.nice);
+            Some(ThreadDemand { nice, ..load })
         });
+        let looks = self.looks.max(1) as f64;
+        let others = self
+            .others
+            .iter()
+            .map(|(name, (weight, count))| OtherGroup {
+                name: name.clone(),
+                weight: *weight,
+                runnable: *count as f64 / looks,
+            });
         Demand {
             duration_ns,
+            weight: self.weight(&self.path),
             threads: threads.collect(),
             others: others.collect(),
             left_out,

@@ -1,21 +1,21 @@
-//! One episode: its parts by cause.
+//! Parts of an episode by cause.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use hitm_bpf::Episode;
 
-/// The time of episodes, by what the task waited for. Each moment belongs to one.
+/// Time of episodes by the cause of the wait. Each moment belongs to one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Causes {
-    /// The group's quota: until the moment for which the timer was set that gave it.
+    /// The group's quota: until the time for which the refilling timer was set.
     pub quota_ns: u64,
     /// The timer: it started late, and walked until it reached the task's CPU.
     pub timer_ns: u64,
     /// The interrupt to the task's CPU, and that CPU's own walk over its queues.
     pub ipi_ns: u64,
-    /// A CPU: it could run and others ran.
+    /// The CPU: the task could run and others ran.
     pub cpu_ns: u64,
-    /// Not known: nobody saw the task being unthrottled.
+    /// Unknown: the task's unthrottling was not observed.
     pub unassigned_ns: u64,
 }
 
@@ -31,12 +31,12 @@ impl Causes {
             };
         }
         let back = episode.back_ns.clamp(out, end);
-        // A walk on the task's own CPU asks nobody.
+        // A walk on the task's own CPU sends no interrupt.
         let reached = match episode.queued_ns {
             0 => back,
             queued => queued.clamp(out, back),
         };
-        // A change of the quota gives it without a timer.
+        // A change of the quota refills it without a timer.
         let due = match episode.due_ns {
             0 => reached,
             due => due.clamp(out, reached),
@@ -50,17 +50,17 @@ impl Causes {
         }
     }
 
-    /// All parts.
+    /// Sum of all parts.
     pub fn total_ns(&self) -> u64 {
         self.assigned_ns() + self.unassigned_ns
     }
 
-    /// The parts with a cause.
+    /// Sum of the parts with a cause.
     pub fn assigned_ns(&self) -> u64 {
         self.quota_ns + self.timer_ns + self.ipi_ns + self.cpu_ns
     }
 
-    /// Adds another's parts.
+    /// Adds the parts of `other`.
     pub fn add(&mut self, other: &Causes) {
         self.quota_ns += other.quota_ns;
         self.timer_ns += other.timer_ns;
@@ -70,7 +70,7 @@ impl Causes {
     }
 }
 
-/// An episode that goes on, as if it ended at `end_ns`. One whose task was not put back yet waits for the quota.
+/// Cuts an unfinished episode at `end_ns`. One whose task was not put back yet waits for the quota.
 pub(super) fn cut(episode: &Episode, end_ns: u64) -> Episode {
     let mut cut = episode.clone();
     cut.in_ns = end_ns;
@@ -81,20 +81,21 @@ pub(super) fn cut(episode: &Episode, end_ns: u64) -> Episode {
     cut
 }
 
-/// Episodes of one queue that ended together are one time of the queue. Later ones may end before them: a task
-/// that waits for a CPU tells of its episode late.
+/// Ends that are kept for further episodes. Episodes of one queue that end together are one time of
+/// the queue. One with an earlier end may come later: a task that waits for a CPU reports its
+/// episode late.
 const PENDING_MAX: usize = 16;
 
-/// The time that a group's queues were throttled, each CPU's once.
+/// Time that a group's queues were throttled, each CPU's once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queues {
-    /// By CPU: the end of a time and its begin.
+    /// By CPU: the end and the begin of a time.
     pending: BTreeMap<u32, VecDeque<(u64, u64)>>,
     done_ns: u64,
 }
 
 impl Queues {
-    /// Adds an episode to the time of the queue that its task left.
+    /// Adds an episode to the time of its task's queue.
     pub(super) fn add(&mut self, episode: &Episode) {
         let end = match episode.back_ns {
             0 => episode.in_ns,
@@ -112,7 +113,7 @@ impl Queues {
         }
     }
 
-    /// The sum.
+    /// Sum over all CPUs.
     pub fn total_ns(&self) -> u64 {
         let pending = self.pending.values().flatten();
         self.done_ns

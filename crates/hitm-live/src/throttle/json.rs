@@ -9,7 +9,7 @@ use crate::cgroups::Bandwidth;
 /// Rises when a member changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
-/// The report as JSON; docs/live.md describes the members. Times are nanoseconds.
+/// The report as JSON; docs/formats/live.md describes the members. Times are nanoseconds.
 pub fn json(report: &ThrottleReport) -> Value {
     let (source, reason) = match &report.source {
         Source::Bpf {

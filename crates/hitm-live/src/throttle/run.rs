@@ -1,4 +1,4 @@
-//! Observing this host.
+//! Observation of this host.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use crate::procfs;
 /// The programs' buffer holds some 37,000 events: at this interval 700,000 a second.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// New groups get their names at this interval.
+/// Interval at which new groups get their names.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Choice of groups, time and means.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// A group and those below it; every group otherwise.
+    /// A group and its descendants; `None` for every group.
     pub cgroup: Option<String>,
-    /// For how long at most.
+    /// Longest duration.
     pub duration: Duration,
     /// Signals that end it earlier.
     pub stop: Stop,
@@ -33,7 +33,7 @@ pub struct Options {
     pub counters_only: bool,
 }
 
-/// The reason why there is nothing to report.
+/// Errors of observing throttling.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -50,8 +50,9 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
-/// Observes throttling for `options.duration`, or until a signal comes. `trace` is called with each line of the trace.
-/// Where no BPF program works the kernel's counters are all there is; the report has the reason.
+/// Observes throttling for `options.duration`, or until a signal comes. `trace` is called with each
+/// line of the trace. Without a working BPF program the report has the kernel's counters alone, and
+/// the reason.
 ///
 /// # Errors
 /// There is no hierarchy of groups, or no such group, or the programs' tables cannot be read.
@@ -65,7 +66,7 @@ pub fn observe(options: &Options, trace: &mut dyn FnMut(&str)) -> Result<Throttl
     windows.end()
 }
 
-/// Observes throttling of `options.cgroup` as [`observe`] does, and the load of its threads beside it.
+/// Observes throttling of `options.cgroup` like [`observe`], and the load of its threads.
 ///
 /// # Errors
 /// As [`observe`]; without a group there is no load.
@@ -99,19 +100,19 @@ pub struct ThrottleWindows {
     start: Start,
 }
 
-/// The kernel's and the programs' counters when a window began.
+/// Counters of the kernel and the programs at the start of a window.
 #[derive(Debug)]
 struct Start {
     at: Instant,
     stats: BTreeMap<u64, CpuStat>,
-    /// Where no program runs.
+    /// The kernel's sums, used when no program runs.
     delays: Delays,
     counts: ThrottleCounts,
 }
 
 impl ThrottleWindows {
-    /// Begins the first window, of a group and those below it or of all. The calling thread gives up what only loading
-    /// programs needs.
+    /// Begins the first window, of a group and its descendants or of all. The calling thread drops
+    /// the capabilities that only loading programs needs.
     ///
     /// # Errors
     /// There is no hierarchy of groups, or no such group.
@@ -144,7 +145,8 @@ impl ThrottleWindows {
         })
     }
 
-    /// Takes what the programs see for a time, or until `is_over`. `trace` is called with each line of the trace.
+    /// Collects the programs' events for a time, or until `is_over`. `trace` is called with each
+    /// line of the trace.
     pub fn watch(
         &mut self,
         time: Duration,
@@ -159,7 +161,7 @@ impl ThrottleWindows {
                 continue;
             };
             drain(programs, &mut self.observation, trace);
-            // Groups that were made meanwhile; at the end once more, for those that are throttled since.
+            // Groups that were made meanwhile; once more at the end, for those throttled since.
             if self.observation.has_unknown() && scanned.elapsed() >= SCAN_INTERVAL {
                 self.observation.add_groups(&self.hierarchy);
                 scanned = Instant::now();
@@ -181,7 +183,7 @@ impl ThrottleWindows {
         Ok(report)
     }
 
-    /// Ends the last window. Episodes that go on count with their time so far.
+    /// Ends the last window. Unfinished episodes count with their time so far.
     fn end(mut self) -> Result<ThrottleReport, Error> {
         let none = Observation::new(Tree::default(), None);
         let observation = std::mem::replace(&mut self.observation, none);
@@ -250,7 +252,7 @@ fn since(now: ThrottleCounts, before: &ThrottleCounts) -> ThrottleCounts {
 }
 
 impl Observation {
-    /// Reads the tree again. Without it groups that were made meanwhile keep their numbers for names.
+    /// Reads the tree again. Otherwise new groups keep their numbers for names.
     fn add_groups(&mut self, hierarchy: &Hierarchy) {
         if let Ok(tree) = hierarchy.scan() {
             self.merge_tree(tree);
@@ -267,7 +269,7 @@ fn group_id(hierarchy: &Hierarchy, name: &str) -> Result<u64, Error> {
     })
 }
 
-/// Takes what the programs saw.
+/// Collects the programs' events.
 fn drain(programs: &mut Throttling, observation: &mut Observation, trace: &mut dyn FnMut(&str)) {
     programs.drain(|event| {
         for line in trace_lines(&event, observation.tree())
@@ -280,7 +282,7 @@ fn drain(programs: &mut Throttling, observation: &mut Observation, trace: &mut d
     });
 }
 
-/// The growth of run delays of the threads below a group. A thread that came meanwhile grew from zero.
+/// Growth of run delays of the threads below a group. A thread that began meanwhile grew from zero.
 fn run_delay(group: &GroupRow, tree: &Tree, before: &Delays, after: &Delays) -> u64 {
     let grown = after.iter().filter_map(|(tid, (cgroup, delay))| {
         let is_below = tree.upwards(*cgroup).any(|id| id == group.id);
@@ -290,7 +292,7 @@ fn run_delay(group: &GroupRow, tree: &Tree, before: &Delays, after: &Delays) -> 
     grown.sum()
 }
 
-/// By thread: the number of its group, and for how long it waited for a CPU although it could run.
+/// By thread: the number of its group, and the time that it was ready without a CPU.
 type Delays = BTreeMap<u32, (u64, u64)>;
 
 fn run_delays(hierarchy: &Hierarchy, tree: &Tree) -> Delays {

@@ -29,8 +29,8 @@ fn tree() -> Tree {
     ])
 }
 
-/// Out at 0 on CPU 0; the timer was due at 16 ms and came 20 us late; CPU 0 was asked 5 us later, began 30 us later
-/// and took 4 us; the task ran another 2 ms later.
+/// Out at 0 on CPU 0. The timer was due at 16 ms and came 20 us late. CPU 0 was asked 5 us later,
+/// began 30 us later and took 4 us. The task ran another 2 ms later.
 fn asked() -> Episode {
     Episode {
         out_ns: 100 * MS,

@@ -9,7 +9,7 @@ use crate::spread::span;
 /// Rows of tasks and of locks that are shown.
 const ROWS_MAX: usize = 20;
 
-/// The report as text.
+/// Shows the report to people.
 pub fn text(report: &ThrottleReport) -> Printout {
     let mut out = Printout::new();
     head(&mut out, report);
@@ -181,7 +181,7 @@ fn longest_text(out: &mut Printout, episode: &Episode) {
     ));
 }
 
-/// Leads from the sum over tasks to what cpu.stat says.
+/// Explains the gap between the sum over tasks and cpu.stat.
 fn gap(out: &mut Printout, group: &GroupRow) {
     let causes = &group.causes;
     let on_queues = causes.total_ns() - causes.cpu_ns;
@@ -254,7 +254,7 @@ fn lost(out: &mut Printout, report: &ThrottleReport) {
     }
 }
 
-/// Episodes and rows that are missing in the figures, in one sentence each.
+/// Episodes and rows that the figures lack, one sentence each.
 pub fn losses(report: &ThrottleReport) -> Vec<String> {
     let counts = &report.counts;
     let parts = [
@@ -275,7 +275,7 @@ pub fn losses(report: &ThrottleReport) -> Vec<String> {
         .collect()
 }
 
-/// A share with one decimal, or a dash of nothing.
+/// A share with one decimal, or a dash when `whole` is 0.
 fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),

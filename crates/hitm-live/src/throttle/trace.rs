@@ -4,11 +4,12 @@ use hitm_bpf::{ThrottleEvent, Work};
 
 use crate::cgroups::Tree;
 
-/// The begin and the end of a walk as two lines in ftrace's form, or none for what is no walk.
+/// Formats the begin and the end of a walk as two lines of ftrace; none for other events.
 ///
-/// Interrupts are off and the context is that of a hard interrupt (`d.h`); whether a switch was due and how deep
-/// preemption was disabled is not recorded (`.`). Times are CLOCK_MONOTONIC. A walk visits each group below the one
-/// that it unthrottles, so `unthrottled_cfs_rq` is the number of run queues times that of these groups.
+/// Interrupts are off and the context is a hard interrupt (`d.h`). A pending switch and the
+/// preemption depth are not recorded (`.`). Times are CLOCK_MONOTONIC. A walk visits each group
+/// below the one that it unthrottles, so `unthrottled_cfs_rq` is the number of run queues times
+/// that of these groups.
 pub fn trace_lines(event: &ThrottleEvent, tree: &Tree) -> Option<[String; 2]> {
     let (work, function, asked) = match event {
         ThrottleEvent::Timer(work) => {

@@ -1,16 +1,16 @@
-//! Growth of the tables of waits from look to look.
+//! Growth of the tables of waits between readings.
 
 use std::collections::BTreeMap;
 
 use super::LockWait;
 
-/// Sums at the last look, by lock, thread and place.
+/// Sums at the last reading, by lock, thread and place.
 #[derive(Debug, Default)]
 pub struct Growth(BTreeMap<(u64, u32, Vec<u64>), (u64, u64)>);
 
 impl Growth {
-    /// Returns the waits since the last look, with the part so far of those that go on. `longest_ns` is that of the
-    /// place's whole time. Sums only grow; rows that did not are left out.
+    /// Returns the waits since the last reading, with the part so far of unfinished ones.
+    /// `longest_ns` is the maximum since the start. Sums only grow; unchanged rows are left out.
     pub fn since_last(&mut self, rows: Vec<LockWait>) -> Vec<LockWait> {
         let mut grown = Vec::new();
         for row in rows {
@@ -58,7 +58,7 @@ mod tests {
             shown.collect::<Vec<_>>()
         };
         assert_eq!(looks(vec![row(8, 1, 30)]), [(8, 1, 30)]);
-        // One wait goes on, another thread begins.
+        // One wait continues, another thread begins.
         let both = vec![row(8, 1, 50), row(9, 2, 5)];
         assert_eq!(looks(both.clone()), [(8, 0, 20), (9, 2, 5)]);
         assert_eq!(looks(both), []);

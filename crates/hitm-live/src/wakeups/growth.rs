@@ -1,10 +1,11 @@
-//! Growth of the table of wake-ups from look to look.
+//! Growth of the table of wake-ups between readings.
 
 use std::collections::BTreeMap;
 
 use hitm_bpf::{Latencies, TaskLatencies, WakeupTable, slot_start_ns};
 
-/// Returns the wake-ups that `now` has and `before` has not. Tasks and CPUs without any are left out.
+/// Returns the wake-ups of `now` without those of `before`. Tasks and CPUs without any are left
+/// out.
 pub(super) fn since(now: &WakeupTable, before: &WakeupTable) -> WakeupTable {
     let tasks: BTreeMap<u32, &Latencies> = before
         .tasks
@@ -30,7 +31,8 @@ pub(super) fn since(now: &WakeupTable, before: &WakeupTable) -> WakeupTable {
     }
 }
 
-/// None where nothing grew. The longest latency is exact where it is the longest of all, else the end of its slot.
+/// None where nothing grew. The longest latency is exact if it is the longest so far, else the end
+/// of its slot.
 fn grown(now: &Latencies, before: Option<&Latencies>) -> Option<Latencies> {
     let Some(before) = before else {
         return (now.count > 0).then(|| now.clone());

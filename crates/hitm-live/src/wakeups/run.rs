@@ -1,4 +1,4 @@
-//! Measuring on this host.
+//! Measurement on this host.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,11 +14,11 @@ use crate::procfs;
 /// The tasks to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// All.
+    /// All tasks of the host.
     All,
     /// The threads of a process.
     Process(u32),
-    /// The tasks of a cgroup with the cpu controller and of those below it.
+    /// Tasks of a cgroup with the cpu controller and of its descendants.
     Cgroup(String),
 }
 
@@ -27,7 +27,7 @@ pub enum Target {
 pub struct Options {
     /// The tasks.
     pub target: Target,
-    /// For how long at most.
+    /// Longest duration.
     pub duration: Duration,
     /// Signals that end it earlier.
     pub stop: Stop,
@@ -35,7 +35,7 @@ pub struct Options {
     pub counters_only: bool,
 }
 
-/// The reason why nothing was measured.
+/// Errors of measuring wake-ups.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -50,8 +50,8 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
-/// Measures wake-ups for `options.duration`, or until a signal comes. Where no BPF program works the kernel's sums of
-/// run delays are all there is; the report has the reason.
+/// Measures wake-ups for `options.duration`, or until a signal comes. Without a working BPF program
+/// the report has the kernel's sums of run delays alone, and the reason.
 ///
 /// # Errors
 /// There are no such tasks, or the programs' tables cannot be read.
@@ -74,7 +74,7 @@ pub struct WakeupWindows {
     filter: Filter,
     /// The programs and their table when the window began, or the reason why there are none.
     programs: Result<(Wakeups, WakeupTable), String>,
-    /// Where no program runs.
+    /// The kernel's sums, used when no program runs.
     delays: BTreeMap<u32, [u64; 2]>,
     begun: Instant,
 }
@@ -109,11 +109,11 @@ impl WakeupWindows {
         })
     }
 
-    /// Ends a window and begins the next one. When the tables in the kernel were full they begin anew, if this thread
-    /// may still load programs.
+    /// Ends a window and begins the next one. Full tables in the kernel are replaced, if this
+    /// thread may still load programs.
     ///
     /// # Errors
-    /// The tables cannot be read, or the tasks are gone.
+    /// The tables cannot be read, or the tasks have ended.
     pub fn end_window(&mut self) -> Result<WakeupReport, Error> {
         let measured = match &mut self.programs {
             Ok((programs, before)) => {
@@ -167,7 +167,7 @@ fn no_group(name: &str, source: io::Error) -> Error {
     }
 }
 
-/// Threads that ended meanwhile are left out, those that came grew from zero.
+/// Ended threads are left out; new ones grew from zero.
 fn run_delays(before: &BTreeMap<u32, [u64; 2]>, now: &BTreeMap<u32, [u64; 2]>) -> Vec<RunDelay> {
     let grown = now.iter().filter_map(|(tid, [delay, runs])| {
         let [delay_before, runs_before] = before.get(tid).copied().unwrap_or_default();

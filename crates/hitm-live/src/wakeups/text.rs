@@ -12,7 +12,7 @@ const ROWS_MAX: usize = 20;
 /// Tasks whose histograms are shown.
 const HISTOGRAMS_MAX: usize = 3;
 
-/// The report as text.
+/// Shows the report to people.
 pub fn text(report: &WakeupReport) -> Printout {
     let mut out = Printout::new();
     let duration = span(report.duration_ns);
@@ -82,7 +82,7 @@ fn wakeups(out: &mut Printout, table: &WakeupTable) {
     }
 }
 
-/// Wake-ups that are missing in the figures, in one sentence each.
+/// Wake-ups that the figures lack, one sentence each.
 pub fn losses(table: &WakeupTable) -> Vec<String> {
     let parts = [
         (

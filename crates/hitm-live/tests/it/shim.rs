@@ -91,7 +91,7 @@ fn case(name: &str) -> Observation {
     observation
 }
 
-/// The only lock of a kind.
+/// The lock of a kind, of which there must be exactly one.
 fn only(observation: &Observation, kind: LockKind) -> &LockUse {
     let mut found = observation.locks.iter().filter(|lock| lock.kind == kind);
     let lock = found.next().expect("a lock of the kind");

@@ -154,11 +154,14 @@ static void cancelled(void)
 	CHECK(!pthread_mutex_unlock(&mutex));
 }
 
-static void *hold_for_30_ms(void *argument)
+static void *hold_until_wanted(void *argument)
 {
 	CHECK(!pthread_mutex_lock(argument));
 	ready = 1;
-	sleep_ms(30);
+	while (ready == 1)
+		sleep_ms(1);
+	// On a busy host the other thread may take some of this to begin its wait.
+	sleep_ms(60);
 	CHECK(!pthread_mutex_unlock(argument));
 	return NULL;
 }
@@ -167,7 +170,7 @@ static void *hold_for_30_ms(void *argument)
 static void timed(void)
 {
 	struct timespec past = in_ms(CLOCK_REALTIME, 1), steady = in_ms(CLOCK_MONOTONIC, 1);
-	pthread_t holder = start(hold_for_30_ms, &mutex);
+	pthread_t holder = start(hold_until_wanted, &mutex);
 
 	while (!ready)
 		sleep_ms(1);
@@ -175,6 +178,7 @@ static void timed(void)
 	CHECK(pthread_mutex_timedlock(&mutex, &past) == ETIMEDOUT);
 	CHECK(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &steady) == ETIMEDOUT);
 	past = in_ms(CLOCK_REALTIME, 10000);
+	ready = 2;
 	CHECK(!pthread_mutex_timedlock(&mutex, &past));
 	CHECK(!pthread_mutex_unlock(&mutex));
 	pthread_join(holder, NULL);
