@@ -9,9 +9,9 @@
 //! bits 19-23 snoop    bits 33-36 lvl_num  bits 40-42 blk, 43-45 hops
 //! ```
 //!
-//! A word of ours says the same thing twice: in `lvl` and `snoop`, by which perf sorts it into its
-//! classes, and in `lvl_num`, `remote`, `hops` and `snoopx`, by which each of our sources can be
-//! told from all others. So an export that is imported again has the same sources.
+//! A word of ours says the same thing twice. perf sorts it into its classes by `lvl` and `snoop`.
+//! By `lvl_num`, `remote`, `hops` and `snoopx` each of our sources differs from all others, so that
+//! an export that is imported again has the same sources.
 
 use hitm_base::{AccessOp, DataSource};
 
@@ -69,7 +69,7 @@ pub mod level {
 pub mod snoop {
     /// Not known.
     pub const NA: u64 = 1;
-    /// No other cache was asked.
+    /// No other cache was snooped.
     pub const NONE: u64 = 2;
     /// Another cache had the line, clean.
     pub const HIT: u64 = 4;
@@ -166,7 +166,7 @@ impl Fields {
     }
 }
 
-/// Which cache or memory answered, as far as perf's words go.
+/// Cache or memory that served the access, as far as perf's word says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HitLevel {
     /// Line fill buffer.
@@ -202,17 +202,17 @@ impl DataSrc {
         self.bits(5, 14)
     }
 
-    /// What other caches answered: bits of [`snoop`].
+    /// Answer of the snooped caches: bits of [`snoop`].
     pub const fn snoop(self) -> u64 {
         self.bits(19, 5)
     }
 
-    /// Whether the operation was locked: bits of [`lock`].
+    /// Lock of the operation: bits of [`lock`].
     pub const fn lock(self) -> u64 {
         self.bits(24, 2)
     }
 
-    /// How the address was translated: `PERF_MEM_TLB_*`.
+    /// TLB hit or miss, and the level: bits `PERF_MEM_TLB_*`.
     pub const fn tlb(self) -> u64 {
         self.bits(26, 7)
     }
@@ -222,32 +222,33 @@ impl DataSrc {
         self.bits(33, 4)
     }
 
-    /// Whether what answered is remote; how far is in [`DataSrc::hops`].
+    /// Returns true if the data came from a remote cache or memory; [`DataSrc::hops`] has the
+    /// distance.
     pub const fn is_remote(self) -> bool {
         self.bits(37, 1) == 1
     }
 
-    /// More on other caches' answer: bits of [`snoopx`].
+    /// Rest of the snoop's answer: bits of [`snoopx`].
     pub const fn snoopx(self) -> u64 {
         self.bits(38, 2)
     }
 
-    /// Why the load was blocked: `PERF_MEM_BLK_*`: 1 not known, 2 by data, 4 by an address.
+    /// Reason why the load was blocked, `PERF_MEM_BLK_*`: 1 not known, 2 by data, 4 by an address.
     pub const fn blocked(self) -> u64 {
         self.bits(40, 3)
     }
 
-    /// How far: 0 not known, 1 another core, 2 another node, 3 another socket, 4 another board.
+    /// Distance: 0 not known, 1 another core, 2 another node, 3 another socket, 4 another board.
     pub const fn hops(self) -> u64 {
         self.bits(43, 3)
     }
 
-    /// Whether the operation was locked.
+    /// Returns true if the operation was locked.
     pub const fn is_locked(self) -> bool {
         self.lock() & lock::LOCKED != 0
     }
 
-    /// Whether the address missed the first-level TLB, or was translated by a walk of the tables.
+    /// Returns true if the address missed the first-level TLB or was translated by a page walk.
     pub const fn is_tlb_miss(self) -> bool {
         // PERF_MEM_TLB_MISS, _L2, _WK (walker), _OS (fault handler).
         self.tlb() & (0x04 | 0x10 | 0x20 | 0x40) != 0
@@ -265,7 +266,7 @@ impl DataSrc {
             }
             AccessOp::Store => {
                 fields.op = op::STORE;
-                // All that perf asks of a store.
+                // perf reads nothing else of a store's level.
                 fields.level = match source {
                     DataSource::StoreBuffer | DataSource::L1 => level::L1 | level::HIT,
                     _ => level::L1 | level::MISS,
@@ -276,8 +277,8 @@ impl DataSrc {
         Some(fields.word())
     }
 
-    /// What the access was and where its data came from, in our words; `None` when the word does
-    /// not say what kind of access it was.
+    /// Returns the operation and the data source in our terms; `None` when the word says neither
+    /// load nor store.
     pub fn access(self) -> Option<(AccessOp, Option<DataSource>)> {
         let is_load = self.op() & op::LOAD != 0;
         let is_store = self.op() & op::STORE != 0;
@@ -339,8 +340,8 @@ impl DataSrc {
         misses_l1.then_some(DataSource::L2)
     }
 
-    /// What answered. The old field `lvl` wins when it says something, as perf c2c reads it alone;
-    /// the remote bit without hops means another node.
+    /// Returns the cache or memory that served the access. The old field `lvl` wins when it says
+    /// something, as perf c2c reads it alone. The remote bit without hops means another node.
     pub fn hit_level(self) -> Option<HitLevel> {
         let level = self.level();
         let is_other_node = self.is_remote() && self.hops() == 0;
@@ -397,7 +398,7 @@ impl DataSrc {
         })
     }
 
-    /// The source, when the word is one of those that [`DataSrc::of_access`] makes.
+    /// Returns the source when the word is one that [`DataSrc::of_access`] makes.
     fn own_source(self) -> Option<DataSource> {
         let says = |source: &DataSource| {
             let fields = own_fields(*source);
@@ -416,8 +417,8 @@ impl DataSrc {
     }
 }
 
-/// How a load from each source is written: `level` and `snoop` for perf's classes, the rest to tell
-/// sources apart that perf counts alike.
+/// Fields that encode a load from each source. `level` and `snoop` choose perf's class; the rest
+/// tells sources apart that perf counts alike.
 fn own_fields(source: DataSource) -> Fields {
     let (level, level_number, snoop) = match source {
         DataSource::StoreBuffer | DataSource::L1 => (level::L1, level_number::L1, snoop::NONE),
@@ -476,7 +477,7 @@ mod tests {
         assert_eq!(DataSrc(word).access(), expected, "{word:#x}");
     }
 
-    /// Words as the kernel makes them; what each is made of stands beside it.
+    /// Words as the kernel's drivers build them, each with its parts beside it.
     #[test]
     fn words_of_real_machines() {
         use AccessOp::{Load, LockedRmw, Store};

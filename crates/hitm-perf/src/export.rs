@@ -7,7 +7,7 @@ use hitm_base::{Access, AccessOp, Clock, Cycles, Outcome};
 
 use crate::{CpuMode, DataSrc, EventKind, Sample, Spaces, TaskId};
 
-/// perf does not order events at time 0, so virtual time begins at one second.
+/// Virtual time begins at one second: perf does not order events at time 0.
 pub const TIME_ORIGIN_NS: u64 = 1_000_000_000;
 
 /// Turns accesses into samples.
@@ -20,7 +20,7 @@ pub struct Sampler {
     stores: u64,
 }
 
-/// Whose accesses they are.
+/// Source of the accesses, which decides how times and addresses are written.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A recorded process.
@@ -38,7 +38,7 @@ impl Origin {
         }
     }
 
-    /// The process that nothing else is known of.
+    /// The process for records that belong to no other one.
     pub fn process(&self) -> TaskId {
         let first = TaskId::first(1);
         match self {
@@ -49,7 +49,7 @@ impl Origin {
 }
 
 impl Sampler {
-    /// Samples of accesses; `period` is at least 1.
+    /// Takes one of `period` accesses of each event; `period` is at least 1.
     pub fn new(period: u64, clock: Clock, origin: Origin) -> Sampler {
         assert!(period > 0, "a period of 0 would take no sample");
         Sampler {
@@ -61,7 +61,7 @@ impl Sampler {
         }
     }
 
-    /// The time of a sample.
+    /// Time of a sample, in nanoseconds from [`TIME_ORIGIN_NS`] on, or as imported.
     pub fn time_ns(&self, time: Cycles) -> u64 {
         // Exact to the nanosecond below: cycles * 10^6 / kHz.
         let ns = u128::from(time.0) * 1_000_000 / u128::from(self.clock.khz());
@@ -77,7 +77,7 @@ impl Sampler {
         self.origin.place(addr).1
     }
 
-    /// The sample of an access by the thread with this tid, if it is one of those that are taken.
+    /// Returns the sample of an access by thread `tid`, if its turn in the period has come.
     pub fn sample(
         &mut self,
         tid: u32,

@@ -5,10 +5,10 @@
 
 /// The first bytes of a file of either layout, as the machine that wrote it stores the number.
 pub const MAGIC: [u8; 8] = *b"PERFILE2";
-/// The same, written by a machine of the other byte order.
+/// [`MAGIC`] of a machine with the other byte order.
 pub const MAGIC_SWAPPED: [u8; 8] = *b"2ELIFREP";
 
-/// Length of the header of a file that can be sought in.
+/// Length of the header of a seekable file.
 pub const FILE_HEADER_LEN: usize = 104;
 /// Length of the header of a stream: "pipe mode".
 pub const PIPE_HEADER_LEN: usize = 16;
@@ -27,7 +27,7 @@ pub mod record {
     pub const EXIT: u32 = 4;
     /// Sampling was slowed down.
     pub const THROTTLE: u32 = 5;
-    /// Sampling went on.
+    /// Sampling resumed.
     pub const UNTHROTTLE: u32 = 6;
     /// A thread or process began.
     pub const FORK: u32 = 7;
@@ -124,7 +124,7 @@ pub mod feature {
     pub const COMPRESSED: u8 = 27;
 }
 
-/// Words of a call chain that are no addresses: whose calls follow.
+/// Marks in a call chain: the calls behind one are of this context.
 pub mod context {
     /// The kernel's.
     pub const KERNEL: u64 = -128i64 as u64;
@@ -138,6 +138,6 @@ pub mod context {
     pub const GUEST_KERNEL: u64 = -2176i64 as u64;
     /// The program's of a guest.
     pub const GUEST_USER: u64 = -2560i64 as u64;
-    /// The lowest: whatever lies above is no address.
+    /// The lowest mark: no value above it is an address.
     pub const LOWEST: u64 = -4095i64 as u64;
 }

@@ -1,7 +1,7 @@
 //! From samples to accesses of a recording.
 //!
-//! What a sample does not have is given a value that changes no count: every access has one byte;
-//! a store that does not say what it hit completed in its store buffer. What cannot be an access is
+//! Fields that a sample lacks get values that change no count. Every access has one byte, and a
+//! store without a level completed in its store buffer. Samples that cannot become an access are
 //! counted by reason.
 //!
 //! Memory that processes share has an address in each of them. Where samples have physical addresses,
@@ -71,14 +71,14 @@ impl Rejected {
     }
 }
 
-/// Threads that are numbered, some 200 bytes each in the end. A machine runs as many in an hour of compiling.
+/// Threads that are numbered, some 200 bytes each. A machine runs as many in an hour of compiling.
 const THREADS_MAX: usize = 1 << 17;
 
 /// Lines whose physical addresses are compared, some 40 bytes each.
 const PHYSICAL_MAX: usize = 1 << 20;
 
-/// What was found last, by a few bits of what it was found for: threads and words repeat, and looking
-/// one up costs as much as everything else that is done with a sample.
+/// Entries of each cache of recent results, indexed by a few bits of the key. Threads and words
+/// repeat, and a look-up costs as much as all other work on a sample.
 const RECENT_COUNT: usize = 64;
 
 type RecentWord = (DataSrc, Option<(AccessOp, Option<DataSource>)>);
@@ -114,9 +114,9 @@ impl Recent {
 /// Turns samples into accesses, and numbers threads and processes as they appear.
 #[derive(Debug, Default)]
 pub struct Importer {
-    /// The processes.
+    /// The processes, and the tags that keep their addresses apart.
     pub spaces: Spaces,
-    /// What was rejected.
+    /// Samples that became no access, by reason.
     pub rejected: Rejected,
     /// Accesses whose samples say whether the address was found in a TLB.
     pub tlb_known_count: u64,
@@ -128,13 +128,14 @@ pub struct Importer {
     /// Physical lines, by the line of the common space, in the order of appearance.
     physical: IndexMap<LineAddr, u64, FxBuildHasher>,
     aliases: Aliases,
-    /// Set where the aliases are all that there are.
+    /// Set when `aliases` is complete, so that no physical address is compared.
     has_all_aliases: bool,
-    /// The callers that were asked for last.
+    /// Buffer of [`Importer::callers`].
     callers: Vec<CodeAddr>,
 }
 
-/// Returns true if a recording may hold the sample's numbers. Nothing is at the last line of all addresses.
+/// Returns true if a recording may hold the sample's numbers. The last line of the address space
+/// holds nothing.
 #[inline]
 fn is_in_range(sample: &Sample) -> bool {
     sample.time_ns <= COUNT_MAX
@@ -142,11 +143,11 @@ fn is_in_range(sample: &Sample) -> bool {
         && sample.addr < u64::MAX - LINE_SIZE
 }
 
-/// Lines that are the same memory as others, under which they are counted.
+/// Lines with several addresses: each with the one that it is counted under.
 pub type Aliases = BTreeMap<LineAddr, LineAddr>;
 
 impl Importer {
-    /// One that knows these processes already.
+    /// An importer that knows these processes already.
     pub fn of_spaces(spaces: Spaces) -> Importer {
         Importer {
             spaces,
@@ -154,12 +155,13 @@ impl Importer {
         }
     }
 
-    /// The same, which counts these lines under others.
+    /// Counts lines under their aliases.
     pub fn with_aliases(self, aliases: Aliases) -> Importer {
         Importer { aliases, ..self }
     }
 
-    /// The same for samples that were all read before: which lines are one is not asked for again.
+    /// Like [`Importer::with_aliases`], for samples that were read before: searches for no more
+    /// aliases.
     pub fn with_all_aliases(self, aliases: Aliases) -> Importer {
         Importer {
             has_all_aliases: true,
@@ -167,9 +169,9 @@ impl Importer {
         }
     }
 
-    /// Lines whose samples had the same physical line under different addresses: each with the one that
-    /// appeared first. Lines of memory that `is_private` to its process are none: a page that one
-    /// process gave back and another one got is not shared.
+    /// Returns lines whose samples had one physical line under different addresses, each with the
+    /// address that appeared first. Lines of memory that `is_private` to its process are left out:
+    /// a page that one process freed and another one got is not shared.
     pub fn aliases(&self, is_private: impl Fn(LineAddr) -> bool) -> Aliases {
         let mut first: BTreeMap<u64, LineAddr> = BTreeMap::new();
         let mut aliases = Aliases::new();
@@ -185,7 +187,7 @@ impl Importer {
         aliases
     }
 
-    /// The access of a sample and its outcome; `None` when it is none, which is counted.
+    /// Returns the access of a sample and its outcome. A sample that is none is counted by reason.
     #[inline]
     pub fn access(&mut self, sample: &Sample) -> Option<(Access, Outcome)> {
         let Some((op, source)) = self.recent.access(sample.data_src) else {
@@ -225,7 +227,7 @@ impl Importer {
         self.tlb_miss_count += u64::from(translated & tlb::MISS != 0);
         let addr = self.address(sample);
         let latency = Cycles(sample.weight);
-        // Plain stores are posted: nobody waited.
+        // Plain stores are posted: no CPU waited.
         let stall = if op == AccessOp::Store {
             Cycles::ZERO
         } else {
@@ -259,7 +261,7 @@ impl Importer {
         &self.callers
     }
 
-    /// The address in the common space.
+    /// Address in the common space. Learns the physical line of a sample that has one.
     #[inline]
     fn address(&mut self, sample: &Sample) -> u64 {
         let addr = self.spaces.pack(sample.process(), sample.addr);
@@ -305,12 +307,12 @@ impl Importer {
         Some(thread)
     }
 
-    /// The threads by number: process and thread, first CPU and first time.
+    /// Threads by number: process and thread, first CPU and first time.
     pub fn threads(&self) -> impl Iterator<Item = ((TaskId, TaskId), (CpuId, u64))> + '_ {
         self.threads.iter().map(|(ids, first)| (*ids, *first))
     }
 
-    /// How many CPUs there must be.
+    /// Smallest number of CPUs that holds every sample's CPU.
     pub fn cpu_count_min(&self) -> u32 {
         self.cpu_max.map_or(0, |cpu| u32::from(cpu) + 1)
     }

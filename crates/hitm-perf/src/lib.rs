@@ -1,18 +1,18 @@
 //! perf.data in and out.
 //!
-//! - [`DataSrc`] is what a sample says about the memory behind an access, and its translation to
-//!   and from our own [`DataSource`](hitm_base::DataSource).
+//! - [`DataSrc`] describes the data source of a sample's access, and converts to and from our own
+//!   [`DataSource`](hitm_base::DataSource).
 //! - [`mod@write`] makes a perf.data file that stock perf opens; [`export`] makes its samples from the
 //!   accesses of a recording.
 //! - [`read`] and [`script`] read samples out of perf.data and out of perf's text; [`import`] makes
 //!   accesses of a recording of them.
 //! - [`c2c`] counts samples into the tables of `perf c2c report`.
 //!
-//! - [`maps`] knows what is mapped where.
+//! - [`maps`] finds the mapping of an address.
 //!
 //! The format is that of Linux' `tools/perf/Documentation/perf.data-file-format.txt` and of
-//! `include/uapi/linux/perf_event.h`. What is lost each way is written down in
-//! docs/formats/perf-data.md. Nothing here opens a file or resolves a symbol.
+//! `include/uapi/linux/perf_event.h`. docs/formats/perf-data.md lists what is lost each way.
+//! Nothing here opens a file or resolves a symbol.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod c2c;

@@ -1,8 +1,8 @@
-//! What is mapped where, in each process and in the kernel.
+//! Mappings of each process and of the kernel.
 //!
 //! A mapping hides the parts of older ones that it covers. A forked process sees its parent's
-//! mappings until it maps something itself or starts another program; what the parent maps later
-//! shows through, because copying them all would let a small file ask for much memory.
+//! mappings until it maps something itself or starts another program. Later mappings of the parent
+//! show through: a copy for each fork would let a small file claim much memory.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{CpuMode, TaskId};
 /// The process that kernel mappings belong to.
 pub const KERNEL: TaskId = TaskId::first(u32::MAX);
 
-/// How many generations of forks a look-up goes back.
+/// Forks that a look-up follows from child to parent.
 const GENERATIONS_MAX: usize = 64;
 
 /// One mapping.
@@ -26,13 +26,13 @@ pub struct Map {
     pub file_offset: u64,
     /// Device, inode and its generation; zeros when unknown or without a file.
     pub file: [u64; 4],
-    /// Whether processes share what they write.
+    /// Shared with other processes (`MAP_SHARED`).
     pub is_shared: bool,
-    /// Whether code may run from it.
+    /// Holds code.
     pub executable: bool,
     /// Index of the path among those of the file.
     pub path: u32,
-    /// Whether it is memory without a file, whose addresses are not relative to anything.
+    /// Memory without a file, whose addresses are absolute.
     pub is_anonymous: bool,
 }
 
@@ -50,13 +50,13 @@ pub struct AddressMaps {
 }
 
 impl AddressMaps {
-    /// Adds a mapping over whatever was there.
+    /// Adds a mapping over those that it overlaps.
     pub fn insert(&mut self, process: TaskId, map: Map) {
         if map.start >= map.end {
             return;
         }
         let maps = &mut self.spaces.entry(process).or_default().maps;
-        // The one that begins before may reach into the new one, or beyond it.
+        // The mapping that begins before may reach into the new one, or beyond it.
         let before = maps.range(..map.start).next_back().map(|(start, _)| *start);
         let inside = maps.range(map.start..map.end).map(|(start, _)| *start);
         let touched: Vec<u64> = before.into_iter().chain(inside).collect();
@@ -137,8 +137,8 @@ impl Maps for AddressMaps {
     }
 }
 
-/// Whether perf takes the name of a mapping for memory without a file, or without symbols, so that
-/// its addresses stand for themselves.
+/// Returns true if perf takes the name for memory without a file or without symbols, whose
+/// addresses it prints as they are.
 pub fn is_anonymous_name(name: &str) -> bool {
     let anonymous = ["//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV"];
     name == "[heap]" || anonymous.iter().any(|prefix| name.starts_with(prefix))
@@ -187,7 +187,7 @@ mod tests {
                 (0x5000, None),
             ],
         );
-        // What is left of the old one still shows the same places of its file.
+        // The rest of the old mapping still shows the same part of its file.
         assert_eq!(
             maps.at(TaskId::first(1), 0x3000).unwrap().file_offset,
             0x3000

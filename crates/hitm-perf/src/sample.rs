@@ -2,11 +2,11 @@
 
 use crate::{DataSrc, Lives, TaskId};
 
-/// Which code was running.
+/// Privilege level and virtualization of the sampled code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum CpuMode {
-    /// Nobody says.
+    /// Not in the record.
     #[default]
     Unknown = 0,
     /// The kernel.
@@ -59,31 +59,31 @@ pub struct Sample {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// How many processes had its number before, and how many threads that of its thread, where
-    /// [`Sample::with_lives`] was told.
+    /// Earlier owners of the process's number and of the thread's, as [`Sample::with_lives`] finds
+    /// them.
     pub lives: [u16; 2],
     /// CPU, `u32::MAX` when the sample does not say.
     pub cpu: u32,
-    /// Which code was running.
+    /// Mode of the sampled code.
     pub mode: CpuMode,
-    /// When, in nanoseconds of the recording's clock.
+    /// Time, in nanoseconds of the recording's clock.
     pub time_ns: u64,
-    /// The instruction.
+    /// Address of the instruction.
     pub ip: u64,
     /// The first byte accessed, 0 when the sample does not say.
     pub addr: u64,
-    /// What it was and where the data came from.
+    /// Operation and data source.
     pub data_src: DataSrc,
     /// Latency in cycles, as far as the CPU measures it.
     pub weight: u64,
-    /// How many events this sample stands for.
+    /// Events that this sample stands for.
     pub period: u64,
     /// The physical address, 0 when the sample does not say.
     pub phys_addr: u64,
 }
 
 impl Sample {
-    /// The process.
+    /// The process with its life, as far as lives are known.
     #[inline]
     pub fn process(&self) -> TaskId {
         TaskId {
@@ -92,7 +92,7 @@ impl Sample {
         }
     }
 
-    /// The thread.
+    /// The thread with its life, as far as lives are known.
     #[inline]
     pub fn thread(&self) -> TaskId {
         TaskId {
@@ -101,7 +101,7 @@ impl Sample {
         }
     }
 
-    /// The same sample, of those who had the numbers at its time.
+    /// Resolves reused numbers to their lives at the sample's time.
     pub fn with_lives(&self, lives: &Lives) -> Sample {
         let life = |id| lives.at(id, self.time_ns).life;
         Sample {

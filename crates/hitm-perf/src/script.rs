@@ -25,7 +25,7 @@ const EVENTS_MAX: usize = 4096;
 const EXPECTED: &str =
     "the fields pid,tid,cpu,time,event,addr,weight,data_src,ip,sym of perf script";
 
-/// Whether a file that begins with these bytes is such a text.
+/// Returns true if a file that begins with these bytes is such a text.
 pub fn is_script(start: &[u8]) -> bool {
     let text = String::from_utf8_lossy(start);
     let mut lines = text.lines().filter(|line| !is_comment(line));

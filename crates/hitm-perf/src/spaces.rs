@@ -1,10 +1,10 @@
-//! Several processes in one space of addresses.
+//! One address space for several processes.
 //!
 //! A recording has one address space. Samples may come from many processes, whose equal addresses
-//! are different memory: the number of the process, in the order of appearance, is put into bits 48
-//! to 62 of its addresses, where no user address of the usual 48 bits has anything. The first
-//! process and the kernel keep theirs. Addresses above 2^48 (five-level page tables) and processes
-//! beyond the 32,767th share the first one's space.
+//! are different memory. So a process's number, in the order of appearance, goes into bits 48 to 62
+//! of its addresses; user addresses of the usual 48 bits leave them free. The first process and the
+//! kernel keep their addresses. Addresses above 2^48 (five-level page tables) and processes beyond
+//! the 32,767th share the first one's space.
 
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
@@ -14,7 +14,7 @@ use crate::TaskId;
 const SHIFT: u32 = 48;
 const PROCESSES_MAX: usize = (1 << 15) - 1;
 
-/// Numbers processes.
+/// Numbers processes and tags their addresses.
 #[derive(Debug, Clone, Default)]
 pub struct Spaces {
     processes: IndexSet<TaskId, FxBuildHasher>,
@@ -30,7 +30,7 @@ impl Spaces {
         }
     }
 
-    /// What is put into the addresses of a process, which becomes known.
+    /// Tag in the addresses of a process, which is registered if it is new.
     #[inline]
     fn tag(&mut self, process: TaskId) -> u64 {
         if let Some((last, tag)) = self.last
@@ -48,7 +48,7 @@ impl Spaces {
         tag
     }
 
-    /// The address of a process's memory in the common space.
+    /// Address of a process's memory in the common space.
     #[inline]
     pub fn pack(&mut self, process: TaskId, addr: u64) -> u64 {
         if addr >> SHIFT != 0 {
@@ -57,7 +57,7 @@ impl Spaces {
         self.tag(process) | addr
     }
 
-    /// The same for a process that is known already, `None` for another.
+    /// Like [`Spaces::pack`] for a process that is registered, `None` for another one.
     pub fn pack_known(&self, process: TaskId, addr: u64) -> Option<u64> {
         let index = self.processes.get_index_of(&process)?;
         let fits = addr >> SHIFT == 0 && index < PROCESSES_MAX;
@@ -68,7 +68,8 @@ impl Spaces {
         })
     }
 
-    /// The process, if the address is not the kernel's, and the address as the process sees it.
+    /// Returns the process, unless the address is the kernel's, and the address as the process sees
+    /// it.
     pub fn unpack(&self, addr: u64) -> (Option<TaskId>, u64) {
         if addr >> 63 == 1 {
             return (None, addr);

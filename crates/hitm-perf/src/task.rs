@@ -1,8 +1,7 @@
-//! Processes and threads, whose numbers are used again.
+//! Processes and threads, whose numbers are reused.
 //!
-//! The number of a process that ended may be given to another one. The two are told apart by how many
-//! had the number before: a new *life* of it begins with the first record about it after the end of
-//! the one before.
+//! The kernel reuses the number of a process that ended. Each owner of a number is a *life* of it.
+//! A new life begins with the first record about the number after the end of the one before.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +10,26 @@ use std::collections::BTreeMap;
 pub struct TaskId {
     /// Its number.
     pub id: u32,
-    /// How many had this number before, as far as the file tells.
+    /// Earlier owners of this number, as far as the file tells.
     pub life: u16,
 }
 
 impl TaskId {
-    /// The first with this number.
+    /// The first owner of this number.
     pub const fn first(id: u32) -> TaskId {
         TaskId { id, life: 0 }
     }
 }
 
-/// When numbers were used again.
+/// Times at which numbers were reused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lives {
-    /// By number: when each life but the first began, ascending.
+    /// By number: the begin of each life but the first, ascending.
     begins: BTreeMap<u32, Vec<u64>>,
 }
 
 impl Lives {
-    /// A number is used again from this time on, which is not before that of its last life.
+    /// Begins a new life of the number at a time not before that of the last one.
     pub(crate) fn begin(&mut self, id: u32, time_ns: u64) {
         let begins = self.begins.entry(id).or_default();
         if begins.len() < usize::from(u16::MAX) {
@@ -38,17 +37,17 @@ impl Lives {
         }
     }
 
-    /// Whether no number was used again.
+    /// Returns true if no number was reused.
     pub fn is_empty(&self) -> bool {
         self.begins.is_empty()
     }
 
-    /// How many times a number was used again.
+    /// Number of reuses.
     pub fn len(&self) -> usize {
         self.begins.values().map(Vec::len).sum()
     }
 
-    /// Who had a number at a time.
+    /// The owner of a number at a time.
     pub fn at(&self, id: u32, time_ns: u64) -> TaskId {
         let begins = self.begins.get(&id);
         let life = begins.map_or(0, |begins| {
@@ -61,12 +60,12 @@ impl Lives {
         }
     }
 
-    /// Who has a number at the end.
+    /// The last owner of a number.
     pub(crate) fn last(&self, id: u32) -> TaskId {
         self.at(id, u64::MAX)
     }
 
-    /// When a life began, 0 for the first of a number.
+    /// Begin of a life, 0 for the first one of a number.
     pub fn began_ns(&self, task: TaskId) -> u64 {
         let begins = self.begins.get(&task.id);
         let place = usize::from(task.life).checked_sub(1);

@@ -1,8 +1,8 @@
 //! Writes a perf.data file that stock perf opens as a c2c recording.
 //!
-//! Two events, by whose names perf knows a c2c recording, and one sample type for both. The file is
-//! little-endian and written from front to back, but for the header, which is written again at the
-//! end with the length of the data. Memory does not grow with the samples.
+//! The two events have the names by which perf knows a c2c recording, and one sample type. The file
+//! is little-endian and written from front to back. Only the header is written again at the end,
+//! with the length of the data. Memory does not grow with the samples.
 //!
 //! ```text
 //! header | ids | attributes | records ... | table of feature sections | feature sections
@@ -33,23 +33,23 @@ const SAMPLE_ID_LEN: usize = 32;
 pub struct MmapInfo {
     /// Process.
     pub pid: u32,
-    /// How many processes had this number before.
+    /// Earlier owners of this number.
     pub life: u16,
     /// First address.
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// Place in the file.
+    /// Offset in the file.
     pub file_offset: u64,
-    /// Whether code may run from it.
+    /// Holds code.
     pub executable: bool,
-    /// The file, or a name in brackets.
+    /// Path of the file, or a name in brackets.
     pub path: String,
     /// Build id, empty when unknown.
     pub build_id: Vec<u8>,
 }
 
-/// When something happened, and to whom.
+/// Time and place of a record: the `sample_id` at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moment {
     /// Process.
@@ -62,7 +62,7 @@ pub struct Moment {
     pub time_ns: u64,
 }
 
-/// Writes a file.
+/// Writes a perf.data file.
 #[derive(Debug)]
 pub struct PerfDataWriter<W> {
     writer: W,
@@ -80,7 +80,7 @@ pub struct PerfDataWriter<W> {
 }
 
 impl<W: Write + Seek> PerfDataWriter<W> {
-    /// Writes the head.
+    /// Writes the header and the attributes.
     pub fn new(mut writer: W, form: SampleForm) -> io::Result<PerfDataWriter<W>> {
         writer.write_all(&head(0, &[], form))?;
         Ok(PerfDataWriter {
@@ -96,8 +96,8 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         })
     }
 
-    /// A sample of one of the two events, and who called its function, innermost call first; callers
-    /// are written when the file's samples have them.
+    /// Writes a sample of one of the two events. Callers, innermost first, are written when the
+    /// file's samples have call chains.
     pub fn sample(&mut self, kind: EventKind, sample: &Sample, callers: &[u64]) -> io::Result<()> {
         self.first_time_ns = self.first_time_ns.min(sample.time_ns);
         self.last_time_ns = self.last_time_ns.max(sample.time_ns);
@@ -125,7 +125,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         self.end()
     }
 
-    /// A thread's name.
+    /// Writes a thread's name.
     pub fn comm(&mut self, at: Moment, name: &str, is_exec: bool) -> io::Result<()> {
         let misc = if is_exec { misc::COMM_EXEC } else { 0 };
         self.begin(record::COMM, misc | misc::USER);
@@ -139,17 +139,17 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         self.end_with_id(at)
     }
 
-    /// A thread of the process began; told by the parent.
+    /// Writes that thread `parent_tid` of the process started thread `at.tid`.
     pub fn fork(&mut self, at: Moment, parent_tid: u32) -> io::Result<()> {
         self.fork_or_exit(record::FORK, at, [at.pid, parent_tid])
     }
 
-    /// A process began that has nothing from the one that began it.
+    /// Writes that a process began that inherits no mappings.
     pub fn fork_process(&mut self, at: Moment) -> io::Result<()> {
         self.fork_or_exit(record::FORK, at, [0, 0])
     }
 
-    /// A thread ended.
+    /// Writes that a thread ended.
     pub fn exit(&mut self, at: Moment) -> io::Result<()> {
         self.fork_or_exit(record::EXIT, at, [at.pid, at.tid])
     }
@@ -164,7 +164,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         self.end_with_id(at)
     }
 
-    /// A mapping.
+    /// Writes a mapping.
     pub fn mmap(&mut self, at: Moment, mapping: &MmapInfo) -> io::Result<()> {
         let is_data = if mapping.executable {
             0
@@ -207,7 +207,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         self.end_with_id(at)
     }
 
-    /// The number that tells a file from others, 0 for memory without a file.
+    /// Inode by which perf tells files apart, 0 for memory without a file.
     fn inode(&mut self, mapping: &MmapInfo) -> u64 {
         if !mapping.path.starts_with('/') || mapping.path.starts_with("//") {
             return 0;
@@ -279,12 +279,13 @@ impl<W: Write + Seek> PerfDataWriter<W> {
     }
 }
 
-/// The most words of a chain: a record's length has 16 bits, and the sample's other fields take less
+/// Most words of a chain: a record's length has 16 bits, and the sample's other fields take less
 /// than 256 bytes.
 const CHAIN_WORDS_MAX: usize = (u16::MAX as usize - 256) / 8;
 
-/// A call chain: the instruction and its callers, marked where the kernel's and the program's begin.
-/// The outermost callers are left out when a record cannot hold them all; says whether it can.
+/// Writes a call chain: the instruction and its callers, with marks where the kernel's and the
+/// program's begin. Leaves out the outermost callers when a record cannot hold them; returns true
+/// if it holds all.
 fn put_chain(out: &mut Vec<u8>, sample: &Sample, callers: &[u64]) -> bool {
     let len_at = out.len();
     put64(out, 0);
@@ -319,8 +320,8 @@ mod tests {
 
     use super::*;
 
-    /// Addresses in turn of the kernel and the program, each with its mark: the longest chain that a
-    /// recording may hold needs more than a record has.
+    /// Addresses in turn of the kernel and the program, each with its mark: the longest chain of a
+    /// recording needs more than a record has.
     #[test]
     fn a_chain_is_cut_to_fit_a_record() {
         let form = SampleForm {

@@ -1,15 +1,7 @@
 //! Errors of a plan, each with its place.
 
+use hitm_base::document::TextPlace;
 use thiserror::Error;
-
-/// A place in a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TextPlace {
-    /// Line, from 1.
-    pub line: usize,
-    /// Character in the line, from 1.
-    pub column: usize,
-}
 
 /// A mistake in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -21,8 +13,8 @@ pub struct PlanError {
     pub place: TextPlace,
     /// The key, with its tables: `vary[0].steps`.
     pub key: String,
-    /// The text that stands there.
+    /// Text found there.
     pub found: String,
-    /// The text that should stand there.
+    /// Description of the expected text.
     pub expected: String,
 }

@@ -3,21 +3,22 @@
 //! - [`plan`]: TOML text to points, each a set of keys and values. `docs/formats/sweep.md` describes
 //!   the file. Start there.
 //! - [`name`]: the hash of everything that decides a run.
-//! - [`result`]: the text that one run leaves behind.
-//! - [`table`]: all results as Parquet, one row a run and metric.
+//! - [`result`]: the text of one run's result.
+//! - [`table`]: all results as Parquet, one row a run and metric; [`read`] reads it back.
 //!
-//! Nothing here opens a file or runs anything, and nothing here knows what a key means: the facade
-//! drives ([`hitm::sweep`](../hitm/sweep/index.html)).
+//! Nothing here opens a file, runs anything or interprets a key: the facade does
+//! ([`hitm::sweep`](../hitm/sweep/index.html)).
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod error;
 pub mod name;
 pub mod plan;
 mod range;
+pub mod read;
 mod reader;
 pub mod result;
 mod sample;
 pub mod table;
 pub mod value;
 
-pub use error::{PlanError, TextPlace};
+pub use error::PlanError;

@@ -1,7 +1,7 @@
 //! The name of a run: a hash of everything that decides it.
 //!
-//! Two runs of one name have one result, whoever made them and for which plan. The hash is the first
-//! half of SHA-256: of 10^6 runs two share a name with a chance below 10^-26.
+//! Two runs of one name have one result, on any host and for any plan. The hash is the first half
+//! of SHA-256: of 10^6 runs two share a name with a chance below 10^-26.
 
 use std::fmt;
 
@@ -26,12 +26,12 @@ impl fmt::Debug for RunName {
     }
 }
 
-/// Collects what decides a run, part by part.
+/// Hash of everything that decides a run, added part by part.
 #[derive(Debug, Clone)]
 pub struct Naming(Sha256);
 
 impl Naming {
-    /// Nothing but the version of the results: a new one gives every run a new name.
+    /// Starts with the version of the results alone: a new version gives every run a new name.
     pub fn new(result_version: u32) -> Naming {
         Naming(Sha256::new()).with("result version", &result_version.to_string())
     }

@@ -1,7 +1,7 @@
 //! Ranges of values: evenly spaced, linear or logarithmic.
 //!
-//! Values between the ends are rounded to [`DIGITS`] significant digits: they stay readable, and a
-//! last bit that another host's logarithm rounds otherwise changes no value and so no run's name.
+//! Values between the ends are rounded to [`DIGITS`] significant digits. They stay readable, and
+//! the last bit of another host's logarithm changes no value, so no run's name.
 
 use crate::value::{Unit, Value};
 
@@ -28,7 +28,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// The range between two values of one unit; an error says which ranges there are.
+    /// The range between two values of one unit; the error lists the allowed ranges.
     pub(crate) fn new(from: &Value, to: &Value, scale: Scale) -> Result<Range, &'static str> {
         const UNITS: &str = "two numbers, two times or two rates";
         let (from, to, unit) = match (from.quantity(), to.quantity()) {
@@ -59,7 +59,7 @@ impl Range {
         })
     }
 
-    /// The value at `part` of the way, 0 to 1.
+    /// Value at `part` of the range, 0 to 1.
     pub(crate) fn at(&self, part: f64) -> Value {
         let number = match (part, self.scale) {
             (part, _) if part <= 0.0 => self.from,
@@ -88,7 +88,7 @@ fn fraction(value: &Value) -> Option<f64> {
     }
 }
 
-/// The number with [`DIGITS`] significant digits.
+/// Rounds to [`DIGITS`] significant digits.
 fn rounded(number: f64) -> f64 {
     let text = format!("{number:.*e}", (DIGITS - 1) as usize);
     text.parse().expect("a number in scientific notation")

@@ -1,12 +1,12 @@
-//! The result of one run as text: its figures, or why there are none.
+//! The result of one run as text: its figures, or the message of a failed run.
 //!
-//! A text that was cut off, or that is about another run, is no result: the run is made again.
+//! A text that is cut off, or of another run, is no result: the run is made again.
 
 use std::fmt::Write as _;
 
 use crate::name::RunName;
 
-/// Version of the text, and of everything that a result depends on but nobody wrote down.
+/// Version of the text, and of everything else that results depend on.
 pub const RESULT_VERSION: u32 = 1;
 
 /// The result of a run.
@@ -30,7 +30,7 @@ pub struct Figure {
 }
 
 impl RunResult {
-    /// The text of the result of this run.
+    /// Encodes the result of this run.
     pub fn encode(&self, name: RunName) -> String {
         let mut out = format!("hitm-sweep-result {RESULT_VERSION} {name}\n");
         match self {
@@ -50,7 +50,7 @@ impl RunResult {
         out
     }
 
-    /// The result of this run, unless the text is damaged or about another one.
+    /// Decodes the result of this run; none if the text is damaged or of another run.
     pub fn decode(text: &str, name: RunName) -> Option<RunResult> {
         let text = text.strip_suffix('\n')?;
         let (body, end) = text.rsplit_once('\n')?;

@@ -7,24 +7,34 @@
 
 use thiserror::Error;
 
-/// The most dimensions of a sample.
+/// Limit on the dimensions of a Sobol sequence, and on the ranges that a plan may list.
 pub(crate) const DIMENSIONS_MAX: usize = 10;
+/// Limit on the dimensions of a Latin hypercube: more than there are numbers to vary.
+const HYPERCUBE_DIMENSIONS_MAX: usize = 256;
 /// Bits of a coordinate.
 const BITS: usize = 32;
 
-/// The way in which points are chosen.
+/// Method of choosing points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// Each dimension in as many intervals as there are points, one point in each.
     LatinHypercube,
-    /// A low-discrepancy sequence: more points keep those that are there.
+    /// A low-discrepancy sequence: a longer one keeps the earlier points.
     Sobol,
 }
 
-/// A number of points or dimensions that no sample has.
+/// More dimensions than a sample can have.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("at most {DIMENSIONS_MAX} dimensions")]
-pub(crate) struct TooManyDimensions;
+#[error("at most {0} dimensions")]
+pub(crate) struct TooManyDimensions(usize);
+
+/// Most dimensions of a method.
+pub(crate) fn dimensions_max(method: Method) -> usize {
+    match method {
+        Method::LatinHypercube => HYPERCUBE_DIMENSIONS_MAX,
+        Method::Sobol => DIMENSIONS_MAX,
+    }
+}
 
 /// `count` points of `dimensions` coordinates, each 0 to below 1.
 pub(crate) fn points(
@@ -33,8 +43,9 @@ pub(crate) fn points(
     dimensions: usize,
     seed: u64,
 ) -> Result<Vec<Vec<f64>>, TooManyDimensions> {
-    if dimensions > DIMENSIONS_MAX {
-        return Err(TooManyDimensions);
+    let most = dimensions_max(method);
+    if dimensions > most {
+        return Err(TooManyDimensions(most));
     }
     Ok(match method {
         Method::LatinHypercube => latin_hypercube(count, dimensions, seed),
@@ -204,6 +215,6 @@ mod tests {
         assert_eq!(few, many[..10]);
         assert_ne!(few, points(Method::Sobol, 10, 4, 3).unwrap());
         let many = points(Method::Sobol, 1, DIMENSIONS_MAX + 1, 0);
-        assert_eq!(many, Err(TooManyDimensions));
+        assert_eq!(many, Err(TooManyDimensions(DIMENSIONS_MAX)));
     }
 }

@@ -1,7 +1,7 @@
 //! The table of a sweep: Parquet with Arrow's types, one row a run and metric.
 //!
-//! The same rows give the same bytes: rows come in the order of the plan, batches and row groups have
-//! fixed lengths, and nothing of the host or the time is written. Memory holds one row group.
+//! The same rows give the same bytes. Rows come in the order of the plan, batches and row groups
+//! have fixed lengths, and nothing of the host or the time is written. Memory holds one row group.
 
 #![expect(
     clippy::disallowed_types,
@@ -35,13 +35,28 @@ const CREATED_BY: &str = "hitm sweep";
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// Its type and unit.
+    /// Its type.
     pub kind: KeyType,
+    /// Unit of its values.
+    pub unit: Option<String>,
     /// One sentence about it, without a full stop.
     pub description: String,
 }
 
 impl Column {
+    /// A column of a key's values, in the unit of the type.
+    pub fn of_type(name: &str, kind: KeyType, description: &str) -> Column {
+        Column {
+            name: name.to_owned(),
+            kind,
+            unit: match kind {
+                KeyType::Integer(unit) => unit.name().map(str::to_owned),
+                KeyType::Float | KeyType::Flag | KeyType::Text => None,
+            },
+            description: description.to_owned(),
+        }
+    }
+
     fn field(&self) -> Field {
         let data_type = match self.kind {
             KeyType::Integer(_) => DataType::Int64,
@@ -50,10 +65,8 @@ impl Column {
             KeyType::Text => DataType::Utf8,
         };
         let mut metadata = HashMap::from([("description".to_owned(), self.description.clone())]);
-        if let KeyType::Integer(unit) = self.kind
-            && let Some(unit) = unit.name()
-        {
-            metadata.insert("unit".to_owned(), unit.to_owned());
+        if let Some(unit) = &self.unit {
+            metadata.insert("unit".to_owned(), unit.clone());
         }
         Field::new(&self.name, data_type, true).with_metadata(metadata)
     }
@@ -98,8 +111,8 @@ impl Builder {
         }
     }
 
-    /// Adds a cell. One of another type is a bug of the caller, as the column's type is that of all
-    /// of its values.
+    /// Adds a cell. One of another type is a bug of the caller: the column's type is that of all
+    /// its values.
     fn push(&mut self, cell: &Cell) {
         match (self, cell) {
             (Builder::Integer(builder), Cell::Integer(number)) => builder.append_value(*number),
@@ -172,7 +185,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// A writer that fails.
     ///
     /// # Panics
-    /// If a cell has not the type of its column, or one is missing.
+    /// If a cell's type differs from its column's, or a cell is missing.
     pub fn push(&mut self, row: &[Cell]) -> Result<(), ParquetError> {
         assert_eq!(row.len(), self.builders.len(), "a cell for each column");
         for (builder, cell) in self.builders.iter_mut().zip(row) {
@@ -215,11 +228,7 @@ mod tests {
     use crate::value::Unit;
 
     fn columns() -> Vec<Column> {
-        let column = |name: &str, kind| Column {
-            name: name.to_owned(),
-            kind,
-            description: format!("The {name}"),
-        };
+        let column = |name: &str, kind| Column::of_type(name, kind, &format!("The {name}"));
         vec![
             column("tick", KeyType::Integer(Unit::PerSecond)),
             column("metric", KeyType::Text),

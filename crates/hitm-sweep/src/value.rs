@@ -1,8 +1,7 @@
 //! Values of a key: as a plan states them, as a setting repeats them, and as a table stores them.
 
+use hitm_base::document::{Value as Item, split_number};
 use toml::de::DeValue;
-
-use crate::reader::Item;
 
 /// Deepest list in a list.
 const DEPTH_MAX: usize = 4;
@@ -73,7 +72,7 @@ impl Value {
         }
     }
 
-    /// The value as TOML in one line: what `--set` takes.
+    /// The value as TOML in one line, as `--set` takes it.
     pub fn toml(&self) -> String {
         match self {
             Value::Integer(number) => number.to_string(),
@@ -102,7 +101,7 @@ impl Value {
         }
     }
 
-    /// The value of a whole number in its unit: [`Value::quantity`], backwards.
+    /// Inverse of [`Value::quantity`].
     pub(crate) fn of_quantity(number: i64, unit: Unit) -> Value {
         match unit {
             Unit::None => Value::Integer(number),
@@ -141,28 +140,16 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// `"1.5ms"` as nanoseconds, `"250/s"` as a rate: whole numbers, at most 12 digits before the point
-/// and 3 after it, as scenarios have them.
+/// Parses `"1.5ms"` as nanoseconds and `"250/s"` as a rate: whole numbers, at most 12 digits before
+/// the point and 3 after it, as in scenarios.
 fn quantity(text: &str) -> Option<(i64, Unit)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(end);
-    let (whole, fraction) = match number.split_once('.') {
-        Some((_, "")) => return None,
-        Some((whole, fraction)) => (whole, fraction.trim_end_matches('0')),
-        None => (number, ""),
-    };
-    if whole.is_empty() || whole.len() > 12 || fraction.len() > 3 || fraction.contains('.') {
-        return None;
-    }
-    let thousandths: i64 = format!("{fraction:0<3}").parse().ok()?;
-    let milli = i128::from(whole.parse::<i64>().ok()?) * 1_000 + i128::from(thousandths);
-    let unit = unit.trim_start_matches(' ');
+    let (milli, unit) = split_number(text)?;
     let (unit, factor) = match TIMES.iter().find(|(name, _)| *name == unit) {
         Some((_, nanos)) => (Unit::Nanos, *nanos),
         None if unit == "/s" => (Unit::PerSecond, 1),
         None => return None,
     };
-    let product = milli * i128::from(factor);
+    let product = i128::from(milli) * i128::from(factor);
     let number = i64::try_from(product / 1_000).ok()?;
     (product % 1_000 == 0).then_some((number, unit))
 }

@@ -1,14 +1,14 @@
-//! The hold share u of one lock of a recorded kernel, from every acquisition that the recording has: what
-//! `hitm live locks` estimates from samples.
+//! The hold share u of one lock of a recorded kernel, from every recorded acquisition; `hitm live
+//! locks` estimates it from samples.
 //!
 //! usage: hold_share RECORDING LINE OFFSET
 //!
 //! LINE and OFFSET are the lock's word as `hitm report` shows it: 0xffff888040bd18c0 0x18.
 //!
-//! The last locked operation on the word before a CPU releases it is that CPU's acquisition, the first
-//! one after its release before is where it began to wait. What lies between a release and that is the
-//! CPU's work outside of the lock. A time that is LONG times the median of its kind has something else in
-//! it, such as another task; these are counted and left out.
+//! A CPU's acquisition is its last locked operation on the word before it releases the lock. Its
+//! wait begins with the first one after its previous release. The time between a release and that
+//! is the CPU's work outside the lock. A time over LONG times the median of its kind includes
+//! something else, such as another task; such times are counted and left out.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,10 +20,10 @@ use hitm::recording::Recording;
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, LineAddr, Outcome};
 use hitm_trace::{Record, TraceReader, Visitor};
 
-/// Times beyond so many medians are left out.
+/// Limit on a time, in medians; longer ones are left out.
 const LONG: u64 = 20;
 
-/// Names of functions that release a lock.
+/// Functions that release a lock.
 const RELEASES: [&str; 3] = ["up_write", "unlock", "up_read"];
 
 struct Uses {
@@ -86,7 +86,7 @@ impl Times {
     }
 }
 
-/// The sum of the times that are not long, and how many are.
+/// Sum of the times within the limit, and the number of longer ones.
 fn sum(mut times: Vec<u64>) -> (u64, usize) {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or(0);

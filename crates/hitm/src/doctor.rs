@@ -1,26 +1,81 @@
 //! `hitm doctor`: what works on this host, and what to install for the rest.
 
+use std::io;
+use std::process::{Command, ExitStatus, Stdio};
+
 use hitm_live::cgroups::{Hierarchy, Version};
 use hitm_live::place::{Backend, Linux, Mounts, Obstacle, means_for};
 use hitm_live::shim::{Launch, library_directory};
+use thiserror::Error;
 
-use crate::record::{Architecture, Tools};
+use crate::record::{Architecture, Tools, ToolsError};
+use crate::vm;
 
-/// One thing that hitm can do here, or cannot.
+/// An ability of hitm, and its state on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// Subject of the finding.
     pub subject: String,
-    /// What was found, or what is missing and how to get it.
+    /// State, or the missing part and how to get it.
     pub detail: String,
-    /// Whether it works.
+    /// True if it works.
     pub works: bool,
+    /// The Debian package that brings it. None where it works, and where no package helps.
+    pub package: Option<&'static str>,
 }
 
-/// Looks at everything that hitm uses on this host.
+/// Errors of installing packages.
+#[derive(Debug, Error)]
+pub enum InstallError {
+    /// There is no apt-get.
+    #[error("apt-get cannot be run: {0}; install these with your package manager")]
+    NoApt(io::Error),
+    /// Only root may install packages.
+    #[error("only root installs packages; run: sudo apt-get install -y {packages}")]
+    NotRoot {
+        /// Their names, with blanks between.
+        packages: String,
+    },
+    /// apt-get failed.
+    #[error("apt-get install {packages}: {status}")]
+    Failed {
+        /// Their names, with blanks between.
+        packages: String,
+        /// Its exit status.
+        status: ExitStatus,
+    },
+}
+
+/// Installs Debian packages with apt-get, whose output goes to standard error.
+///
+/// # Errors
+/// There is no apt-get, it is not ours to run, or it fails.
+pub fn install(packages: &[&str]) -> Result<(), InstallError> {
+    let names = packages.join(" ");
+    // SAFETY: it takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return Err(InstallError::NotRoot { packages: names });
+    }
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "-y", "--no-install-recommends"])
+        .args(packages);
+    apt.env("DEBIAN_FRONTEND", "noninteractive");
+    apt.stdin(Stdio::null()).stdout(io::stderr());
+    let status = apt.status().map_err(InstallError::NoApt)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(InstallError::Failed {
+            packages: names,
+            status,
+        }),
+    }
+}
+
+/// Checks everything that hitm uses on this host.
 pub fn doctor() -> Vec<Finding> {
     let recording = [Architecture::X86_64, Architecture::Aarch64].map(recording);
     let mut findings = recording.to_vec();
+    findings.push(machines());
     findings.push(processors());
     findings.push(sampling());
     findings.push(counting());
@@ -30,17 +85,18 @@ pub fn doctor() -> Vec<Finding> {
     findings
 }
 
-/// Samples of the CPU clock and the kernel's names: without them `hitm live locks` sees nothing.
+/// Samples of the CPU clock and the kernel's names: without them `hitm live locks` has no data.
 fn sampling() -> Finding {
     let layer = crate::live::sampling_layer();
     Finding {
         subject: "sample locks of the kernel".into(),
         works: layer.is_ok(),
         detail: layer.unwrap_or_else(|error| error.to_string()),
+        package: None,
     }
 }
 
-/// The preloaded library: without it pthread locks are sampled alone.
+/// The preloaded library: without it pthread locks are only sampled.
 fn counting() -> Finding {
     let launch = Launch::prepare(&library_directory());
     Finding {
@@ -50,10 +106,12 @@ fn counting() -> Finding {
             Ok(_) => "libhitm_locks.so can be preloaded".into(),
             Err(error) => error.to_string(),
         },
+        package: None,
     }
 }
 
-/// Means of `hitm place` for this process's threads: the best one that works, and why better ones do not.
+/// Means of `hitm place` for this process's threads: the best that works, and the faults of better
+/// ones.
 fn placing() -> Finding {
     let means = Mounts::read(&Linux)
         .and_then(|mounts| means_for(&Linux, &mounts, std::process::id()))
@@ -66,6 +124,7 @@ fn placing() -> Finding {
         subject: "place threads".into(),
         works,
         detail,
+        package: None,
     }
 }
 
@@ -91,8 +150,8 @@ fn words(obstacle: Obstacle) -> String {
     }
 }
 
-/// BPF programs: without them `hitm live throttle` and `hitm live wakeups` have the kernel's sums alone, and
-/// `hitm live locks` and `hitm place apply --watch` do not see waiters that sleep.
+/// BPF programs. Without them `hitm live throttle` and `hitm live wakeups` have only the kernel's
+/// sums, and `hitm live locks` and `hitm place apply --watch` miss waiters that sleep.
 fn observing() -> Finding {
     let available = hitm_live::bpf_available();
     Finding {
@@ -102,6 +161,7 @@ fn observing() -> Finding {
             Ok(()) => "BPF programs load here".into(),
             Err(reason) => format!("counters of the kernel alone: {reason}"),
         },
+        package: None,
     }
 }
 
@@ -120,6 +180,7 @@ fn quotas() -> Finding {
             }
             Err(error) => error.to_string(),
         },
+        package: None,
     }
 }
 
@@ -137,12 +198,28 @@ fn recording(architecture: Architecture) -> Finding {
                 subject,
                 detail,
                 works: true,
+                package: None,
             }
         }
         Err(error) => Finding {
             subject,
             detail: error.to_string(),
             works: false,
+            package: matches!(error, ToolsError::NoQemu { .. }).then_some("qemu-user"),
+        },
+    }
+}
+
+/// The emulator of whole machines, for `hitm vm`.
+fn machines() -> Finding {
+    let found = vm::find_emulator(None);
+    Finding {
+        subject: "record whole kernels".into(),
+        works: found.is_ok(),
+        package: found.is_err().then_some("qemu-system-x86"),
+        detail: match found {
+            Ok(path) => path.display().to_string(),
+            Err(error) => error.to_string(),
         },
     }
 }
@@ -157,6 +234,7 @@ fn processors() -> Finding {
         subject: "probe this machine".into(),
         detail,
         works: count > 1,
+        package: None,
     }
 }
 

@@ -1,9 +1,8 @@
-//! Files of others: the one place that opens what a user or an input names.
+//! Input files: the one place that opens files named by a user or an input.
 //!
-//! A recording, a program's debug information or a scenario comes from somebody else, and names
-//! files of this host. Opening a FIFO would wait for ever, opening a device may do anything: such
-//! names are followed to regular files only. What a user types may be a pipe
-//! or /dev/null as well.
+//! A recording, debug information or a scenario comes from somebody else, and names files of this
+//! host. Opening a FIFO would wait for ever, opening a device may do anything: such names must lead
+//! to regular files. A path that a user types may also lead to a pipe or to /dev/null.
 //!
 //! Invariant: nothing here waits for another process unless the user named the pipe.
 
@@ -14,16 +13,16 @@ use std::path::Path;
 
 use hitm_layout::{Bytes, Unread};
 
-/// The largest file that is mapped. Debug information of browsers and kernels has 1 to 10 GB.
+/// Limit on a mapped file. Debug information of browsers and kernels has 1 to 10 GB.
 const MAPPED_BYTES_MAX: u64 = 64 << 30;
 
-/// The most that is read where there is nothing to map: pipes, and files of `/sys` and `/proc`.
+/// Limit on bytes read from files that cannot be mapped: pipes, and files of `/sys` and `/proc`.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The source of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedBy {
-    /// The user, on the command line: a pipe is what was meant.
+    /// The user, on the command line, who may mean a pipe.
     User,
     /// The contents of some input.
     Input,
@@ -32,7 +31,7 @@ pub(crate) enum NamedBy {
 /// Opens a file for reading.
 ///
 /// # Errors
-/// Those of the system, and [`io::ErrorKind::InvalidInput`] for what is neither a regular file nor,
+/// Those of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file or,
 /// where the user named it, a pipe.
 pub(crate) fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
     check(&std::fs::metadata(path)?, named_by)?;
@@ -42,12 +41,12 @@ pub(crate) fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     }
     let file = options.open(path)?;
-    // Another one may have taken the name meanwhile.
+    // Another file may have taken the name meanwhile.
     check(&file.metadata()?, named_by)?;
     Ok(file)
 }
 
-/// The bytes of a file: mapped, or read where there is nothing to map.
+/// Returns the bytes of a file: mapped, or read where it cannot be mapped.
 ///
 /// # Errors
 /// As [`open`], and [`io::ErrorKind::FileTooLarge`].
@@ -57,8 +56,8 @@ pub(crate) fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
     if len > MAPPED_BYTES_MAX {
         return Err(too_large(MAPPED_BYTES_MAX));
     }
-    // SAFETY: the file may change under the mapping, as under any reader; the parser takes any
-    // bytes, and a file that shrinks ends this process as it would end a linker or a debugger.
+    // SAFETY: the file may change under the mapping, as under any reader, and the parser takes any
+    // bytes. A file that shrinks ends this process as it would end a linker or a debugger.
     if len > 0
         && !path.starts_with("/sys")
         && let Ok(map) = unsafe { memmap2::Mmap::map(&file) }
@@ -73,10 +72,10 @@ pub(crate) fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
     }
 }
 
-/// The bytes of a file that some input names, or why there are none.
+/// Returns the bytes of a file that some input names, or the reason why not.
 pub(crate) fn load(path: &str) -> Result<Bytes, Unread> {
     bytes(Path::new(path), NamedBy::Input).map_err(|error| match error.kind() {
-        // A path of a recording may lead through what is a file on this host.
+        // A directory in a recording's path may be a file on this host.
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::Missing,
         _ => Unread::Refused(error.to_string()),
     })

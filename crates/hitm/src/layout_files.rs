@@ -7,17 +7,17 @@ use thiserror::Error;
 
 use crate::text_file::{self, TextFileError};
 
-/// Longest layout file that is read: what its parser takes.
+/// Limit on a layout file: its parser's own.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// Why there is no layout.
+/// Errors of reading a layout.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LayoutReadError {
     /// Neither a shipped layout nor a file.
     #[error("no layout named {name:?}: there is no such file, and the shipped ones are {shipped}")]
     Unknown {
-        /// What was asked for.
+        /// Requested name.
         name: String,
         /// The names of all shipped layouts.
         shipped: String,
@@ -30,7 +30,7 @@ pub enum LayoutReadError {
     Layout(#[from] LayoutFileError),
 }
 
-/// The text of the layout that `name` stands for; a path counts from `folder`.
+/// Returns the text of the layout `name`; a path counts from `folder`.
 pub(crate) fn text(name: &str, folder: &Path) -> Result<String, LayoutReadError> {
     if let Some(text) = shipped(name) {
         return Ok(text.to_owned());
@@ -45,7 +45,7 @@ pub(crate) fn text(name: &str, folder: &Path) -> Result<String, LayoutReadError>
     Ok(text_file::read(&path, TEXT_BYTES_MAX, "a layout file")?)
 }
 
-/// The layout that a name or a path stands for, and its text.
+/// Returns the layout of a name or a path, and its text.
 pub fn read(name_or_path: &Path) -> Result<(LayoutFile, String), LayoutReadError> {
     let name = name_or_path.display().to_string();
     let text = text(&name, Path::new(""))?;

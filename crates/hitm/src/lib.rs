@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod doctor;
+pub mod generated;
 mod input_file;
 pub mod kernel;
 pub mod layout;
@@ -10,6 +11,7 @@ pub mod limits;
 pub mod live;
 pub mod machine;
 pub mod output_file;
+pub mod pager;
 pub mod perf_data;
 pub mod place;
 pub mod record;
@@ -22,4 +24,4 @@ mod text_file;
 pub mod vm;
 pub mod whatif;
 
-pub use text_file::TextFileError;
+pub use text_file::{TextFileError, json_object, source_text};

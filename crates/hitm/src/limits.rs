@@ -1,9 +1,8 @@
-//! Limits that a user or the host sets (setrlimit(2), ulimit): errors that name them.
+//! Limits that a user or the host sets (setrlimit(2), ulimit), named in errors.
 
 use std::io;
 
-/// Replaces an error that a limit of this process caused by one that names the limit. Any other
-/// error comes back as it is.
+/// Names the limit of this process in an error that it caused. Returns any other error unchanged.
 pub fn explain(error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::EFBIG) => limit(libc::RLIMIT_FSIZE)
@@ -21,7 +20,7 @@ pub fn explain(error: io::Error) -> io::Error {
     }
 }
 
-/// Like [`explain`], for an error of starting a process, where EAGAIN is a limit too.
+/// Like [`explain`], for an error of starting a process, where EAGAIN may be a limit too.
 pub(crate) fn explain_start(error: io::Error) -> io::Error {
     match (error.raw_os_error(), limit(libc::RLIMIT_NPROC)) {
         (Some(libc::EAGAIN), Some(count)) => {
@@ -32,18 +31,18 @@ pub(crate) fn explain_start(error: io::Error) -> io::Error {
     }
 }
 
-/// Words to add to the end of a program that may have had too little memory.
+/// Sentence for the end of a program that may have had too little memory.
 pub(crate) fn memory_hint() -> String {
     limit(libc::RLIMIT_AS).map_or(String::new(), |bytes| {
         format!(", under a memory limit (ulimit -v) of {bytes} bytes")
     })
 }
 
-/// Makes a file that reaches the file size limit an error (EFBIG) instead of the end of this process
-/// (SIGXFSZ).
+/// Turns reaching the file size limit into an error (EFBIG), where SIGXFSZ would end this process.
 ///
-/// The signal gets a handler that does nothing: exec gives a program that we start the default
-/// action again. An inherited SIG_IGN stays, for this process and for those that it starts.
+/// The signal gets a handler that does nothing, because exec resets handlers to the default for a
+/// program that we start. An inherited SIG_IGN stays, for this process and for those that it
+/// starts.
 pub fn survive_file_size_limit() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: plain system calls, with a structure that the first one fills; the handler does nothing.
@@ -58,7 +57,7 @@ pub fn survive_file_size_limit() {
     }
 }
 
-/// The soft limit of a resource; `None` when there is none.
+/// Soft limit of a resource; `None` when there is none.
 fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     // SAFETY: a plain system call that fills the structure.
     let limit = unsafe {

@@ -1,7 +1,7 @@
-//! `hitm live`: what this host's threads wait for, while they run.
+//! `hitm live`: waits of this host's threads, while they run.
 //!
-//! [`record_locks`] samples and names; [`hitm_live::locks`] judges. A recording is a file of names, so
-//! that `hitm report` can judge it on another host.
+//! [`record_locks`] samples and names; [`hitm_live::locks`] judges. A recording is a file of names,
+//! so that `hitm report` can judge it on another host.
 
 mod collect;
 mod exact;
@@ -36,14 +36,14 @@ pub use whatif::{
 };
 pub use windows::LockWindows;
 
-/// Whom to look at.
+/// Target of the observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveTarget {
-    /// Everything that runs.
+    /// All processes.
     System,
-    /// A process and what it starts.
+    /// A process and its descendants.
     Process(u32),
-    /// A cgroup and those below it: a path below a hierarchy's root.
+    /// A cgroup and its descendants: a path below a hierarchy's root.
     Cgroup(String),
     /// A program that is started for it, with its arguments.
     Program(Vec<String>),
@@ -59,7 +59,7 @@ impl LiveTarget {
         }
     }
 
-    /// The tasks whose waits the kernel counts.
+    /// Tasks whose waits the kernel counts.
     fn waiters(&self) -> Waiters {
         match self {
             LiveTarget::System => Waiters::All,
@@ -74,9 +74,9 @@ impl LiveTarget {
 /// Settings of `hitm live locks`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocksConfig {
-    /// Whom to look at.
+    /// Target of the observation.
     pub target: LiveTarget,
-    /// For how long; without it until a signal, or until the program ends.
+    /// Duration; `None` until a signal, or until the program ends.
     pub duration: Option<Duration>,
     /// Samples a second of each CPU.
     pub frequency: u32,
@@ -91,7 +91,7 @@ pub struct LiveProgress {
     pub sample_count: u64,
 }
 
-/// Why nothing was seen.
+/// Errors of `hitm live`.
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// There are no samples.
@@ -105,9 +105,9 @@ pub enum LiveError {
     /// A program was to be started, and no layer can observe it.
     #[error("{samples}; the program's own locks cannot be observed either: {exact}")]
     Unobservable {
-        /// Why there are no samples.
+        /// Reason why there are no samples.
         samples: Box<LiveError>,
-        /// Why the program's own locks cannot be observed.
+        /// Reason why the program's own locks cannot be observed.
         exact: ExactError,
     },
     /// A file of the kernel cannot be read.
@@ -115,7 +115,7 @@ pub enum LiveError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The program does not start.
@@ -123,13 +123,13 @@ pub enum LiveError {
     CannotRun {
         /// Its name.
         program: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// No process is in the cgroup.
     #[error("no process is in a cgroup {path}; /proc/PID/cgroup has the paths of a process")]
     NoCgroup {
-        /// The path that was asked for.
+        /// Requested path.
         path: String,
     },
     /// A file that is no live recording.
@@ -146,7 +146,8 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// Returns true when something is missing on this host: the kernel's permission, or a part of hitm.
+    /// Returns true if something is missing on this host: a permission of the kernel, or a part of
+    /// hitm.
     pub fn is_missing(&self) -> bool {
         match self {
             LiveError::NoKernelNames | LiveError::Sampler(SamplerError::Forbidden { .. }) => true,
@@ -158,17 +159,18 @@ impl LiveError {
     }
 }
 
-/// The recording, and how a program that was started ended.
+/// The recording, and the end of a program that was started.
 #[derive(Debug)]
 pub struct LiveEnded {
     /// The samples, by name.
     pub recording: LiveRecording,
-    /// The program's exit code, if one was started and it did end.
+    /// Exit code of the program, if one was started and has ended.
     pub exit_code: Option<u8>,
 }
 
-/// Observes until the time is over, the program ends, or a signal comes. `progress` is asked now and then. Layers
-/// that do not work here are named in the recording. The calling thread loses capabilities that only starting needs.
+/// Observes until the time is over, the program ends, or a signal comes. `progress` is called now
+/// and then. Layers that do not work here are named in the recording. The calling thread drops
+/// capabilities that only starting needs.
 ///
 /// # Errors
 /// No layer works: the kernel allows no samples or hides its names, and no program was started whose own locks
@@ -182,7 +184,7 @@ pub fn record_locks(
     let (mut child, members) = members(&config.target, layers.launch())?;
     if let Err(error) = layers.sample(&members, config.frequency) {
         if let Some(child) = &mut child {
-            // Nobody wants a program that is not observed.
+            // An unobserved run of the program is of no use.
             let _ = child.kill().and_then(|()| child.wait());
         }
         return Err(error);
@@ -210,7 +212,7 @@ pub fn record_locks(
     recording.cpu_count = online_cpus()?.len() as u32;
     recording.target = config.target.text();
     recording.duration_ns = duration.as_nanos() as u64;
-    // A program that is still running when the time is over goes on without us.
+    // A program that still runs when the time is over continues without us.
     drop(child);
     Ok(LiveEnded {
         recording,
@@ -227,7 +229,7 @@ enum Members {
 }
 
 impl Members {
-    /// The processes that are sampled where each thread needs a ring of its own.
+    /// Processes to sample where each thread needs a ring of its own.
     fn target(&self) -> Target {
         match self {
             Members::All => Target::System,
@@ -237,7 +239,7 @@ impl Members {
     }
 }
 
-/// Returns the layer of samples that works for this process's threads, in words.
+/// Names the layer of samples that works for this process's threads.
 ///
 /// # Errors
 /// None does: the reason.
@@ -322,7 +324,7 @@ pub fn is_live(path: &Path) -> bool {
     use std::io::Read as _;
     let mut start = [0; 14];
     let file = input_file::open(path, NamedBy::User);
-    // A pipe keeps what was read of it: such a file is not looked into.
+    // A pipe would lose the bytes read here, so it is not checked.
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     is_file
         && file.is_ok_and(|mut file| file.read_exact(&mut start).is_ok())

@@ -1,4 +1,4 @@
-//! This host's CPUs for placing: its tree from sysfs, and the folder of the journals.
+//! Host side of placing: the tree of CPUs from sysfs, and the folder of the journals.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use hitm_live::place::{Linux, Machine, PlaceError, Store, online};
 
 use crate::machine;
 
-/// The machine of this host, by the kernel's CPU numbers.
+/// Returns the machine of this host, by the kernel's CPU numbers.
 ///
 /// # Errors
-/// sysfs does not tell, or CPUs came and went while it was read.
+/// sysfs cannot be read, or CPUs were hot-plugged meanwhile.
 pub fn host() -> Result<Machine, PlaceError> {
     let refused = |error: String| PlaceError::Refused(format!("the CPUs of this host: {error}"));
     let file = machine::host().map_err(|error| refused(error.to_string()))?;
@@ -18,7 +18,7 @@ pub fn host() -> Result<Machine, PlaceError> {
     machine.ok_or_else(|| refused(String::from("some came or went meanwhile, try again")))
 }
 
-/// The folder of the journals of this user.
+/// Folder of this user's journals.
 ///
 /// # Errors
 /// There is none: no `XDG_RUNTIME_DIR`, and no /run/user of this user.

@@ -10,20 +10,23 @@ mod machine;
 mod names;
 mod objects;
 pub(crate) mod statistics;
+mod traffic;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hitm_base::{CodeAddr, Cycles, LINE_SIZE, Machine, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
-    Counter, End, EndReason, Header, Mapping, ReadError, Record, Recovery, ThreadExit, ThreadStart,
-    TraceReader,
+    Counter, End, EndReason, Header, Mapping, ProcessExit, ProcessStart, ReadError, Record,
+    Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader,
 };
 use thiserror::Error;
 
+use crate::generated::GeneratedCode;
 use crate::perf_data::ExtraNames;
 pub(crate) use budget::Budget;
 pub(crate) use file::RecordingFile;
@@ -33,6 +36,8 @@ pub use names::{AddressNames, CodeLabel, DataLabel};
 pub(crate) use names::{element_name, symbolizer};
 pub use objects::HeapBlock;
 pub(crate) use objects::Objects;
+pub use traffic::traffic;
+pub(crate) use typed::TypedBlock;
 
 /// Why a recording cannot be read.
 #[derive(Debug, Error)]
@@ -43,7 +48,7 @@ pub enum RecordingError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is no recording, or damaged beyond its last whole chunk.
@@ -51,7 +56,7 @@ pub enum RecordingError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Its place in the file, and the cause.
         source: Box<ReadError>,
     },
     /// The machine model inside the recording is not understood.
@@ -59,48 +64,66 @@ pub enum RecordingError {
     Machine {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Its place in the file, and the cause.
         source: Box<hitm_base::machine::MachineError>,
     },
     /// Accesses without room in memory cannot be put aside.
     #[error("cannot sort accesses by their lines in a temporary file")]
     Temporary {
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
 }
 
+/// Counter of the programs that saw the host's CPUs, not the machine's.
+pub(crate) const SEEING_HOST_CPUS: &str = "programs_seeing_host_cpus";
+
+/// Note of a recording with such programs.
+pub const SEES_HOST_CPUS: &str = "the program saw the host's CPUs, not the modelled machine's: this QEMU makes its \
+     system calls in a way that hitm cannot answer for it";
+
 /// A thread of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedThread {
-    /// How it began.
+    /// Record of its start.
     pub start: ThreadStart,
     /// Its totals at its end; missing when the recording ended before.
     pub exit: Option<ThreadExit>,
 }
 
+/// A process of a recording, or one program of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedProcess {
+    /// Record of its start.
+    pub start: ProcessStart,
+    /// Its end; missing when the recording ended before.
+    pub exit: Option<ProcessExit>,
+}
+
 /// A recording, read to its end.
 #[derive(Debug)]
 pub struct Recording {
-    /// How it was made.
+    /// Everything that it was made with.
     pub header: Header,
     /// The machine that it was priced on.
     pub machine: Machine,
-    /// What happened to each line.
+    /// Counts and costs of each line.
     pub statistics: Statistics,
     /// The threads, by id.
     pub threads: Vec<RecordedThread>,
+    /// The processes, in the order of their numbers. None in recordings before version 1.4.
+    pub processes: Vec<RecordedProcess>,
     /// Places in `threads`.
     thread_index: BTreeMap<ThreadId, usize>,
     /// Counters of the recorder, by name.
     counters: BTreeMap<String, u64>,
-    /// How it ended; missing when the file was cut short.
+    /// Record of its end; missing when the file was cut short.
     pub end: Option<End>,
-    /// What of the file could not be read.
+    /// Counts of what was read, and of what could not be.
     pub recovery: Recovery,
     /// In which layouts objects were priced that the kernel has in others.
     pub(crate) layouts: Vec<LayoutFile>,
-    /// Whether it says what threads did between their accesses.
+    /// True if it has the threads' work between their accesses.
     pub(crate) has_work: bool,
     objects: objects::Objects,
     /// Accesses to lines with rows for which there was no room: they are among the sums only.
@@ -110,11 +133,13 @@ pub struct Recording {
     /// Memory left for the tables above.
     budget: budget::Budget,
     pub(crate) extra_names: ExtraNames,
+    /// Functions that the program generated.
+    generated: GeneratedCode,
 }
 
 impl Recording {
     /// Reads all that `reader` has left of a recording. `machine` is the one that its header has as
-    /// text, or one to take in its place. `progress` is told how many bytes have been read.
+    /// text, or one to take in its place. `progress` gets the number of bytes that have been read.
     pub fn read<R: Read>(
         reader: &mut TraceReader<R>,
         machine: Machine,
@@ -144,6 +169,7 @@ impl Recording {
             layouts: Vec::new(),
             has_work: false,
             threads: Vec::new(),
+            processes: Vec::new(),
             thread_index: BTreeMap::new(),
             counters: BTreeMap::new(),
             end: None,
@@ -153,7 +179,13 @@ impl Recording {
             nameless: contended::Nameless::default(),
             budget: budget::Budget::default(),
             extra_names: ExtraNames::default(),
+            generated: GeneratedCode::default(),
         }
+    }
+
+    /// Takes the names of generated code that are kept for the recording of `len` bytes at `path`.
+    fn read_generated(&mut self, path: &Path, len: u64) {
+        self.generated = GeneratedCode::beside(path, len, &mut self.budget);
     }
 
     /// Names for the recording's addresses, from the files that were mapped.
@@ -166,7 +198,7 @@ impl Recording {
         &self.objects.mappings
     }
 
-    /// What names are made from, to add more.
+    /// Returns the sources of names, to add more.
     pub(crate) fn names_mut(&mut self) -> (&mut Vec<Mapping>, &mut ExtraNames) {
         (&mut self.objects.mappings, &mut self.extra_names)
     }
@@ -219,7 +251,7 @@ impl Recording {
         counters.map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// What a reader of the report must know about how the recording went.
+    /// Returns messages that a reader of the report needs: how the recording went.
     pub fn diagnostics(&self) -> Vec<String> {
         let mut found = Vec::new();
         if let Some(sampled) = &self.header.sampled {
@@ -248,7 +280,8 @@ impl Recording {
                 self.accesses_without_row
             ));
         }
-        let without_calls = self.statistics.calls.left_out;
+        let unknown_calls = self.counter("accesses_without_callers");
+        let without_calls = unknown_calls.saturating_add(self.statistics.calls.left_out);
         if without_calls > 0 {
             found.push(format!(
                 "the call chains of {without_calls} accesses are not shown: there are too many different ones"
@@ -266,9 +299,19 @@ impl Recording {
                 "{children} forked child processes were not recorded"
             ));
         }
-        if self.end.is_some_and(|end| end.totals.threads == 0) && self.counter("exec_calls") > 0 {
-            found
-                .push("the program replaced itself (exec): what came then was not recorded".into());
+        if self.counter(SEEING_HOST_CPUS) > 0 {
+            found.push(SEES_HOST_CPUS.into());
+        }
+        for (name, count) in &self.counters {
+            let text = name.strip_prefix("not_followed:");
+            if let Some((why, program)) = text.and_then(|text| text.split_once(':')) {
+                found.push(format!("{program} ran unrecorded, {count} times ({why})"));
+            }
+        }
+        let has_run = |thread: &RecordedThread| thread.exit.is_some_and(|exit| exit.insns > 0);
+        if self.header.sampled.is_none() && self.end.is_some() && !self.threads.iter().any(has_run)
+        {
+            found.push("nothing was recorded: no instruction of a followed process".into());
         }
         found
     }
@@ -279,6 +322,13 @@ impl Recording {
             Record::ThreadExit(exit) => {
                 if let Some(thread) = self.thread_mut(exit.thread) {
                     thread.exit = Some(exit);
+                }
+            }
+            Record::ProcessStart(start) => self.take_process(start),
+            Record::ProcessExit(exit) => {
+                let mut processes = self.processes.iter_mut();
+                if let Some(process) = processes.find(|one| one.start.process == exit.process) {
+                    process.exit = Some(exit);
                 }
             }
             Record::Counters(counters) => {
@@ -309,6 +359,15 @@ impl Recording {
                 self.thread_index.insert(start.thread, self.threads.len());
                 self.threads.push(RecordedThread { start, exit: None });
             }
+        }
+    }
+
+    fn take_process(&mut self, start: ProcessStart) {
+        let bytes = size_of::<RecordedProcess>() + start.program.len();
+        // Their numbers have 13 bits: more come from a hostile file only.
+        let is_known = self.processes.len() < SHARED_FIRST as usize;
+        if is_known && self.budget.admits("processes", bytes) {
+            self.processes.push(RecordedProcess { start, exit: None });
         }
     }
 
@@ -384,6 +443,7 @@ mod tests {
                 time: Cycles::ZERO,
                 name: "a".into(),
                 seat: 0,
+                process: 0,
             }));
             recording.take(Record::ThreadExit(ThreadExit {
                 thread,

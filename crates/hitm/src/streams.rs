@@ -1,8 +1,8 @@
 //! Standard input, output and error as this process was given them.
 //!
-//! Rust's runtime opens /dev/null in the place of a descriptor that is closed, before `main` runs:
-//! what is written there is lost, and nobody learns of it. So a function that the dynamic linker
-//! runs before the runtime does (`.init_array`) notes which descriptors are open.
+//! Rust's runtime opens /dev/null in the place of a closed descriptor, before `main` runs: output
+//! to it is lost without an error. So a function that the dynamic linker runs before the runtime
+//! does (`.init_array`) notes which descriptors are open.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,6 +10,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use crate::limits;
 
@@ -37,7 +38,7 @@ fn was_closed(fd: libc::c_int) -> bool {
     CLOSED.load(Ordering::Relaxed) & 1 << fd != 0
 }
 
-/// Standard output, of which every failure to write is an error: [`io::Stdout`] takes bytes for a
+/// Standard output, of which every failure to write is an error. [`io::Stdout`] accepts bytes for a
 /// closed descriptor, or one that is open for reading only, and drops them.
 #[derive(Debug)]
 pub struct StandardOutput;
@@ -57,8 +58,36 @@ impl Write for StandardOutput {
     }
 }
 
-/// Lets the program that `command` starts find those standard descriptors closed that this process
-/// found closed.
+/// State of a terminal that keys come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// There is something to read.
+    Ready,
+    /// Nothing came, or a signal ended the wait.
+    Quiet,
+    /// The other end of the terminal is closed: nothing will come.
+    HungUp,
+}
+
+/// Waits for something to read on standard input, for a time at most. A signal ends the wait.
+pub fn wait_for_input(time: Duration) -> Input {
+    let mut input = libc::pollfd {
+        fd: libc::STDIN_FILENO,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let millis = time.as_millis().try_into().unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel reads and writes the one description that is passed.
+    let ready = unsafe { libc::poll(&mut input, 1, millis) };
+    match ready {
+        1 if input.revents == libc::POLLIN => Input::Ready,
+        1 => Input::HungUp,
+        _ => Input::Quiet,
+    }
+}
+
+/// Closes in the program that `command` starts those standard descriptors that this process found
+/// closed.
 pub(crate) fn pass_closed(command: &mut Command) {
     let closed = CLOSED.load(Ordering::Relaxed);
     if closed == 0 {

@@ -14,7 +14,7 @@ pub(crate) const FILES: TemporaryFiles = TemporaryFiles {
     explain,
 };
 
-/// Makes a file without a name: it is gone when nobody has it open, whoever dies.
+/// Makes a file without a name, which the kernel frees with its last descriptor, after a kill too.
 pub(crate) fn unnamed_file() -> io::Result<File> {
     tempfile::tempfile().map_err(explain)
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::input_file::{self, NamedBy};
 
-/// Why there is no text.
+/// Errors of reading a text.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TextFileError {
@@ -16,7 +16,7 @@ pub enum TextFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The file is longer than any of its kind needs to be.
@@ -24,9 +24,9 @@ pub enum TextFileError {
     TooLong {
         /// The file.
         path: PathBuf,
-        /// The longest that is read.
+        /// The limit.
         max: u64,
-        /// What it should be.
+        /// Description of the expected text.
         what: &'static str,
     },
     /// The file is no text.
@@ -34,20 +34,20 @@ pub enum TextFileError {
     NoText {
         /// The file.
         path: PathBuf,
-        /// Bytes before it.
+        /// Offset of the first bad byte.
         offset: usize,
-        /// What it should be.
+        /// Description of the expected text.
         what: &'static str,
     },
 }
 
-/// The text of a file of at most `max` bytes. Bytes that are no UTF-8 become U+FFFD, which no
-/// format takes for anything else, so that its parser can say where they stand.
+/// Reads the text of a file of at most `max` bytes. Bytes that are not UTF-8 become U+FFFD, which
+/// no format allows, so that the parser names their place.
 pub(crate) fn read(path: &Path, max: u64, what: &'static str) -> Result<String, TextFileError> {
     read_named(path, NamedBy::User, max, what)
 }
 
-/// The same for a path that `named_by` chose.
+/// Like [`read`], for a path that `named_by` chose.
 pub(crate) fn read_named(
     path: &Path,
     named_by: NamedBy,
@@ -57,19 +57,52 @@ pub(crate) fn read_named(
     Ok(String::from_utf8_lossy(&bytes(path, named_by, max, what)?).into_owned())
 }
 
-/// The same for a text whose every byte counts: one that is no UTF-8 is refused.
+/// Longest source file that is shown. A generated one of a kernel has 8 MB.
+const SOURCE_BYTES_MAX: u64 = 1 << 24;
+
+/// Reads a source file that debug information names.
+///
+/// # Errors
+/// The file cannot be read, is no regular file, or is longer than 16 MiB.
+pub fn source_text(path: &Path) -> Result<String, TextFileError> {
+    read_named(path, NamedBy::Input, SOURCE_BYTES_MAX, "a source file")
+}
+
+/// Like [`read`], for a text whose every byte counts: one that is not UTF-8 is refused.
 pub(crate) fn read_utf8(
     path: &Path,
     max: u64,
     what: &'static str,
 ) -> Result<String, TextFileError> {
-    String::from_utf8(bytes(path, NamedBy::User, max, what)?).map_err(|error| {
-        TextFileError::NoText {
-            path: path.into(),
-            offset: error.utf8_error().valid_up_to(),
-            what,
-        }
-    })
+    text_of(path, bytes(path, NamedBy::User, max, what)?, max, what)
+}
+
+/// Reads the text of a file of at most `max` bytes that begins a JSON object; none when the file
+/// begins with another byte than `{`.
+///
+/// # Errors
+/// The file cannot be read, is longer, or is no UTF-8.
+pub fn json_object(
+    path: &Path,
+    max: u64,
+    what: &'static str,
+) -> Result<Option<String>, TextFileError> {
+    let failed = |source| TextFileError::Read {
+        path: path.into(),
+        source,
+    };
+    let file = input_file::open(path, NamedBy::User).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let mut file = file.take(max + 1);
+    file.by_ref()
+        .take(1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes != b"{" {
+        return Ok(None);
+    }
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    text_of(path, bytes, max, what).map(Some)
 }
 
 fn bytes(
@@ -85,12 +118,37 @@ fn bytes(
     let mut bytes = Vec::new();
     let file = input_file::open(path, named_by).map_err(failed)?;
     file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > max {
-        return Err(TextFileError::TooLong {
+    check_length(path, &bytes, max, what)?;
+    Ok(bytes)
+}
+
+fn check_length(
+    path: &Path,
+    bytes: &[u8],
+    max: u64,
+    what: &'static str,
+) -> Result<(), TextFileError> {
+    match bytes.len() as u64 > max {
+        false => Ok(()),
+        true => Err(TextFileError::TooLong {
             path: path.into(),
             max,
             what,
-        });
+        }),
     }
-    Ok(bytes)
+}
+
+/// The bytes as text.
+fn text_of(
+    path: &Path,
+    bytes: Vec<u8>,
+    max: u64,
+    what: &'static str,
+) -> Result<String, TextFileError> {
+    check_length(path, &bytes, max, what)?;
+    String::from_utf8(bytes).map_err(|error| TextFileError::NoText {
+        path: path.into(),
+        offset: error.utf8_error().valid_up_to(),
+        what,
+    })
 }

@@ -1,4 +1,4 @@
-//! What one sample counts as.
+//! Counts of samples, by perf's classification.
 
 use crate::DataSrc;
 use crate::data_src::{level, op, snoop, snoopx};
@@ -79,7 +79,7 @@ impl Counts {
         self.local_peer + self.remote_peer
     }
 
-    /// Loads that left the caches of the node.
+    /// Loads that missed the last-level cache of the node.
     pub fn llc_misses(&self) -> u64 {
         self.local_dram + self.remote_dram + self.remote_hitm + self.remote_hit
     }
@@ -110,6 +110,7 @@ impl Counts {
         when(data_src.blocked() & 4 != 0, |counts| {
             &mut counts.blocked_address
         });
+        // A word with both bits, as of AMD's locked operations, counts as a load.
         if data_src.op() & op::LOAD != 0 {
             when(true, |counts| &mut counts.loads);
             when(addr == 0, |counts| &mut counts.load_no_address);
@@ -131,6 +132,7 @@ impl Counts {
         let has = |bits: u64| data_src.level() & bits != 0;
         let snooped = |bit: u64| data_src.snoop() & bit != 0;
         let is_peer = data_src.snoopx() & snoopx::PEER != 0;
+        // With hops set, the remote cache may belong to this node.
         let is_other_node = data_src.is_remote() && data_src.hops() == 0;
         let mut when = |is: bool, field: fn(&mut Counts) -> &mut u64| {
             if is {
@@ -231,7 +233,7 @@ const FIELDS: [fn(&mut Counts) -> &mut u64; 30] = [
     |counts| &mut counts.unparsed,
 ];
 
-/// Which mean a sample's weight belongs to.
+/// Class whose mean latency a sample's weight goes into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     RemoteHitm,

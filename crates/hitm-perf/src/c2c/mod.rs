@@ -1,9 +1,9 @@
 //! The tables of `perf c2c report`: samples counted as perf counts them.
 //!
 //! Source: tools/perf/builtin-c2c.c and `c2c_decode_stats` in tools/perf/util/mem-events.c, Linux
-//! 6.1. Kept with perf: which bits make which count, what a line and a row of it are (the row of an
-//! offset and an instruction, whoever ran it), which lines and rows are shown and in which order,
-//! and the running means, so that every cell can be compared.
+//! 6.1. Every cell can be compared with perf's, because the following are perf's own. They are the
+//! bits that make each count, the keys of lines and rows, the choice and order of those shown, and
+//! the running means. The key of a row is its offset and instruction, whichever process ran it.
 //!
 //! [`C2c::add`] takes samples in the order of their times; [`C2c::finish`] makes [`Tables`].
 
@@ -22,22 +22,22 @@ pub use tables::{Line, Row, Tables};
 use crate::{CpuMode, DataSrc, Sample, TaskId};
 use counts::Class;
 
-/// What lines are sorted by, and which columns are shown.
+/// Sort key of the lines, and the choice of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Display {
     /// Local and remote HITM together: perf's choice on x86.
     #[default]
     TotalHitm,
-    /// Remote HITM.
+    /// HITM in another node's cache.
     RemoteHitm,
-    /// Local HITM.
+    /// HITM in another cache of the node.
     LocalHitm,
     /// Transfers from peers: perf's choice on Arm, where samples do not say HITM.
     Peer,
 }
 
 impl Display {
-    /// What perf chooses for a recording of this architecture.
+    /// Returns perf's default for a recording of this architecture.
     pub fn for_arch(arch: &str) -> Display {
         match arch {
             "aarch64" | "arm64" => Display::Peer,
@@ -46,12 +46,12 @@ impl Display {
     }
 }
 
-/// Which mapping holds an address: perf tells lines apart by the file and the place in it.
+/// Identity of a mapped address: perf tells lines apart by the file and the place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MapPlace {
     /// Device and inode, zeros for memory without a file.
     pub file: [u64; 4],
-    /// Whether the memory belongs to its process alone.
+    /// Belongs to its process alone (`MAP_PRIVATE`).
     pub is_private: bool,
     /// The address as perf sees it: relative to the file, or as it is.
     pub address: u64,
@@ -59,11 +59,11 @@ pub struct MapPlace {
 
 /// Finds mappings.
 pub trait Maps {
-    /// The mapping that holds `addr`, seen by a process in a mode at a time.
+    /// Returns the mapping that holds `addr`, as a process sees it in a mode.
     fn find(&self, process: TaskId, mode: CpuMode, addr: u64) -> Option<MapPlace>;
 }
 
-/// What perf tells rows apart by, and the process, by which lines may be told apart.
+/// perf's key of a row, and the process, which may tell lines apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct RowKey {
     addr: u64,
@@ -97,7 +97,8 @@ impl RunningMean {
         self.mean += (weight as f64 - self.mean) / self.count as f64;
     }
 
-    /// Adds another mean. perf never does; rows of different processes in one file's line are one.
+    /// Adds another mean. perf never merges means; here rows of different processes in one file's
+    /// line become one.
     fn merge(&mut self, other: RunningMean) {
         if other.count > 0 {
             let count = self.count + other.count;
@@ -110,15 +111,15 @@ impl RunningMean {
 /// The means of a row, one for each class of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Means {
-    /// Of remote HITMs.
+    /// Loads that hit a modified line on another node.
     pub remote_hitm: RunningMean,
-    /// Of local HITMs.
+    /// Loads that hit a modified line in the node.
     pub local_hitm: RunningMean,
-    /// Of transfers from remote peers.
+    /// Loads that a peer on another node served.
     pub remote_peer: RunningMean,
-    /// Of transfers from local peers.
+    /// Loads that a peer of the node served.
     pub local_peer: RunningMean,
-    /// Of all other loads.
+    /// All other loads.
     pub load: RunningMean,
 }
 
@@ -132,7 +133,7 @@ impl Means {
     }
 }
 
-/// CPUs or nodes by number, in little memory when there are few.
+/// Set of CPUs or nodes: one word while all numbers are below 64.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NumberSet {
     low: u64,
@@ -154,12 +155,12 @@ impl NumberSet {
         other.high.iter().for_each(|number| self.insert(*number));
     }
 
-    /// How many there are.
+    /// Number of members.
     pub fn count(&self) -> usize {
         self.low.count_ones() as usize + self.high.len()
     }
 
-    /// All of them, ascending.
+    /// Members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         let low = (0..64).filter(|number| self.low >> number & 1 == 1);
         low.chain(self.high.iter().copied())
@@ -179,7 +180,7 @@ struct RowData {
     cells: Vec<Cell>,
     means: Means,
     cpus: NumberSet,
-    /// When samples have physical addresses.
+    /// Set once a sample has a physical address.
     physical: Option<Box<Physical>>,
 }
 
@@ -226,10 +227,10 @@ impl RowData {
     }
 }
 
-/// A process's line, by which physical addresses are counted.
+/// Key by which physical addresses are counted: line, process and mode.
 type LineOf = (u64, TaskId, CpuMode);
 
-/// Counts samples.
+/// Collects samples into rows.
 #[derive(Debug, Default)]
 pub struct C2c {
     rows: IndexMap<RowKey, RowData, FxBuildHasher>,
@@ -240,7 +241,7 @@ pub struct C2c {
 }
 
 impl C2c {
-    /// One that knows which node has which memory.
+    /// Counts physical addresses against this memory of nodes.
     pub fn of_memory(memory: MemoryNodes) -> C2c {
         C2c {
             memory,
@@ -248,7 +249,7 @@ impl C2c {
         }
     }
 
-    /// Whether samples had physical addresses.
+    /// Returns true if a sample had a physical address.
     pub fn has_physical(&self) -> bool {
         self.has_physical
     }

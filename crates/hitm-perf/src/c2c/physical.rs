@@ -1,14 +1,14 @@
-//! Physical addresses of samples: which nodes' memory they lie in, and how often they changed.
+//! Physical addresses of samples: their nodes, and how often they changed.
 //!
 //! Source: tools/perf/builtin-c2c.c (`c2c_he__set_node`) and tools/perf/util/mem2node.c, Linux 6.1.
-//! perf's "PA cnt" is how often an address differs from the one before it, not how many there are;
-//! addresses in memory that the file does not describe count for nothing.
+//! perf's "PA cnt" is the number of changes from one sample to the next, not of distinct addresses.
+//! Addresses in memory that the file does not describe are not counted.
 
 use std::collections::BTreeMap;
 
 use super::NumberSet;
 
-/// Which node has which physical memory.
+/// Physical memory of each node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemoryNodes {
     /// First address, and first address after the range, and the node.
@@ -16,7 +16,7 @@ pub struct MemoryNodes {
 }
 
 impl MemoryNodes {
-    /// Adds a range of a node's memory; one that goes on where the node's last one ended makes it longer.
+    /// Adds a range of a node's memory; extends the node's last range when it is adjacent.
     pub(crate) fn insert(&mut self, start: u64, end: u64, node: u32) {
         if let Some((_, (last_end, last_node))) = self.ranges.range_mut(..start).next_back()
             && (*last_end, *last_node) == (start, node)
@@ -32,7 +32,7 @@ impl MemoryNodes {
         self.ranges.len()
     }
 
-    /// Whether nothing is known.
+    /// Returns true if the file describes no memory.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -44,10 +44,10 @@ impl MemoryNodes {
     }
 }
 
-/// What the physical addresses of a row or a line come to.
+/// Physical addresses of a row or a line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Physical {
-    /// How often the address was another one than before.
+    /// Samples whose address differed from that of the sample before.
     pub change_count: u64,
     /// The nodes whose memory it was.
     pub nodes: NumberSet,
@@ -55,7 +55,7 @@ pub struct Physical {
 }
 
 impl Physical {
-    /// Counts an address that is known.
+    /// Counts an address, if a node has it.
     pub(super) fn add(&mut self, addr: u64, memory: &MemoryNodes) {
         let Some(node) = memory.node(addr) else {
             return;
@@ -69,8 +69,8 @@ impl Physical {
         }
     }
 
-    /// Adds what was counted apart. perf never does; rows of different processes in one file's line
-    /// are one.
+    /// Adds other counts. perf never does; here rows of different processes in one file's line
+    /// become one.
     pub(super) fn merge(&mut self, other: &Physical) {
         self.change_count += other.change_count;
         self.nodes.merge(&other.nodes);
@@ -89,7 +89,7 @@ mod tests {
         }
         assert_eq!(memory.len(), 2);
         let mut physical = Physical::default();
-        // What lies in no node's memory does not count, and does not come between.
+        // An address in no node's memory is not counted, and does not break a run of equal ones.
         for addr in [0x10, 0x10, 0x1fff, 0x2000, 0x1fff, 0x3010, 0x10] {
             physical.add(addr, &memory);
         }

@@ -1,4 +1,4 @@
-//! From counted rows to perf's tables: lines, their rows, and which of them are shown.
+//! From counted rows to perf's tables: choice and order of lines and rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const LINE_SHARE_MIN: f64 = 0.001;
 /// The tables of `perf c2c report --stdio`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tables {
-    /// What lines are sorted by.
+    /// Sort key of the lines.
     pub display: Display,
     /// Sums over all samples.
     pub all: Counts,
@@ -35,7 +35,7 @@ pub struct Line {
     pub address: u64,
     /// Sums over its samples.
     pub counts: Counts,
-    /// Where its physical addresses lie.
+    /// Physical addresses of its samples.
     pub physical: Physical,
     /// The rows that are shown, by offset and then by HITM.
     pub rows: Vec<Row>,
@@ -56,12 +56,12 @@ pub struct Row {
     pub means: Means,
     /// The CPUs that the samples came from.
     pub cpus: NumberSet,
-    /// Where its physical addresses lie.
+    /// Physical addresses of its samples.
     pub physical: Physical,
 }
 
-/// What perf tells lines apart by, in the order of its tree: mode, whether a mapping is unknown,
-/// the file, the process when the memory is its own, the place.
+/// perf's key of a line, in the order of its tree: mode, true if the mapping is unknown, the file,
+/// the process when the memory is its own, the place.
 type LineKey = (u8, bool, [u64; 4], TaskId, u64);
 
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Display {
         }
     }
 
-    /// By what rows of one offset are sorted, largest first.
+    /// Sort key of the rows of one offset, largest first.
     fn row_order(self, counts: &Counts) -> (u64, u64) {
         match self {
             Display::TotalHitm | Display::Peer => (self.metric(counts), 0),
@@ -94,7 +94,7 @@ impl Display {
 }
 
 impl C2c {
-    /// The tables.
+    /// Builds the tables.
     pub fn finish(self, maps: &dyn Maps, display: Display) -> Tables {
         let mut lines: BTreeMap<LineKey, Collected> = BTreeMap::new();
         let mut all = Counts::default();
@@ -103,7 +103,8 @@ impl C2c {
             let process = key.process();
             let place = maps.find(process, key.mode, key.addr);
             if place.is_none() || maps.find(process, key.mode, key.ip).is_none() {
-                // Samples that perf gave up on before it asked for a mapping are not rejected for it.
+                // perf gives these up before it looks for a mapping, so they are not rejected for
+                // lacking one.
                 counts.no_mapping = counts.samples
                     - counts.load_no_address
                     - counts.store_no_address

@@ -20,7 +20,7 @@ mod read_format {
 const BRANCH_HW_INDEX: u64 = 1 << 17;
 const BRANCH_COUNTERS: u64 = 1 << 19;
 
-/// What is needed to read an event's records.
+/// Event description, as far as its records need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attr {
     /// `PERF_TYPE_*`, or the number of a PMU.
@@ -32,7 +32,7 @@ pub struct Attr {
     /// Bits of [`sample`].
     pub sample_type: u64,
     read_format: u64,
-    /// Whether every record ends with the ids of its sample.
+    /// Every record ends with a `sample_id`.
     pub(super) has_sample_id_all: bool,
     branch_sample_type: u64,
     user_registers: u32,
@@ -76,7 +76,7 @@ impl Attr {
         })
     }
 
-    /// Whether records of both events are laid out alike.
+    /// Returns true if records of both events have one layout.
     pub(super) fn is_laid_out_as(&self, other: &Attr) -> bool {
         let layout = |attr: &Attr| Attr {
             kind: 0,
@@ -91,7 +91,7 @@ impl Attr {
         self.sample_type & bits != 0
     }
 
-    /// Bytes of the `sample_id` that ends each record but samples.
+    /// Bytes of the `sample_id` that ends each record, samples excepted.
     pub(super) fn sample_id_len(&self) -> usize {
         let words = sample::TID | sample::TIME | sample::ID | sample::STREAM_ID | sample::CPU;
         let words = words | sample::IDENTIFIER;

@@ -1,21 +1,21 @@
-//! A sample's call chain: addresses, innermost first, with marks between them that say whose they are.
+//! A sample's call chain: addresses, innermost first, with marks of their context between them.
 //!
-//! The first address is where the CPU was when the sample was taken. That is the sampled instruction,
-//! which is left out, or, where the CPU noticed late, one that was reached a moment after.
+//! The first address is the program counter when the sample was taken. It is left out when it is
+//! the sampled instruction. Where the CPU noticed late, it is one that was reached a moment after.
 
 use super::bytes::Bytes;
 use crate::format::context;
 
-/// Calls that are kept of a chain: as many as the kernel records unless it is told otherwise
+/// Limit on the calls kept of a chain: as many as the kernel records by default
 /// (`kernel.perf_event_max_stack`).
 pub const CALLERS_MAX: usize = 127;
 
-/// What is to be known of a chain besides its addresses.
+/// Properties of a chain besides its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ChainFacts {
-    /// Whether it had more calls than are kept.
+    /// More calls than [`CALLERS_MAX`].
     pub(super) is_cut: bool,
-    /// Whether the program's calls are in another record.
+    /// The program's calls are in another record.
     pub(super) is_deferred: bool,
 }
 
@@ -33,6 +33,7 @@ pub(super) fn read_chain(
     let mut is_cookie = false;
     for _ in 0..len {
         let word = bytes.u64()?;
+        // The number behind USER_DEFERRED, which is no address.
         if std::mem::take(&mut is_cookie) {
             continue;
         }

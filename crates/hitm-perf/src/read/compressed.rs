@@ -14,22 +14,23 @@ const PIECE_LEN: usize = 256 << 10;
 #[derive(Default)]
 pub(super) struct Decompressor {
     decoder: Option<Decoder<'static>>,
-    /// What the compressed record at `offset` holds and is not decompressed yet.
+    /// Payload of the compressed record at `offset`; from `input_at` on it is still compressed.
     input: Vec<u8>,
     input_at: usize,
     output: Vec<u8>,
     output_at: usize,
-    /// Where the compressed record begins.
+    /// Start of the compressed record in the file.
     offset: u64,
-    /// Bytes that this record may still give.
+    /// Bytes that this record may still decompress to.
     allowance: u64,
 }
 
 impl Decompressor {
-    /// What a compressed record may hold when the file does not say: more than any buffer of perf.
+    /// Limit on a compressed record's contents when the file names none: more than any buffer of
+    /// perf.
     pub(super) const LEN_MAX: u64 = 64 << 20;
 
-    /// Takes a compressed record; everything before it has been read.
+    /// Takes a compressed record, whose predecessors have been read.
     pub(super) fn push(
         &mut self,
         raw: &RawRecord<'_>,
@@ -61,7 +62,7 @@ impl Decompressor {
         Ok(())
     }
 
-    /// The next record out of what was pushed, if it is complete.
+    /// Returns the next record that was pushed, if it is complete.
     pub(super) fn next_record(
         &mut self,
         order: ByteOrder,
@@ -93,7 +94,7 @@ impl Decompressor {
         }))
     }
 
-    /// Decompresses a piece; says whether there was anything.
+    /// Decompresses a piece; returns false when there was nothing left.
     fn decompress(&mut self) -> Result<bool, ReadError> {
         let failed = |offset: u64, error: std::io::Error| ReadError::Decompress {
             offset,
@@ -127,7 +128,7 @@ impl Decompressor {
         Ok(taken > 0 || given > 0)
     }
 
-    /// Nothing may be left at the end.
+    /// Fails when an incomplete record is left at the end.
     pub(super) fn finish(self) -> Result<(), ReadError> {
         match self.output.len() - self.output_at {
             0 => Ok(()),

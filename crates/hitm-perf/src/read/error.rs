@@ -1,4 +1,4 @@
-//! Why a perf.data file cannot be read.
+//! Errors of reading perf.data.
 
 use std::io;
 
@@ -17,13 +17,13 @@ pub enum ReadError {
     /// Something in the file is impossible.
     #[error("byte {offset}: {what}: found {found}, expected {expected}")]
     Malformed {
-        /// Where it stands in the file; for compressed records, where the compressed one begins.
+        /// Place in the file; inside a compressed record, the place of that record.
         offset: u64,
-        /// Which part of the file.
+        /// Part of the file that is wrong.
         what: &'static str,
-        /// What is there.
+        /// Value found there.
         found: String,
-        /// What could be there.
+        /// Values that are allowed.
         expected: String,
     },
     /// The file ends too early.
@@ -31,9 +31,9 @@ pub enum ReadError {
         "the file ends at byte {len}, within {what} at byte {offset}: expected {expected} bytes of it"
     )]
     Truncated {
-        /// Where the part begins.
+        /// Start of the part.
         offset: u64,
-        /// Which part of the file.
+        /// Part that is cut off.
         what: &'static str,
         /// Bytes that the part claims.
         expected: u64,
@@ -43,9 +43,9 @@ pub enum ReadError {
     /// A compressed record does not decompress.
     #[error("byte {offset}: a compressed record does not decompress: {message}")]
     Decompress {
-        /// Where the record begins.
+        /// Start of the record.
         offset: u64,
-        /// What zstd says.
+        /// Message of zstd.
         message: String,
     },
     /// Reading failed.

@@ -14,11 +14,11 @@ pub(super) const IDS_MAX: usize = 1 << 20;
 pub struct Event {
     /// Its name, or its number when the file has no name for it.
     pub name: String,
-    /// What its samples hold.
+    /// Contents of its samples.
     pub attr: Attr,
     /// Samples of it that were read.
     pub sample_count: u64,
-    /// Of these, how many accesses they stand for.
+    /// Accesses that these samples stand for.
     pub period_sum: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Event {
 pub(super) struct Events {
     pub(super) list: Vec<Event>,
     by_id: BTreeMap<u64, u32>,
-    /// Whether all samples are laid out alike, so that the first attribute reads any of them.
+    /// All samples have one layout, so that the first attribute reads any of them.
     is_uniform: bool,
     has_identifier: bool,
 }
@@ -80,7 +80,8 @@ impl Events {
         }
     }
 
-    /// The attribute by which a sample record is read; `None` when nobody can know.
+    /// Returns the attribute by which to read a sample record; `None` when nothing in the record
+    /// tells.
     #[inline]
     pub(super) fn attr_of(&self, body: &[u8], order: ByteOrder) -> Option<&Attr> {
         let first = self.list.first()?;
@@ -97,7 +98,7 @@ impl Events {
         None
     }
 
-    /// The event with this sample id; the only one when there is just one.
+    /// Returns the event with this sample id; a file's only event has every id.
     #[inline]
     pub(super) fn index_of(&self, id: u64) -> Option<usize> {
         match self.list.len() {

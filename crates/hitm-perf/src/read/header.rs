@@ -21,7 +21,7 @@ pub(super) struct Section {
     pub(super) len: u64,
 }
 
-/// How the file is laid out.
+/// Layout of the file.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) order: ByteOrder,
@@ -29,7 +29,7 @@ pub(super) struct Layout {
     pub(super) len: u64,
     /// The records.
     pub(super) data: Section,
-    /// What only a file that can be sought in has.
+    /// Sections of a seekable file; a stream has none.
     pub(super) sections: Option<Sections>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Sections {
     attrs: Section,
     attr_len: u64,
     features: [u64; 4],
-    /// Whether perf did not come to write the length of the data.
+    /// perf was killed before it wrote the length of the data.
     pub(super) is_unfinished: bool,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn read<R: Read + Seek>(source: &mut R) -> Result<Layout, ReadError> 
     read_sections(fields, order, len)
 }
 
-/// The rest of the header of a file with sections.
+/// Reads the rest of the header of a seekable file.
 fn read_sections(mut fields: Bytes<'_>, order: ByteOrder, len: u64) -> Result<Layout, ReadError> {
     let mut word = || fields.u64().ok_or_else(|| cut_header(FILE_HEADER_LEN, len));
     let attr_len = word()?;
@@ -128,7 +128,7 @@ fn read_sections(mut fields: Bytes<'_>, order: ByteOrder, len: u64) -> Result<La
     })
 }
 
-/// A section must lie within the file.
+/// Fails unless the section lies within the file.
 fn check(section: Section, what: &'static str, len: u64) -> Result<(), ReadError> {
     match section.offset.checked_add(section.len) {
         Some(end) if end <= len => Ok(()),
@@ -219,7 +219,7 @@ pub(super) fn read_attrs<R: Read + Seek>(
     Ok(())
 }
 
-/// Reads the feature sections: their table stands behind the records.
+/// Reads the feature sections, whose table stands behind the records.
 pub(super) fn read_features<R: Read + Seek>(
     source: &mut R,
     layout: &Layout,

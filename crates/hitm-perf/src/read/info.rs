@@ -1,4 +1,4 @@
-//! Feature sections: what the file says of the machine and of its events.
+//! Feature sections: the file's description of the machine and of its events.
 
 use super::attr::{ATTR_LEN_MAX, ATTR_LEN_MIN, Attr};
 use super::bytes::{ByteOrder, Bytes};
@@ -20,7 +20,7 @@ const BUILD_IDS_MAX: usize = 1 << 18;
 /// Ranges of memory that a file may describe; machines have some for each node.
 const MEMORY_RANGES_MAX: usize = 1 << 16;
 
-/// What the feature sections say. Empty where the file says nothing.
+/// Contents of the feature sections, empty where the file says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileFacts {
     /// Machine architecture, as `uname -m`.
@@ -41,9 +41,9 @@ pub struct FileFacts {
     pub cores: Vec<(u32, u32)>,
     /// For each CPU its node.
     pub nodes: Vec<Option<u32>>,
-    /// How many nodes have CPUs or memory.
+    /// Number of nodes with CPUs or memory.
     pub node_count: u32,
-    /// Which node has which physical memory.
+    /// Physical memory of each node.
     pub memory: MemoryNodes,
     /// Build ids by path.
     pub build_ids: Vec<(String, Vec<u8>)>,
@@ -57,7 +57,7 @@ pub struct FileFacts {
 }
 
 impl FileFacts {
-    /// Takes a feature section; one that is cut off is counted and gives what it has.
+    /// Reads a feature section; one that is cut off is counted and gives what it has.
     pub(super) fn take(&mut self, bit: u8, section: &[u8], order: ByteOrder) {
         let mut bytes = Bytes::new(section, order);
         let read = match bit {
@@ -153,7 +153,7 @@ impl FileFacts {
         Some(())
     }
 
-    /// For each node the blocks of memory that it has, as bits.
+    /// Blocks of memory of each node, one bit a block.
     fn take_memory(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
         self.memory = MemoryNodes::default();
         let _version = bytes.u64()?;
@@ -190,7 +190,7 @@ impl FileFacts {
         Some(())
     }
 
-    /// The body of a `HEADER_BUILD_ID` record: process, 20 bytes, their length, the path.
+    /// Reads the body of a `HEADER_BUILD_ID` record: process, 20 bytes, their length, the path.
     pub(super) fn take_build_id(&mut self, misc: u16, body: &[u8]) -> Option<()> {
         let id = body.get(4..24)?;
         let says_len = misc & crate::format::misc::BUILD_ID_SIZE != 0;
@@ -208,7 +208,7 @@ impl FileFacts {
     }
 }
 
-/// The CPUs of a list such as `0-3,8`; what is no list is none.
+/// CPUs of a list such as `0-3,8`; any other text gives none.
 fn cpu_list(text: &str) -> Vec<usize> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {

@@ -4,9 +4,9 @@
 //! come back as a [`World`] at the end. The crate linux-perf-data reads the format too, but drops
 //! the weight and the data source of a sample, and does not say where an error is.
 //!
-//! Invariants: a size or count of the file is believed only as far as there are bytes; memory is
-//! bounded by what distinct processes, mappings and events the file really has; what cannot be used
-//! is counted by reason ([`Unused`]).
+//! Invariants: a size or count in the file is believed only as far as there are bytes. Memory is
+//! bounded by the distinct processes, mappings and events that the file really has. Records that
+//! cannot be used are counted by reason ([`Unused`]).
 
 mod attr;
 mod bytes;
@@ -64,7 +64,7 @@ pub struct Unused {
     pub other_records: u64,
     /// Feature sections that could not be read.
     pub unreadable_features: u64,
-    /// Accesses that perf says were lost, and times that sampling was slowed down.
+    /// Accesses that perf reports as lost.
     pub lost: u64,
     /// Times that the kernel slowed sampling down.
     pub throttled: u64,
@@ -129,29 +129,29 @@ impl Unused {
     }
 }
 
-/// What a file says besides its samples.
+/// Contents of a file besides its samples.
 #[derive(Debug, Default)]
 pub struct PerfData {
-    /// What the feature sections say.
+    /// Contents of the feature sections.
     pub facts: FileFacts,
     /// The events, in the order of the file.
     pub events: Vec<Event>,
     /// Processes, threads and mappings.
     pub world: World,
-    /// What was not used.
+    /// Records that were not used.
     pub unused: Unused,
-    /// What else must be known of the file, one sentence each.
+    /// Further properties of the file that a reader must know, one sentence each.
     pub notes: Vec<String>,
     /// Functions by process and instruction, where the samples themselves name them.
     pub code_names: BTreeMap<(u32, u64), String>,
 }
 
-/// What gets samples: the place of the event, the sample, and who called its function: return
-/// addresses, innermost call first, none when the sample does not say.
+/// Callback for samples: index of the event, the sample, and the return addresses of its callers,
+/// innermost first. A sample without a call chain has none.
 pub type Visit<'v> = dyn FnMut(usize, &Sample, &[u64]) + 'v;
 
-/// Reads a file to its end. `visit` gets the samples in the order of the file; `progress` how many
-/// bytes of how many have been read.
+/// Reads a file to its end. `visit` gets the samples in the order of the file, `progress` the bytes
+/// read so far and in all.
 pub fn read<R: Read + Seek>(
     source: R,
     visit: &mut Visit<'_>,
@@ -216,7 +216,7 @@ fn read_with<R: Read + Seek>(
     })
 }
 
-/// What the feature sections of a file say, without its records; nothing of a stream, which has them
+/// Reads the feature sections of a file without its records. A stream gives nothing: it has them
 /// among its records.
 pub fn read_facts<R: Read + Seek>(mut source: R) -> Result<FileFacts, ReadError> {
     let layout = header::read(&mut source)?;
@@ -233,7 +233,7 @@ struct Reader<'v> {
     facts: FileFacts,
     side: Side,
     unused: Unused,
-    /// The call chain of the last sample that had one.
+    /// Call chain of the last sample that had one.
     callers: Vec<u64>,
     visit: &'v mut Visit<'v>,
 }
@@ -336,6 +336,7 @@ impl Reader<'_> {
     fn take_other(&mut self, raw: &RawRecord<'_>) -> Result<(), ReadError> {
         match raw.kind {
             record::MMAP | record::MMAP2 | record::COMM | record::FORK | record::EXIT => {
+                // As in perf, the first event's layout holds for the `sample_id` of all records.
                 let attr = self
                     .events
                     .list
@@ -376,7 +377,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The attributes of an event in a stream: the struct, whose length is in it, and sample ids.
+    /// Reads an event's attributes in a stream: the struct, whose length is in it, and sample ids.
     fn take_attr(&mut self, raw: &RawRecord<'_>) -> Result<(), ReadError> {
         let mut bytes = Bytes::new(raw.body, self.order);
         let len = bytes.u32().and_then(|_| bytes.u32()).map_or(0, u64::from);
@@ -405,7 +406,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a file that begins with these bytes is perf.data.
+/// Returns true if a file that begins with these bytes is perf.data.
 pub fn is_perf_data(start: &[u8]) -> bool {
     start.starts_with(&crate::format::MAGIC) || start.starts_with(&crate::format::MAGIC_SWAPPED)
 }

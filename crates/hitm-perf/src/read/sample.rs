@@ -1,4 +1,4 @@
-//! A `PERF_RECORD_SAMPLE`, by what its event says that it holds.
+//! A `PERF_RECORD_SAMPLE`, by its event's `sample_type`.
 
 use super::attr::Attr;
 use super::bytes::Bytes;
@@ -6,19 +6,19 @@ use super::chain::{ChainFacts, read_chain};
 use crate::format::sample;
 use crate::{CpuMode, DataSrc, Sample};
 
-/// What a sample record said.
+/// Contents of a sample record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ReadSample {
     pub(super) sample: Sample,
     pub(super) id: u64,
-    /// About its call chain, when it has one.
+    /// Properties of its call chain, if it has one.
     pub(super) chain: Option<ChainFacts>,
-    /// Whether it has a copy of the program's stack.
+    /// Has a copy of the program's stack.
     pub(super) has_stack: bool,
 }
 
-/// Reads the body of a sample record, and its call chain, if it has one, into `callers`; `None` when it
-/// ends before its fields.
+/// Reads the body of a sample record, and its call chain, if any, into `callers`; `None` when the
+/// body ends before its fields.
 #[inline]
 pub(super) fn read_sample(
     attr: &Attr,
@@ -60,7 +60,7 @@ pub(super) fn read_sample(
     if attr.has(sample::PERIOD) {
         out.period = bytes.u64()?;
     }
-    // Of what lies between here and the weight only the call chain is used.
+    // Of the fields between here and the weight only the call chain is used.
     const BETWEEN: u64 = sample::READ
         | sample::CALLCHAIN
         | sample::RAW

@@ -1,8 +1,8 @@
 //! Records about processes and mappings, put into the order of their times.
 //!
-//! The kernel writes one buffer for each CPU, and perf one after the other into the file: a process
-//! may map something before, in the file, it starts the program that does. So these records are
-//! collected and applied in the order of their times at the end.
+//! The kernel writes one buffer for each CPU, and perf writes these one after the other. So the
+//! file may have a process's mapping before the exec that it follows. These records are collected
+//! and applied in the order of their times at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,14 +40,14 @@ struct Task {
     tid: u32,
 }
 
-/// Bytes that are kept of records about processes and mappings; a busy day of a large machine has
-/// fewer. Without a bound, a small compressed file could ask for much memory.
+/// Bytes kept of records about processes and mappings; a busy day of a large machine has fewer.
+/// Without a bound, a small compressed file could claim much memory.
 const KEPT_BYTES_MAX: usize = 96 << 20;
 
 /// The longest path that Linux has (`PATH_MAX`); what is behind it is cut off.
 pub(super) const PATH_LEN_MAX: usize = 4096;
 
-/// What was collected.
+/// Collected records.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     kept_bytes: usize,
@@ -59,10 +59,10 @@ pub(super) struct Side {
     build_ids: BTreeMap<u32, Vec<u8>>,
 }
 
-/// What it comes to.
+/// Processes, mappings and threads at the end of the file.
 #[derive(Debug, Default)]
 pub struct World {
-    /// What is mapped where.
+    /// Mappings by process and address.
     pub maps: AddressMaps,
     /// Paths of the mapped files, by number.
     pub paths: Vec<String>,
@@ -70,9 +70,9 @@ pub struct World {
     pub build_ids: BTreeMap<u32, Vec<u8>>,
     /// Names of threads, by process and thread.
     pub names: BTreeMap<(TaskId, TaskId), String>,
-    /// When threads ended, by process and thread.
+    /// Times at which threads ended, by process and thread.
     pub exits: BTreeMap<(TaskId, TaskId), u64>,
-    /// Which numbers were used again.
+    /// Reuses of numbers of processes and threads.
     pub lives: Lives,
 }
 
@@ -80,7 +80,7 @@ const MAP_SHARED: u32 = 1;
 const PROT_EXEC: u32 = 4;
 
 impl Side {
-    /// One that has no room for any record.
+    /// One that keeps no record.
     pub(super) fn full() -> Side {
         Side {
             kept_bytes: usize::MAX,
@@ -88,7 +88,7 @@ impl Side {
         }
     }
 
-    /// Takes a record if it is one of these kinds; `None` when it is cut off.
+    /// Keeps a record about processes or mappings; `None` when it is cut off.
     pub(super) fn take(
         &mut self,
         raw: &RawRecord<'_>,
@@ -114,7 +114,7 @@ impl Side {
             SideEvent::Comm { name, .. } => name.len(),
             _ => 0,
         };
-        // Twice, because they are sorted.
+        // Twice, because sorting needs as much again.
         self.kept_bytes += name_len + 2 * size_of::<(u64, SideEvent)>();
         self.events.push((time, event));
         Some(())
@@ -129,6 +129,7 @@ impl Side {
             file_offset,
             file: [0; 4],
             is_shared: false,
+            // MMAP has no protection: only this bit tells data from code.
             executable: misc & misc::MMAP_DATA == 0,
             path: 0,
             is_anonymous: false,
@@ -142,6 +143,7 @@ impl Side {
         let mut file = [0; 4];
         let mut build_id = None;
         if misc & misc::MMAP_BUILD_ID != 0 {
+            // Length, three bytes of padding, 20 bytes of build id.
             let id = bytes.take(24)?;
             build_id = Some(id[4..4 + usize::from(id[0]).min(20)].to_vec());
         } else {
@@ -181,7 +183,7 @@ impl Side {
             Some(number) => *number,
             None => {
                 let number = self.paths.len() as u32;
-                // In both tables, and as what finds it in one of them.
+                // Once in each of the two tables, with some 64 bytes for an entry.
                 self.kept_bytes += 2 * (path.len() + 64);
                 self.paths.push(path.to_owned());
                 self.path_numbers.insert(path.to_owned(), number);
@@ -191,9 +193,9 @@ impl Side {
         SideEvent::Mmap { task, map }
     }
 
-    /// Applies everything in the order of time.
+    /// Applies all records in the order of time.
     pub(super) fn finish(mut self, more_build_ids: &[(String, Vec<u8>)]) -> World {
-        // Stable: what has one time, or none, stays in the order of the file.
+        // Stable: records with one time, or none, stay in the order of the file.
         self.events.sort_by_key(|(time, _)| *time);
         let mut world = World {
             paths: self.paths,
@@ -205,7 +207,8 @@ impl Side {
             world.apply(time, event, &mut ended);
         }
         for (path, build_id) in more_build_ids {
-            // The mapping of the kernel's image is named with a symbol of it behind: `[kernel.kallsyms]_text`.
+            // perf appends a symbol to the name of the kernel image's mapping:
+            // `[kernel.kallsyms]_text`.
             let is_kernel = path.starts_with("[kernel");
             let own = self.path_numbers.range(path.clone()..);
             let own = own.take_while(|(other, _)| other.starts_with(path));
@@ -221,8 +224,8 @@ impl Side {
 }
 
 impl World {
-    /// Applies the next record in the order of time. `ended` has the numbers of threads that ended and
-    /// that nothing was heard of since.
+    /// Applies the next record in the order of time. `ended` has the numbers of ended threads that
+    /// no later record named.
     fn apply(&mut self, time: u64, event: SideEvent, ended: &mut BTreeSet<u32>) {
         let of = match &event {
             SideEvent::Mmap { task, .. } | SideEvent::Comm { task, .. } => *task,
@@ -233,7 +236,7 @@ impl World {
                 return;
             }
         };
-        // Whoever has this number now is another one.
+        // A record after the end is about a new owner of the number.
         if ended.remove(&of.tid) {
             self.lives.begin(of.tid, time);
         }
@@ -256,7 +259,7 @@ impl World {
         }
     }
 
-    /// Who has these numbers at present.
+    /// Present owners of these numbers.
     fn ids(&self, task: Task) -> (TaskId, TaskId) {
         (self.lives.last(task.pid), self.lives.last(task.tid))
     }

@@ -13,11 +13,11 @@ const WINDOW_LEN: usize = 1 << 20;
 /// A record, whole.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RawRecord<'a> {
-    /// Where it begins in the file.
+    /// Place in the file.
     pub(super) offset: u64,
     pub(super) kind: u32,
     pub(super) misc: u16,
-    /// What follows its header.
+    /// Bytes behind the header.
     pub(super) body: &'a [u8],
 }
 
@@ -39,7 +39,7 @@ pub(super) struct RecordStream<'r, R> {
     filled: usize,
     /// Place of the window's first byte in the file.
     window_offset: u64,
-    /// Where the records end.
+    /// End of the records in the file.
     end: u64,
     /// Length of the file.
     file_len: u64,
@@ -105,7 +105,7 @@ impl<'r, R: Read + Seek> RecordStream<'r, R> {
         }))
     }
 
-    /// Moves what is left to the front and reads on.
+    /// Moves the unread bytes to the front and fills the rest of the window.
     fn fill(&mut self) -> Result<(), ReadError> {
         let next = self.window_offset + self.filled as u64;
         if next >= self.end {
@@ -130,7 +130,7 @@ impl<'r, R: Read + Seek> RecordStream<'r, R> {
         Ok(())
     }
 
-    /// Passes over bytes that follow the record at `offset`.
+    /// Skips bytes that follow the record at `offset`.
     pub(super) fn skip(
         &mut self,
         offset: u64,

@@ -1,4 +1,4 @@
-//! What comes before the records: the header and the attributes of the two events.
+//! Start of the file: the header and the attributes of the two events.
 
 use super::put::{put32, put64};
 use crate::format::{FILE_HEADER_LEN, MAGIC, sample};
@@ -6,7 +6,7 @@ use crate::format::{FILE_HEADER_LEN, MAGIC, sample};
 /// Length of `struct perf_event_attr`, version 7, which Linux 5.13 and later write.
 pub(super) const ATTR_LEN: usize = 128;
 
-/// What every sample of ours holds; files with call chains have those as well.
+/// Fields of every sample we write; files with call chains add those.
 const SAMPLE_TYPE: u64 = sample::IDENTIFIER
     | sample::IP
     | sample::TID
@@ -50,12 +50,12 @@ pub(super) const ATTRS: [Attr; 2] = [
 const ATTRS_OFFSET: usize = FILE_HEADER_LEN + 8 * ATTRS.len();
 pub(super) const DATA_OFFSET: usize = ATTRS_OFFSET + (ATTR_LEN + 16) * ATTRS.len();
 
-/// What the samples of a file have in common.
+/// Properties that all samples of a file share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleForm {
-    /// How many accesses a sample stands for.
+    /// Accesses that a sample stands for.
     pub period: u64,
-    /// Whether samples have call chains.
+    /// Samples have call chains.
     pub has_callers: bool,
 }
 

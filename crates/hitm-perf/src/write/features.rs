@@ -1,4 +1,4 @@
-//! What comes after the records: the feature sections, which describe the machine and the files.
+//! End of the file: the feature sections, which describe the machine and the mapped files.
 
 use super::PerfDataWriter;
 use super::attr::{ATTR_LEN, ATTRS, SampleForm, put_attr};
@@ -16,12 +16,12 @@ pub struct CpuInfo {
     pub node: u32,
 }
 
-/// What the feature sections say.
+/// Contents of the feature sections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileInfo {
     /// Name of the machine.
     pub hostname: String,
-    /// Version of what wrote the file.
+    /// Version of the program that wrote the file.
     pub version: String,
     /// `x86_64` or `aarch64`.
     pub arch: String,
@@ -137,8 +137,8 @@ fn numa_topology(cpus: &[CpuInfo]) -> Vec<u8> {
     out
 }
 
-/// Which block of memory is in which node. Our samples have no physical addresses that perf could
-/// look up here, but without any block it warns: one for each node.
+/// Blocks of memory of each node. Our samples have no physical addresses to look up, but perf warns
+/// without any block: one for each node.
 fn memory_topology(cpus: &[CpuInfo]) -> Vec<u8> {
     const VERSION: u64 = 1;
     const BLOCK_LEN: u64 = 128 << 20;

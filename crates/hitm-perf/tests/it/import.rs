@@ -144,7 +144,7 @@ fn tables(content: &Content) -> Tables {
     c2c.finish(&data.world.maps, Display::for_arch(content.arch))
 }
 
-/// How many of a vendor's words hold.
+/// Number of a vendor's words for which `holds` is true.
 fn count(words: &Words, holds: impl Fn(&str) -> bool) -> u64 {
     words
         .iter()
@@ -297,8 +297,8 @@ fn samples_of_events_without_data_are_counted_and_left_out() {
     );
 }
 
-/// A number that is given to another process has two lives, each with its name and its mappings, in
-/// whatever order the file has what happened.
+/// A number that another process gets has two lives, each with its name and its mappings, in
+/// whatever order the file has the records.
 #[test]
 fn a_number_that_is_used_again_is_another_process() {
     const OTHER: &str = "/nonexistent/other";
@@ -345,7 +345,7 @@ fn a_number_that_is_used_again_is_another_process() {
     }
 }
 
-/// Which node has which memory, and perf's count of physical addresses.
+/// Counts samples by the node of their memory, and perf's changes of physical addresses.
 #[test]
 fn physical_addresses_are_counted_by_node() {
     let sample_type = bits::WEIGHT | bits::PHYS_ADDR;

@@ -1,19 +1,22 @@
 //! Plans: sources of runs, the keys to vary, seeds and metrics.
 //!
 //! [`Plan::parse`] reads the text. Its points are every source with every combination of the axes'
-//! rows, in the order of the file: the last axis varies fastest. An axis has one key with a list or
+//! rows, in the order of the file; the last axis varies fastest. An axis has one key with a list or
 //! a range of values, several keys that change together, or the points of a sample.
 //!
-//! Invariants of a plan that was parsed: it has a source and a seed; no key stands in two axes; every
-//! axis has a row, and every row a value for each of the axis's keys; points times seeds are at most
-//! [`RUNS_MAX`].
+//! Invariants of a parsed plan: it has a source and a seed. No key stands in two axes. Every axis
+//! has a row, and every row a value for each of the axis's keys. Points times seeds are at most
+//! [`RUNS_MAX`]. A sample is the last axis; with [`Stated`] numbers it may have no key of its own.
 
 mod parse;
 #[cfg(test)]
 mod tests;
 
 use crate::value::{Unit, Value};
-use crate::{PlanError, TextPlace};
+use hitm_base::document::TextPlace;
+
+use crate::PlanError;
+use crate::sample::{Method, points};
 
 /// Longest file, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -37,18 +40,64 @@ pub struct Plan {
     pub description: Option<String>,
     /// The kind of the sources.
     pub kind: SourceKind,
-    /// Files that are run.
+    /// Files to run.
     pub sources: Vec<(String, TextPlace)>,
     /// True if each run does a tenth of the duration and of the iterations.
     pub quick: bool,
     /// The first seed.
     pub first_seed: u64,
-    /// Seeds from it on.
+    /// Number of seeds from it on.
     pub seed_count: u64,
     /// Metrics of the table; empty for all.
     pub metrics: Vec<(String, TextPlace)>,
     /// Keys and their values.
     pub axes: Vec<Axis>,
+    /// Numbers that the sample takes from the ranges of machine files and of the kernel's costs.
+    pub stated: Option<Stated>,
+}
+
+/// Part of a sample whose ranges stand in machine files and in the declarations of the kernel's
+/// costs. The plan names the numbers, the caller knows their ranges.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stated {
+    /// Keys of numbers, or tables of keys: `machine.transfers`.
+    pub keys: Vec<(String, TextPlace)>,
+    /// Points, as many as the last axis has rows.
+    pub point_count: usize,
+    /// Most numbers that the method can vary.
+    pub number_count_max: usize,
+    method: Method,
+    seed: u64,
+    /// Dimensions of the sample that the plan's own ranges take.
+    dimension_count: usize,
+}
+
+impl Stated {
+    /// Returns true if the sample varies the number of this key.
+    pub fn names(&self, key: &str) -> bool {
+        self.keys.iter().any(|(one, _)| is_within(key, one))
+    }
+
+    /// The shares of `number_count` ranges at each point, 0 to below 1. A longer list of numbers
+    /// keeps the shares of the first ones.
+    ///
+    /// # Panics
+    /// If there are more numbers than [`Stated::number_count_max`].
+    pub fn shares(&self, number_count: usize) -> Vec<Vec<f64>> {
+        let count = self.dimension_count + number_count;
+        let mut points = points(self.method, self.point_count, count, self.seed)
+            .expect("the caller keeps to the method's limit");
+        for point in &mut points {
+            point.drain(..self.dimension_count);
+        }
+        points
+    }
+}
+
+/// Returns true if `key` is `table`, or lies in it.
+pub fn is_within(key: &str, table: &str) -> bool {
+    let rest = key.strip_prefix(table);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The kind of a plan's sources.
@@ -56,7 +105,7 @@ pub struct Plan {
 pub enum SourceKind {
     /// Scenarios, to be simulated.
     Scenarios,
-    /// Recordings, to be run again.
+    /// Recordings, to be replayed.
     Recordings,
 }
 

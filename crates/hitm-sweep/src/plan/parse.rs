@@ -2,12 +2,16 @@
 
 use toml::de::DeTable;
 
-use super::{Axis, KEYS_MAX, Plan, RUNS_MAX, SourceKind, TEXT_BYTES_MAX, VALUES_MAX, WORDS_MAX};
+use super::{
+    Axis, KEYS_MAX, Plan, RUNS_MAX, SourceKind, Stated, TEXT_BYTES_MAX, VALUES_MAX, WORDS_MAX,
+};
 use crate::range::{Range, Scale};
-use crate::reader::{Item, Reader, Table, describe};
-use crate::sample::{DIMENSIONS_MAX, Method, points};
+use hitm_base::document::{Document as _, TextPlace, Value as Item, describe};
+
+use crate::PlanError;
+use crate::reader::{PlanTable as _, Reader, Table};
+use crate::sample::{DIMENSIONS_MAX, Method, dimensions_max, points};
 use crate::value::Value;
-use crate::{PlanError, TextPlace};
 
 const SCALES: [(&str, Scale); 2] = [("linear", Scale::Linear), ("log", Scale::Log)];
 const METHODS: [(&str, Method); 2] = [
@@ -29,7 +33,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Plan, PlanError> {
         let expected = "a plan as docs/formats/sweep.md describes it";
         reader.error(error.span().unwrap_or(0..0), "the file", found, expected)
     })?;
-    let root = reader.root(document.get_ref(), String::new(), 0..0);
+    let root = Table::new(&reader, document.get_ref(), String::new(), 0..0);
     let schema = root.required("schema", "schema = 1")?;
     if Value::of(schema) != Some(Value::Integer(1)) {
         return Err(root.wrong("schema", schema, "1"));
@@ -37,7 +41,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Plan, PlanError> {
     let name = root.required_words("name")?;
     let description = root.words("description")?;
     let (kind, sources) = sources(&root)?;
-    let plan = Plan {
+    let mut plan = Plan {
         origin: origin.to_owned(),
         name,
         description,
@@ -45,12 +49,14 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Plan, PlanError> {
         sources,
         quick: root.flag("quick")?,
         first_seed: root.number("first_seed", 0, i64::MAX as u64)?.unwrap_or(1),
-        seed_count: root.number("seeds", 1, u64::MAX)?.unwrap_or(1),
+        seed_count: root.number("seeds", 1, i64::MAX as u64)?.unwrap_or(1),
         metrics: root
             .list_of_words("metrics", WORDS_MAX)?
             .unwrap_or_default(),
-        axes: axes(&reader, &root)?,
+        axes: Vec::new(),
+        stated: None,
     };
+    (plan.axes, plan.stated) = axes(&reader, &root)?;
     root.finish()?;
     check_keys(&plan)?;
     check_count(&plan, &root)?;
@@ -71,15 +77,22 @@ fn sources(root: &Table<'_, '_, '_>) -> Result<(SourceKind, Vec<(String, TextPla
     }
 }
 
-fn axes(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<Vec<Axis>, PlanError> {
+fn axes(
+    reader: &Reader<'_>,
+    root: &Table<'_, '_, '_>,
+) -> Result<(Vec<Axis>, Option<Stated>), PlanError> {
     let mut axes = Vec::new();
+    let mut stated = None;
     for (index, item) in root.items("vary", KEYS_MAX)?.iter().enumerate() {
-        axes.push(vary(&reader.table(item, format!("vary[{index}]"))?)?);
+        axes.push(vary(&Table::of(reader, item, format!("vary[{index}]"))?)?);
     }
     if let Some(item) = root.get("sample") {
-        axes.push(sample(reader, &reader.table(item, "sample".into())?)?);
+        let table = Table::of(reader, item, "sample".into())?;
+        let (axis, of_sample) = sample(reader, &table)?;
+        axes.push(axis);
+        stated = of_sample;
     }
-    Ok(axes)
+    Ok((axes, stated))
 }
 
 /// One key with values or a range, or several keys with rows of values.
@@ -146,14 +159,14 @@ fn tied_values(table: &Table<'_, '_, '_>, key_count: usize) -> Result<Rows, Plan
     Ok(rows)
 }
 
-/// Adds a row that is not there yet.
+/// Adds a row unless an equal one is there.
 fn push(
     table: &Table<'_, '_, '_>,
     rows: &mut Rows,
     item: &Item<'_>,
     row: Vec<Value>,
 ) -> Result<(), PlanError> {
-    // Long lists are compared in the end alone: the table has a row for each run anyway.
+    // Of a long list only the end is compared: the table has a row for each run anyway.
     const COMPARED_MAX: usize = 1_000;
     if rows
         .iter()
@@ -162,7 +175,7 @@ fn push(
     {
         return Err(table.wrong("values", item, "each value once"));
     }
-    rows.push((row, table.reader.place(item.span().start)));
+    rows.push((row, table.document().place(item.span().start)));
     Ok(())
 }
 
@@ -171,7 +184,7 @@ fn range(table: &Table<'_, '_, '_>) -> Result<Range, PlanError> {
     const END: &str = "a number, a time such as \"20ms\" or a rate such as \"250/s\"";
     let from = table.required("from", "`values`, or `from` and `to`")?;
     let to = table.required("to", END)?;
-    let scale = table.one_of("scale", &SCALES)?;
+    let scale = table.one_of("scale", &SCALES)?.unwrap_or(SCALES[0].1);
     let from = value_of(table, "from", from)?;
     let end = value_of(table, "to", to)?;
     Range::new(&from, &end, scale).map_err(|expected| {
@@ -198,17 +211,31 @@ fn range_rows(table: &Table<'_, '_, '_>) -> Result<Rows, PlanError> {
         .collect())
 }
 
-fn sample(reader: &Reader<'_>, table: &Table<'_, '_, '_>) -> Result<Axis, PlanError> {
+/// The axis of a sample, and the numbers that it takes from stated ranges.
+fn sample(
+    reader: &Reader<'_>,
+    table: &Table<'_, '_, '_>,
+) -> Result<(Axis, Option<Stated>), PlanError> {
+    let stated = table.list_of_words("stated", KEYS_MAX)?;
+    // A machine states more ranges than a Sobol sequence has dimensions here.
+    let default = usize::from(stated.is_some());
     let method = table.one_of("method", &METHODS)?;
+    let method = method.unwrap_or(METHODS[default].1);
     table.required("points", "the number of points")?;
-    let count = table.number("points", 1, RUNS_MAX)?.unwrap_or(1) as usize;
+    let count_max = match stated {
+        Some(_) => VALUES_MAX as u64,
+        None => RUNS_MAX,
+    };
+    let count = table.number("points", 1, count_max)?.unwrap_or(1) as usize;
     let seed = table.number("seed", 0, i64::MAX as u64)?.unwrap_or(0);
     let mut keys = Vec::new();
     let mut ranges = Vec::new();
     let items = table.items("range", DIMENSIONS_MAX)?;
-    table.check_count("range", items.len(), DIMENSIONS_MAX)?;
+    if stated.is_none() {
+        table.check_count("range", items.len(), DIMENSIONS_MAX)?;
+    }
     for (index, item) in items.iter().enumerate() {
-        let of_range = reader.table(item, format!("sample.range[{index}]"))?;
+        let of_range = Table::of(reader, item, format!("sample.range[{index}]"))?;
         keys.push((of_range.required_words("key")?, of_range.place("key")));
         ranges.push((range(&of_range)?, of_range.place("from")));
         of_range.finish()?;
@@ -216,7 +243,9 @@ fn sample(reader: &Reader<'_>, table: &Table<'_, '_, '_>) -> Result<Axis, PlanEr
     table.finish()?;
     let points = points(method, count, ranges.len(), seed)
         .map_err(|error| table.error("range", format!("{}", ranges.len()), error.to_string()))?;
-    let place = ranges[0].1;
+    let place = ranges
+        .first()
+        .map_or_else(|| table.place("stated"), |(_, place)| *place);
     let row = |point: Vec<f64>| {
         let values = point.iter().zip(&ranges);
         (
@@ -224,13 +253,22 @@ fn sample(reader: &Reader<'_>, table: &Table<'_, '_, '_>) -> Result<Axis, PlanEr
             place,
         )
     };
-    Ok(Axis {
+    let axis = Axis {
         keys,
         rows: points.into_iter().map(row).collect(),
-    })
+    };
+    let stated = stated.map(|keys| Stated {
+        keys,
+        point_count: count,
+        number_count_max: dimensions_max(method) - ranges.len(),
+        method,
+        seed,
+        dimension_count: ranges.len(),
+    });
+    Ok((axis, stated))
 }
 
-/// No key stands in two axes.
+/// Fails when a key stands in two axes.
 fn check_keys(plan: &Plan) -> Result<(), PlanError> {
     let mut known: Vec<&str> = Vec::new();
     for (key, place) in plan.axes.iter().flat_map(|axis| &axis.keys) {
@@ -243,15 +281,21 @@ fn check_keys(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Points times seeds are at most [`RUNS_MAX`].
+/// Fails unless points times seeds are at most [`RUNS_MAX`].
 fn check_count(plan: &Plan, root: &Table<'_, '_, '_>) -> Result<(), PlanError> {
     let mut count = plan.sources.len() as u128;
     for axis in &plan.axes {
         count *= axis.rows.len() as u128;
         if count > u128::from(RUNS_MAX) {
-            let (key, place) = &axis.keys[0];
+            let (key, place) = match axis.keys.first() {
+                Some((key, place)) => (key.as_str(), *place),
+                None => (
+                    "sample",
+                    root.document().place(root.span_of("sample").start),
+                ),
+            };
             let found = format!("{count} points");
-            return Err(plan.error(*place, key, found, format!("at most {RUNS_MAX} runs")));
+            return Err(plan.error(place, key, found, format!("at most {RUNS_MAX} runs")));
         }
     }
     let count = count * u128::from(plan.seed_count);

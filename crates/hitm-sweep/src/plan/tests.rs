@@ -110,7 +110,7 @@ fn mistakes_have_a_place() {
     );
 }
 
-/// What must hold of any text: `fuzz/` asserts the same.
+/// Asserts the invariants of any text; `fuzz/` asserts the same.
 fn check_any(text: &str) {
     match Plan::parse(text, "fuzz") {
         Ok(plan) => {

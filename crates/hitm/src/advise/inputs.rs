@@ -1,4 +1,4 @@
-//! What a question is about, read from files: the structure, the profile, the machine.
+//! Inputs of a question, read from files: the structure, the profile, the machine.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -28,30 +28,30 @@ const TABLE_BYTES_MAX: u64 = 16 << 20;
 /// Longest result of a simulation: hundreds of runs with all their lines.
 const SIMULATION_BYTES_MAX: u64 = 256 << 20;
 
-/// What is asked about.
+/// Inputs of a question about one structure.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inputs {
     /// The structure, or a variable that is an array of scalars.
     pub type_name: String,
     /// A layout file or the name of a shipped one, or a file with types.
     pub input: PathBuf,
-    /// The BTF that split BTF goes on from.
+    /// Base of split BTF.
     pub btf_base: Option<PathBuf>,
     /// A recording, a table of accesses, samples, or the result of a simulation.
     pub profile: PathBuf,
-    /// Which variant of a simulation.
+    /// Variant of a simulation.
     pub variant: Option<String>,
-    /// Where instances are: on the heap, in a variable, at an address.
+    /// Place of the instances: an allocation site, a variable or an address.
     pub at: Option<String>,
-    /// Types of members whose own members may move.
+    /// Types of members whose own members may be moved too.
     pub open: Vec<String>,
-    /// The machine; the recording's when it is left out.
+    /// Name or path of the machine; `None` for the recording's.
     pub machine: Option<String>,
-    /// Where the names of a sampled kernel come from.
+    /// Source of the names of a sampled kernel.
     pub kernel: Option<KernelSource>,
 }
 
-/// Where the structure comes from.
+/// Source of the structure.
 #[derive(Debug)]
 pub(super) enum Structure {
     Table(LayoutTable),
@@ -60,7 +60,7 @@ pub(super) enum Structure {
     Scalars,
 }
 
-/// What was read.
+/// Contents of the inputs.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) structure: Structure,
@@ -69,11 +69,11 @@ pub(super) struct Read {
     pub(super) bases: BTreeMap<u32, u64>,
     pub(super) machine: Machine,
     pub(super) proving: Option<Proving>,
-    /// What a reader of the answer must know, one sentence each.
+    /// Notes for the reader of the answer, one sentence each.
     pub(super) notes: Vec<String>,
 }
 
-/// What a file of accesses is, by its first bytes.
+/// Kind of a file of accesses, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Table,
@@ -102,13 +102,13 @@ impl Source {
         })
     }
 
-    /// Whether addresses were counted, so that a variable may be asked for.
+    /// Returns true if the file counts by address, so that the subject may be a variable.
     fn has_addresses(self) -> bool {
         matches!(self, Source::Samples | Source::Recording)
     }
 }
 
-/// Reads everything. `progress` is told how much of a recording has been read.
+/// Reads all inputs. `progress` gets the bytes of a recording read so far and in all.
 pub(super) fn read(
     inputs: &Inputs,
     progress: &mut dyn FnMut(u64, u64),
@@ -156,7 +156,7 @@ pub(super) fn read(
     }
 }
 
-/// A profile that counts by member has no instances and no replay.
+/// Reads a profile that counts by member, which has no instances and no replay.
 fn without_addresses(
     inputs: &Inputs,
     mut structure: Structure,
@@ -173,7 +173,7 @@ fn without_addresses(
     })
 }
 
-/// A recording or samples: the accesses to instances, found by address.
+/// Reads a recording or samples and finds the accesses to instances by address.
 fn of_addresses(
     inputs: &Inputs,
     structure: Structure,
@@ -228,7 +228,7 @@ fn of_addresses(
     })
 }
 
-/// The recording; with what its samples stand for, if it is of samples.
+/// Loads a recording; with the weights of its samples, if it has samples.
 fn load(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64),
@@ -277,7 +277,7 @@ fn structure_of(inputs: &Inputs, source: Source) -> Result<Structure, SessionErr
     let mut file = TypesFile::open(Some(&inputs.input), inputs.btf_base.as_deref())?;
     match file.struct_layout(&inputs.type_name) {
         Ok(layout) => Ok(Structure::Types(Box::new(file), layout)),
-        // A variable, perhaps: the recording knows.
+        // It may be a variable, which the recording knows.
         Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. })) if source.has_addresses() => {
             Ok(Structure::Scalars)
         }
@@ -299,7 +299,7 @@ fn subject_of(inputs: &Inputs, structure: &mut Structure) -> Result<Subject, Ses
     })
 }
 
-/// The profile of a recording, and the structure as the recording shows it.
+/// Returns the profile of a recording, and the structure as the recording's objects show it.
 fn recorded(
     inputs: &Inputs,
     mut structure: Structure,
@@ -355,10 +355,10 @@ fn recorded(
     Ok((structure, subject, found))
 }
 
-/// The member that an element of an array of scalars becomes.
+/// Name of the only member of an array's element.
 pub(super) const VALUE: &str = "value";
 
-/// An element of the variable `name` as a structure with one member.
+/// An element of the array `name` as a structure with one member.
 fn scalars(name: &str, recording: &Recording) -> Result<Subject, SessionError> {
     let size = recording
         .names()

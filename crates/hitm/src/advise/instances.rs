@@ -1,12 +1,12 @@
-//! Where instances of a type are inside typed memory.
+//! Instances of a type inside typed memory.
 
 use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 
-/// Nested arrays and structures that are gone through: more than any real type has.
+/// Nesting of arrays and structures that is followed: deeper than any real type.
 const DEPTH_MAX: usize = 64;
 
-/// Bytes from the start of an object of type `of` to the instance of `wanted` that holds the byte at
-/// `offset`; the outermost where one nests in another of the same name.
+/// Returns the offset, in an object of type `of`, of the instance of `wanted` that holds the byte
+/// at `offset`: the outermost one where instances nest.
 pub(crate) fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u64) -> Option<u64> {
     let (mut of, mut base) = (store.resolve(of), 0);
     for _ in 0..DEPTH_MAX {
@@ -32,7 +32,7 @@ pub(crate) fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u
     None
 }
 
-/// `rq`, `struct rq`, `ns::Foo`: the last part is what the type itself is called.
+/// Matches `rq`, `struct rq` and `ns::Foo`; the last part is the type's own name.
 fn is_named(layout: &StructLayout, wanted: &str) -> bool {
     let words = ["struct ", "class ", "union "];
     let bare = words

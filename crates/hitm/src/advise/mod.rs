@@ -1,11 +1,12 @@
-//! Advice on the layout of a structure: the profile, the prices of a machine, and a replay that checks
-//! what the advisor's model predicts.
+//! Advice on the layout of a structure: the profile, the prices of a machine, and a replay that
+//! checks the advisor's prediction.
 
 mod inputs;
 mod instances;
 mod prices;
 mod profile;
 mod proof;
+mod recorded;
 mod replay;
 mod session;
 mod simulated;
@@ -27,27 +28,28 @@ pub(crate) use profile::{
     ProfileOptions, RecordedProfile, lines_of_instances, profile_of_recording,
 };
 pub use proof::Proof;
+pub use recorded::{RecordedAdvice, advise_recorded, structure_at};
 pub use replay::{Replayed, replay};
 pub use session::{Session, SessionError};
 pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};
 pub use source::Language;
 pub use text::{Heading, Proven, advice_json, advice_text, comparison_json, comparison_text};
 
-/// A structure to be laid out and who touches it.
+/// A structure to be laid out, and its profile.
 #[derive(Debug)]
 pub struct Question<'q> {
     /// The structure.
     pub subject: &'q Subject,
-    /// Who touches it.
+    /// Accesses to its members.
     pub profile: &'q Profile,
-    /// The machine.
+    /// Machine that prices the accesses.
     pub machine: &'q Machine,
     /// Addresses of instances, where they are known.
     pub bases: &'q BTreeMap<u32, u64>,
 }
 
-/// Looks for better layouts; `locate` finds a path of the profile in the structure as it is. `progress`
-/// gets the steps of the search and the most that there can be.
+/// Searches for better layouts; `locate` finds a path of the profile in the present structure.
+/// `progress` gets the steps of the search so far and at most.
 pub fn ask(
     question: &Question<'_>,
     locate: &dyn Fn(&str) -> Option<(u64, u64)>,

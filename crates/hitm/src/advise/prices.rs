@@ -4,13 +4,13 @@ use hitm_base::{CpuId, Machine};
 use hitm_coherence::price::{Price, Prices as Engine};
 use hitm_layout::advise::{Prices, Toll};
 
-/// The engine's prices of one machine. A line's home is the node of the CPU that has it: where the
-/// kernel puts a page is not known to a profile.
+/// The engine's prices of one machine. A line's home is the node of its owner: a profile does not
+/// know where the kernel puts a page.
 #[derive(Debug, Clone)]
 pub struct EnginePrices(Engine);
 
 impl EnginePrices {
-    /// The prices of `machine`.
+    /// Builds an engine of `machine`.
     pub fn new(machine: Machine) -> EnginePrices {
         EnginePrices(Engine::new(machine))
     }

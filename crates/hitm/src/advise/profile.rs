@@ -1,12 +1,13 @@
 //! A recording as a profile: the accesses to instances of one type, found by address.
 //!
-//! A variable is searched for the type by its debug information. A heap block has no type: the caller
-//! names its allocation site ([`ProfileOptions::at`]), and the block is taken as an array of the type.
+//! The type is found in a variable by debug information, in a heap block by types that its accesses
+//! agree on. For other blocks the caller names the allocation site ([`ProfileOptions::at`]), and
+//! the block is taken as an array of the type.
 //!
 //! Samples count as often as their periods say, in the time in which they were taken.
 //!
-//! Not modelled: the recorder counts accesses to a line only from the moment when a second thread
-//! comes by, so a line that one thread alone uses has none.
+//! Not modelled: the recorder counts accesses to a line only once a second thread uses it, so a
+//! line of one thread has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,29 +19,29 @@ use thiserror::Error;
 use crate::perf_data::Weights;
 use crate::recording::Recording;
 
-/// Which accesses are wanted, and what they stand for.
+/// Selection of accesses, and their weights.
 #[derive(Debug, Clone)]
 pub(crate) struct ProfileOptions<'o> {
     /// The type's name.
     pub(crate) type_name: String,
     /// The recording's name.
     pub(crate) name: String,
-    /// Part of the name of an allocation site or variable (`main (heap_straddle.c:33)`): what is
-    /// there is an array of the type; or the address of one object (`0xffff888004a81000`).
+    /// Part of the name of an allocation site or variable (`main (heap_straddle.c:33)`), whose
+    /// memory is an array of the type; or the address of one object (`0xffff888004a81000`).
     pub(crate) at: Option<String>,
-    /// What samples stand for, and the machine that their times are turned into cycles of.
+    /// Weights of samples, and the machine whose cycles their times become.
     pub(crate) sampled: Option<(&'o Weights, &'o Machine)>,
 }
 
 impl ProfileOptions<'_> {
-    /// The address that `at` is.
+    /// Parses `at` as an address.
     pub(crate) fn address(&self) -> Option<u64> {
         let digits = self.at.as_ref()?.strip_prefix("0x")?;
         u64::from_str_radix(digits, 16).ok()
     }
 }
 
-/// Why a recording gives no profile.
+/// Errors of making a profile from a recording.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RecordedProfileError {
@@ -56,12 +57,12 @@ pub enum RecordedProfileError {
         wanted: String,
         /// Objects that were accessed.
         known: String,
-        /// What could not be looked at, and what would help.
+        /// Reasons why accesses have no name, and the remedy.
         hint: String,
     },
 }
 
-/// A profile and where the instances were.
+/// A profile and the addresses of its instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedProfile {
     /// The counts.
@@ -70,10 +71,10 @@ pub(crate) struct RecordedProfile {
     pub(crate) bases: BTreeMap<u32, u64>,
 }
 
-/// Lines of instances whose rows are looked for: a structure has any size that a file says.
+/// Lines of instances that are looked up; a file may claim a structure of any size.
 const INSTANCE_LINES_MAX: usize = 1 << 20;
 
-/// The lines of all instances of a type of `type_size` bytes.
+/// Lines of all instances of a type of `type_size` bytes.
 pub(crate) fn lines_of_instances(
     recording: &Recording,
     type_size: u64,
@@ -93,8 +94,8 @@ pub(crate) fn lines_of_instances(
     lines.take(INSTANCE_LINES_MAX).collect()
 }
 
-/// The accesses to instances of a type of `type_size` bytes; `member_at` names the member that holds a
-/// byte of it.
+/// Collects the accesses to instances of a type of `type_size` bytes. `member_at` names the member
+/// at an offset.
 pub(crate) fn profile_of_recording(
     recording: &Recording,
     (type_size, member_at): (u64, &dyn Fn(u64) -> Option<String>),
@@ -161,7 +162,7 @@ pub(crate) fn profile_of_recording(
     })
 }
 
-/// Accesses to addresses that nothing is known about.
+/// Accesses to addresses without a name.
 #[derive(Default)]
 struct Unnamed {
     user: u64,
@@ -176,7 +177,7 @@ impl Unnamed {
         }
     }
 
-    /// What would give them names.
+    /// Names the inputs that would give them names.
     fn hint(&self, options: &ProfileOptions<'_>) -> String {
         let mut hint = String::new();
         if self.kernel > 0 && options.sampled.is_some() {
@@ -230,7 +231,7 @@ impl Found {
             },
             AccessOp::Fence => Counts::default(),
         };
-        // A thread that moved between CPUs is split evenly.
+        // Accesses of a thread that moved between CPUs are split evenly.
         let Some(cpus) = CpuSet::of(row.cpus.iter()) else {
             return;
         };
@@ -249,6 +250,7 @@ impl Found {
         for thread in &recording.threads {
             let Some(exit) = thread.exit else { continue };
             let lived = exit.time.saturating_sub(thread.start.time);
+            // Contention depends on the layout, so it is no part of the work.
             let own = lived.saturating_sub(exit.contention_stall);
             let work = self
                 .profile
@@ -262,7 +264,7 @@ impl Found {
         self.with_bases()
     }
 
-    /// Of samples: each CPU that has some worked as long as they were taken, but for its waits.
+    /// Finishes a profile of samples: each sampled CPU worked for the whole span, minus its stalls.
     fn finish_samples(mut self, weights: &Weights, machine: &Machine) -> RecordedProfile {
         let span_ns = weights.span_ns().unwrap_or(0);
         let rows = self.profile.rows();
@@ -283,11 +285,11 @@ impl Found {
     }
 }
 
-/// What of a recording's memory holds an address.
+/// Place of an address in a recording's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InstancePlace {
     /// The object's name.
     pub(crate) object: String,
-    /// Address of the instance of the wanted type in it.
+    /// Address of the wanted type's instance in it.
     pub(crate) base: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! What a replay of the recording says of a proposal: the advisor's model takes accesses as
-//! independent, the replay runs the program's own.
+//! Replay of the recording under a proposal. The advisor's model takes accesses as independent; the
+//! replay keeps the program's own order.
 
 use std::path::PathBuf;
 
@@ -16,23 +16,23 @@ use crate::whatif::{
 pub struct Proof {
     /// Cycles that threads ran or waited for memory.
     pub cycles: Change<Cycles>,
-    /// The part that other CPUs' use of lines caused.
+    /// Part of them caused by other CPUs' use of lines.
     pub lost: Change<Cycles>,
 }
 
-/// A recording that proposals are tried on.
+/// A recording on which proposals are tried.
 #[derive(Debug)]
 pub(super) struct Proving {
     pub(super) path: PathBuf,
     pub(super) recording: Recording,
-    /// Where on the heap the structures are.
+    /// Allocation sites of the structures.
     pub(super) instances: Vec<HeapInstances>,
     /// A machine other than the recording's.
     pub(super) machine: Option<Machine>,
 }
 
 impl Proving {
-    /// Runs the recording again with the layout. `progress` is told how much of the file has been read.
+    /// Replays the recording with the layout. `progress` gets the bytes read so far and in all.
     pub(super) fn prove(
         &self,
         layout: LayoutFile,
@@ -51,7 +51,7 @@ impl Proving {
                 sum(&moved, |t| t.cycles.before),
                 sum(&moved, |t| t.lost.before),
             ),
-            // On another machine the recording itself says nothing.
+            // The recorded cycles are another machine's: replay the old layout on this one too.
             Some(_) => {
                 let unmoved = WhatifConfig {
                     layouts: Vec::new(),

@@ -1,10 +1,10 @@
-//! A stream of accesses drawn from a profile, woven on the machine: what the advisor's model says of a
-//! layout against what the engine says.
+//! A stream of accesses drawn from a profile and woven on the machine: checks the advisor's model
+//! against the engine.
 //!
-//! Each CPU is a thread that works for some cycles and calls its functions at random places, each as
-//! often as the profile says; a call makes each of the function's accesses with the share of calls
-//! that the profile has for it. Calls are placed uniformly, which is a Poisson stream of a given
-//! number of events, from integers only: the same stream on every host.
+//! Each CPU is a thread that works for some cycles and calls its functions at random places, each
+//! as often as the profile says. A call makes each of the function's accesses with the profile's
+//! share of calls. Calls are placed uniformly: a Poisson stream of a given number of events, from
+//! integers only, so that it is the same on every host.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use hitm_coherence::directory::Capacity;
 use hitm_layout::profile::{Counts, Profile};
 use hitm_weave::{Position, Slot, ThreadEvent, Weave};
 
-/// Where instance 0 begins: any line that is not the first.
+/// Address of instance 0: any line but the first.
 const BASE: u64 = 1 << 32;
-/// Bytes from one instance to the next.
+/// Bytes between the starts of two instances.
 const STRIDE: u64 = 1 << 24;
 
-/// What the engine says of a layout, scaled to the profile's period.
+/// The engine's result for a layout, scaled to the profile's period.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Replayed {
     /// Requests that left a core.
     pub transfers: f64,
     /// Their latency, in cycles.
     pub latency: f64,
-    /// Cycles that threads stood still for them.
+    /// Cycles that threads stalled for them.
     pub stall: f64,
 }
 
@@ -34,12 +34,12 @@ pub struct Replayed {
 struct Step {
     addr: u64,
     op: AccessOp,
-    /// Of the function's calls, how many make it.
+    /// Number of the function's calls that make it.
     count: u64,
 }
 
-/// Weaves `periods` periods of the profile with the members where `locate` finds them. A path that
-/// is not found comes back as the error.
+/// Weaves `periods` periods of the profile with the members where `locate` finds them. Returns a
+/// path that is not found as the error.
 pub fn replay(
     profile: &Profile,
     machine: &Machine,
@@ -59,12 +59,12 @@ pub fn replay(
         push(&mut weave, slot, (&functions, work, periods), &mut noise);
         works.push(work);
     }
-    // Who waits less is done earlier, and then the others meet nobody: only what comes before the
-    // first of them can be done is counted.
+    // A thread that stalls less ends earlier, and the others then run without contention. So only
+    // accesses count that come before the earliest possible end.
     let end = works.iter().copied().min().unwrap_or(0);
     let mut sums = vec![Replayed::default(); works.len()];
     weave.finish(&mut |access: &Access, outcome: &Outcome| {
-        // Nothing is ever evicted, so whatever leaves the core does so because of others.
+        // The caches are infinite: a request leaves the core only because of other CPUs.
         use DataSource::{FillBuffer, L1, L2, StoreBuffer};
         let is_hit = matches!(outcome.source, L1 | L2 | StoreBuffer);
         if is_hit || access.time.0 >= end {
@@ -79,7 +79,7 @@ pub fn replay(
     });
     let mut total = Replayed::default();
     for (sum, work) in sums.iter().zip(works) {
-        // What a thread has done by then, against what it does in the profile's period.
+        // Work that the thread has done by `end`, against its work in the profile's period.
         let done = (end as f64 - sum.stall).max(1.0);
         let scale = work as f64 / periods as f64 / done;
         total.transfers += sum.transfers * scale;
@@ -89,7 +89,7 @@ pub fn replay(
     Ok(total)
 }
 
-/// A CPU's functions: what each access is and how often, in thousandths of an access a period.
+/// Functions of a CPU, with their accesses; `count` is in thousandths of an access a period.
 type Functions = Vec<Vec<Step>>;
 
 fn programs(
@@ -137,6 +137,7 @@ fn push(
 ) {
     let mut calls: Vec<(u64, u64, Step)> = Vec::new();
     for steps in functions {
+        // Draws calls by the most frequent access; each other one is made in its share of them.
         let most = steps.iter().map(|step| step.count).max().unwrap_or(0);
         for _ in 0..noise.rounded(most * periods) {
             let at = noise.below(work.max(1));
@@ -184,14 +185,14 @@ impl Noise {
         self.next() % limit.max(1)
     }
 
-    /// Thousandths as a whole number, up or down by chance so that the mean is right.
+    /// Rounds thousandths to a whole number, up or down by chance so that the mean is exact.
     fn rounded(&mut self, milli: u64) -> u64 {
         milli / 1000 + u64::from(self.below(1000) < milli % 1000)
     }
 }
 
 impl Replayed {
-    /// The sum by which the advisor compares layouts, without the cost of the footprint.
+    /// Cost by which the advisor compares layouts, footprint excepted.
     pub fn cycles(&self) -> f64 {
         self.stall + (self.latency - self.stall).max(0.0) * hitm_layout::advise::HIDDEN_WEIGHT
     }

@@ -8,7 +8,7 @@ use hitm_layout::advise::{
     Advice, AdviseError, Candidate, Demand, Options, Subject, Weighed, place_in_types,
 };
 use hitm_layout::emit::{EmitError, patch_array};
-use hitm_layout::layout_file::{LayoutFile, LayoutFileError, LayoutTable};
+use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutFileError, LayoutTable};
 use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
@@ -26,7 +26,7 @@ use crate::whatif::WhatifError;
 /// Longest source file that is patched.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
-/// Why there is no answer.
+/// Errors of answering a question.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -42,25 +42,25 @@ pub enum SessionError {
     /// The result of a simulation gives no profile.
     #[error(transparent)]
     Simulated(#[from] SimulatedProfileError),
-    /// Samples without times say nothing of how often something happens.
+    /// Samples without times give no rate of events.
     #[error("{}: samples have no times, and a profile needs to know in how much time they were taken: record with perf record --timestamp, print with perf script -F +time", path.display())]
     NoTimes {
         /// The samples.
         path: PathBuf,
     },
-    /// Names of a kernel are for samples.
+    /// Only samples need the names of a kernel.
     #[error("--kallsyms and --vmlinux name the kernel of samples, and {} has none", path.display())]
     NoSamples {
         /// The profile.
         path: PathBuf,
     },
-    /// A table of accesses belongs to no machine of its own.
+    /// A table of accesses names no machine.
     #[error("{}: a table of accesses says nothing of a machine: expected --machine", path.display())]
     NoMachine {
         /// The table.
         path: PathBuf,
     },
-    /// Declarations need types.
+    /// Declarations need types, which a layout file lacks.
     #[error(
         "{type_name} comes from a layout file, which has no types: expected a file with debug information"
     )]
@@ -80,16 +80,16 @@ pub enum SessionError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The recording has nothing about the structure.
+    /// The recording has no access to the structure.
     #[error(transparent)]
     NotRecorded(#[from] RecordedProfileError),
     /// The machine is not understood.
     #[error(transparent)]
     Machine(#[from] crate::machine::Error),
-    /// The advisor has nothing to answer.
+    /// The advisor has no answer.
     #[error(transparent)]
     Advise(#[from] AdviseError),
-    /// A layout that is compared has no such structure.
+    /// A compared layout has no such structure.
     #[error("the layout {layout} has no structure {type_name}")]
     NotInLayout {
         /// The layout.
@@ -97,7 +97,7 @@ pub enum SessionError {
         /// The structure.
         type_name: String,
     },
-    /// The structure is another one than in the kernel that was recorded.
+    /// The structure differs from that of the recorded kernel.
     #[error(
         "{}: found {type_name} with {found} bytes, expected the {recorded} bytes that it has in the \
          recorded kernel, whose types are in {}", input.display(), types.display()
@@ -105,7 +105,7 @@ pub enum SessionError {
     OtherSize {
         /// The structure.
         type_name: String,
-        /// Where its layout is from.
+        /// Source of its layout.
         input: PathBuf,
         /// Its bytes there.
         found: u64,
@@ -114,7 +114,7 @@ pub enum SessionError {
         /// The BTF of the recorded kernel.
         types: PathBuf,
     },
-    /// The structure's types have no names in the language.
+    /// The language has no names for the structure's types.
     #[error(
         "{type_name} is declared in {declared}: found --emit {found}, expected --emit {expected}"
     )]
@@ -123,9 +123,9 @@ pub enum SessionError {
         type_name: String,
         /// The language of its declaration.
         declared: &'static str,
-        /// The language that was asked for.
+        /// Requested language.
         found: &'static str,
-        /// What can be asked for.
+        /// Languages that can be requested.
         expected: &'static str,
     },
     /// The members of an opened structure are declared elsewhere.
@@ -138,7 +138,7 @@ pub enum SessionError {
         /// The source file.
         path: PathBuf,
     },
-    /// The recording cannot be run again.
+    /// The recording cannot be replayed.
     #[error(transparent)]
     Whatif(#[from] WhatifError),
     /// There is no source text for it.
@@ -146,7 +146,7 @@ pub enum SessionError {
     Emit(#[from] EmitError),
 }
 
-/// Everything that answers need.
+/// Inputs of all answers.
 #[derive(Debug)]
 pub struct Session {
     read: Read,
@@ -154,7 +154,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads everything. `progress` is told how much of a recording has been read.
+    /// Reads all inputs. `progress` gets the bytes of a recording read so far and in all.
     pub fn open(
         inputs: &Inputs,
         progress: &mut dyn FnMut(u64, u64),
@@ -165,7 +165,7 @@ impl Session {
         })
     }
 
-    /// What the answers are about.
+    /// Names of the structure, machine and profile, for the head of an answer.
     pub fn heading(&self) -> Heading {
         Heading {
             type_name: self.read.subject.name.clone(),
@@ -175,18 +175,33 @@ impl Session {
         }
     }
 
-    /// The profile.
+    /// The present structure.
+    pub fn structure(&self) -> FileStruct {
+        let subject = &self.read.subject;
+        FileStruct {
+            name: subject.name.clone(),
+            size_bytes: subject.size_bytes,
+            align_bytes: Some(subject.align_bytes),
+            members: subject
+                .members
+                .iter()
+                .map(|member| member.file.clone())
+                .collect(),
+        }
+    }
+
+    /// Accesses to its members.
     pub fn profile(&self) -> &Profile {
         &self.read.profile
     }
 
-    /// The profile on the machine.
+    /// Prices the profile on the machine.
     pub fn demand(&self) -> Result<Demand, SessionError> {
         let prices = EnginePrices::new(self.read.machine.clone());
         Ok(Demand::new(&self.read.profile, &prices)?)
     }
 
-    /// Looks for better layouts. `progress` gets the steps of the search and the most that there can be.
+    /// Searches for better layouts. `progress` gets the steps of the search so far and at most.
     pub fn advise(
         &mut self,
         options: &Options,
@@ -202,8 +217,8 @@ impl Session {
         Ok(ask(&question, &locate, options, progress)?)
     }
 
-    /// Weighs the structure as it is, then as each of the layout files (names of shipped ones or
-    /// paths) has it.
+    /// Weighs the present structure, then each of the layout files (names of shipped ones or
+    /// paths).
     pub fn compare(&mut self, layouts: &[String]) -> Result<Vec<(String, Weighed)>, SessionError> {
         let demand = self.demand()?;
         let no_member = |member: String| AdviseError::NoSuchMember {
@@ -250,7 +265,7 @@ impl Session {
         Ok(weighed)
     }
 
-    /// What the recording says of the candidate when it is run again; none when the profile is a table.
+    /// Replays the recording with the candidate's layout; none when the profile is a table.
     pub fn prove(
         &self,
         candidate: &Candidate,
@@ -263,7 +278,7 @@ impl Session {
             .transpose()
     }
 
-    /// The candidate as a layout file.
+    /// Returns the candidate as a layout file.
     pub fn layout_file(&self, name: &str, candidate: &Candidate) -> LayoutFile {
         LayoutFile {
             name: name.to_owned(),
@@ -279,8 +294,8 @@ impl Session {
         }
     }
 
-    /// The candidate as source: a structure with assertions, or, when `source` is given, a unified
-    /// diff of that file.
+    /// Returns the candidate as source: a structure with assertions, or, when `source` is given, a
+    /// unified diff of that file.
     pub fn emit(
         &mut self,
         candidate: &Candidate,
@@ -341,17 +356,17 @@ fn check_language(
 
 fn in_table(table: &LayoutTable, name: &str, path: &str) -> Option<(u64, u64)> {
     let place = table.place(name, path)?;
-    // What has one element per node behind a pointer has no place in the structure.
+    // A member with one element per node lies behind a pointer, outside the structure.
     place
         .per()
         .is_none()
         .then_some((place.offset_bytes, place.size_bytes))
 }
 
-/// Offset and size of a path.
+/// Returns offset and size of a path.
 type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
 
-/// Finds paths in the structure as it is.
+/// Returns a locator of paths in the present structure.
 fn locator<'s>(structure: &'s mut Structure, subject: &'s Subject) -> Locator<'s> {
     match structure {
         Structure::Table(table) => Box::new(|path| in_table(table, &subject.name, path)),

@@ -1,8 +1,8 @@
 //! The result of a simulation as a profile: `hitm sim --format json` counts accesses by member,
 //! function and CPU.
 //!
-//! A simulation counts all objects of a type together, so a profile needs a type that has one object.
-//! What a pointer of the object leads to has lines of its own and is no part of it.
+//! A simulation counts all objects of a type together, so a profile needs a type with one object.
+//! Memory behind a pointer of the object has lines of its own and is no part of it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 /// The only version of the format.
 const SCHEMA: u32 = 1;
 
-/// What is wanted of a result.
+/// Selection of a profile in a result.
 #[derive(Debug, Clone, Copy)]
 pub struct Simulated<'s> {
     /// The file's name.
@@ -23,21 +23,21 @@ pub struct Simulated<'s> {
     pub type_name: &'s str,
     /// The variant; that of `layout` when it is left out.
     pub variant: Option<&'s str>,
-    /// The layout that is asked about.
+    /// Layout that the question is about.
     pub layout: &'s str,
 }
 
-/// Why the result of a simulation gives no profile.
+/// Errors of making a profile from a simulation.
 #[derive(Debug, Error)]
 #[error("{file}: {place}found {found}, expected {expected}")]
 pub struct SimulatedProfileError {
     /// The file.
     pub file: String,
-    /// Where in it, with a colon and a space behind; empty for the whole.
+    /// Place in the file, with a colon and a space behind; empty for the whole.
     pub place: String,
-    /// What is there.
+    /// Value found there.
     pub found: String,
-    /// What should be there.
+    /// Values that are allowed.
     pub expected: String,
 }
 
@@ -84,8 +84,8 @@ struct RowJson {
     cpus: Option<String>,
 }
 
-/// The accesses to the one object of a type, over all seeds of a variant, and the name of the machine
-/// that was simulated.
+/// Returns the accesses to the one object of a type, over all seeds of a variant, and the name of
+/// the simulated machine.
 ///
 /// # Errors
 /// Text that is no such result; no such variant; a type with no object or with several.
@@ -140,7 +140,7 @@ impl Simulated<'_> {
         }
     }
 
-    /// The variant that was asked for, or the only one that there is, or the only one of the layout.
+    /// Chooses the requested variant, or the only one, or the only one of the layout.
     fn choose<'v>(
         &self,
         variants: &'v [VariantJson],

@@ -8,7 +8,7 @@ use hitm_layout::emit::{
 use hitm_layout::layout_file::FileStruct;
 use hitm_layout::{StructLayout, TypeStore};
 
-/// The source text that is wanted.
+/// Language of the source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// C or C++ or the kernel's dialect.
@@ -17,23 +17,23 @@ pub enum Language {
     Rust,
 }
 
-/// What is to be written.
+/// Inputs of the source text.
 pub(super) struct Wanted<'w> {
     pub(super) subject: &'w Subject,
     pub(super) layout: &'w FileStruct,
     pub(super) types: (&'w StructLayout, &'w TypeStore),
     pub(super) language: Language,
-    /// Name and text of the file that declares the structure; members of opened ones are declared
-    /// elsewhere, so there is none for them.
+    /// Name and text of the file that declares the structure. None when a structure inside is
+    /// opened, as its members are declared elsewhere.
     pub(super) file: Option<(&'w str, &'w str)>,
 }
 
-/// The structure with assertions, or a unified diff of the file.
+/// Returns the structure with assertions, or a unified diff of the file.
 pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
     let (types, store) = wanted.types;
     let flat = flattened(wanted.subject, wanted.layout, wanted.types)?;
     let declarations = match (wanted.language, wanted.file) {
-        // The file has the declarations; types stand in comments at most.
+        // A diff keeps the file's declarations; types stand at most in comments.
         (Language::C(_), Some(_)) => Vec::new(),
         (Language::C(_), None) => declarations((wanted.subject, &flat.subject), types, store)?,
         (Language::Rust, Some(_)) => type_names(wanted.subject, types, store).unwrap_or_default(),
@@ -87,7 +87,7 @@ fn c_text(
     )
 }
 
-/// How members are called now, as comments.
+/// Lists the members' new names, as comments.
 fn renamed(comment: &str, renames: &[(String, String)]) -> String {
     let mut out = String::new();
     if !renames.is_empty() {

@@ -2,6 +2,7 @@
 
 use hitm_base::{Cycles, Printout, grouped};
 use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Search, Weighed};
+use hitm_layout::layout_file::FileStruct;
 use serde_json::{Value, json};
 
 use super::Proof;
@@ -9,16 +10,16 @@ use super::Proof;
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// What an answer is about.
+/// Head of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
     /// The structure.
     pub type_name: String,
-    /// The machine.
+    /// Name of the machine.
     pub machine: String,
-    /// The profile.
+    /// Name of the profile.
     pub profile: String,
-    /// What else a reader must know, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -30,11 +31,11 @@ impl Heading {
     }
 }
 
-/// What a replay says of a candidate: nothing when there is no recording or none was asked for, or
-/// why there is none.
+/// Result of a candidate's replay: none without a recording or when none was asked for; the error
+/// when it failed.
 pub type Proven = Option<Result<Proof, String>>;
 
-/// Advice for people; `proofs` has what a replay says of each candidate.
+/// Advice for people; `proofs` has the replay of each candidate.
 pub fn advice_text(
     heading: &Heading,
     advice: &Advice,
@@ -103,7 +104,7 @@ fn proof_text(proof: &Result<Proof, String>) -> String {
     )
 }
 
-/// Says of a search that cannot prove its answer how far it went.
+/// Reports the progress of a search that cannot prove its answer optimal.
 fn search_text(out: &mut Printout, search: &Search) {
     if search.is_exact() {
         return;
@@ -137,7 +138,7 @@ fn bound_text(candidate: &Candidate, search: &Search) -> String {
     }
 }
 
-/// Layouts side by side, each line by line.
+/// Compares layouts side by side, line by line, for people.
 pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Printout {
     let mut out = Printout::new();
     out.line(&format!(
@@ -166,7 +167,7 @@ pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Prin
     out
 }
 
-/// The most lines of a layout that are shown; the rest is summed up.
+/// Most lines of a layout that are shown; the rest is summed up.
 const LINES_SHOWN: usize = 16;
 
 fn lines_text(out: &mut Printout, weighed: &Weighed) {
@@ -207,7 +208,7 @@ fn each(cost: &LineCost) -> f64 {
     }
 }
 
-/// Advice for programs; `proofs` has what a replay says of each candidate.
+/// Advice for programs; `proofs` has the replay of each candidate.
 pub fn advice_json(
     heading: &Heading,
     advice: &Advice,
@@ -249,10 +250,7 @@ fn candidate_json(candidate: &Candidate, proof: Option<&Result<Proof, String>>) 
             "lost_cycles_after": proof.lost.after.0,
         })
     });
-    let members = candidate.layout.members.iter();
-    let members: Vec<Value> = members
-        .map(|member| json!({ "name": member.name, "offset_bytes": member.offset_bytes, "size_bytes": member.size_bytes }))
-        .collect();
+    let members = members_json(&candidate.layout);
     let moves = candidate.moves.iter().map(|moved| {
         json!({
             "members": moved.members,
@@ -273,7 +271,37 @@ fn candidate_json(candidate: &Candidate, proof: Option<&Result<Proof, String>>) 
     })
 }
 
-/// Layouts side by side, for programs.
+/// Describes what a layout costs and saves.
+pub(super) fn difference_text(now: &Weighed, then: &Weighed) -> String {
+    let (before, after) = (now.cost.cycles(), then.cost.cycles());
+    let (less, word) = match after <= before {
+        true => (1.0 - after / before.max(1.0), "less"),
+        false => (after / before.max(1.0) - 1.0, "more"),
+    };
+    let lines = |weighed: &Weighed| match weighed.lines {
+        1 => "1 line".to_owned(),
+        count => format!("{count} lines"),
+    };
+    format!(
+        "{} instead of {}, {} cycles instead of {}: {} {word}, as predicted by the advisor's model.",
+        lines(then),
+        lines(now),
+        number(after),
+        number(before),
+        percent(less),
+    )
+}
+
+/// Names, offsets and sizes of members.
+pub(super) fn members_json(layout: &FileStruct) -> Vec<Value> {
+    let members = layout.members.iter();
+    let json = members.map(|member| {
+        json!({ "name": member.name, "offset_bytes": member.offset_bytes, "size_bytes": member.size_bytes })
+    });
+    json.collect()
+}
+
+/// Compares layouts side by side, for programs.
 pub fn comparison_json(heading: &Heading, layouts: &[(String, Weighed)]) -> Value {
     let each = layouts
         .iter()

@@ -1,4 +1,4 @@
-//! Expressions that say where objects of a kernel are.
+//! Expressions that locate objects of a kernel.
 //!
 //! ```text
 //! expression  symbol [ "(" TYPE ")" ] step*
@@ -18,12 +18,12 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expression {
     pub(super) symbol: String,
-    /// The symbol's type, where BTF does not know it.
+    /// Type of the symbol, where BTF lacks it.
     pub(super) type_name: Option<String>,
     pub(super) steps: Vec<Step>,
 }
 
-/// From some objects to others.
+/// Step from objects to other objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Each,
@@ -34,10 +34,10 @@ pub(super) enum Step {
     FollowEachCpu,
 }
 
-/// What a pointer leads to.
+/// Target of a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// What its type says.
+    /// The pointer's own type.
     OwnType,
     /// One bit for each CPU.
     CpuMask,
@@ -120,7 +120,7 @@ fn follow(target: &str) -> Result<Target, String> {
     })
 }
 
-/// An identifier, and what follows it.
+/// Splits an identifier from the text behind it.
 fn word(text: &str) -> (&str, &str) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let end = text.find(|c| !is_part(c)).unwrap_or(text.len());

@@ -1,8 +1,8 @@
 //! Names in a recorded kernel: functions and variables from its list of symbols, objects from walks
 //! over its memory, members from its BTF.
 //!
-//! A recording of a machine carries the objects that were found when it ended; symbols and BTF are
-//! kept once for each kernel, by its build id, as perf keeps build ids.
+//! A recording of a machine carries the objects found at its end. Symbols and BTF are kept once for
+//! each kernel, by build id, as perf keeps its own.
 
 mod expression;
 mod names;

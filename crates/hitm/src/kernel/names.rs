@@ -15,15 +15,15 @@ use crate::advise::instance_at;
 use crate::recording::{CodeLabel, DataLabel, element_name};
 use crate::whatif::member_map::MemberMap;
 
-/// Where objects are priced whose members are moved: nothing else is here, in a kernel without KASAN
-/// (Documentation/arch/x86/x86_64/mm.rst has its shadow memory there).
+/// Addresses at which objects with moved members are priced. A kernel without KASAN has nothing
+/// here (Documentation/arch/x86/x86_64/mm.rst has its shadow memory there).
 pub(crate) const MOVED: Range<u64> = 0xffff_ec00_0000_0000..0xffff_ed00_0000_0000;
 
 /// Names of one kernel.
 #[derive(Debug)]
 pub(crate) struct KernelNames {
     symbols: KernelSymbols,
-    /// Offsets of per-CPU variables in each CPU's area are relative to this.
+    /// Linked area of per-CPU variables: their symbols are relative to its start.
     per_cpu: Option<Range<u64>>,
     btf: Option<RefCell<BtfFile>>,
     /// Structures whose objects were priced in another layout, by name.
@@ -31,7 +31,7 @@ pub(crate) struct KernelNames {
 }
 
 impl KernelNames {
-    /// The kept names of the kernel with this build id; none when nothing is kept.
+    /// Loads the kept names of the kernel with this build id; none when nothing is kept.
     pub(crate) fn load(build_id: &[u8], layouts: &[LayoutFile]) -> Option<KernelNames> {
         let files = KernelFiles::of(build_id);
         let kallsyms = files.kallsyms().ok()?;
@@ -57,7 +57,7 @@ impl KernelNames {
         Some(names)
     }
 
-    /// Asks the types about a structure; none when there is none of this name.
+    /// Calls `ask` with a structure; none when the types have none of this name.
     pub(crate) fn with_type<T>(
         &self,
         type_name: &str,
@@ -69,14 +69,14 @@ impl KernelNames {
         Some(ask(btf.types(), layout))
     }
 
-    /// The member at an offset of an object as it was priced: in another layout, if there was one.
+    /// Member at an offset of an object as it was priced: in another layout, if it has one.
     pub(crate) fn moved_member(&self, type_name: &str, offset: u64, size: u8) -> String {
         let moved = self.moved.get(type_name);
         let before = moved.map_or(offset, |map| map.before(offset));
         self.member(type_name, before..before + u64::from(size))
     }
 
-    /// The function at an address of the kernel's half.
+    /// Function at a kernel address.
     pub(crate) fn code(&self, address: u64) -> Option<CodeLabel> {
         let (function, _) = self.symbols.in_image(address)?;
         Some(CodeLabel {
@@ -85,7 +85,7 @@ impl KernelNames {
         })
     }
 
-    /// The variable of the kernel's image at an address, or the page whose descriptor is there.
+    /// Variable of the kernel's image at an address, or the page whose descriptor is there.
     pub(crate) fn variable(&self, address: u64, size: u8) -> Option<DataLabel> {
         if PAGE_DESCRIPTORS.contains(&address) {
             let offset = (address - PAGE_DESCRIPTORS.start) % PAGE_DESCRIPTOR_BYTES;
@@ -95,7 +95,7 @@ impl KernelNames {
                 object_addr: address - offset,
                 object_size: PAGE_DESCRIPTOR_BYTES,
                 member: self.member(PAGE_DESCRIPTOR, offset..offset + u64::from(size)),
-                element: None,
+                ..DataLabel::default()
             });
         }
         let (name, offset) = self.symbols.in_image(address)?;
@@ -104,11 +104,11 @@ impl KernelNames {
             object_addr: address - offset,
             object_size: 0,
             member: offset_text(offset),
-            element: None,
+            ..DataLabel::default()
         })
     }
 
-    /// The variable at `offset` in a CPU's area; its address is relative to the area.
+    /// Variable at `offset` in a CPU's area; its address is relative to the area.
     pub(crate) fn per_cpu(&self, cpu: u32, offset: u64, size: u8) -> Option<DataLabel> {
         let area = self.per_cpu.as_ref()?;
         let address = area.start.checked_add(offset)?;
@@ -125,11 +125,11 @@ impl KernelNames {
             object_addr: offset.checked_sub(inside)?,
             object_size: 0,
             member,
-            element: None,
+            ..DataLabel::default()
         })
     }
 
-    /// The type of the variable at `offset` in each CPU's area.
+    /// Type of the variable at `offset` in each CPU's area.
     pub(crate) fn per_cpu_type(&self, offset: u64) -> Option<String> {
         let address = self.per_cpu.as_ref()?.start.checked_add(offset)?;
         let (name, _) = self.symbols.at(address)?;
@@ -138,7 +138,7 @@ impl KernelNames {
         Some(element_name(btf.types(), type_id))
     }
 
-    /// The member at an offset of an object of this type.
+    /// Member at an offset of an object of this type.
     pub(crate) fn member(&self, type_name: &str, range: Range<u64>) -> String {
         match self.type_id(type_name) {
             Some(type_id) => self.member_of(type_id, range),
@@ -146,7 +146,8 @@ impl KernelNames {
         }
     }
 
-    /// The object of type `wanted` that holds the byte at `addr`, in or around this region.
+    /// Address of the object of type `wanted` that holds the byte at `addr`, in or around this
+    /// region.
     pub(crate) fn instance(&self, region: &Region, addr: u64, wanted: &str) -> Option<u64> {
         let start = region.range.start();
         let offset = addr - start;

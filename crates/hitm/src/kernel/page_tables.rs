@@ -1,7 +1,7 @@
 //! The page tables of a stopped kernel's processes: four levels of pages on x86-64.
 //!
-//! An entry is in use when bit 0 is set, leads to the physical address in bits 12 to 51, and is the
-//! last one when bit 7 is set (Intel SDM volume 3, section 4.5; a large page).
+//! An entry is in use when bit 0 is set. Bits 12 to 51 are the physical address it leads to, and
+//! bit 7 marks a large page, which ends the walk (Intel SDM volume 3, section 4.5).
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ const LARGE: u64 = 1 << 7;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 /// Levels above the one whose entries lead to the program's pages.
 const UPPER_LEVELS: usize = 3;
-/// Bytes of the top level that are about user space.
+/// Bytes of the top level that map user space.
 const USER_BYTES: u64 = PAGE_BYTES / 2;
-/// Pages of all tables.
+/// Limit on the pages of all tables.
 const TABLES_MAX: usize = 100_000;
 
 impl Walker<'_> {
-    /// The pages that the tables of these address spaces take.
+    /// Pages of the page tables of these address spaces.
     pub(crate) fn page_tables(&mut self, spaces: &[u64]) -> Vec<KernelObject> {
         let Some(offset) = self.member_offset("mm_struct", "pgd") else {
             return Vec::new();

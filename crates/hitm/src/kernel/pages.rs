@@ -1,19 +1,19 @@
-//! The page cache of a stopped kernel: which pages hold which file's bytes.
+//! The page cache of a stopped kernel: the file and offset of each of its pages.
 //!
-//! The descriptor of such a page leads to the `address_space` that lies inside of the file's inode,
-//! and says which page of the file it is (include/linux/mm_types.h, `struct folio`; Linux 6.1 to 7.2).
-//! What the word leads to counts only when it lies in a slab and its inode has it: pages in another
-//! use have something else there.
+//! The descriptor of such a page points to the `address_space` in the file's inode, and has the
+//! page's number in the file (include/linux/mm_types.h, `struct folio`; Linux 6.1 to 7.2). A
+//! pointer counts only when it leads into a slab and to an inode that points back: pages in another
+//! use have other words there.
 
 use std::collections::BTreeMap;
 
 use super::slabs::{DIRECT_MAP, PAGE_BYTES, Slab};
 use super::walk::{KernelObject, Walker};
 
-/// Pages that are named: 1 GiB of files.
+/// Limit on named pages: 1 GiB of files.
 const PAGES_MAX: usize = 1 << 18;
 
-/// Where the parts of a file's pages lie in their structures.
+/// Offsets of the members that lead from a page to its file.
 struct Places {
     mapping: u64,
     index: u64,
@@ -29,8 +29,8 @@ struct CachedPage {
 }
 
 impl Walker<'_> {
-    /// The pages of the page cache, named after their files; none when this kernel keeps them in a
-    /// way that is not understood. `slabs`: by address.
+    /// Pages of the page cache, named after their files; none when this kernel's structures are not
+    /// understood. `slabs` is sorted by address.
     pub(crate) fn page_cache(&mut self, slabs: &[Slab]) -> Vec<KernelObject> {
         let Some(places) = self.page_cache_places() else {
             return Vec::new();
@@ -63,11 +63,11 @@ impl Walker<'_> {
         })
     }
 
-    /// Pages whose descriptors may lead to a file. A large folio's further pages have no mapping of
-    /// their own.
+    /// Pages whose descriptors may lead to a file. Further pages of a large folio take its mapping:
+    /// they have none of their own.
     fn pages_with_mapping(&mut self, places: &Places, slabs: &[Slab]) -> Vec<CachedPage> {
         let mut pages: Vec<CachedPage> = Vec::new();
-        // The descriptor that the last page's folio begins with.
+        // Descriptor of the folio that the last page belongs to.
         let mut open = 0;
         self.page_descriptors(|page| {
             if pages.len() == PAGES_MAX {
@@ -84,6 +84,7 @@ impl Walker<'_> {
                 }
                 return;
             }
+            // The first page of another block ends the open folio.
             open = 0;
             let mapping = page.word(places.mapping);
             if mapping % 8 == 0 && is_in_slab(slabs, mapping) {
@@ -98,8 +99,8 @@ impl Walker<'_> {
         pages
     }
 
-    /// " of NAME" for the file with this mapping, or nothing for one without a name; none when it is
-    /// no file's mapping.
+    /// Returns " of NAME" for the file with this mapping, or an empty text for one without a name;
+    /// none when the mapping is no file's.
     fn file_of(&mut self, mapping: u64, places: &Places) -> Option<String> {
         let inode = self.pointer(mapping + places.host)?;
         if inode + places.data != mapping {
@@ -109,7 +110,7 @@ impl Walker<'_> {
         Some(name.map_or_else(String::new, |name| format!(" of {name}")))
     }
 
-    /// The last part of the first path of an inode.
+    /// Last part of the first path of an inode.
     fn file_name(&mut self, inode: u64) -> Option<String> {
         let aliases = self.member_offset("inode", "i_dentry")?;
         let link = self.member_offset("dentry", "d_u")?;

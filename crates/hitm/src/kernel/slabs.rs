@@ -1,10 +1,10 @@
-//! The slab caches of a stopped kernel: which pages hold objects of which cache.
+//! The slab caches of a stopped kernel: pages and the cache of their objects.
 //!
-//! Each page has a descriptor in one array; that of a slab's first page points to the cache, and those
+//! Each page has a descriptor in one array. That of a slab's first page points to the cache; those
 //! of its further pages lead to the first (mm/slab.h and include/linux/page-flags.h: `struct slab`;
 //! `compound_head` of Linux 6.12, a pointer; `compound_info` of 7.2, a mask of the descriptor's own
-//! address). A pointer counts only when it leads to a cache of the kernel's own list, so that a page in
-//! another use is none.
+//! address). A pointer counts only when it leads to a cache of the kernel's own list: other pages
+//! have other words there.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use super::walk::{Walker, word};
 pub(crate) const PAGE_DESCRIPTOR: &str = "page";
 pub(super) const PAGE_DESCRIPTOR_BYTES: u64 = 64;
 
-/// Where the descriptors are on x86-64 with four page-table levels and without address randomisation
-/// (Documentation/arch/x86/x86_64/mm.rst).
+/// Addresses of the descriptors on x86-64 with four page-table levels and without address
+/// randomisation (Documentation/arch/x86/x86_64/mm.rst).
 pub(crate) const PAGE_DESCRIPTORS: Range<u64> = 0xffff_ea00_0000_0000..0xffff_eb00_0000_0000;
 
-/// Where all physical memory is mapped (same source).
+/// Start of the direct map of physical memory (same source).
 pub(crate) const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -27,11 +27,11 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Descriptors that are read at a time: those of 128 MiB.
 const READ_BYTES: u64 = 2 << 20;
 
-/// The word of a descriptor whose lowest bit says that it is not the first of its slab, and whose
-/// others say which is.
+/// Offset of the word whose lowest bit marks a further page of a slab; its other bits lead to the
+/// first page.
 const COMPOUND_HEAD_OFFSET: u64 = 8;
 
-/// Most pages that are looked at: 1 TiB of memory.
+/// Most pages that are read: 1 TiB of memory.
 const PAGES_MAX: u64 = 1 << 28;
 
 /// Pages of a slab: larger ones are no slabs.
@@ -43,12 +43,11 @@ pub(crate) struct Slab {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) cache: String,
-    /// The type of its objects, where the cache is named after it.
+    /// Type of its objects, as far as the cache's name or the walks tell.
     pub(crate) type_name: String,
     pub(crate) stride_bytes: u64,
 }
 
-/// A cache.
 #[derive(Debug, Clone)]
 struct Cache {
     name: String,
@@ -56,7 +55,7 @@ struct Cache {
     stride_bytes: u64,
 }
 
-/// The descriptor of the first page, of one that is not the first itself.
+/// Returns the descriptor of the first page, for a page that is not the first.
 fn head_of(descriptor: u64, compound: u64) -> Option<u64> {
     let rest = compound & !1;
     (compound & 1 == 1).then(|| match PAGE_DESCRIPTORS.contains(&rest) {
@@ -69,31 +68,31 @@ fn head_of(descriptor: u64, compound: u64) -> Option<u64> {
 pub(super) struct PageDescriptor<'b> {
     /// The page's number in physical memory.
     pub(super) number: u64,
-    /// Where the descriptor is.
+    /// Address of the descriptor.
     pub(super) address: u64,
     bytes: &'b [u8],
 }
 
 impl PageDescriptor<'_> {
-    /// The word at an offset; 0 when it has none there.
+    /// Word at an offset; 0 beyond the descriptor's end.
     pub(super) fn word(&self, offset: u64) -> u64 {
         let room = self.bytes.get(offset as usize..);
         room.filter(|bytes| bytes.len() >= 8).map_or(0, word)
     }
 
-    /// The descriptor of the first page of the same block, if this is another page of it.
+    /// Returns the descriptor of the first page of the same block, if this is a further page.
     pub(super) fn head(&self) -> Option<u64> {
         head_of(self.address, self.word(COMPOUND_HEAD_OFFSET))
     }
 }
 
 impl Walker<'_> {
-    /// Shows the descriptors of all pages, by address.
+    /// Visits the descriptors of all pages, by address.
     pub(super) fn page_descriptors(&mut self, mut visit: impl FnMut(&PageDescriptor<'_>)) {
         let pages = self.variable_word("max_pfn").unwrap_or(0).min(PAGES_MAX);
         for first in (0..pages * PAGE_DESCRIPTOR_BYTES).step_by(READ_BYTES as usize) {
             let size = READ_BYTES.min(pages * PAGE_DESCRIPTOR_BYTES - first);
-            // Memory that the machine does not have has no descriptors.
+            // Addresses without memory have no descriptors.
             let Ok(bytes) = self.memory.read(PAGE_DESCRIPTORS.start + first, size) else {
                 continue;
             };
@@ -109,8 +108,8 @@ impl Walker<'_> {
         }
     }
 
-    /// All slabs, by address; none when this kernel keeps them in a way that is not understood.
-    /// `types` says what caches hold that are not named after a type.
+    /// Slabs by address; none when this kernel's structures are not understood. `types` has the
+    /// types of caches that are not named after one.
     pub(crate) fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
         let caches = self.caches(types).unwrap_or_default();
         let offset = self.member_offset("slab", "slab_cache").unwrap_or(0);
@@ -118,7 +117,7 @@ impl Walker<'_> {
         if caches.is_empty() || offset == 0 {
             return slabs;
         }
-        // The descriptor of the slab that the last page belonged to.
+        // Descriptor of the slab that the last page belongs to.
         let mut open = 0;
         self.page_descriptors(|page| {
             if let Some(head) = page.head() {
@@ -130,6 +129,7 @@ impl Walker<'_> {
                 }
                 return;
             }
+            // The first page of another block ends the open slab.
             open = 0;
             if let Some(cache) = caches.get(&page.word(offset)) {
                 open = page.address;
@@ -146,7 +146,7 @@ impl Walker<'_> {
         slabs
     }
 
-    /// The caches by the address of their descriptor.
+    /// Caches by the address of their descriptor.
     fn caches(&mut self, types: &BTreeMap<String, String>) -> Option<BTreeMap<u64, Cache>> {
         let head = self.symbols.address("slab_caches")?;
         let link = self.member_offset("kmem_cache", "list")?;
@@ -178,10 +178,10 @@ impl Walker<'_> {
         Some(caches)
     }
 
-    /// A short text that ends with a zero byte.
+    /// Reads a short text that ends with a zero byte.
     pub(super) fn text(&mut self, address: u64) -> Option<String> {
         const TEXT_BYTES: u64 = 64;
-        // It may lie at the end of what is mapped.
+        // The text may lie at the end of mapped memory.
         let room = PAGE_BYTES - address % PAGE_BYTES;
         let bytes = self.memory.read(address, TEXT_BYTES.min(room)).ok()?;
         let text = bytes.split(|&byte| byte == 0).next()?;

@@ -1,4 +1,4 @@
-//! Where symbols and BTF of recorded kernels are kept: by build id, in the user's cache.
+//! Cached symbols and BTF of recorded kernels, by build id.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use hitm_layout::Bytes;
 
 use crate::input_file::{self, NamedBy};
 
-/// What a recording calls the mapping of a kernel's image.
+/// Name of the mapping of a kernel's image in a recording.
 pub(crate) const KERNEL_PATH: &str = "[kernel]";
 
 /// The kept files of one kernel.
@@ -17,7 +17,7 @@ pub(crate) struct KernelFiles {
 }
 
 impl KernelFiles {
-    /// Of the kernel with this build id.
+    /// Files of the kernel with this build id.
     pub(crate) fn of(build_id: &[u8]) -> KernelFiles {
         let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         KernelFiles {
@@ -25,7 +25,7 @@ impl KernelFiles {
         }
     }
 
-    /// Keeps both, if they are not kept already.
+    /// Keeps both files, unless they are kept already.
     pub(crate) fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
         if self.directory.join("btf").exists() {
             return Ok(());
@@ -45,7 +45,7 @@ impl KernelFiles {
         input_file::bytes(&self.btf_path(), NamedBy::Input)
     }
 
-    /// The file with the types.
+    /// Path of the types.
     pub(crate) fn btf_path(&self) -> PathBuf {
         self.directory.join("btf")
     }

@@ -10,19 +10,19 @@ pub(crate) const SYMBOLS_MAX: usize = 4_000_000;
 pub struct KernelSymbols {
     /// Addresses, and offsets in each CPU's area, in ascending order.
     symbols: Vec<(u64, String)>,
-    /// Where the kernel's image is.
+    /// Addresses of the kernel's image.
     image: Option<Range<u64>>,
 }
 
 impl KernelSymbols {
-    /// Reads lines of address, type and name. Lines that are none are left out; a kernel that hides
-    /// its addresses gives an empty list.
+    /// Parses lines of address, type and name, and skips all others. A kernel that hides its
+    /// addresses gives an empty list.
     pub fn parse(text: &str) -> KernelSymbols {
         let lines = text.lines().take(SYMBOLS_MAX);
         KernelSymbols::of(lines.filter_map(KernelSymbols::entry).collect())
     }
 
-    /// The address and name in one line; none when it is no line of such a list.
+    /// Parses the address and name of one line.
     pub(crate) fn entry(line: &str) -> Option<(u64, String)> {
         let mut words = line.split_ascii_whitespace();
         let address = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -44,7 +44,7 @@ impl KernelSymbols {
         list
     }
 
-    /// The same symbols of a kernel whose image is so much farther up. Per-CPU offsets and modules stay.
+    /// Moves the symbols of the image up by `shift`. Per-CPU offsets and modules stay.
     pub fn shifted(mut self, shift: u64) -> KernelSymbols {
         if let Some(image) = self.image.clone().filter(|_| shift != 0) {
             for (address, _) in &mut self.symbols {
@@ -58,28 +58,28 @@ impl KernelSymbols {
         self
     }
 
-    /// The address of a symbol, or its offset when it is a per-CPU variable. Looks at all symbols.
+    /// Address of a symbol, or its offset when it is a per-CPU variable. Scans all symbols.
     pub fn address(&self, name: &str) -> Option<u64> {
         let symbol = self.symbols.iter().find(|(_, own)| own == name);
         symbol.map(|(address, _)| *address)
     }
 
-    /// The area of per-CPU variables as they were linked: before Linux 6.15 on x86-64 from 0 on, so
-    /// that their symbols are offsets, later among the other addresses.
+    /// Linked area of per-CPU variables. Before Linux 6.15 on x86-64 it begins at 0, so that their
+    /// symbols are offsets; later it lies among the other addresses.
     pub(crate) fn per_cpu(&self) -> Option<Range<u64>> {
         let start = self.address("__per_cpu_start")?;
         let end = self.address("__per_cpu_end")?;
         (start < end).then_some(start..end)
     }
 
-    /// The symbol at or before an address, and how far behind it the address is.
+    /// Returns the symbol at or before an address, and the address's distance from it.
     pub fn at(&self, address: u64) -> Option<(&str, u64)> {
         let next = self.symbols.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.symbols.get(next.checked_sub(1)?)?;
         Some((name, address - start))
     }
 
-    /// Whether a symbol is at this very address.
+    /// Returns true if a symbol is at this very address.
     pub(crate) fn begins_at(&self, address: u64) -> bool {
         let found = self
             .symbols
@@ -87,7 +87,7 @@ impl KernelSymbols {
         found.is_ok()
     }
 
-    /// The symbol of the kernel's image at or before an address inside it.
+    /// Returns the symbol of the kernel's image at or before an address inside it.
     pub fn in_image(&self, address: u64) -> Option<(&str, u64)> {
         self.image
             .as_ref()?

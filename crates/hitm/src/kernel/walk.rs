@@ -12,21 +12,21 @@ use serde::Deserialize;
 use super::expression::{Expression, Step, Target};
 use super::symbols::KernelSymbols;
 
-/// Elements of one list.
+/// Limit on the elements of one list.
 pub(super) const LIST_MAX: usize = 100_000;
-/// Bytes of one CPU's variables.
+/// Limit on the bytes of one CPU's variables.
 const PER_CPU_BYTES_MAX: u64 = 64 << 20;
-/// Objects that one expression finds.
+/// Limit on the objects of one expression.
 const OBJECTS_MAX: usize = 1_000_000;
 
 /// The version of the walks' format.
 const SCHEMA: u32 = 1;
-/// The walks that hitm knows.
+/// Walks that come with hitm.
 const WALKS: &str = include_str!("../../../../walks/linux.toml");
 
-/// The memory of a guest that stands still.
+/// Memory of a stopped guest.
 pub(crate) trait GuestMemory {
-    /// The bytes at a virtual address of the kernel.
+    /// Reads the bytes at a virtual address of the kernel.
     fn read(&mut self, address: u64, size: u64) -> io::Result<Vec<u8>>;
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct PerCpuArea {
     pub(crate) cpu: u32,
 }
 
-/// Where a kernel's objects are.
+/// Walks to a kernel's objects.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Walks {
@@ -62,7 +62,7 @@ pub(crate) struct Walks {
 }
 
 impl Walks {
-    /// Those that hitm knows.
+    /// The walks that come with hitm.
     pub(crate) fn known() -> Walks {
         let walks: Walks = toml::from_str(WALKS).expect("the walks are checked by a test");
         assert_eq!(walks.schema, SCHEMA, "the walks are checked by a test");
@@ -77,18 +77,18 @@ struct Walk {
     objects: String,
 }
 
-/// Something on the way to an object.
+/// An object or member on the way to an object.
 #[derive(Debug, Clone)]
 struct Place {
     address: u64,
     /// Its type; none for memory that only has a size.
     type_id: Option<TypeId>,
     size: u64,
-    /// The last index that was passed: of a CPU or an element.
+    /// Last index on the way: of a CPU or an element.
     index: Option<usize>,
 }
 
-/// A kernel that can be walked over.
+/// A walker over a stopped kernel.
 pub(crate) struct Walker<'k> {
     pub(crate) symbols: &'k KernelSymbols,
     pub(crate) btf: &'k mut BtfFile,
@@ -97,7 +97,7 @@ pub(crate) struct Walker<'k> {
 }
 
 impl Walker<'_> {
-    /// All objects that the walks find, each address once, by address.
+    /// Objects that the walks find, each address once, by address.
     pub(crate) fn objects(&mut self, walks: &Walks) -> Vec<KernelObject> {
         let mut found: BTreeMap<u64, KernelObject> = BTreeMap::new();
         for walk in &walks.walk {
@@ -109,11 +109,12 @@ impl Walker<'_> {
         found.into_values().collect()
     }
 
-    /// Each CPU's variables, with the memory behind them that belongs to the same CPU.
+    /// Each CPU's variables, with the rest of its area.
     pub(crate) fn per_cpu_areas(&mut self) -> Vec<PerCpuArea> {
         let (Some(linked), Some(offsets)) = (self.symbols.per_cpu(), self.per_cpu_offsets()) else {
             return Vec::new();
         };
+        // An `int`: the upper half of the word is another variable.
         let unit = self.variable_word("pcpu_unit_size").unwrap_or(0) & u64::from(u32::MAX);
         let size = unit.clamp(linked.end - linked.start, PER_CPU_BYTES_MAX);
         let areas = offsets.iter().zip(0..).map(|(offset, cpu)| {
@@ -127,19 +128,19 @@ impl Walker<'_> {
         areas.collect()
     }
 
-    /// The eight bytes of a variable.
+    /// Reads the eight bytes of a variable.
     pub(super) fn variable_word(&mut self, name: &str) -> Option<u64> {
         let address = self.symbols.address(name)?;
         self.pointer(address)
     }
 
-    /// Bytes from the start of a structure to a member.
+    /// Offset of a member in a structure.
     pub(super) fn member_offset(&mut self, type_name: &str, member: &str) -> Option<u64> {
         let type_id = self.btf.type_by_name(type_name)?;
         self.find_member(type_id, member).map(|(offset, _)| offset)
     }
 
-    /// Whether there is a structure of this name.
+    /// Returns true if a structure has this name.
     pub(super) fn has_layout(&mut self, name: &str) -> bool {
         let type_id = self.btf.type_by_name(name);
         type_id.is_some_and(|id| self.btf.types().layout(id).is_some())
@@ -198,13 +199,13 @@ impl Walker<'_> {
                     return None;
                 }
             }
-            // All run queues lead to one root domain: it is walked over once.
+            // All run queues lead to one root domain, which is walked over once.
             places = distinct(next);
         }
         Some(places)
     }
 
-    /// Where each CPU's area is, relative to the symbols of per-CPU variables.
+    /// Offset of each CPU's area from the symbols of per-CPU variables.
     fn per_cpu_offsets(&mut self) -> Option<Vec<u64>> {
         let table = self.symbols.address("__per_cpu_offset")?;
         let bytes = self.memory.read(table, self.cpu_count as u64 * 8).ok()?;
@@ -235,7 +236,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What a table of pointers leads to, which a pointer leads to.
+    /// Follows a pointer to a table of pointers, one for each CPU.
     fn each_cpu(&mut self, place: &Place, next: &mut Vec<Place>) {
         let Some(type_id) = self.pointed_type(place) else {
             return;
@@ -251,7 +252,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The structure that a pointer leads to, however many pointers are between.
+    /// The structure behind a pointer, or behind a pointer to pointers.
     fn pointed_type(&mut self, place: &Place) -> Option<TypeId> {
         let store = self.btf.types();
         let pointer = store.get(store.resolve(place.type_id?));
@@ -260,7 +261,7 @@ impl Walker<'_> {
         self.btf.type_by_name(&name)
     }
 
-    /// A member, also one of an anonymous structure inside.
+    /// Finds a member, also one of an anonymous structure inside.
     fn member(&mut self, place: &Place, name: &str) -> Option<Place> {
         let (offset, type_id) = self.find_member(place.type_id?, name)?;
         Some(self.typed(place.address + offset, type_id, place.index))
@@ -288,7 +289,7 @@ impl Walker<'_> {
         };
         let mut address = head.address;
         for _ in 0..LIST_MAX {
-            // A list may have a head that is in no object: a variable of its own.
+            // The head of a list may be a variable, in no object.
             let is_head = self.symbols.begins_at(address.wrapping_add(offset));
             if !is_head || address == head.address {
                 next.push(Place {
@@ -348,7 +349,7 @@ impl Walker<'_> {
     }
 }
 
-/// The first of the places at each address, by address.
+/// First of the places at each address, by address.
 fn distinct(places: Vec<Place>) -> Vec<Place> {
     let mut by_address: BTreeMap<u64, Place> = BTreeMap::new();
     for place in places {
@@ -357,7 +358,7 @@ fn distinct(places: Vec<Place>) -> Vec<Place> {
     by_address.into_values().collect()
 }
 
-/// The first eight bytes, or fewer where there are no more.
+/// First eight bytes as a word; fewer are padded with zeros.
 pub(super) fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let len = bytes.len().min(8);

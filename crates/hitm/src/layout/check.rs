@@ -1,4 +1,4 @@
-//! Whether the structures of a file keep the rules that were set for them.
+//! Checks the structures of a file against the rules set for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,22 @@ use super::parts::{Part, part_at};
 use super::rules::{Rule, Rules};
 use super::{LayoutError, LayoutFile};
 
-/// A rule that is broken.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Where the structure is declared: file and line where debug information says it, else the file
+    /// Declaration of the structure: file and line where debug information has it, else the file
     /// with the types.
     pub place: String,
     /// The structure.
     #[serde(rename = "struct")]
     pub struct_name: String,
-    /// What is broken, with the members and lines.
+    /// Description of the breach, with the members and lines.
     pub message: String,
-    /// Where the rule is.
+    /// Place of the rule.
     pub rule: String,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// Version of this form.
@@ -34,12 +34,12 @@ pub struct CheckReport {
     pub file: String,
     /// Rules that were checked.
     pub rule_count: usize,
-    /// Those that are broken.
+    /// Broken rules.
     pub violations: Vec<Violation>,
 }
 
-/// Checks the structures of a file. A rule about a structure or member that is not there is an
-/// error: it would never be broken.
+/// Checks the structures of a file. A rule about a structure or member that does not exist is an
+/// error: it could never be broken.
 pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, LayoutError> {
     let mut violations = Vec::new();
     for rule in &rules.rules {
@@ -99,7 +99,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// What is broken of a rule; or the name of a member that is not there.
+    /// Messages of a broken rule; the error is the name of a member that does not exist.
     fn messages(&self, rule: &Rule) -> Result<Vec<String>, String> {
         let mut messages = self.separate(&rule.separate)?;
         if let Some(within) = &rule.within_lines {

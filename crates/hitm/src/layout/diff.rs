@@ -1,4 +1,4 @@
-//! What changed in a structure between two files.
+//! Changes of a structure between two files.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use serde::Serialize;
 use super::parts::{Part, parts};
 use super::{LayoutError, LayoutFile, Sums, bare};
 
-/// What happened to a member.
+/// Change of a member's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Nothing.
+    /// None.
     Same,
-    /// It lies elsewhere, on the same cache lines.
+    /// Another offset on the same cache lines.
     Moved,
-    /// It lies on other cache lines.
+    /// Other cache lines.
     MovedLine,
-    /// It is new.
+    /// Only in the second file.
     Added,
-    /// It is gone.
+    /// Only in the first file.
     Removed,
 }
 
-/// Where a member lies.
+/// Place of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemberPlace {
     /// The first byte that it touches.
@@ -49,20 +49,20 @@ pub struct MemberPlace {
 pub struct MemberDiff {
     /// Its name.
     pub name: String,
-    /// What happened to its place.
+    /// Change of its place.
     pub change: Change,
-    /// Whether its size or type is another one.
+    /// Its size or type differs.
     pub is_resized: bool,
-    /// Where it lies in the first file.
+    /// Place in the first file.
     pub before: Option<MemberPlace>,
-    /// Where it lies in the second file.
+    /// Place in the second file.
     pub after: Option<MemberPlace>,
 }
 
 /// A structure as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WholePlace {
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// Bytes.
     pub size_bytes: u64,
@@ -74,7 +74,7 @@ pub struct WholePlace {
     pub padding_bytes: u64,
 }
 
-/// What changed in a structure.
+/// Changes of a structure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LayoutDiff {
     /// Version of this form.
@@ -88,7 +88,7 @@ pub struct LayoutDiff {
     pub before: WholePlace,
     /// The second file.
     pub after: WholePlace,
-    /// The members, by their offset in the second file; those that are gone stand where they were.
+    /// Members by their offset in the second file; removed ones by their old offset.
     pub members: Vec<MemberDiff>,
 }
 
@@ -130,7 +130,7 @@ fn read(
     Ok((whole, parts(store, &layout)))
 }
 
-/// Pairs members by name; of several with one name the first with the first, and so on.
+/// Pairs members by name; several with one name in their order.
 fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
     let mut by_name: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
     for part in old.iter().rev() {
@@ -147,7 +147,7 @@ fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
         let row = compare(&part.name, Some(part), None, line_size);
         rows.push((part.bits.start, row));
     }
-    // Stable: what is gone comes behind what lies there now.
+    // Stable: removed members come behind those that are there now.
     rows.sort_by_key(|(offset, _)| *offset);
     rows.into_iter().map(|(_, row)| row).collect()
 }
@@ -186,7 +186,7 @@ fn compare(name: &str, old: Option<&Part>, new: Option<&Part>, line_size: u64) -
 }
 
 impl LayoutDiff {
-    /// Whether nothing changed.
+    /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         let same = |row: &MemberDiff| row.change == Change::Same && !row.is_resized;
         self.members.iter().all(same) && self.before.size_bytes == self.after.size_bytes

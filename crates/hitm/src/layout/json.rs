@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::{LayoutError, LayoutFile, ShowOptions, Sums};
 
-/// How deep members are shown with `expand`: files that no compiler made nest without sense.
+/// Depth to which `expand` shows members: files that no compiler made may nest without end.
 const MAX_DEPTH: usize = 16;
 
-/// Members that are written at most.
+/// Limit on the members that are written.
 const MAX_MEMBERS: usize = 1 << 16;
 
 #[derive(Serialize)]
@@ -54,6 +54,88 @@ struct ShownMember {
     bit_hole_after_bits: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<Vec<ShownMember>>,
+}
+
+/// A member of a structure, or of a member, in a flat list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberRow {
+    /// Names from the outermost structure's member down, joined by dots; a member without a name is
+    /// left out, and one that is nothing else has an empty path.
+    pub path: String,
+    /// Depth, 0 for a member of the structure itself.
+    pub depth: u64,
+    /// Name of its type.
+    pub type_name: String,
+    /// Declaration in C.
+    pub declaration: String,
+    /// `field`, `bit-field`, `base` or `variant`.
+    pub kind: &'static str,
+    /// File and line in the source.
+    pub declared_at: Option<String>,
+    /// First byte that it touches, from the outermost structure's start.
+    pub offset_bytes: u64,
+    /// Bytes that it touches.
+    pub size_bytes: u64,
+    /// The same in bits.
+    pub bit_offset: u64,
+    /// Bits.
+    pub bit_size: u64,
+    /// Cache line that it begins in.
+    pub line: u64,
+    /// Alignment beyond the type's own.
+    pub forced_alignment_bytes: Option<u64>,
+    /// Bytes between it and the next member.
+    pub hole_after_bytes: u64,
+    /// Bits between it and the next member.
+    pub bit_hole_after_bits: u64,
+}
+
+/// The members of a structure as rows, each before its own members.
+///
+/// # Errors
+/// As [`show_json`].
+pub fn member_rows(
+    file: &mut LayoutFile,
+    name: &str,
+    options: &ShowOptions,
+) -> Result<Vec<MemberRow>, LayoutError> {
+    let layout = file.struct_layout(name)?;
+    let mut shower = Shower {
+        store: file.types(),
+        options,
+        members_left: MAX_MEMBERS,
+    };
+    let members = shower.members(&layout, 0, MAX_DEPTH);
+    let mut rows = Vec::new();
+    flatten(members, "", 0, &mut rows);
+    Ok(rows)
+}
+
+fn flatten(members: Vec<ShownMember>, above: &str, depth: u64, rows: &mut Vec<MemberRow>) {
+    for member in members {
+        let path = match (above, &member.name) {
+            (above, None) => above.to_owned(),
+            ("", Some(name)) => name.clone(),
+            (above, Some(name)) => format!("{above}.{name}"),
+        };
+        rows.push(MemberRow {
+            path: path.clone(),
+            depth,
+            type_name: member.type_name,
+            declaration: member.declaration,
+            kind: member.kind,
+            declared_at: member.declared_at,
+            offset_bytes: member.offset_bytes,
+            size_bytes: member.size_bytes,
+            bit_offset: member.bit_offset,
+            bit_size: member.bit_size,
+            line: member.line,
+            forced_alignment_bytes: member.forced_alignment_bytes,
+            hole_after_bytes: member.hole_after_bytes,
+            bit_hole_after_bits: member.bit_hole_after_bits,
+        });
+        flatten(member.members.unwrap_or_default(), &path, depth + 1, rows);
+    }
 }
 
 /// A layout as JSON.
@@ -105,7 +187,7 @@ struct Shower<'a> {
 }
 
 impl Shower<'_> {
-    /// The members of a structure that begins `base` bits into the outermost one.
+    /// Members of a structure that begins `base` bits into the outermost one.
     fn members(&mut self, layout: &StructLayout, base: u64, depth: usize) -> Vec<ShownMember> {
         let shape = self.store.shape(layout);
         let forced = self.store.forced_alignments(layout);
@@ -137,7 +219,7 @@ impl Shower<'_> {
         shown
     }
 
-    /// The members of a member: of one without a name, with `expand` of any structure.
+    /// Members of a member: of an anonymous structure, and with `expand` of any structure.
     fn inner(&mut self, member: &Member, base: u64, depth: usize) -> Option<Vec<ShownMember>> {
         let layout = self.store.layout(member.type_id)?.clone();
         let wanted = layout.name.is_none() || self.options.expand;

@@ -1,4 +1,4 @@
-//! All structures of a file, with what is wasted and what lies across lines.
+//! All structures of a file, with wasted bytes and members that straddle lines.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::parts::parts;
 use super::{LayoutFile, Sums};
 
-/// Which structures are listed.
+/// Selection of structures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListOptions {
     /// Bytes of a cache line.
@@ -51,18 +51,18 @@ pub struct ListRow {
 pub struct LayoutList {
     /// Version of this form.
     pub schema: u32,
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// Bytes of a cache line.
     pub line_size_bytes: u64,
     /// The structures, by name.
     pub structs: Vec<ListRow>,
-    /// Structures that have no sound layout: what is wrong with them.
+    /// Structures without a sound layout, each with its fault.
     pub faults: Vec<String>,
 }
 
-/// Lists the structures of a file. Those with the same name and the same sums are one row: each unit
-/// that includes a header defines its structures.
+/// Lists the structures of a file. Those with the same name and the same sums are one row: each
+/// unit that includes a header defines its structures again.
 pub fn list(file: &mut LayoutFile, options: &ListOptions) -> LayoutList {
     let mut rows = BTreeSet::new();
     let mut faults = Vec::new();
@@ -148,10 +148,10 @@ impl LayoutList {
     }
 }
 
-/// Whether a name matches a pattern of `*` and `?`, in time that is their product at most.
+/// Returns true if a name matches a pattern of `*` and `?`, in time linear in their product.
 fn matches(pattern: &[char], name: &[char]) -> bool {
     let (mut at, mut in_name) = (0, 0);
-    // Where the last star is, and how far the name was when it was met.
+    // Place of the last star, and the part of the name that was matched before it.
     let mut star: Option<(usize, usize)> = None;
     while in_name < name.len() {
         match pattern.get(at) {
@@ -167,7 +167,7 @@ fn matches(pattern: &[char], name: &[char]) -> bool {
                 let Some((star_at, taken)) = star else {
                     return false;
                 };
-                // The star takes one character more.
+                // The star takes one more character.
                 star = Some((star_at, taken + 1));
                 at = star_at + 1;
                 in_name = taken + 1;

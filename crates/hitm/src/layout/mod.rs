@@ -1,4 +1,4 @@
-//! Layouts of the structures in a file: shown, listed, compared, checked against rules.
+//! Layouts of a file's structures: show, list, compare, check against rules.
 
 mod check;
 mod diff;
@@ -16,12 +16,12 @@ use crate::text_file::TextFileError;
 
 pub use check::{CheckReport, Violation, check};
 pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, WholePlace, diff};
-pub use json::show_json;
+pub use json::{MemberRow, member_rows, show_json};
 pub use list::{LayoutList, ListOptions, ListRow, list};
 pub use rules::{Rule, Rules, WithinLines};
 pub use source::{LayoutFile, VMLINUX};
 
-/// Why there is no layout to answer with.
+/// Errors of reading and showing layouts.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -30,7 +30,7 @@ pub enum LayoutError {
     Read {
         /// The file.
         path: String,
-        /// What the system says.
+        /// Error of the operating system.
         cause: std::io::Error,
     },
     /// The rules cannot be read.
@@ -39,10 +39,10 @@ pub enum LayoutError {
     /// No file was named, and this kernel has no BTF.
     #[error("this kernel has no BTF ({VMLINUX}: {cause}): name a file with -i")]
     NoKernelTypes {
-        /// What the system says.
+        /// Error of the operating system.
         cause: std::io::Error,
     },
-    /// The file or the type is not what it should be.
+    /// The file or the type is wrong.
     #[error(transparent)]
     Type(#[from] hitm_layout::Error),
     /// The file has no types.
@@ -51,14 +51,14 @@ pub enum LayoutError {
         /// The file.
         file: String,
     },
-    /// The structure has parts that C has no words for.
+    /// The structure has parts that C cannot express.
     #[error("{file}: {name} cannot be written as C: {cause}")]
     NotC {
         /// The file.
         file: String,
         /// The structure.
         name: String,
-        /// What C has no words for.
+        /// The part that C cannot express.
         cause: String,
     },
     /// A rules file that cannot be applied.
@@ -66,17 +66,17 @@ pub enum LayoutError {
     Rules {
         /// The file.
         file: String,
-        /// What is wrong, with the place.
+        /// Description of the fault, with its place.
         cause: String,
     },
 }
 
-/// How a layout is shown.
+/// Options of a shown layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShowOptions {
     /// Bytes of a cache line.
     pub line_size: u64,
-    /// Whether structures with a name are shown in full where they are members.
+    /// Shows the members of named structures inside.
     pub expand: bool,
 }
 
@@ -85,7 +85,7 @@ impl ShowOptions {
     pub const LINE_SIZE_DEFAULT: u64 = 64;
 }
 
-/// Whether a number can be the bytes of a cache line.
+/// Returns true if a cache line can have this size.
 pub const fn is_line_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && bytes >= 8 && bytes <= 1 << 16
 }
@@ -115,14 +115,14 @@ pub fn show_c(file: &mut LayoutFile, name: &str) -> Result<String, LayoutError> 
     })
 }
 
-/// The name of a type without `struct`, `class` or `union`.
+/// Name of a type without `struct`, `class` or `union`.
 fn bare(name: &str) -> &str {
     let words = ["struct ", "class ", "union "];
     let found = words.iter().find_map(|word| name.strip_prefix(word));
     found.unwrap_or(name)
 }
 
-/// The sums that `list` and JSON show of a structure.
+/// Sums that `list` and JSON show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) line_count: u64,

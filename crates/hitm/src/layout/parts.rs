@@ -1,5 +1,5 @@
-//! The members of a structure by the names that source uses: those of structures without a name are
-//! its own, those of others are reached with a dot.
+//! The members of a structure by the names that source uses: members of anonymous structures count
+//! as its own, those of others follow a dot.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ impl Part {
         }
     }
 
-    /// The first byte that it touches.
+    /// First byte that it touches.
     pub(crate) fn offset(&self) -> u64 {
         self.bits.start / 8
     }
@@ -34,24 +34,24 @@ impl Part {
         self.bits.end.div_ceil(8) - self.offset()
     }
 
-    /// The cache lines that it touches; for what has no bytes the line that it begins in.
+    /// Cache lines that it touches; a member without bytes touches the line in which it begins.
     pub(crate) fn lines(&self, line_size: u64) -> Range<u64> {
         let first = self.offset() / line_size;
         first..self.bits.end.div_ceil(8 * line_size).max(first + 1)
     }
 
-    /// Whether it lies in two lines although it would fit in one.
+    /// Returns true if it lies in two lines and would fit in one.
     pub(crate) fn straddles(&self, line_size: u64) -> bool {
         let lines = self.lines(line_size);
         self.size() <= line_size && lines.end - lines.start > 1
     }
 }
 
-/// Parts of one structure that are looked at; structures without a name in structures without a name
-/// multiply, in a file that no compiler made.
+/// Most parts of one structure: nested anonymous structures multiply, in a file that no compiler
+/// made.
 const MAX_PARTS: usize = 1 << 17;
 
-/// The members, those of structures without a name among them, in order.
+/// Returns the members, in order, with those of anonymous structures.
 pub(crate) fn parts(store: &TypeStore, layout: &StructLayout) -> Vec<Part> {
     let mut found = Vec::new();
     collect(store, layout, 0, &mut found);
@@ -72,7 +72,7 @@ fn collect(store: &TypeStore, layout: &StructLayout, base_bits: u64, found: &mut
     }
 }
 
-/// The member at a path such as `lock`, `cfs.load.weight` or `queue[3].next`.
+/// Returns the member at a path such as `lock`, `cfs.load.weight` or `queue[3].next`.
 pub(crate) fn part_at(store: &TypeStore, layout: &StructLayout, path: &str) -> Option<Part> {
     let (mut layout, mut base_bits) = (layout, 0);
     let mut steps = path.split('.').peekable();
@@ -98,7 +98,7 @@ pub(crate) fn part_at(store: &TypeStore, layout: &StructLayout, path: &str) -> O
     None
 }
 
-/// The element of an array that is the part.
+/// Returns the element of an array as a part.
 fn element(store: &TypeStore, array: TypeId, part: Part, index: u64) -> Option<(TypeId, Part)> {
     let TypeKind::Array { element, count } = store.get(store.resolve(array)).kind else {
         return None;
@@ -112,7 +112,7 @@ fn element(store: &TypeStore, array: TypeId, part: Part, index: u64) -> Option<(
     Some((element, Part { bits, ..part }))
 }
 
-/// A member, looked for in structures without a name too, and the bit at which it begins.
+/// Finds a member, also in anonymous structures, and the bit at which it begins.
 fn member_named<'a>(
     store: &'a TypeStore,
     layout: &'a StructLayout,

@@ -1,5 +1,5 @@
-//! Rules that layouts must keep: the file that `hitm layout check` reads. docs/formats/layout-rules.md
-//! describes it.
+//! Rules that layouts must keep, from the file of `hitm layout check`
+//! (docs/formats/layout-rules.md).
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Rules {
     pub rules: Vec<Rule>,
 }
 
-/// What one structure must keep.
+/// Rules of one structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The line of the file that the rule begins in.
@@ -31,9 +31,9 @@ pub struct Rule {
     pub separate: Vec<Vec<String>>,
     /// Members that must lie within few lines.
     pub within_lines: Option<WithinLines>,
-    /// Most bytes of the structure.
+    /// Limit on the structure's bytes.
     pub size_max_bytes: Option<u64>,
-    /// Members that may not lie in more lines than they need.
+    /// Members that may not touch more lines than they need.
     pub no_straddle: Vec<String>,
 }
 
@@ -41,9 +41,9 @@ pub struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WithinLines {
-    /// The members.
+    /// Paths of the members.
     pub members: Vec<String>,
-    /// Most different cache lines that they may touch together.
+    /// Limit on the different cache lines that they touch together.
     pub lines: u64,
 }
 
@@ -69,7 +69,7 @@ struct RawRule {
     no_straddle: Vec<String>,
 }
 
-/// Bytes of a rules file that are read: far more than anybody writes.
+/// Limit on the bytes of a rules file.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Rules {
@@ -80,7 +80,7 @@ impl Rules {
         Rules::parse(&text, &file)
     }
 
-    /// Reads rules from text. `file` is used in messages.
+    /// Parses rules. `file` names the text in messages.
     pub fn parse(text: &str, file: &str) -> Result<Rules, LayoutError> {
         let refuse = |at: Option<usize>, cause: String| LayoutError::Rules {
             file: match at {

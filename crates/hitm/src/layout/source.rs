@@ -1,4 +1,4 @@
-//! Where types come from: BTF, raw or in an ELF file, or DWARF.
+//! Sources of types: BTF, raw or in an ELF file, or DWARF.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use hitm_layout::{BtfFile, BtfVariable, Bytes, ObjectFile, StructLayout, TypeSto
 use super::LayoutError;
 use crate::input_file::{self, NamedBy};
 
-/// The running kernel's types.
+/// Types of the running kernel.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
-/// The folder with the types of the running kernel and of its modules.
+/// Folder with the types of the running kernel and of its modules.
 const KERNEL_BTF: &str = "/sys/kernel/btf/";
 
 /// A file with types.
@@ -27,9 +27,9 @@ enum Types {
 }
 
 impl LayoutFile {
-    /// Opens a file: BTF, an ELF file with BTF, or one with DWARF; the running kernel's types when no
-    /// file is named. An ELF file that has both is read by its BTF. `base` is what split BTF, such
-    /// as a module's, was split from; for the running kernel's modules it is the kernel's own.
+    /// Opens a file: BTF, an ELF file with BTF, or one with DWARF; the running kernel's types when
+    /// no file is named. BTF is preferred in an ELF file that has both. `base` is the base of split
+    /// BTF, such as a module's; for the running kernel's modules it is the kernel's own.
     pub fn open(input: Option<&Path>, base: Option<&Path>) -> Result<LayoutFile, LayoutError> {
         let path = input.unwrap_or(Path::new(VMLINUX));
         let name = path.display().to_string();
@@ -73,7 +73,8 @@ impl LayoutFile {
         }
     }
 
-    /// The layout of a structure, class or union: `rq`, `struct rq`, `ns::Foo`, or a typedef of one.
+    /// Returns the layout of a structure, class or union: `rq`, `struct rq`, `ns::Foo`, or a
+    /// typedef of one.
     pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, LayoutError> {
         Ok(match &mut self.types {
             Types::Btf(file) => file.struct_layout(name)?,
@@ -81,7 +82,7 @@ impl LayoutFile {
         })
     }
 
-    /// The types that were read so far; those of a layout's members are among them.
+    /// Types read so far, with those of a layout's members.
     pub fn types(&mut self) -> &TypeStore {
         match &mut self.types {
             Types::Btf(file) => file.types(),
@@ -90,7 +91,7 @@ impl LayoutFile {
     }
 
     /// Calls `take` with the name and the layout of each structure, class and union that the file
-    /// defines, in its order. The same one may come several times.
+    /// defines, in its order. One may come several times.
     pub fn each_definition(
         &mut self,
         mut take: impl FnMut(&str, &TypeStore, Result<Arc<StructLayout>, hitm_layout::Error>),
@@ -106,7 +107,7 @@ impl LayoutFile {
         }
     }
 
-    /// The variables that BTF describes, a kernel's per-CPU ones; none for other files.
+    /// Variables in BTF, a kernel's per-CPU ones; none for other files.
     pub fn btf_variables(&self) -> Vec<BtfVariable> {
         match &self.types {
             Types::Btf(file) => file.variables(),
@@ -114,7 +115,7 @@ impl LayoutFile {
         }
     }
 
-    /// What was damaged or missing so far.
+    /// Damaged and missing parts so far.
     pub fn diagnostics(&self) -> Vec<String> {
         match &self.types {
             Types::Btf(_) => Vec::new(),

@@ -1,8 +1,9 @@
-//! Samples become names and counts while they come in. Tables are bounded; what they do not take is counted.
+//! Turns samples into names and counts as they arrive. Tables are bounded; entries that do not fit
+//! are counted.
 
 use std::collections::BTreeMap;
 
-use hitm_layout::{Mapping, Symbolizer};
+use hitm_layout::{CodeName, Mapping, Symbolizer};
 use hitm_live::procfs::{self, TaskId};
 use hitm_live::recording::{
     LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, LiveWait, VERSION,
@@ -19,26 +20,26 @@ use crate::kernel::KernelSymbols;
 
 /// Entries of each table. 480 CPUs have some 10,000 threads in some 50,000 places.
 const ENTRIES_MAX: usize = 1 << 18;
-/// Callers in a program that are kept; those in the kernel are limited by the kernel (127).
+/// Callers in a program that are kept; the kernel limits its own (127).
 const USER_FRAMES_MAX: usize = 8;
 
 /// Counts samples by thread, place and object.
 #[derive(Debug)]
 pub(super) struct Collector {
     members: Members,
-    /// Set if functions of programs count.
+    /// Set if functions of programs are counted.
     has_programs: bool,
-    /// Processes that were looked at, and whether they count.
+    /// Processes seen so far, each with true if it is counted.
     processes: FxHashMap<u32, bool>,
     mappings: BTreeMap<u32, Vec<Mapping>>,
     threads: IndexMap<u32, LiveThread>,
     names: IndexSet<String>,
-    /// The name at each address of the kernel, and the call that it is the entry of.
+    /// Name at each address of the kernel, and the system call that it is the entry of.
     at: FxHashMap<u64, (u32, Option<Call>)>,
     places: IndexSet<Place>,
     objects: IndexSet<LiveObject>,
     samples: IndexMap<(u32, u32, Option<u32>), u64>,
-    /// Waits by thread, place and lock. None where nobody asked.
+    /// Waits by thread, place and lock. None where they were not requested.
     waits: Option<IndexMap<(u32, u32, u64), LiveWait>>,
     descriptors: Descriptors,
     lost_count: u64,
@@ -77,7 +78,7 @@ impl Collector {
         self
     }
 
-    /// Returns what was counted, and begins anew with the processes that are known.
+    /// Returns the counts, and starts anew with the known processes.
     pub(super) fn restart(&mut self) -> LiveRecording {
         let mut next = Collector::new(self.members.clone());
         next.has_programs = self.has_programs;
@@ -108,7 +109,7 @@ impl Collector {
         }
     }
 
-    /// A process that another one starts counts as it does, where processes were asked for.
+    /// A child of a counted process is counted too, when the target is processes.
     fn adopt(&mut self, pid: u32, parent: u32) {
         if pid == parent || !matches!(self.members, Members::Processes(_)) {
             return;
@@ -129,8 +130,8 @@ impl Collector {
         })
     }
 
-    /// Adds what the kernel's tracepoints saw; `is_filtered` says that all of it is of the target. Returns the
-    /// waits that found no room here.
+    /// Adds the waits of the kernel's tracepoints; with `is_filtered` all of them are the target's.
+    /// Returns the waits that did not fit.
     pub(super) fn waits(
         &mut self,
         symbols: &KernelSymbols,
@@ -140,6 +141,7 @@ impl Collector {
         self.waits.get_or_insert_default();
         let mut lost_count = 0u64;
         for wait in waits {
+            // Process 0 is idle CPUs and their interrupts, which belong to no other target.
             let is_idle = wait.pid == 0 && !matches!(self.members, Members::All);
             let is_left_out = wait.pid == std::process::id() || is_idle;
             if !is_left_out
@@ -152,28 +154,46 @@ impl Collector {
         lost_count
     }
 
-    /// Adds a wait; none when a table is full.
-    fn wait(&mut self, symbols: &KernelSymbols, wait: &LockWait) -> Option<()> {
-        let comm = match wait.tid {
-            0 => "idle CPUs".to_owned(),
-            _ => wait.comm.clone(),
-        };
-        let thread = self.thread(wait.pid, wait.tid, || comm)?;
-        // All of them are callers: the tracepoint itself is not among them.
-        let kernel = wait.stack.iter().map(|address| address.wrapping_sub(1));
-        let kernel: Option<Vec<u32>> = kernel
-            .map(|address| Some(self.function(symbols, address)?.0))
-            .collect();
+    /// Adds waits in futex(2), all of them of the target. Returns those that did not fit.
+    pub(super) fn futexes(&mut self, waits: &[LockWait]) -> u64 {
+        self.waits.get_or_insert_default();
+        let mut lost_count = 0u64;
+        for wait in waits.iter().filter(|wait| wait.pid != std::process::id()) {
+            if self.futex(wait).is_none() {
+                lost_count = lost_count.saturating_add(wait.count);
+            }
+        }
+        lost_count
+    }
+
+    /// Adds a wait in futex(2); none when a table is full.
+    fn futex(&mut self, wait: &LockWait) -> Option<()> {
+        let thread = self.thread(wait.pid, wait.tid, || wait.comm.clone())?;
+        self.map(wait.pid);
+        let in_kernel = number(&mut self.names, "futex_wait".to_owned())?;
         let place = Place {
-            kernel: kernel?,
+            kernel: vec![in_kernel],
             pid: wait.pid,
-            user: Vec::new(),
+            user: wait.stack.iter().copied().take(USER_FRAMES_MAX).collect(),
         };
+        let futex = Descriptors::futex(wait.pid, wait.lock);
+        let object = number(&mut self.objects, futex)?;
+        self.add(wait, thread, place, Some(object))
+    }
+
+    fn add(
+        &mut self,
+        wait: &LockWait,
+        thread: u32,
+        place: Place,
+        object: Option<u32>,
+    ) -> Option<()> {
         let stack = number(&mut self.places, place)?;
         let new = LiveWait {
             thread,
             stack,
             lock: wait.lock,
+            object,
             count: 0,
             wait_ns: 0,
             longest_ns: 0,
@@ -183,6 +203,34 @@ impl Collector {
         Some(())
     }
 
+    /// Adds a wait; none when a table is full.
+    fn wait(&mut self, symbols: &KernelSymbols, wait: &LockWait) -> Option<()> {
+        let comm = match wait.tid {
+            0 => "idle CPUs".to_owned(),
+            _ => wait.comm.clone(),
+        };
+        let thread = self.thread(wait.pid, wait.tid, || comm)?;
+        // All of them are return addresses: the tracepoint itself is not among them.
+        let kernel = wait.stack.iter().map(|address| address.wrapping_sub(1));
+        let kernel: Option<Vec<u32>> = kernel
+            .map(|address| Some(self.function(symbols, address)?.0))
+            .collect();
+        let place = Place {
+            kernel: kernel?,
+            pid: wait.pid,
+            user: Vec::new(),
+        };
+        self.add(wait, thread, place, None)
+    }
+
+    /// Keeps a process's mappings, which name its functions and variables after its end.
+    fn map(&mut self, pid: u32) {
+        let is_new = self.has_programs && !self.mappings.contains_key(&pid);
+        if is_new && self.mappings.len() < ENTRIES_MAX {
+            self.mappings.insert(pid, programs::mappings(pid));
+        }
+    }
+
     /// Counts a sample; none when a table is full.
     fn sample(&mut self, symbols: &KernelSymbols, sample: &RawSample) -> Option<()> {
         let comm = || procfs::comm(sample.tid).unwrap_or_default();
@@ -190,9 +238,10 @@ impl Collector {
         let mut kernel = Vec::with_capacity(sample.kernel.len());
         let mut call = None;
         for (depth, address) in sample.kernel.iter().enumerate() {
-            // A caller goes on behind its call, which may be its last instruction.
+            // A return address lies behind its call, which may be the function's last instruction.
             let address = address.wrapping_sub(u64::from(depth > 0));
             let (name, entry) = self.function(symbols, address)?;
+            // The outermost entry is the system call's.
             call = entry.or(call);
             kernel.push(name);
         }
@@ -203,11 +252,7 @@ impl Collector {
             Some(object) => Some(number(&mut self.objects, object)?),
             None => None,
         };
-        let is_new = self.has_programs && !self.mappings.contains_key(&sample.pid);
-        if is_new && self.mappings.len() < ENTRIES_MAX {
-            let mappings = programs::mappings(sample.pid);
-            self.mappings.insert(sample.pid, mappings);
-        }
+        self.map(sample.pid);
         let frames = if self.has_programs {
             USER_FRAMES_MAX
         } else {
@@ -254,7 +299,7 @@ impl Collector {
         Some(known)
     }
 
-    /// Everything that was counted, with names for the programs' part as well.
+    /// Returns the counts, with names for the programs' part too.
     pub(super) fn finish(mut self) -> LiveRecording {
         let mut programs = Programs::new(std::mem::take(&mut self.mappings));
         let mut stacks: IndexSet<LiveStack> = IndexSet::new();
@@ -262,10 +307,12 @@ impl Collector {
         for place in &self.places {
             let mut user = Vec::new();
             for (depth, address) in place.user.iter().enumerate() {
+                // In user mode the first address is the instruction itself; the others are return
+                // addresses.
                 let first = place.kernel.is_empty() && depth == 0;
                 let address = address.wrapping_sub(u64::from(!first));
-                let name = programs.function(place.pid, address);
-                user.push(self.names.insert_full(name).0 as u32);
+                let functions = programs.functions(place.pid, address).into_iter();
+                user.extend(functions.map(|name| self.names.insert_full(name).0 as u32));
             }
             let kernel = place.kernel.clone();
             stack_of.push(stacks.insert_full(LiveStack { kernel, user }).0 as u32);
@@ -274,6 +321,12 @@ impl Collector {
         for ((thread, place, object), count) in &self.samples {
             let stack = stack_of[*place as usize];
             *samples.entry((*thread, stack, *object)).or_default() += count;
+        }
+        let mut objects: Vec<LiveObject> = self.objects.into_iter().collect();
+        for object in &mut objects {
+            if let LiveObject::Futex { pid, address, name } = object {
+                *name = programs.variable(*pid, *address);
+            }
         }
         let samples = samples.into_iter();
         let waits = self.waits.take().map(|waits| {
@@ -290,7 +343,7 @@ impl Collector {
             threads: self.threads.into_values().collect(),
             names: self.names.into_iter().collect(),
             stacks: stacks.into_iter().collect(),
-            objects: self.objects.into_iter().collect(),
+            objects,
             samples: samples
                 .map(|((thread, stack, object), count)| LiveSample {
                     thread,
@@ -305,8 +358,8 @@ impl Collector {
     }
 }
 
-/// Names of code in many processes, each file of which is read once: a process has its number above its
-/// addresses, which have 47 bits.
+/// Names of code in many processes, each file of which is read once. A process has its number above
+/// its addresses, which have 47 bits.
 struct Programs {
     spaces: IndexSet<u32>,
     symbolizer: Symbolizer<'static>,
@@ -336,15 +389,34 @@ impl Programs {
         }
     }
 
-    fn function(&mut self, pid: u32, address: u64) -> String {
+    /// Address in the common space of all processes; none if the process is unknown or the address
+    /// is not a program's.
+    fn address(&self, pid: u32, address: u64) -> Option<u64> {
         let is_user = address >> Programs::SPACE_SHIFT == 0;
-        let Some(space) = self.spaces.get_index_of(&pid).filter(|_| is_user) else {
-            return "[unknown]".to_owned();
+        let space = self.spaces.get_index_of(&pid).filter(|_| is_user)?;
+        Some(address | (space as u64) << Programs::SPACE_SHIFT)
+    }
+
+    /// Function of an instruction, and those that it is inlined into.
+    fn functions(&mut self, pid: u32, address: u64) -> Vec<String> {
+        let Some(address) = self.address(pid, address) else {
+            return vec!["[unknown]".to_owned()];
         };
-        let name = self
-            .symbolizer
-            .code(address | (space as u64) << Programs::SPACE_SHIFT);
-        name.location.function.unwrap_or(name.place)
+        let CodeName {
+            location, place, ..
+        } = self.symbolizer.code(address);
+        let outer = location.inlined_from.into_iter();
+        let outer = outer.filter_map(|frame| frame.function);
+        let innermost = location.function.unwrap_or(place);
+        std::iter::once(innermost).chain(outer).collect()
+    }
+
+    /// Static variable or its member; empty where none is known.
+    fn variable(&mut self, pid: u32, address: u64) -> String {
+        const WORD_BYTES: u64 = 4;
+        let address = self.address(pid, address);
+        let name = address.and_then(|address| self.symbolizer.data(address, WORD_BYTES).location);
+        name.map_or_else(String::new, |name| name.to_string())
     }
 }
 

@@ -9,14 +9,14 @@ use thiserror::Error;
 use crate::input_file;
 use crate::record::{Target, TargetError};
 
-/// Locks whose call sites get names. Those of others keep their addresses.
+/// Locks whose call sites are named. Those of others keep their addresses.
 const NAMED_MAX: usize = 32_768;
 
-/// The reason why a program's own locks cannot be observed.
+/// Errors of observing a program's own locks.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExactError {
-    /// No such program, or one of a kind that takes no libraries.
+    /// There is no such program, or no library can be preloaded into it.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// The library cannot be preloaded.
@@ -25,20 +25,20 @@ pub enum ExactError {
 }
 
 impl ExactError {
-    /// Returns true when a host with more could do it.
+    /// Returns true if the host lacks something that could be installed.
     pub fn is_missing(&self) -> bool {
         matches!(self, ExactError::Shim(error) if error.is_missing())
     }
 }
 
-/// Readies the library for a command. Of a script the interpreter is what loads it.
+/// Prepares the library for a command. The interpreter of a script loads it.
 pub(super) fn prepare(command: &[String]) -> Result<Launch, ExactError> {
     let target = Target::find(command)?;
     check_program(&target.program)?;
     Ok(Launch::prepare(&library_directory())?)
 }
 
-/// The library's observation, with names for call sites.
+/// Reads the library's observation, with names for call sites.
 pub(super) fn observation(launch: &Launch) -> Result<Observation, String> {
     let mut observation = launch.read().map_err(|error| error.to_string())?;
     if observation.losses.loaded == 0 {
@@ -59,12 +59,12 @@ fn name(symbolizer: &mut Symbolizer<'_>, site: &mut CallSite) {
     let Some(module) = &site.module else {
         return;
     };
-    // The call lies before the address that it returns to.
+    // The call lies before its return address.
     let found = symbolizer.code_in_file(&module.path, module.offset.wrapping_sub(1));
     site.name = Some(found.to_string());
 }
 
-/// The variable at a lock's address, if it lies in the file whose code takes it.
+/// Variable at a lock's address, if it lies in the file whose code takes the lock.
 fn variable(symbolizer: &mut Symbolizer<'_>, lock: &LockUse) -> Option<String> {
     let module = lock.call_site.module.as_ref()?;
     let bias = lock.call_site.address.wrapping_sub(module.offset);
@@ -74,12 +74,12 @@ fn variable(symbolizer: &mut Symbolizer<'_>, lock: &LockUse) -> Option<String> {
         return None;
     }
     let name = file.data_location(vaddr, size(lock.kind))?.to_string();
-    // The member of glibc's unions that is as large as the lock.
+    // A member of glibc's unions with the size of the whole lock.
     let whole = name.strip_suffix(".__size").unwrap_or(&name);
     Some(whole.to_owned())
 }
 
-/// Bytes of a lock: a smaller part of one would get the name of a member inside of it.
+/// Bytes of a lock: a smaller part would get the name of a member inside.
 fn size(kind: LockKind) -> u64 {
     let size = match kind {
         LockKind::Mutex => size_of::<libc::pthread_mutex_t>(),

@@ -1,4 +1,5 @@
-//! The layers of `hitm live locks`: samples, the kernel's tracepoints, and the library in a program of ours.
+//! The layers of `hitm live locks`: samples, the kernel's tracepoints, and the library in a program
+//! of ours.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,24 +7,29 @@ use std::time::{Duration, Instant};
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::{Sampler, Target};
 use hitm_live::shim::Launch;
-use hitm_live::tracepoints::{self, LockWaitCounts, Tracepoints};
+use hitm_live::tracepoints::{self, Futexes, LockWaitCounts, Tracepoints};
 
 use super::collect::Collector;
 use super::exact::{self, ExactError};
 use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus};
 use crate::kernel::KernelSymbols;
 
-/// Time between two looks at a program without samples.
+/// Interval between checks of a program without samples.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The layer of tracepoints, in words.
 pub(super) const TRACEPOINTS: &str = "tracepoints of the kernel's lock waits, by BPF";
 
-/// Layers that observe, and why the rest does not.
+/// The layer of futexes, in words.
+const FUTEXES: &str = "waits in futex(2), by BPF at the entry and the return of system calls";
+
+/// Layers that observe, and the faults of the others.
 pub(super) struct Layers {
-    /// Names of the kernel's functions, without which samples and tracepoints say nothing of its locks.
+    /// Names of the kernel's functions, without which samples and tracepoints tell nothing of its
+    /// locks.
     symbols: Result<KernelSymbols, Option<LiveError>>,
     tracepoints: Option<Tracepoints>,
+    futexes: Option<Futexes>,
     sampler: Option<Sampler>,
     /// None where no program is started.
     exact: Option<Result<Launch, ExactError>>,
@@ -31,7 +37,8 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Readies what must be there before a program starts. Loading BPF programs takes up to half a second.
+    /// Prepares all layers that must precede the program. Loading BPF programs takes up to half a
+    /// second.
     pub(super) fn prepare(target: &LiveTarget) -> Layers {
         let symbols = kernel_symbols().map_err(Some);
         let mut missing = Vec::new();
@@ -41,6 +48,9 @@ impl Layers {
         };
         let reason = |reason| missing.push(format!("tracepoints of locks: {reason}"));
         let tracepoints = tracepoints.map_err(reason).ok();
+        let futexes = Futexes::attach(&target.waiters());
+        let reason = |reason| missing.push(format!("waits in futex(2): {reason}"));
+        let futexes = futexes.map_err(reason).ok();
         let exact = match target {
             LiveTarget::Program(command) => Some(exact::prepare(command)),
             _ => None,
@@ -48,6 +58,7 @@ impl Layers {
         Layers {
             symbols,
             tracepoints,
+            futexes,
             sampler: None,
             exact,
             missing,
@@ -59,10 +70,10 @@ impl Layers {
         self.exact.as_ref()?.as_ref().ok()
     }
 
-    /// Starts to take samples. Gives up the capabilities of the calling thread that are not needed any more.
+    /// Starts to sample. Drops the calling thread's capabilities that are not needed any more.
     ///
     /// # Errors
-    /// There are none, and nothing else observes the target.
+    /// There are no samples, and no other layer observes the target.
     pub(super) fn sample(&mut self, members: &Members, frequency: u32) -> Result<(), LiveError> {
         let opened = match &mut self.symbols {
             Ok(_) => open(&members.target(), frequency),
@@ -86,15 +97,15 @@ impl Layers {
                 self.exact = exact;
             }
         }
-        // A clock for each thread is opened when the thread comes.
+        // A clock for each thread is opened later, when the thread begins.
         if !self.sampler.as_ref().is_some_and(Sampler::is_by_thread) {
             self.missing.extend(tracepoints::drop_capabilities().err());
         }
         Ok(())
     }
 
-    /// Gives samples to `collector` until `duration` is over or `goes_on`, which gets the number of samples, says
-    /// no.
+    /// Passes samples to `collector` until `duration` is over or `goes_on`, which gets the number
+    /// of samples, returns false.
     pub(super) fn run(
         &mut self,
         duration: Option<Duration>,
@@ -113,7 +124,7 @@ impl Layers {
         sampler.run(duration, goes_on, |record| collector.take(symbols, record));
     }
 
-    /// Everything that was seen, and the layers that saw it.
+    /// Returns the recording, and names the layers that contributed.
     pub(super) fn finish(mut self, mut collector: Collector) -> LiveRecording {
         let mut layers = Vec::new();
         let mut lost_count = 0;
@@ -121,9 +132,7 @@ impl Layers {
             layers.push(text(sampler));
             lost_count += sampler.threads_left_out;
         }
-        if self.read_tracepoints(&mut collector) {
-            layers.push(TRACEPOINTS.to_owned());
-        }
+        layers.extend(self.read_tables(&mut collector));
         let program = self.launch().map(exact::observation);
         let program = program.and_then(|seen| {
             let reason = |reason| format!("exact locks of the program: {reason}");
@@ -144,27 +153,40 @@ impl Layers {
         recording
     }
 
-    /// Returns true if the tracepoints were looked at.
-    fn read_tracepoints(&mut self, collector: &mut Collector) -> bool {
-        let (Some(tracepoints), Ok(symbols)) = (&self.tracepoints, &self.symbols) else {
-            return false;
-        };
-        let table = match tracepoints.read() {
-            Ok(table) => table,
-            Err(reason) => {
-                let text = format!("tracepoints of locks: {reason}");
-                self.missing.push(text);
-                return false;
+    /// Passes the tables of the BPF programs to `collector`. Returns the layers that could be read.
+    fn read_tables(&mut self, collector: &mut Collector) -> Vec<String> {
+        let locks = self.tracepoints.as_ref().zip(self.symbols.as_ref().ok());
+        let locks = locks.map(|(tracepoints, symbols)| {
+            let is_filtered = !tracepoints.takes_others();
+            let table = tracepoints.read();
+            table.map(|table| {
+                let lost_count = collector.waits(symbols, &table.waits, is_filtered);
+                losses(table.counts, lost_count)
+            })
+        });
+        let futexes = self.futexes.as_ref().map(|futexes| {
+            let table = futexes.read();
+            table.map(|table| losses(table.counts, collector.futexes(&table.waits)))
+        });
+        let mut layers = Vec::new();
+        for (layer, short, read) in [
+            (TRACEPOINTS, "tracepoints of locks", locks),
+            (FUTEXES, "waits in futex(2)", futexes),
+        ] {
+            match read {
+                Some(Ok(losses)) => {
+                    layers.push(layer.to_owned());
+                    self.missing.extend(losses);
+                }
+                Some(Err(reason)) => self.missing.push(format!("{short}: {reason}")),
+                None => {}
             }
-        };
-        let is_filtered = !tracepoints.takes_others();
-        let lost_count = collector.waits(symbols, &table.waits, is_filtered);
-        self.missing.extend(losses(table.counts, lost_count));
-        true
+        }
+        layers
     }
 }
 
-/// Everything that the tables did not take, in words.
+/// Describes the waits that did not fit in the tables.
 pub(super) fn losses(counts: LockWaitCounts, lost_here: u64) -> Option<String> {
     let waits = counts.lost_begins + counts.lost_waits + lost_here;
     let parts = [

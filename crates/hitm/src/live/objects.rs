@@ -1,6 +1,6 @@
 //! The object of a system call: the file behind its descriptor, or the futex at its address.
 //!
-//! The kernel gives samples the program's registers, and the first argument of a call is in one.
+//! Samples have the program's registers, one of which holds the first argument of a call.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use hitm_live::recording::LiveObject;
 use rustc_hash::FxHashMap;
 
-/// Descriptors that are remembered.
+/// Limit on cached descriptors.
 const DESCRIPTORS_MAX: usize = 65_536;
-/// A descriptor is looked at again after that time: its number may be another file's.
+/// Lifetime of a cached descriptor: its number may become another file's.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// System calls whose first argument is a descriptor: the ends of their functions' names.
+/// System calls whose first argument is a descriptor: the suffixes of their functions' names.
 const OF_FILES: &[&str] = &[
     "read",
     "write",
@@ -39,14 +39,14 @@ const OF_FILES: &[&str] = &[
     "newfstat",
 ];
 
-/// The kind of thing that a call is about.
+/// Kind of object that a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     File,
     Futex,
 }
 
-/// The call that a function of the kernel is the entry of.
+/// System call that a function of the kernel is the entry of.
 pub(super) fn call(function: &str) -> Option<Call> {
     let (_, name) = function.rsplit_once("sys_")?;
     match name {
@@ -55,7 +55,7 @@ pub(super) fn call(function: &str) -> Option<Call> {
     }
 }
 
-/// Files that descriptors of processes stand for.
+/// Files behind descriptors of processes.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     known: FxHashMap<(u32, u64), (Instant, Option<LiveObject>)>,
@@ -64,11 +64,17 @@ pub(super) struct Descriptors {
 impl Descriptors {
     pub(super) fn object(&mut self, call: Call, pid: u32, argument: u64) -> Option<LiveObject> {
         match call {
-            Call::Futex => Some(LiveObject::Futex {
-                pid,
-                address: argument,
-            }),
+            Call::Futex => Some(Descriptors::futex(pid, argument)),
             Call::File => self.file(pid, argument),
+        }
+    }
+
+    /// Futex word at an address of a process, without its name yet.
+    pub(super) fn futex(pid: u32, address: u64) -> LiveObject {
+        LiveObject::Futex {
+            pid,
+            address,
+            name: String::new(),
         }
     }
 
@@ -83,7 +89,7 @@ impl Descriptors {
             self.known.clear();
         }
         let found = look(pid, descriptor);
-        // Of a process that is gone the last answer holds.
+        // For a process that has ended the last result holds.
         let last = self.known.remove(&(pid, descriptor));
         let object = found.or(last.and_then(|(_, object)| object));
         self.known.insert((pid, descriptor), (now, object.clone()));

@@ -1,4 +1,4 @@
-//! Processes while they run: their cgroups, their mapped files.
+//! Running processes: their cgroups, their mapped files.
 
 use hitm_layout::Mapping;
 use hitm_live::procfs;
@@ -6,20 +6,20 @@ use hitm_live::procfs;
 /// Mappings of one process that are kept.
 const MAPPINGS_MAX: usize = 4096;
 
-/// Returns true if process `pid` is in the cgroup or in one below it, in any hierarchy.
+/// Returns true if process `pid` is in the cgroup or a descendant, in any hierarchy.
 pub(super) fn is_in_cgroup(pid: u32, path: &str) -> bool {
     let groups = procfs::cgroups(pid).unwrap_or_default();
     groups.iter().any(|(_, group)| group.starts_with(path))
 }
 
-/// The processes in the cgroup and in those below it.
+/// Processes in the cgroup and its descendants.
 pub(super) fn in_cgroup(path: &str) -> Vec<u32> {
     let processes = procfs::processes().unwrap_or_default();
     let members = processes.into_iter();
     members.filter(|pid| is_in_cgroup(*pid, path)).collect()
 }
 
-/// The executable mappings of a process; none when it is gone.
+/// Mappings of a process that may hold code or variables; none when it has ended.
 pub(super) fn mappings(pid: u32) -> Vec<Mapping> {
     let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -27,7 +27,7 @@ pub(super) fn mappings(pid: u32) -> Vec<Mapping> {
     mappings.take(MAPPINGS_MAX).collect()
 }
 
-/// A line of proc_pid_maps(5) that code may be in.
+/// Parses a line of proc_pid_maps(5), if it may hold code or a file's variables.
 fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -35,7 +35,8 @@ fn mapping(line: &str) -> Option<Mapping> {
     let is_executable = words.next()?.as_bytes().get(2) == Some(&b'x');
     let file_offset = hex(words.next()?)?;
     let path = words.nth(2).unwrap_or_default().trim_start();
-    is_executable.then_some(Mapping {
+    let is_of_file = path.starts_with('/');
+    (is_executable || is_of_file).then_some(Mapping {
         start: hex(start)?,
         end: hex(end)?,
         file_offset,
@@ -57,7 +58,9 @@ mod tests {
             (0x7f00, 0x7f80, 0x1000)
         );
         assert_eq!(found.path, "/usr/lib/a b.so");
-        assert_eq!(mapping(&line.replace("r-xp", "rw-p")), None);
+        assert!(mapping(&line.replace("r-xp", "rw-p")).is_some());
+        let anonymous = line.replace("r-xp", "rw-p").replace("/usr/lib/a b.so", "");
+        assert_eq!(mapping(&anonymous), None);
         assert_eq!(
             mapping("7f00-7f80 r-xp 0 0 0").map(|found| found.path),
             Some(String::new())

@@ -1,7 +1,7 @@
 //! A group's measured load under another quota, in the simulator.
 //!
-//! The group's threads keep their mean times of running and sleeping; the groups beside it have as many tasks as wanted a
-//! CPU. docs/live.md says what is not taken over.
+//! The group's threads keep their mean times of running and sleeping. Sibling groups have as many
+//! tasks as were runnable. docs/live-scheduling.md lists what is not modelled.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,31 +11,32 @@ use hitm_base::{CpuId, Cycles, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
-use hitm_live::throttle::{Demand, ThreadDemand, WorkTimes};
+use hitm_live::throttle::{Demand, OtherGroup, ThreadDemand, Weight, WorkTimes};
 use hitm_sim::engine::{Engine, EngineConfig, Executor, SimError};
 pub use hitm_sim::kernel::Throttling;
 use hitm_sim::kernel::{
     Balancing, DistributeCall, GroupId, GroupSpec, Kernel, KernelConfig, LoadBalancing, Policy,
-    Quota, TaskSpec, Thread, functions,
+    Quota, TaskSpec, Thread, functions, weight_of_nice,
 };
 use hitm_sim::layout::Layouts;
 use thiserror::Error;
 
 use crate::machine;
 
-/// Virtual time of a run at most: a minute of a host with few CPUs, some ten of one with hundreds.
+/// Longest virtual time of a run: a minute of a host with few CPUs, some ten of one with hundreds.
 const DURATION_MAX: Duration = Duration::from_secs(10);
-/// Periods that a run has at least.
+/// Fewest periods of a run.
 const PERIODS_MIN: u32 = 100;
-/// A thread looks at the clock so often: a shorter time off its CPU is an interrupt.
+/// Interval at which a thread reads the clock: a shorter time off its CPU is an interrupt.
 const LOOK: Nanos = Nanos(50e3);
-/// Time off its CPU from which on a thread did not run. Assumed 20 us (5 to 50): ticks take less.
+/// Shortest time off its CPU for which a thread counts as not running. Assumed 20 us (5 to 50):
+/// ticks take less.
 const OFF: Nanos = Nanos(20e3);
-/// A round of a task outside of the group that wants a CPU part of the time. Assumed 10 ms (1 to 100).
+/// Round of an outside task that is runnable part of the time. Assumed 10 ms (1 to 100).
 const OTHERS_ROUND: Nanos = Nanos(10e6);
-/// Tasks of a group beside it that are simulated at most, for each CPU: more do not change what it gets.
+/// Limit on simulated tasks of a sibling group, for each CPU: more do not change its share.
 const OTHERS_PER_CPU: usize = 2;
-/// A group beside it whose tasks want less of a CPU than this is left out.
+/// Demand in CPUs below which a sibling group is left out.
 const OTHERS_LEAST: f64 = 0.02;
 
 /// A quota, and the kernel that keeps it.
@@ -47,7 +48,7 @@ pub struct QuotaSetting {
     pub throttling: Throttling,
 }
 
-/// The form of throttling of the kernel that runs here, by its release: Linux 6.3 and 6.18 changed it.
+/// Form of throttling of the running kernel, by its release: Linux 6.3 and 6.18 changed it.
 pub fn throttling_here() -> Throttling {
     throttling_of(&super::kernel_release())
 }
@@ -74,7 +75,7 @@ pub struct Simulated {
     pub duration_ns: u64,
     /// Throttlings of tasks, each from leaving the CPU to running again.
     pub spread: Spread,
-    /// The same without the wait for a CPU afterwards.
+    /// Like `spread`, without the wait for a CPU afterwards.
     pub throttled: Spread,
     /// Walks of the period timer.
     pub period_timer: WorkTimes,
@@ -82,21 +83,22 @@ pub struct Simulated {
     pub ran_ns: u64,
 }
 
-/// Why there is no simulation.
+/// Errors of the simulation.
 #[derive(Debug, Error)]
 pub enum WhatIfError {
-    /// The group had no threads that ran.
+    /// No thread of the group ran.
     #[error("no thread of the group ran: there is no load to simulate")]
     NoLoad,
-    /// This host's CPUs are not known.
+    /// This host's CPUs cannot be read.
     #[error("the CPUs of this host: {0}")]
     Machine(String),
-    /// The simulator refuses.
+    /// The simulator refuses the quota.
     #[error("cannot simulate: {0}")]
     Simulation(#[from] SimError),
 }
 
-/// Runs the load of a group under a quota, on a model of this host. The same input gives the same figures.
+/// Simulates the load of a group under a quota, on a model of this host. The same input gives the
+/// same figures.
 ///
 /// # Errors
 /// There is no load, this host cannot be read, or the simulator refuses the quota.
@@ -149,14 +151,14 @@ fn duration(demand: &Demand, setting: &QuotaSetting) -> Nanos {
     Nanos(measured.max(periods).min(DURATION_MAX).as_nanos() as f64)
 }
 
-/// Times for which threads had no CPU, and the time for which they had one.
+/// Times that threads had no CPU, and the time that they had one.
 #[derive(Debug, Default)]
 struct Seen {
     gaps: Vec<Gap>,
     ran: Cycles,
 }
 
-/// A thread had no CPU for a while between two moments.
+/// A time that a thread had no CPU.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     cpu: CpuId,
@@ -171,6 +173,7 @@ fn spawn(
 ) -> Result<Rc<RefCell<Seen>>, SimError> {
     let nanos = |micros: u64| Nanos(micros as f64 * 1e3);
     let group = kernel.create_group(&GroupSpec {
+        shares: shares(demand.weight),
         quota: setting.bandwidth.map(|own| Quota {
             quota: nanos(own.quota_us),
             period: nanos(own.period_us),
@@ -181,40 +184,53 @@ fn spawn(
     let seen = Rc::new(RefCell::new(Seen::default()));
     let mut starts = kernel.engine().random("what-if");
     let tick = kernel.cycles(Nanos(1e9 / f64::from(kernel.config().hz))).0;
-    let mut spec = |name: &str, number: usize| TaskSpec {
+    let mut spec = |name: &str, number: usize, nice: i8| TaskSpec {
         name: format!("{name}/{number}"),
-        policy: Policy::Normal(0),
+        policy: Policy::Normal(nice),
         allowed: None,
         cpu: CpuId((number % kernel.cpu_count()) as u16),
         start: Cycles(starts.below(tick)),
     };
     for (number, load) in demand.threads.iter().enumerate() {
         let (load, seen) = (load.clone(), Rc::clone(&seen));
-        let spec = spec("load", number);
+        let spec = spec("load", number, load.nice);
         kernel.spawn_in(group, &spec, move |thread| async move {
             run_load(&thread, &load, (number, &seen)).await;
         })?;
     }
     for other in &demand.others {
-        spawn_others(kernel, other.runnable, &mut spec)?;
+        spawn_others(kernel, other, &mut spec)?;
     }
     Ok(seen)
 }
 
-/// A group whose tasks want `runnable` CPUs on average.
+/// The weight of a group in the kernel.
+fn shares(weight: Weight) -> u64 {
+    match weight {
+        Weight::Shares(shares) => shares,
+        Weight::Nice(nice) => weight_of_nice(nice),
+    }
+}
+
+/// Starts a group whose tasks demand as many CPUs as those of `other` did on average.
 fn spawn_others(
     kernel: &Rc<Kernel>,
-    runnable: f64,
-    spec: &mut dyn FnMut(&str, usize) -> TaskSpec,
+    other: &OtherGroup,
+    spec: &mut dyn FnMut(&str, usize, i8) -> TaskSpec,
 ) -> Result<(), SimError> {
-    if runnable < OTHERS_LEAST {
+    if other.runnable < OTHERS_LEAST {
         return Ok(());
     }
-    let group = kernel.create_group(&GroupSpec::within(GroupId::ROOT))?;
-    let runnable = runnable.min((OTHERS_PER_CPU * kernel.cpu_count()) as f64);
+    let group = kernel.create_group(&GroupSpec {
+        shares: shares(other.weight),
+        ..GroupSpec::within(GroupId::ROOT)
+    })?;
+    let runnable = other
+        .runnable
+        .min((OTHERS_PER_CPU * kernel.cpu_count()) as f64);
     let whole = runnable.floor();
     for number in 0..whole as usize {
-        let spec = spec("other", number);
+        let spec = spec("other", number, 0);
         kernel.spawn_in(
             group,
             &spec,
@@ -225,7 +241,7 @@ fn spawn_others(
     if part < OTHERS_LEAST {
         return Ok(());
     }
-    let spec = spec("other", whole as usize);
+    let spec = spec("other", whole as usize, 0);
     kernel.spawn_in(group, &spec, move |thread| async move {
         let run = thread.kernel().cycles(Nanos(OTHERS_ROUND.0 * part));
         let sleep = thread.kernel().cycles(Nanos(OTHERS_ROUND.0 * (1.0 - part)));
@@ -243,8 +259,8 @@ async fn run_always(thread: &Thread) {
     }
 }
 
-/// Runs and sleeps as the thread did on average, each time between half and one and a half of it: assumed, since
-/// counters tell the mean alone.
+/// Runs and sleeps with the thread's mean times, each scaled by 0.5 to 1.5: assumed, since counters
+/// have the mean alone.
 async fn run_load(thread: &Thread, load: &ThreadDemand, (number, seen): (usize, &RefCell<Seen>)) {
     let kernel = thread.kernel();
     let (look, off) = (kernel.cycles(LOOK), kernel.cycles(OFF));
@@ -278,14 +294,14 @@ async fn run_load(thread: &Thread, load: &ThreadDemand, (number, seen): (usize, 
     }
 }
 
-/// Finds the times without a CPU in which the group's queue on that CPU was throttled.
+/// Finds the gaps in which the group's queue on that CPU was throttled.
 fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> Simulated {
     let clock = kernel.engine().machine().clock;
     let nanos = |span: Cycles| clock.nanos(span).0 as u64;
     let is_by_task = matches!(form, Throttling::Task | Throttling::TaskSync);
     let mut throttles = vec![Vec::new(); kernel.cpu_count()];
     for call in kernel.throttle_calls() {
-        // A CPU throttles one queue after the other.
+        // A CPU throttles one queue at a time, so its begins are in order.
         throttles[call.cpu.index()].push(call.begin);
     }
     let calls = kernel.distribute_calls();
@@ -296,7 +312,7 @@ fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> Simulated {
         let of_cpu = &throttles[gap.cpu.index()];
         let first = of_cpu.partition_point(|begin| *begin < gap.begin);
         let within = of_cpu[first..].iter().take_while(|begin| **begin < gap.end);
-        // A task that is throttled again before it runs is so for another time.
+        // Before 6.18 a task that waits in a throttled queue is not followed, here as on a host.
         for (number, &begin) in within.enumerate() {
             // Before 6.18 a task that waits in a throttled queue is not followed, here and on a host.
             let waited = number > 0 || begin.saturating_sub(gap.begin) > look;
@@ -317,7 +333,7 @@ fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> Simulated {
     simulated
 }
 
-/// Moments at which queues were unthrottled, each with its CPU or for all.
+/// Times at which queues were unthrottled, each with its CPU or for all.
 fn backs(
     kernel: &Kernel,
     calls: &[DistributeCall],
@@ -348,8 +364,6 @@ fn timers<'a>(
 
 #[cfg(test)]
 mod tests {
-    use hitm_live::throttle::OtherGroup;
-
     use super::*;
 
     #[test]
@@ -370,6 +384,7 @@ mod tests {
     fn hogs(count: u32, others: &[f64]) -> Demand {
         let hog = |tid| ThreadDemand {
             tid,
+            nice: 0,
             ran_ns: 1,
             ready_ns: 1,
             run_ns: 1,
@@ -377,11 +392,13 @@ mod tests {
         };
         Demand {
             duration_ns: 2_000_000_000,
+            weight: Weight::default(),
             threads: (0..count).map(hog).collect(),
             others: others
                 .iter()
                 .map(|runnable| OtherGroup {
                     name: String::new(),
+                    weight: Weight::default(),
                     runnable: *runnable,
                 })
                 .collect(),
@@ -409,7 +426,7 @@ mod tests {
             assert!((share - 0.4).abs() < 0.02, "{throttling:?}: {share}");
             let p50_ms = run.throttled.quantile_ns(500) / 1_000_000;
             assert!((11..=12).contains(&p50_ms), "{throttling:?}: {p50_ms}");
-            // Nobody else wants the CPU.
+            // No other task wants the CPU.
             let wait_ns = run.spread.sum_ns() - run.throttled.sum_ns();
             assert!(
                 wait_ns < run.spread.count() * 100_000,
@@ -425,6 +442,22 @@ mod tests {
         let crowded = run(&hogs(2, &[40.0, 3.0]), 8000, Throttling::Task);
         let wait = |run: &Simulated| run.spread.sum_ns() - run.throttled.sum_ns();
         assert!(wait(&crowded) > 10 * wait(&alone), "{alone:?} {crowded:?}");
+    }
+
+    #[test]
+    fn a_heavy_group_has_its_quota_beside_others() {
+        let cpus = |weight| {
+            let demand = Demand {
+                weight,
+                ..hogs(3, &[4.0, 4.0, 4.0, 4.0])
+            };
+            let run = run(&demand, 16_000, Throttling::Task);
+            run.ran_ns as f64 / run.duration_ns as f64
+        };
+        // A fifth of two CPUs, and the quota of 16 in 20 ms.
+        let (usual, heavy) = (cpus(Weight::Nice(0)), cpus(Weight::Shares(262_144)));
+        assert!((0.3..0.5).contains(&usual), "{usual}");
+        assert!((0.75..0.85).contains(&heavy), "{heavy}");
     }
 
     #[test]

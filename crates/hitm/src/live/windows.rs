@@ -13,7 +13,7 @@ use super::{
 };
 use crate::kernel::KernelSymbols;
 
-/// Samples and, where BPF programs work, waits of processes that run.
+/// Samples and, where BPF programs work, waits of running processes.
 #[derive(Debug)]
 pub struct LockWindows {
     symbols: KernelSymbols,
@@ -24,15 +24,15 @@ pub struct LockWindows {
     members: Members,
     cpu_count: u32,
     begun: Instant,
-    /// The reason why sleeping waiters are not seen, if they are not.
+    /// Reason why sleeping waiters are not observed, if they are not.
     pub missing: Option<String>,
 }
 
 impl LockWindows {
-    /// Starts to look at a target, `frequency` times a second on each CPU.
+    /// Starts to sample a target, `frequency` times a second on each CPU.
     ///
     /// # Errors
-    /// The kernel allows no samples or hides its names, or the target is not there.
+    /// The kernel allows no samples or hides its names, or the target does not exist.
     pub fn open(target: &LiveTarget, frequency: u32) -> Result<LockWindows, LiveError> {
         let symbols = kernel_symbols()?;
         let (_, members) = super::members(target, None)?;
@@ -87,8 +87,8 @@ impl LockWindows {
         window
     }
 
-    /// Adds the waits of this window, and returns what found no room. When the tables in the kernel were full, they
-    /// begin anew.
+    /// Adds the waits of this window, and returns those that did not fit. Full tables in the kernel
+    /// are replaced.
     fn take_waits(&mut self) -> Result<Option<String>, String> {
         let Some((tracepoints, growth)) = &mut self.tracepoints else {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! What hwloc and sysfs know of a machine, made into a machine file.
+//! From hwloc's or sysfs's description of a machine to a machine file.
 //!
-//! Both know the tree and the caches. Neither knows a latency: those are taken from a machine that
-//! is known, and marked as assumed, so that nobody mistakes them for this machine's.
+//! Both have the tree and the caches. Neither has latencies: those come from a known machine and
+//! are marked as assumed, so that no reader takes them for this machine's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use hitm_base::machine::{
 };
 use hitm_base::{CpuPlace, Distance, LINE_SIZE, Numbering, Topology, TopologyShape};
 
-/// A group that the source does not know of: all CPUs of the next outer level are in one.
+/// Number of a group that the source lacks: all CPUs of the next outer level are in one.
 pub(super) const UNKNOWN: u32 = u32::MAX;
 
-/// One CPU: its number, and for each level the machine-wide number of the part that holds it.
+/// One CPU: its number, and the machine-wide number of its part at each level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CpuFacts {
     pub(super) number: u32,
@@ -27,7 +27,7 @@ pub(super) struct CpuFacts {
     pub(super) core: u32,
 }
 
-/// One cache, where zero stands for what the source does not say.
+/// One cache; 0 where the source has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct CacheFacts {
     pub(super) size_bytes: u64,
@@ -39,7 +39,7 @@ pub(super) struct CacheFacts {
 pub(super) struct HardwareFacts {
     pub(super) name: String,
     pub(super) description: String,
-    /// Who says so: the source of every number that is known.
+    /// Source of every known number.
     pub(super) source: String,
     pub(super) cpus: Vec<CpuFacts>,
     /// L1, L2 and last level.
@@ -49,7 +49,7 @@ pub(super) struct HardwareFacts {
     pub(super) vendor: String,
 }
 
-/// The machine file of `facts`, with the latencies of `like`, or else of the preset that is nearest
+/// Builds the machine file of `facts`, with the latencies of `like`, or else of the preset nearest
 /// to the vendor.
 pub(super) fn machine_file(
     facts: &HardwareFacts,
@@ -81,6 +81,7 @@ pub(super) fn machine_file(
         protocol: borrowed(&like.protocol, like),
         items: BTreeMap::new(),
     };
+    // The three left out depend on the tree: below, only those that it needs are copied.
     for (item, sourced) in &like.items {
         if !matches!(
             item,
@@ -115,7 +116,7 @@ fn nearest_preset(vendor: &str) -> &'static str {
     }
 }
 
-/// One line of at most 500 characters without control characters, never empty.
+/// Cleans a text: one line of at most 500 characters without control characters, never empty.
 pub(super) fn words(text: &str) -> String {
     let clean: String = text.chars().filter(|c| !c.is_control()).take(400).collect();
     if clean.trim().is_empty() {
@@ -140,7 +141,7 @@ fn borrowed<T: Clone>(sourced: &Sourced<T>, like: &MachineFile) -> Sourced<T> {
     }
 }
 
-/// Takes over the transfers at the distances that the machine has.
+/// Copies the transfers at the distances that the machine has.
 fn borrow_transfers(file: &mut MachineFile, present: &BTreeSet<Distance>, like: &MachineFile) {
     for distance in present.iter().copied() {
         let Some(known) = nearest_known(distance, like) else {
@@ -167,8 +168,8 @@ fn borrow_transfers(file: &mut MachineFile, present: &BTreeSet<Distance>, like: 
     }
 }
 
-/// The distance of `like` that stands for `distance`: itself, else the nearest nearer one that is
-/// not the same core, else the nearest farther one.
+/// Returns the distance of `like` that stands for `distance`: itself, else the nearest nearer one
+/// except the same core, else the nearest farther one.
 fn nearest_known(distance: Distance, like: &MachineFile) -> Option<Distance> {
     let has = |distance: &Distance| {
         like.items
@@ -185,7 +186,7 @@ fn unknown_ratio() -> Sourced<Quantity> {
     Sourced::assumed(Quantity::Milli(1_000), effect)
 }
 
-/// Takes over the memory latencies of the kinds of nodes that the machine has.
+/// Copies the memory latencies of the kinds of nodes that the machine has.
 fn borrow_dram(file: &mut MachineFile, topology: &Topology, like: &MachineFile) {
     let mut nearer = None;
     for (part, needed) in [
@@ -203,7 +204,7 @@ fn borrow_dram(file: &mut MachineFile, topology: &Topology, like: &MachineFile) 
     }
 }
 
-/// Puts in the caches that are known. A size that no number of ways fits stays as on the model.
+/// Inserts the known caches. A size that fits no number of ways stays as on the model.
 fn insert_caches(file: &mut MachineFile, facts: &HardwareFacts) {
     for (level, cache) in CacheLevel::ALL.into_iter().zip(facts.caches) {
         let size = Item::Cache(level, CachePart::Size);
@@ -227,7 +228,7 @@ fn insert_caches(file: &mut MachineFile, facts: &HardwareFacts) {
     }
 }
 
-/// The place of every CPU, in order of CPU number: at each level the rank among the parts of the
+/// Returns the place of every CPU, by CPU number: at each level the rank among the parts of the
 /// same parent. A part that spans several parents is split, one for each.
 fn places(facts: &HardwareFacts) -> Result<Vec<CpuPlace>, MachineError> {
     const LEVELS: [&str; 7] = [
@@ -244,6 +245,7 @@ fn places(facts: &HardwareFacts) -> Result<Vec<CpuPlace>, MachineError> {
     let paths: Vec<[u32; 7]> = cpus
         .iter()
         .map(|cpu| {
+            // Without clusters, each core is one of its own.
             let cluster = if cpu.cluster == UNKNOWN {
                 cpu.core
             } else {
@@ -262,6 +264,7 @@ fn places(facts: &HardwareFacts) -> Result<Vec<CpuPlace>, MachineError> {
         .collect();
     let mut places = vec![CpuPlace::default(); cpus.len()];
     for (depth, level) in LEVELS.into_iter().enumerate() {
+        // By the whole path above, so that a part in several parents is split.
         let mut parts: BTreeMap<&[u32], BTreeMap<u32, u8>> = BTreeMap::new();
         for path in &paths {
             parts
@@ -303,7 +306,8 @@ fn level_of(place: &mut CpuPlace, depth: usize) -> &mut u8 {
     }
 }
 
-/// The shape of the tree, when all of its parts are alike and Linux numbered it in a known way.
+/// Returns the shape of the tree, when all of its parts are alike and Linux numbered it in a known
+/// way.
 fn uniform(places: &[CpuPlace]) -> Option<TopologyShape> {
     let count = |level: fn(&CpuPlace) -> u8| {
         let most = places.iter().map(level).max().unwrap_or(0);
@@ -400,7 +404,8 @@ mod tests {
         assert!(assumed(Item::Cache(CacheLevel::L1, CachePart::Latency)));
         assert!(!assumed(Item::Cache(CacheLevel::L1, CachePart::Size)));
         assert!(!assumed(Item::Clock));
-        // An unknown associativity is one that fits, and a size of no whole lines is not taken over.
+        // An unknown associativity becomes one that fits; a size that is no multiple of a line is
+        // not copied.
         let ways = Item::Cache(CacheLevel::L2, CachePart::Ways);
         assert_eq!(file.get(ways), Some(Quantity::Count(16, "")));
         assert!(assumed(ways));
@@ -413,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_distance_that_the_lender_does_not_have_takes_the_next_nearer_one() {
-        // icelake-2s has no clusters; two threads of one core would be too near to stand in.
+        // icelake-2s has no clusters, and two threads of one core would be too near to stand in.
         let cpus = vec![cpu(0, 0, 0, 7, 0), cpu(1, 0, 0, 7, 1), cpu(2, 0, 1, 8, 2)];
         let machine = machine(cpus, "GenuineIntel").resolve().unwrap();
         let dirty = |distance: Distance| machine.transfers[distance.index()].dirty.0;

@@ -4,9 +4,9 @@
 //! of Linux, and the cache directories of `/sys/devices/system/cpu`. All files are read below a root
 //! directory, so that a tree in a temporary directory can stand for a machine.
 //!
-//! The model has the online CPUs, also those that a container or an affinity mask keeps this process
-//! from; the description says how many it may use. In a virtual machine sysfs shows what the
-//! hypervisor chose to tell.
+//! The model has the online CPUs, also those that a container or an affinity mask denies to this
+//! process; the description has the number of usable ones. In a virtual machine sysfs shows the
+//! hypervisor's choice.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -99,7 +99,7 @@ impl Tree {
             cluster: UNKNOWN,
             core,
         };
-        // The list of a cluster that is one core, or the whole package, says nothing.
+        // A cluster that is one core, or the whole package, adds no level.
         let cluster = self.optional(&topology.join("cluster_cpus_list"));
         let cores = self.optional(&topology.join("core_cpus_list"));
         if let Some(text) = cluster.filter(|_| self.id(&topology.join("cluster_id")) != UNKNOWN)
@@ -111,8 +111,8 @@ impl Tree {
         Ok(facts)
     }
 
-    /// Reads the cache directories of one CPU: keeps the largest size of a level, and notes which
-    /// CPUs share the L2 and the last level.
+    /// Reads the cache directories of one CPU: keeps the largest size of a level, and notes the
+    /// CPUs that share the L2 and the last level.
     fn caches_of(
         &self,
         cpu: &Path,
@@ -149,6 +149,7 @@ impl Tree {
             let first = first_of(&list_path, &shared)?;
             let threads = self.optional(&cpu.join("topology/core_cpus_list"));
             match slot {
+                // An L2 that several cores share makes them a cluster.
                 1 if facts.cluster == UNKNOWN && threads.is_some_and(|list| list != shared) => {
                     facts.cluster = first;
                 }
@@ -159,7 +160,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The NUMA node of each CPU; empty on kernels without NUMA.
+    /// NUMA node of each CPU; empty on kernels without NUMA.
     fn nodes(&self) -> Result<BTreeMap<u32, u32>, MachineError> {
         let directory = self.root.join("sys/devices/system/node");
         let mut node_of = BTreeMap::new();
@@ -175,8 +176,8 @@ impl Tree {
         Ok(node_of)
     }
 
-    /// The base frequency where the kernel knows it, else the highest, else what `/proc/cpuinfo`
-    /// says at this moment.
+    /// Base frequency where the kernel has it, else the highest, else the present one in
+    /// `/proc/cpuinfo`.
     fn clock_khz(&self, cpuinfo_mhz: &str) -> Option<u64> {
         let cpufreq = self.cpus.join("cpu0/cpufreq");
         ["base_frequency", "cpuinfo_max_freq"]
@@ -188,7 +189,7 @@ impl Tree {
             })
     }
 
-    /// The first processor of `/proc/cpuinfo`.
+    /// First processor of `/proc/cpuinfo`.
     fn cpuinfo(&self) -> BTreeMap<String, String> {
         let text = read_start(&self.root.join("proc/cpuinfo"), CPUINFO_BYTES_MAX);
         text.unwrap_or_default()
@@ -203,7 +204,7 @@ impl Tree {
         read_start(path, SYSFS_BYTES_MAX).map(|text| text.trim().to_owned())
     }
 
-    /// An id, or [`UNKNOWN`] where the kernel has none or says -1.
+    /// Id in a file, or [`UNKNOWN`] where the kernel has none or writes -1.
     fn id(&self, path: &Path) -> u32 {
         self.optional(path)
             .and_then(|text| text.parse().ok())
@@ -240,7 +241,7 @@ fn read_start(path: &Path, max: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The kernel's list format: `0-3,8`. Not empty.
+/// Parses the kernel's list format: `0-3,8`. Not empty.
 pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for range in text.split(',') {
@@ -262,7 +263,7 @@ fn first_of(path: &Path, list: &str) -> Result<u32, MachineError> {
     first.ok_or_else(|| wrong(path, &format!("{list:?}"), LIST))
 }
 
-/// A cache size: `32K`, `38M` or bytes.
+/// Parses a cache size: `32K`, `38M` or bytes.
 fn size(path: &Path, text: &str) -> Result<u64, MachineError> {
     let (digits, factor) = match text.strip_suffix('K') {
         Some(digits) => (digits, 1 << 10),

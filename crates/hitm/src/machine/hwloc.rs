@@ -18,13 +18,13 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::facts::{CacheFacts, CpuFacts, HardwareFacts, UNKNOWN, machine_file};
 
 const XML_BYTES_MAX: usize = super::XML_BYTES_MAX as usize;
-/// Elements, texts and comments: a 480-CPU machine has about 5,000.
+/// Limit on elements, texts and comments: a 480-CPU machine has about 5,000.
 const NODES_MAX: u32 = 500_000;
-/// Elements within each other: machines have about 20, and the parser recurses.
+/// Limit on nested elements: machines have about 20, and the parser recurses.
 const DEPTH_MAX: usize = 200;
 
-/// A model made from hwloc XML; `origin` is the text's name in errors. Latencies are not in it:
-/// they are those of `like`, or of the preset that is nearest, and marked as assumed.
+/// Builds a model from hwloc XML; `origin` is the text's name in errors. The XML has no latencies:
+/// they are those of `like`, or of the nearest preset, and marked as assumed.
 pub fn import_hwloc(
     xml: &str,
     origin: &str,
@@ -49,7 +49,7 @@ pub fn import_hwloc(
         let found = format!("more than {DEPTH_MAX} elements within each other");
         return Err(error(Some(line), found, "what `lstopo --of xml` writes"));
     }
-    // hwloc names its DTD, which is of no use here and which the parser refuses.
+    // hwloc names a DTD, which is of no use here and which the parser refuses.
     let body = without_doctype(xml);
     let options = ParsingOptions {
         allow_dtd: false,
@@ -83,8 +83,8 @@ pub fn import_hwloc(
     machine_file(&facts, like)
 }
 
-/// The line at which elements are nested deeper than [`DEPTH_MAX`]. Reads tags as the parser does;
-/// where the text is no XML, the parser stops at the same place or earlier.
+/// Returns the line at which elements are nested deeper than [`DEPTH_MAX`]. Reads tags as the
+/// parser does; where the text is not XML, the parser stops at the same place or earlier.
 fn too_deep(xml: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
@@ -128,7 +128,7 @@ fn tag_length(tag: &str) -> Option<usize> {
     None
 }
 
-/// `xml` with the document type blanked out, lines kept. Only a declaration without an internal
+/// Blanks the document type in `xml` and keeps lines. Only a declaration without an internal
 /// subset: one that defines entities stays, and is refused.
 fn without_doctype(xml: &str) -> String {
     let Some(start) = xml.find("<!DOCTYPE") else {
@@ -163,7 +163,7 @@ enum Level {
 struct Scan<'a, 'input> {
     document: &'a Document<'input>,
     origin: &'a str,
-    /// For each level and CPU number the part that holds it.
+    /// For each level and CPU number the number of its part.
     parts: BTreeMap<Level, Vec<u32>>,
     /// CPU numbers, in document order.
     numbers: Vec<u32>,
@@ -230,6 +230,7 @@ impl Scan<'_, '_> {
             "L2Cache" => Level::L2,
             "L3Cache" => Level::L3,
             "Cache" => match attribute(object, "depth") {
+                // Type 2 is an instruction cache.
                 "1" if attribute(object, "cache_type") != "2" => {
                     return self.cache(object, &mut caches[0]);
                 }
@@ -296,6 +297,7 @@ impl Scan<'_, '_> {
             node: part(Level::Node, *number),
             llc: part(Level::L3, *number),
             cluster: match part(Level::Cluster, *number) {
+                // Without clusters in the tree, cores that share an L2 are one.
                 UNKNOWN if shared_l2 => part(Level::L2, *number),
                 cluster => cluster,
             },
@@ -304,7 +306,7 @@ impl Scan<'_, '_> {
         Ok(numbers.iter().map(cpu).collect())
     }
 
-    /// Whether any part of `level` holds more than one core.
+    /// Returns true if any part of `level` holds more than one core.
     fn shared_by_cores(&self, level: Level, numbers: &[u32], core_of: &dyn Fn(u32) -> u32) -> bool {
         let Some(of_cpu) = self.parts.get(&level) else {
             return false;
@@ -321,8 +323,8 @@ impl Scan<'_, '_> {
             })
     }
 
-    /// The CPU numbers of an object: hexadecimal words of 32 bits, most significant first; a zero
-    /// word may be left empty.
+    /// Parses the CPU numbers of an object: hexadecimal words of 32 bits, most significant first; a
+    /// zero word may be left empty.
     fn cpuset(&self, object: &Node<'_, '_>) -> Result<Vec<usize>, MachineError> {
         let text = attribute(object, "cpuset");
         if text.is_empty() {

@@ -1,7 +1,7 @@
 //! Machine models: the presets, files, this host, hwloc's XML, and the probe that measures.
 //!
-//! Everything here ends in a [`MachineFile`], whose numbers name their sources; [`resolve`] turns a
-//! name or a path into the cycles that the engine uses.
+//! All sources end in a [`MachineFile`], whose numbers name their origins. [`resolve`] turns a name
+//! or a path into the cycles that the engine uses.
 
 mod facts;
 mod host;
@@ -27,14 +27,14 @@ pub(crate) use perf_data::of_perf_data;
 pub use probe::{ProbeError, ProbeOptions, ProbeProgress, probe};
 pub use show::{Summary, list, list_text, show_json, show_text};
 
-/// The name that stands for the machine this runs on.
+/// Name of the machine this runs on.
 pub const HOST: &str = "host";
 
-/// Longest machine file, and longest XML file, that is read.
+/// Limits on the bytes of a machine file, and of hwloc's XML.
 const TOML_BYTES_MAX: u64 = 1 << 20;
 const XML_BYTES_MAX: u64 = 16 << 20;
 
-/// Why there is no machine model.
+/// Errors of making a machine model.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,7 +43,7 @@ pub enum Error {
         "no machine model named {name:?}: there is no such file, and the presets are {presets}"
     )]
     Unknown {
-        /// What was asked for.
+        /// Requested name.
         name: String,
         /// The names of all presets.
         presets: String,
@@ -54,10 +54,10 @@ pub enum Error {
     /// The description is wrong.
     #[error(transparent)]
     Invalid(#[from] MachineError),
-    /// No program runs at that pace.
+    /// The number of cycles per instruction is out of range.
     #[error("found {found} cycles per instruction, expected 0.05 to 100")]
     Cpi {
-        /// What was given.
+        /// Number that was given.
         found: f64,
     },
     /// The measurement failed.
@@ -65,13 +65,13 @@ pub enum Error {
     Probe(#[from] ProbeError),
 }
 
-/// The model that `name_or_path` stands for, in cycles, and its text: a preset's name, a path, or
-/// [`HOST`]. The text is what a recording embeds.
+/// Resolves a preset's name, a path, or [`HOST`] to a model in cycles, and its text, which a
+/// recording embeds.
 pub fn resolve(name_or_path: &str) -> Result<(Machine, String), Error> {
     resolve_named(name_or_path, NamedBy::User)
 }
 
-/// The same for a name that `named_by` chose.
+/// Like [`resolve`], for a name that `named_by` chose.
 pub(crate) fn resolve_named(
     name_or_path: &str,
     named_by: NamedBy,
@@ -80,8 +80,8 @@ pub(crate) fn resolve_named(
     Ok((file.resolve()?, text))
 }
 
-/// As [`resolve`], with another number of cycles per instruction: that is the program's more than the
-/// machine's, and somebody may have measured it.
+/// Like [`resolve`], with another number of cycles per instruction: it depends on the program more
+/// than on the machine, and may have been measured.
 pub fn resolve_with_cpi(name_or_path: &str, cpi: f64) -> Result<(Machine, String), Error> {
     let mut file = load(name_or_path)?;
     let item = Item::Core(CorePart::Cpi);
@@ -96,13 +96,13 @@ pub fn resolve_with_cpi(name_or_path: &str, cpi: f64) -> Result<(Machine, String
     Ok((file.resolve()?, file.to_toml()))
 }
 
-/// The machine file that `name_or_path` stands for: a preset's name, a path, or [`HOST`].
+/// Loads the machine file of a preset's name, a path, or [`HOST`].
 pub fn load(name_or_path: &str) -> Result<MachineFile, Error> {
     load_with_text(name_or_path, NamedBy::User).map(|(file, _)| file)
 }
 
-/// A model made from the XML that `lstopo --of xml` wrote to `path`. Latencies are not in it: they
-/// are taken, marked as assumed, from the machine `like`, or from the preset that is nearest.
+/// Builds a model from the XML that `lstopo --of xml` wrote to `path`. The XML has no latencies:
+/// they come, marked as assumed, from the machine `like`, or from the nearest preset.
 pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
     let like = like.map(load).transpose()?;
     let xml = read(path, XML_BYTES_MAX, "a machine in hwloc's XML")?;
@@ -113,7 +113,7 @@ pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
     )?)
 }
 
-/// The same with its text.
+/// Like [`load`], and returns the text too.
 pub(crate) fn load_with_text(
     name_or_path: &str,
     named_by: NamedBy,

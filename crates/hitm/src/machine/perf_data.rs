@@ -6,14 +6,14 @@ use hitm_perf::read::FileFacts;
 
 use super::facts::{CacheFacts, CpuFacts, HardwareFacts, UNKNOWN, machine_file};
 
-/// The machine and its text. A file says nothing of caches and latencies: they are the nearest
-/// preset's, marked as assumed, and price nothing that was sampled.
+/// Returns the machine and its text. A perf.data file has no caches and latencies: they are the
+/// nearest preset's, marked as assumed, and price no sample.
 pub(crate) fn of_perf_data(
     facts: &FileFacts,
     cpu_count: u32,
 ) -> Result<(Machine, String), MachineError> {
     let whole = hardware(facts, cpu_count.max(1), true);
-    // A tree that cannot be modelled still has its CPUs.
+    // Without a tree that can be modelled, the CPUs remain.
     let file = machine_file(&whole, None)
         .or_else(|_| machine_file(&hardware(facts, cpu_count.max(1), false), None))?;
     Ok((file.resolve()?, file.to_toml()))

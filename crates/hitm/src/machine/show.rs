@@ -1,4 +1,4 @@
-//! How a machine is shown: its tree, its latencies in cycles and ns, and where they come from.
+//! Presentation of a machine: its tree, its latencies in cycles and ns, and their sources.
 
 mod json;
 mod tree;
@@ -16,15 +16,15 @@ use tree::tree_text;
 /// One line about a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The name under which it is found.
+    /// Name under which it is found.
     pub name: String,
-    /// What it is.
+    /// Description of the machine.
     pub description: String,
     /// Its logical CPUs.
     pub cpu_count: usize,
 }
 
-/// All presets, in order of name.
+/// Returns all presets, in order of name.
 pub fn list() -> Result<Vec<Summary>, MachineError> {
     let summary = |name: &str| {
         let file = MachineFile::parse(preset(name).unwrap_or_default(), name)?;
@@ -50,7 +50,7 @@ pub fn list_text(machines: &[Summary]) -> Printout {
     out
 }
 
-/// A machine for people: tree, latency table, other numbers, sources.
+/// Shows a machine to people: tree, latency table, other numbers, sources.
 pub fn show_text(file: &MachineFile) -> Result<Printout, MachineError> {
     let machine = file.resolve()?;
     let mut sources = Sources::default();
@@ -71,14 +71,14 @@ pub fn show_text(file: &MachineFile) -> Result<Printout, MachineError> {
     Ok(out)
 }
 
-/// Origins in the order in which they are referred to.
+/// Origins, in the order of their first reference.
 #[derive(Default)]
 struct Sources {
     seen: Vec<Origin>,
 }
 
 impl Sources {
-    /// `[3]`, with a question mark when the value is assumed.
+    /// Returns `[3]`, with a question mark when the value is assumed.
     fn mark(&mut self, origin: &Origin) -> String {
         let index = match self.seen.iter().position(|seen| seen == origin) {
             Some(index) => index,
@@ -92,7 +92,7 @@ impl Sources {
     }
 }
 
-/// What a distance means.
+/// Description of a distance.
 fn distance_words(distance: Distance) -> &'static str {
     match distance {
         Distance::Same => "same CPU",

@@ -1,4 +1,4 @@
-//! Records into the blocks of a recording that is written here, not by the recorder.
+//! Blocks of a recording that this process writes, not the recorder.
 
 use std::io::{BufWriter, Write as _};
 
@@ -29,7 +29,7 @@ impl BlockWriter {
     }
 
     pub(super) fn push(&mut self, record: &Record) {
-        // A record longer than a block is a path or a name; a reader can do without.
+        // A longer record is a path or a name, which a reader can miss.
         self.encode(|encoder| encoder.push(record));
     }
 

@@ -1,7 +1,7 @@
 //! `hitm export --perf-data`: a recording as a perf.data file.
 //!
-//! The recording is read twice: mappings come first in the file that is written, because perf names
-//! an address by what was mapped before its time.
+//! The recording is read twice: the written file needs its mappings first, because perf names an
+//! address by the mappings before its time.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter};
@@ -21,7 +21,7 @@ use super::{PerfDataError, check_apart};
 use crate::output_file::OutputFile;
 use crate::recording::{Budget, Objects, RecordingError, RecordingFile};
 
-/// What was written.
+/// Contents of the written file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExportSummary {
     /// Samples of loads and locked operations.
@@ -32,7 +32,8 @@ pub struct ExportSummary {
     pub accesses: u64,
     /// Fences, which no sample can show.
     pub fences: u64,
-    /// Samples whose call chains do not fit a record of perf.data: the outermost callers are missing.
+    /// Samples whose call chains are cut to fit a record of perf.data: the outermost callers are
+    /// missing.
     pub cut_chains: u64,
     /// Bytes of the recording that were damaged and are missing from the export.
     pub missing_bytes: u64,
@@ -41,7 +42,7 @@ pub struct ExportSummary {
 }
 
 /// Writes the recording at `from` as perf.data to `to`; every `period`th load and store becomes a
-/// sample. `progress` is told how many bytes of how many have been read, both times together.
+/// sample. `progress` gets the bytes read so far and in all, over both readings.
 pub fn export(
     from: &Path,
     to: &Path,
@@ -62,21 +63,21 @@ pub fn export(
     exporter.finish(&scene).map_err(failed)
 }
 
-/// What must be known of a recording before its first access.
+/// Parts of a recording that must be known before its first access.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) header: Header,
     pub(super) machine: Machine,
     objects: Objects,
-    /// What each thread did, as far as it was told; the last of each.
+    /// Last exit record of each thread.
     exits: BTreeMap<ThreadId, ThreadExit>,
-    /// Whose accesses they are.
+    /// Source of the accesses.
     pub(super) origin: Origin,
     /// Tids by the recording's thread number.
     pub(super) tids: Vec<u32>,
-    /// The last name of each thread.
+    /// Last name of each thread.
     names: BTreeMap<ThreadId, String>,
-    /// Whether accesses have call chains.
+    /// Accesses have call chains.
     has_callers: bool,
     missing_bytes: u64,
     /// Omissions, in words.
@@ -151,7 +152,7 @@ impl Scene {
         })
     }
 
-    /// The spaces of the sampled processes, none for a recorded one.
+    /// Spaces of the sampled processes, none for a recorded one.
     pub(super) fn spaces(&self) -> Spaces {
         match &self.origin {
             Origin::Process(_) => Spaces::default(),
@@ -159,7 +160,7 @@ impl Scene {
         }
     }
 
-    /// The events by which perf knows a c2c recording, or those that were sampled.
+    /// Names of the sampled events, or those by which perf knows a c2c recording.
     pub(super) fn event_names(&self) -> Vec<String> {
         match &self.header.sampled {
             Some(sampled) => sampled
@@ -171,9 +172,9 @@ impl Scene {
         }
     }
 
-    /// Everything that is mapped, as perf is told of it: what comes later hides what came before.
+    /// All mappings, in the order in which perf is to read them: later ones hide earlier ones.
     pub(super) fn mmaps(&self) -> impl Iterator<Item = MmapInfo> + '_ {
-        // Where a sampled kernel was helps naming it here; perf has its own way to find one.
+        // Mappings of a sampled kernel name its addresses here; perf finds its own.
         let of_process = |mapping: &&Mapping| self.origin.place(mapping.range.start()).0.is_some();
         let files = self.objects.mappings.iter().filter(of_process);
         let files = files.map(|mapping| MmapInfo {
@@ -188,7 +189,7 @@ impl Scene {
                 RegionKind::Stack { .. } => "[stack]",
                 RegionKind::AnonymousMap { .. } => "//anon",
                 RegionKind::Brk => "[heap]",
-                // A kernel's objects are no mappings.
+                // Objects of a kernel are not mappings.
                 RegionKind::Object { .. }
                 | RegionKind::Slab { .. }
                 | RegionKind::PerCpu { .. }
@@ -199,7 +200,7 @@ impl Scene {
         files.chain(regions)
     }
 
-    /// Memory of the process that it belongs to.
+    /// Mapping of a range, in the process that it belongs to.
     fn mmap(&self, range: AddrRange, path: &str) -> MmapInfo {
         let (process, start) = self.origin.place(range.start());
         let process = process.unwrap_or(KERNEL);
@@ -215,7 +216,7 @@ impl Scene {
         }
     }
 
-    /// The processes, when each of them began, and its name when that is not the name of a thread.
+    /// Processes, the begin of each, and its name when no thread has that name.
     fn begins(&self) -> Vec<(TaskId, u64, Option<&str>)> {
         let program = self.header.args.first();
         let program = program.map_or("hitm", |arg| arg.rsplit('/').next().unwrap_or(arg));
@@ -231,7 +232,7 @@ impl Scene {
         begins.collect()
     }
 
-    /// The files that are mapped.
+    /// Mapped files.
     pub(super) fn mappings(&self) -> &[Mapping] {
         &self.objects.mappings
     }
@@ -265,7 +266,7 @@ struct Exporter {
     names: BTreeMap<ThreadId, String>,
     /// Threads whose start was written, and their processes.
     started: BTreeMap<ThreadId, u32>,
-    /// Who called the function of the next access.
+    /// Callers of the next access.
     callers: Option<Arc<[CodeAddr]>>,
     summary: ExportSummary,
     failure: Option<io::Error>,
@@ -282,7 +283,7 @@ impl Exporter {
         for (process, time_ns, name) in &begins {
             let at = moment(*process, *time_ns);
             if process.life > 0 {
-                // Who had the number before has ended.
+                // The number's earlier owner has ended.
                 writer.exit(at)?;
                 writer.fork_process(at)?;
             }
@@ -346,7 +347,7 @@ impl Exporter {
         }
     }
 
-    /// A thread's start and name, told before its first sample.
+    /// Writes a thread's start and name, before its first sample.
     fn start(&mut self, thread: ThreadId, sample: &Sample) -> io::Result<()> {
         let at = Moment {
             pid: sample.pid,
@@ -404,10 +405,10 @@ impl Exporter {
     }
 }
 
-/// When what was there before the first sample is told: perf does not order events at 0.
+/// Time of records that precede the first sample: perf does not order events at 0.
 const START_NS: u64 = 1;
 
-/// The process of a header.
+/// Process of a header.
 fn task_of(process: &SampledProcess) -> TaskId {
     TaskId {
         id: process.pid,
@@ -415,7 +416,7 @@ fn task_of(process: &SampledProcess) -> TaskId {
     }
 }
 
-/// Something that happened to a process.
+/// Time and place of a process's record.
 fn moment(process: TaskId, time_ns: u64) -> Moment {
     Moment {
         pid: process.id,
@@ -425,7 +426,7 @@ fn moment(process: TaskId, time_ns: u64) -> Moment {
     }
 }
 
-/// Remembers the tid of a thread.
+/// Stores the tid of a thread.
 fn note_tid(tids: &mut Vec<u32>, thread: ThreadId, tid: u32) {
     /// Threads that a recording can have and a table of tids can hold.
     const THREADS_MAX: usize = 1 << 22;
@@ -438,7 +439,7 @@ fn note_tid(tids: &mut Vec<u32>, thread: ThreadId, tid: u32) {
     }
 }
 
-/// The tid of a thread, 0 when the recording does not say.
+/// Tid of a thread, 0 when the recording has none.
 pub(super) fn tid_of(tids: &[u32], thread: ThreadId) -> u32 {
     tids.get(thread.index()).copied().unwrap_or(0)
 }

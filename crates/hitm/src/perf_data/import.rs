@@ -17,8 +17,8 @@ use crate::output_file::OutputFile;
 use crate::recording::Recording;
 use crate::recording::contended::{self, Others, Wanted};
 
-/// Names the kernel's addresses in a recording of samples: from what is given, or else from what
-/// caches of this host have under the kernel's build id.
+/// Names the kernel's addresses in a recording of samples: from the given source, or else from this
+/// host's caches under the kernel's build id.
 pub fn name_kernel(
     recording: &mut Recording,
     source: Option<&KernelSource>,
@@ -29,8 +29,8 @@ pub fn name_kernel(
     Ok(())
 }
 
-/// Reads a file of samples as a recording, with names for the kernel's addresses as [`name_kernel`]. Of very
-/// many rows those of the lines that lost least are only summed up.
+/// Loads a file of samples as a recording, with the kernel's names as by [`name_kernel`]. Above a
+/// limit of rows, lines that lost least are only summed up.
 pub fn load(
     path: &Path,
     kernel: Option<&KernelSource>,
@@ -40,8 +40,8 @@ pub fn load(
     contended::load(&mut samples, contended::OF_REPORT, progress)
 }
 
-/// Like [`load`] for a report of one type: of very many rows those of lines without an object of `type_name`
-/// are only summed up.
+/// Like [`load`], for a report of one type: above a limit of rows, lines without an object of
+/// `type_name` are only summed up.
 pub fn load_type(
     path: &Path,
     type_name: &str,
@@ -52,8 +52,8 @@ pub fn load_type(
     contended::load(&mut samples, Wanted::Type(type_name), progress)
 }
 
-/// Reads a file of samples as a recording with all rows, and what the samples stand for. The kernel's
-/// addresses are named by [`name_kernel`].
+/// Loads a file of samples as a recording with all rows, and the weights of the samples.
+/// [`name_kernel`] names the kernel's addresses.
 pub(crate) fn load_weighed(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64),
@@ -78,7 +78,7 @@ pub(crate) fn load_weighed(
     };
     let (mut pass, mut statistics, mut weights) = count(Known::default())?;
     let mut known = Known::default();
-    // Whose accesses they are, or which lines are one, is known now: they are counted again.
+    // This pass found reused numbers or aliases: the samples are counted again with them.
     while let Some(more) = known.with(&pass.known) {
         known = more;
         (pass, statistics, weights) = count(known.clone())?;
@@ -86,7 +86,7 @@ pub(crate) fn load_weighed(
     Ok((pass.recording(statistics)?, weights))
 }
 
-/// What an import wrote.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportSummary {
     /// Accesses in the recording.
@@ -97,12 +97,12 @@ pub struct ImportSummary {
     pub ended_threads: u64,
     /// Samples of each event.
     pub events: Vec<(String, u64)>,
-    /// What was left out or must be known, one sentence each.
+    /// Omissions and other notes, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Writes the samples at `from` as a recording to `to`. The file is read twice: a recording begins
-/// with what is known only at the end of the samples.
+/// Writes the samples at `from` as a recording to `to`. The file is read twice: the start of a
+/// recording needs facts that are known only at the end of the samples.
 pub fn import(
     from: &Path,
     to: &Path,
@@ -123,7 +123,7 @@ pub fn import(
     while let Some(more) = known.with(&first.known) {
         let is_whose = more.lives != known.lives;
         known = more;
-        // Which lines are one changes nothing of what is written before the accesses.
+        // Aliases change nothing that is written before the accesses.
         if !is_whose {
             break;
         }

@@ -1,10 +1,10 @@
-//! Names that do not come from mapped files: of the kernel, from a list such as /proc/kallsyms or
-//! from its `vmlinux`, and of functions that the samples themselves name.
+//! Names without mapped files: of the kernel, from a list such as /proc/kallsyms or from its
+//! `vmlinux`, and of functions that the samples themselves name.
 //!
-//! A kernel may run elsewhere than it was linked for (KASLR). perf tells where with the mapping of
-//! the kernel's image: its name ends with that of a symbol, `_text` or `_stext`, and its file offset
-//! is that symbol's address (tools/perf/util/event.c, `machine__process_kernel_mmap_event`, Linux
-//! 6.1).
+//! A kernel may run at other addresses than it was linked for (KASLR). perf records them with the
+//! mapping of the kernel's image. That mapping's name ends with that of a symbol, `_text` or
+//! `_stext`, and its file offset is the symbol's address (tools/perf/util/event.c,
+//! `machine__process_kernel_mmap_event`, Linux 6.1).
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
@@ -19,13 +19,13 @@ use crate::input_file::{self, NamedBy};
 use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 use crate::recording::build_ids::{CopyOf, copies};
 
-/// The longest line that is read: names of Rust and C++ symbols are the longest.
+/// Limit on a line: names of Rust and C++ symbols are the longest.
 const LINE_LEN_MAX: u64 = 4096;
 
-/// How the name of the kernel's mapping begins.
+/// Start of the name of the kernel's mapping.
 const IMAGE_NAME: &str = "[kernel.kallsyms]";
 
-/// Where the names of a sampled kernel come from.
+/// Source of a sampled kernel's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
     /// A copy of /proc/kallsyms.
@@ -34,19 +34,19 @@ pub enum KernelSource {
     Vmlinux(PathBuf),
 }
 
-/// What was found of a kernel.
+/// Names found for a kernel.
 #[derive(Debug, Default)]
 pub(super) struct KernelFound {
     symbols: Option<KernelSymbols>,
-    /// Where its ELF file is in memory.
+    /// Mappings of its ELF file.
     image: Vec<Mapping>,
 }
 
-/// What a file of samples says about its kernel.
+/// Description of the kernel in a file of samples.
 #[derive(Debug, Default)]
 struct Sampled<'a> {
     build_id: &'a [u8],
-    /// A symbol, and where it was.
+    /// A symbol, and its address at run time.
     reference: Option<(&'a str, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// How much farther up the kernel was than where its reference symbol is in a file.
+    /// Distance from a symbol's address in a file to its address at run time.
     fn shift(&self, address_of: impl FnOnce(&str) -> Option<u64>) -> u64 {
         let found = self.reference.and_then(|(symbol, address)| {
             let linked = address_of(symbol)?;
@@ -77,8 +77,8 @@ impl<'a> Sampled<'a> {
 }
 
 impl KernelFound {
-    /// Finds names for the kernel that these mappings tell of: those that are asked for, or else what
-    /// caches of this host have under its build id.
+    /// Finds names for the kernel of these mappings: in `source`, or else in this host's caches
+    /// under its build id.
     pub(super) fn find(
         mappings: &[Mapping],
         source: Option<&KernelSource>,
@@ -91,7 +91,7 @@ impl KernelFound {
         }
     }
 
-    /// Puts the names where they are looked for.
+    /// Adds the names to a recording's.
     pub(super) fn install(self, mappings: &mut Vec<Mapping>, extra: &mut ExtraNames) {
         if !self.image.is_empty() {
             mappings.retain(|mapping| !mapping.path.starts_with(IMAGE_NAME));
@@ -101,7 +101,7 @@ impl KernelFound {
     }
 }
 
-/// A cached file that cannot be used is none: nobody asked for it.
+/// Searches the caches, and ignores files that cannot be used: the user named none of them.
 fn in_caches(sampled: &Sampled<'_>) -> KernelFound {
     let places = [CopyOf::Executable, CopyOf::DebugInfo];
     let mut images = places
@@ -145,7 +145,7 @@ fn vmlinux(
         )));
     }
     let shift = sampled.shift(|symbol| file.symbol_address(symbol));
-    // What has no bytes in the file is found behind what has.
+    // Parts without bytes in the file follow those with bytes.
     let is_mapped = |part: &&Segment| part.vaddr >> 63 == 1 && part.file_size > 0;
     let in_kernel = file.segments().iter().filter(is_mapped);
     let image: Vec<Mapping> = in_kernel
@@ -172,8 +172,8 @@ fn vmlinux(
     })
 }
 
-/// Reads lines of address, type and name. A file whose addresses are all hidden, as they are from
-/// users without the right to see them, is an error.
+/// Parses lines of address, type and name. A file with all addresses hidden, as from users without
+/// the right to see them, is an error.
 fn kallsyms(
     path: &Path,
     sampled: &Sampled<'_>,
@@ -215,7 +215,7 @@ fn kallsyms(
     })
 }
 
-/// All of these names.
+/// Names that do not come from mapped files.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ExtraNames {
     pub(super) kernel: Option<KernelSymbols>,
@@ -224,7 +224,7 @@ pub(crate) struct ExtraNames {
 }
 
 impl ExtraNames {
-    /// The function of an instruction.
+    /// Function of an instruction.
     pub(crate) fn code(&self, addr: u64) -> Option<String> {
         if let Some(name) = self.functions.get(&addr) {
             return Some(name.clone());
@@ -232,11 +232,12 @@ impl ExtraNames {
         self.data(addr).map(|(name, _)| name.to_owned())
     }
 
-    /// What of the kernel is at an address, and how far behind its start.
+    /// Kernel symbol at or before an address, and the address's distance from it.
     pub(crate) fn data(&self, addr: u64) -> Option<(&str, u64)> {
         let is_kernel = addr >> 63 == 1;
         let found = self.kernel.as_ref().filter(|_| is_kernel)?.at(addr);
-        // Offsets of per-CPU variables stand before the kernel's addresses in its list.
+        // The list begins with offsets of per-CPU variables, which are below the kernel's
+        // addresses.
         found.filter(|(_, offset)| (addr - offset) >> 63 == 1)
     }
 }

@@ -1,7 +1,6 @@
 //! perf.data: a recording as stock perf reads it, and the tables of `perf c2c report`.
 //!
-//! Formats are the business of `hitm-perf`; here files are opened, and recordings are turned into
-//! samples.
+//! `hitm-perf` has the formats; this module opens files and turns recordings into samples.
 
 mod block_writer;
 mod export;
@@ -32,7 +31,7 @@ pub(crate) use samples::SamplesAt;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
 pub(crate) use weights::Weights;
 
-/// Why a perf.data file cannot be made or read.
+/// Errors of reading and making perf.data.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PerfDataError {
@@ -44,7 +43,7 @@ pub enum PerfDataError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The error, with its place.
         source: Box<ReadError>,
     },
     /// The list of the kernel's symbols cannot be read.
@@ -52,7 +51,7 @@ pub enum PerfDataError {
     Symbols {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The error, with its place.
         source: std::io::Error,
     },
     /// The sampled machine cannot be modelled.
@@ -63,10 +62,10 @@ pub enum PerfDataError {
     WriteTrace {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the writer.
         source: Box<hitm_trace::WriteError>,
     },
-    /// What is to be written would replace what is to be read.
+    /// The output would replace the input.
     #[error("{} is to be read and to be written: name another file to write", path.display())]
     SameFile {
         /// The file.
@@ -80,13 +79,13 @@ pub enum PerfDataError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl PerfDataError {
-    /// What a failure to read the samples at `path` is.
+    /// Makes errors of reading the samples at `path`.
     fn reading(path: &Path) -> impl Fn(ReadError) -> PerfDataError + Copy {
         move |source| PerfDataError::Read {
             path: path.into(),
@@ -95,7 +94,7 @@ impl PerfDataError {
     }
 }
 
-/// Refuses to write over the file that is read.
+/// Refuses to write over the input.
 fn check_apart(from: &Path, to: &Path) -> Result<(), PerfDataError> {
     match (from.canonicalize(), to.canonicalize()) {
         (Ok(from), Ok(to)) if from == to => Err(PerfDataError::SameFile { path: to }),

@@ -1,4 +1,4 @@
-//! One pass over a file of samples: its accesses, and what is known of everything else at its end.
+//! One pass over a file of samples: its accesses, and the facts that are complete at its end.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read as _};
@@ -25,16 +25,16 @@ use crate::machine;
 use crate::recording::Recording;
 use crate::recording::contended::Others;
 
-/// What a file of samples is, by its first bytes.
+/// Format of a file of samples, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleFormat {
     /// perf.data, of either layout.
     PerfData,
-    /// What `perf script -F pid,tid,cpu,time,event,addr,weight,data_src,ip,sym` prints.
+    /// Output of `perf script -F pid,tid,cpu,time,event,addr,weight,data_src,ip,sym`.
     Script,
 }
 
-/// The format of the file at `path`, `None` when it is neither.
+/// Returns the format of the file at `path`, `None` when it is neither.
 pub fn sample_format(path: &Path) -> Option<SampleFormat> {
     let mut start = Vec::new();
     input_file::open(path, NamedBy::User)
@@ -51,25 +51,26 @@ pub fn sample_format(path: &Path) -> Option<SampleFormat> {
     }
 }
 
-/// What one pass over a file gives.
+/// Result of one pass over a file.
 pub(super) struct Pass {
     pub(super) perf: PerfData,
     pub(super) importer: Importer,
     pub(super) known: Known,
 }
 
-/// What is known of a file only at its end, and makes its samples be read otherwise.
+/// Facts that are complete only at a file's end, and change how its samples are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Known {
-    /// Lines that are others under another address.
+    /// Lines that are one line under another address.
     aliases: Aliases,
-    /// Numbers of processes and threads that were used again.
+    /// Reuses of the numbers of processes and threads.
     pub(super) lives: Lives,
 }
 
 impl Known {
-    /// What to read the file again with, after a pass with this found that; `None` when it found nothing
-    /// new. Which lines are one is asked for when it is known whose they are.
+    /// Returns the facts to read the file with again, after a pass with `self` found `found`;
+    /// `None` when it found nothing new. Aliases depend on the lives, so they start anew when those
+    /// changed.
     pub(super) fn with(&self, found: &Known) -> Option<Known> {
         if self.lives != found.lives {
             return Some(Known {
@@ -81,8 +82,8 @@ impl Known {
     }
 }
 
-/// Reads the samples of a file, of whichever format. What else it says of processes and mappings may be
-/// passed over.
+/// Reads the samples of a file in either format. `others` may skip records about processes and
+/// mappings.
 pub(super) fn read_samples(
     path: &Path,
     (lives, others): (&Lives, Others),
@@ -109,8 +110,8 @@ pub(super) fn read_samples(
     }
 }
 
-/// Gets accesses, their samples, and who called their functions, innermost call first; none when the
-/// sample does not say.
+/// Callback for accesses: their samples, and the callers of their functions, innermost first. A
+/// sample without a call chain has none.
 pub(super) type Sink<'s> = dyn FnMut(&Access, &Outcome, &Sample, &[CodeAddr]) + 's;
 
 pub(super) fn read_accesses(
@@ -232,7 +233,7 @@ impl Pass {
         Ok((header, machine))
     }
 
-    /// A recording with these statistics, and everything else that the samples say.
+    /// Returns a recording with these statistics and all other facts of the samples.
     pub(super) fn recording(&self, statistics: Statistics) -> Result<Recording, PerfDataError> {
         let mut recording = self.empty_recording()?;
         recording.statistics = statistics;
@@ -242,13 +243,13 @@ impl Pass {
         Ok(recording)
     }
 
-    /// A recording that only says how it was made.
+    /// Returns a recording with a header alone.
     pub(super) fn empty_recording(&self) -> Result<Recording, PerfDataError> {
         let (header, machine) = self.header()?;
         Ok(Recording::of_parts(header, machine, Statistics::default()))
     }
 
-    /// Threads, mappings and the end, which is the last.
+    /// Records of threads and mappings, and of the end, which comes last.
     pub(super) fn records(&self) -> Vec<Record> {
         let mut numbers: BTreeMap<TaskId, ThreadId> = BTreeMap::new();
         let mut records = Vec::new();
@@ -264,9 +265,10 @@ impl Pass {
                 time: Cycles(time),
                 name: self.thread_name(ids.0, ids.1),
                 seat: thread.0,
+                process: 0,
             }));
             if let Some(time) = self.perf.world.exits.get(&ids) {
-                // Samples do not say what it did in all.
+                // Samples lack the thread's totals.
                 records.push(Record::ThreadExit(ThreadExit {
                     thread,
                     time: Cycles(*time),
@@ -289,7 +291,7 @@ impl Pass {
         records
     }
 
-    /// What is mapped in the kernel, and in the processes that have samples.
+    /// Mappings of the kernel, and of the processes with samples.
     pub(super) fn mappings(&self, numbers: &BTreeMap<TaskId, ThreadId>) -> Vec<Record> {
         let world = &self.perf.world;
         let spaces = &self.importer.spaces;

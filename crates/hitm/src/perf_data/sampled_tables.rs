@@ -16,7 +16,7 @@ use super::tables::{C2cReport, Naming};
 use crate::input_file::{self, NamedBy};
 use crate::recording::contended::Others;
 
-/// Which node has which memory, by the feature sections of a file.
+/// Physical memory of each node, by the feature sections of a file.
 fn memory_nodes(path: &Path) -> Result<MemoryNodes, PerfDataError> {
     if sample_format(path) != Some(SampleFormat::PerfData) {
         return Ok(MemoryNodes::default());
@@ -34,7 +34,7 @@ pub fn tables_of_samples(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<C2cReport, PerfDataError> {
     let mut lives = Lives::default();
-    // A stream says only among its records which node has which memory.
+    // A stream has the memory of its nodes only among its records.
     let mut memory = memory_nodes(path)?;
     let (c2c, perf, spaces) = loop {
         let mut c2c = C2c::of_memory(memory.clone());

@@ -12,13 +12,13 @@ use super::{KernelSource, PerfDataError};
 use crate::recording::contended::{Others, Passed, Source};
 use crate::recording::statistics::{Shard, add_call};
 
-/// Samples after which a pass looks again if its counts are full.
+/// Samples between two checks for full counts.
 const SAMPLES_A_LOOK: u64 = 4096;
 
 /// The samples at a path.
 pub(crate) struct SamplesAt<'k> {
     path: PathBuf,
-    /// Names the kernel's addresses.
+    /// Source of the kernel's names.
     kernel: Option<&'k KernelSource>,
     known: Known,
 }
@@ -92,7 +92,7 @@ impl Source for SamplesAt<'_> {
                 Others::Kept => self.known.with(&pass.known),
                 Others::PassedOver => None,
             };
-            // Whose accesses they are, or which lines are one, is known now: they are counted again.
+            // This pass found reused numbers or aliases: the samples are counted again with them.
             match more {
                 Some(more) => self.known = more,
                 None => break (counts, pass),

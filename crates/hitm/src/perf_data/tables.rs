@@ -1,4 +1,4 @@
-//! The tables of `perf c2c report` for a recording: what perf would show of its export.
+//! The tables of `perf c2c report` for a recording: those that perf would show of its export.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ use super::export::{Scene, tid_of};
 use super::kernel::{ExtraNames, KernelFound, KernelSource};
 use crate::recording::{RecordingFile, symbolizer};
 
-/// perf's tables, and what is needed to show them.
+/// perf's tables, and the facts needed to show them.
 pub struct C2cReport {
-    /// The tables.
+    /// Lines, rows and counts.
     pub tables: Tables,
     /// Names of the sampled events.
     pub events: Vec<String>,
     /// The NUMA node of each CPU, by number.
     pub nodes: Vec<Option<u32>>,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub node_count: u32,
-    /// What the reader of the tables must know, one sentence each.
+    /// Notes for the reader of the tables, one sentence each.
     pub notes: Vec<String>,
     pub(super) naming: Naming,
 }
@@ -60,7 +60,7 @@ impl fmt::Debug for C2cReport {
     }
 }
 
-/// Where an instruction is, as perf shows it.
+/// Source position of an instruction, as perf shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RowPlace {
     /// The function that the linker knows, empty when none is known.
@@ -71,11 +71,11 @@ pub struct RowPlace {
     pub line: u32,
     /// The file that holds the instruction, empty when unknown.
     pub object: String,
-    /// Whether it is the kernel's.
+    /// The instruction is in the kernel.
     pub is_kernel: bool,
 }
 
-/// The tables for the recording at `path`, every access a sample.
+/// Builds the tables for the recording at `path`, every access a sample.
 pub fn tables_of_recording(
     path: &Path,
     kernel: Option<&KernelSource>,
@@ -109,7 +109,7 @@ pub fn tables_of_recording(
 }
 
 impl C2cReport {
-    /// Names for a row's instruction.
+    /// Source position of a row's instruction.
     pub fn place(&self, row: &Row) -> RowPlace {
         let naming = &self.naming;
         let code = naming
@@ -157,7 +157,7 @@ impl Visitor for Counter {
     fn record(&mut self, _: Record) {}
 }
 
-/// The mappings as the reader of the exported file would see them.
+/// The mappings that a reader of the exported file would see.
 fn address_maps(mmaps: impl Iterator<Item = MmapInfo>) -> AddressMaps {
     let mut maps = AddressMaps::default();
     let mut files: BTreeMap<String, usize> = BTreeMap::new();
@@ -168,7 +168,7 @@ fn address_maps(mmaps: impl Iterator<Item = MmapInfo>) -> AddressMaps {
             None => *files.entry(mmap.path.clone()).or_insert(next),
         };
         let is_anonymous = is_anonymous_name(&mmap.path);
-        // As in the file that is exported: what is no path has no inode.
+        // As in the exported file: a name that is no path has no inode.
         let file = match mmap.path.starts_with('/') && !is_anonymous {
             true => [1, 0, index as u64 + 1, 0],
             false => [0; 4],

@@ -1,7 +1,7 @@
-//! What samples stand for: how many accesses, in how much time, and how long CPUs waited for them.
+//! Weights of samples: the accesses they stand for, their time span, and the waits of CPUs.
 //!
-//! A sample stands for as many accesses as its event was counted for since the last one, its period.
-//! `perf script` prints none by default, and recordings keep none: there each sample counts once.
+//! A sample stands for its period: the accesses that its event counted since the last sample. `perf
+//! script` prints none by default, and recordings keep none; there each sample counts once.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use hitm_trace::{Record, Visitor};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-/// The part of the sampled time for which a CPU is taken to have worked at least, one in so many:
-/// samples of a few accesses can claim more waiting than there was time. Assumed, 10 to 1,000; it
-/// counts only where CPUs hardly did anything but wait.
+/// Smallest part of the sampled time that a CPU is taken to work, one in so many: a few samples can
+/// claim more waiting than there was time. Assumed, 10 to 1,000; it matters only where CPUs hardly
+/// did anything but wait.
 const WORK_SHARE_MIN: u64 = 100;
 
-/// Samples, weighed.
+/// Sums over weighed samples.
 #[derive(Debug, Default)]
 pub(crate) struct Weights {
     accesses: IndexMap<(LineAddr, RowKey), u64, FxBuildHasher>,
-    /// Samples that were counted.
+    /// Number of samples.
     pub(crate) samples: u64,
-    /// What they stand for.
+    /// Accesses that they stand for.
     pub(crate) total: u64,
     /// First and last time in nanoseconds.
     times: Option<(u64, u64)>,
@@ -30,7 +30,7 @@ pub(crate) struct Weights {
     waits: BTreeMap<CpuId, Waits>,
 }
 
-/// What a CPU waited.
+/// Waits of a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waits {
     loads: u64,
@@ -39,7 +39,7 @@ struct Waits {
 }
 
 impl Weights {
-    /// Counts a sampled access that stands for `period`, 0 when nobody says.
+    /// Counts a sampled access with weight `period`; 0 when the sample has none.
     pub(crate) fn add(&mut self, access: &Access, outcome: &Outcome, period: u64) {
         let weight = period.max(1);
         let key = RowKey {
@@ -72,27 +72,28 @@ impl Weights {
         }
     }
 
-    /// The accesses that the samples of a row stand for.
+    /// Accesses that the samples of a row stand for.
     pub(crate) fn of(&self, line: LineAddr, row: &RowKey) -> u64 {
         self.accesses.get(&(line, *row)).copied().unwrap_or(0)
     }
 
-    /// Whether samples have periods.
+    /// Returns true if samples have periods.
     pub(crate) fn has_periods(&self) -> bool {
         self.total > self.samples
     }
 
-    /// The sampled time in nanoseconds; none when samples do not say when they were taken.
+    /// Span of the samples in nanoseconds; none when they have no times.
     pub(crate) fn span_ns(&self) -> Option<u64> {
         let (first, last) = self.times?;
         (last > first).then(|| last - first)
     }
 
-    /// Cycles of a CPU's own work in the sampled time: without what it stood still for lines. A load
-    /// is waited for once the instructions behind it fill the window.
+    /// Cycles of a CPU's own work in the sampled time, without stalls on lines. A load stalls once
+    /// the instructions behind it fill the window.
     pub(crate) fn work_of(&self, cpu: CpuId, span_ns: u64, machine: &Machine) -> Cycles {
         let span = machine.clock.cycles(Nanos(span_ns as f64)).0;
         let core = &machine.core;
+        // Cycles of each load that the instructions behind it hide.
         let hidden = u64::from(core.load_window_insns) * u64::from(core.cpi_milli) / 1000;
         let waits = self.waits.get(&cpu).copied().unwrap_or_default();
         let loads = waits

@@ -19,9 +19,10 @@ pub(crate) fn command(
 ) -> Command {
     let mut command = Command::new(&tools.qemu.path);
     let plugin = format!(
-        "{},{}",
+        "{},{},{}",
         tools.qemu.plugin.display(),
-        region.plugin_arguments()
+        region.board_arguments(),
+        region.descriptor(),
     );
     command.args(["-plugin", &plugin]);
     if let Some(observer) = &tools.heap_observer {

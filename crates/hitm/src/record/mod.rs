@@ -1,13 +1,17 @@
 //! `hitm record`: runs a program under QEMU with the recorder loaded, and writes what it reports.
 //!
-//! Three parties share one region of memory: this process makes it and drains the ring in it; the
-//! plugin inside QEMU fills the ring; the file gets each full block as one chunk. A killed program
-//! leaves its last block in the ring, and this process writes it. A killed recorder leaves a file
+//! Recorded processes tell a thread of this one, the engine, what they do, through a board in shared
+//! memory. The engine prices it and fills a ring in the same memory; another thread drains the ring,
+//! and the file gets each full block as one chunk. A killed recorder leaves a file
 //! that is whole up to its last chunk, and takes the program with it
 //! ([`RecordConfig::keeps_running`] leaves it alone).
 
 mod child;
 mod command;
+mod control;
+mod engine;
+mod futex;
+mod lifeline;
 mod region;
 mod run;
 mod signals;
@@ -20,12 +24,13 @@ use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
 use hitm_trace::Header;
-use hitm_weave::Placement;
+use hitm_weave::{CpuChoice, CpuError, Placement, ProgramCpus};
 use thiserror::Error;
 
 use crate::output_file::OutputError;
 
 pub(crate) use child::{end_with_this_thread, inherit};
+pub use control::{Begin, ControlFiles};
 pub(crate) use region::Region;
 pub use run::Ended;
 pub(crate) use signals::Signals;
@@ -36,11 +41,11 @@ pub use target::{Architecture, Target, TargetError};
 pub(crate) use tools::library_directory;
 pub use tools::{Qemu, Tools, ToolsError};
 
-/// The window that is used when none is asked for. 1,000 and 10,000 give the same HITM counts, and
-/// 100,000 loses a quarter of them; 10,000 costs half of what 1,000 does.
+/// Default window. Windows of 1,000 and 10,000 give the same HITM counts, and one of 100,000 loses
+/// a quarter of them. 10,000 costs half of what 1,000 does.
 pub const DEFAULT_WINDOW: Cycles = Cycles(10_000);
 
-/// What to record, and how.
+/// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordConfig {
     /// The program and its arguments.
@@ -49,17 +54,27 @@ pub struct RecordConfig {
     pub machine: (Machine, String),
     /// On which modelled CPUs the threads run.
     pub placement: Placement,
-    /// How far a thread's clock may run ahead of the slowest.
+    /// Modelled CPUs that the program sees, and that its threads run on; none for the first 16 of the placement.
+    pub cpus: Option<CpuChoice>,
+    /// Cycles that a thread's clock may run ahead of the slowest.
     pub window: Cycles,
     /// The file to write; an existing one is replaced.
     pub output: PathBuf,
     /// A QEMU to use instead of the one that is found.
     pub qemu: Option<PathBuf>,
-    /// Set if the program goes on, unrecorded, when this process is killed. Otherwise it is killed
-    /// as well; the programs that it forked go on in any case.
+    /// Set if the program continues, unrecorded, when this process is killed. Otherwise it is
+    /// killed as well, with all processes that are recorded.
     pub keeps_running: bool,
-    /// Time after which the recording ends as by a SIGTERM that is sent to this process.
+    /// Set if children and programs started by exec are recorded as well.
+    pub follows: bool,
+    /// Set if the callers of each access's function are recorded.
+    pub has_callers: bool,
+    /// The moment at which the recording begins; until then the program runs unrecorded.
+    pub begin: Begin,
+    /// Time from its beginning after which the recording ends as by a SIGTERM that is sent to this process.
     pub duration: Option<Duration>,
+    /// FIFOs through which it is turned on and off.
+    pub control: Option<ControlFiles>,
 }
 
 /// Why nothing, or not everything, was recorded.
@@ -72,22 +87,28 @@ pub enum RecordError {
     /// Something is missing on this host.
     #[error(transparent)]
     Tools(#[from] ToolsError),
-    /// The placement names a CPU that the machine does not have.
-    #[error("--threads-to names CPU {cpu}, but the machine {machine} has CPUs 0 to {last}")]
-    NoSuchCpu {
-        /// The CPU.
-        cpu: u16,
+    /// The machine has no such CPUs.
+    #[error("the machine {machine} cannot be used so: {source}")]
+    Cpus {
         /// The machine's name.
         machine: String,
-        /// Its highest CPU.
-        last: usize,
+        /// The reason.
+        source: CpuError,
     },
     /// The operating system refused something.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The refused action, such as `start a thread`.
         what: String,
         /// Its answer.
+        source: std::io::Error,
+    },
+    /// A FIFO of [`RecordConfig::control`] cannot be opened.
+    #[error("cannot take commands from {}", path.display())]
+    Control {
+        /// The FIFO.
+        path: PathBuf,
+        /// The system's answer.
         source: std::io::Error,
     },
     /// The file cannot be written, or another process writes it.
@@ -98,7 +119,7 @@ pub enum RecordError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: hitm_trace::WriteError,
     },
     /// QEMU ended before the recorder was loaded.
@@ -106,7 +127,7 @@ pub enum RecordError {
     NotStarted {
         /// The QEMU that was started.
         qemu: PathBuf,
-        /// How it ended.
+        /// Its exit status, in words.
         status: String,
     },
 }
@@ -120,24 +141,21 @@ pub fn record(
     config: &RecordConfig,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Ended, RecordError> {
-    check_placement(config)?;
+    let cpus = cpus(config)?;
     let target = Target::find(&config.command)?;
     let tools = Tools::find(target.architecture, config.qemu.as_deref())?;
     let header = header(config, &target, &tools);
-    run::run(config, &target, &tools, &header, progress)
+    run::run(config, (&target, &tools), (&header, &cpus), progress)
 }
 
-fn check_placement(config: &RecordConfig) -> Result<(), RecordError> {
+fn cpus(config: &RecordConfig) -> Result<ProgramCpus, RecordError> {
     let (machine, _) = &config.machine;
-    config
-        .placement
-        .order(&machine.topology)
-        .map(drop)
-        .map_err(|cpu| RecordError::NoSuchCpu {
-            cpu: cpu.0,
-            machine: machine.name.clone(),
-            last: machine.topology.cpu_count() - 1,
-        })
+    let (placement, choice) = (&config.placement, config.cpus.as_ref());
+    let chosen = ProgramCpus::choose(&machine.topology, placement, choice);
+    chosen.map_err(|source| RecordError::Cpus {
+        machine: machine.name.clone(),
+        source,
+    })
 }
 
 fn header(config: &RecordConfig, target: &Target, tools: &Tools) -> Header {

@@ -6,17 +6,24 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::Command;
 use std::ptr::NonNull;
 
-use hitm_trace::ring::{Consumer, RingConfig};
-use memmap2::MmapRaw;
+use hitm_trace::ring::{Consumer, Producer, RingConfig};
+use hitm_weave::board::{BOARD_LEN, Board, Futex, board_len};
+use memmap2::{MmapOptions, MmapRaw};
 
 use super::child;
 
-/// Where the moves begin, behind the recording's header: the header's own limit and a page.
+/// Offset of the moves, behind the recording's header: the header's own limit and a page.
 const MOVES_OFFSET: usize = (4 << 20) + 4096;
 /// Bytes that the moves may take.
 const MOVES_BYTES_MAX: usize = 16 << 20;
-/// Where the ring begins.
+/// Offset of the ring.
 const RING_OFFSET: usize = MOVES_OFFSET + MOVES_BYTES_MAX;
+/// Offset of the guard's mutex, a page before the board.
+const GUARD_OFFSET: usize = (RING_OFFSET + RingConfig::DEFAULT.memory_len()).next_multiple_of(4096);
+/// Offset of the board of programs.
+const BOARD_OFFSET: usize = GUARD_OFFSET + 4096;
+/// Threads for which the board has room at first.
+const THREADS_AT_FIRST: usize = 128;
 
 /// A shared region with the header written and an empty ring.
 #[derive(Debug)]
@@ -34,8 +41,19 @@ impl Region {
     /// behind, and is gone with the last process that has it. The limits of files (ulimit -f) and of
     /// memory (ulimit -v) hold for it.
     pub(crate) fn create(header: &[u8]) -> io::Result<Region> {
+        let ring_end = RING_OFFSET + RingConfig::DEFAULT.memory_len();
+        Region::with_len(header, ring_end, ring_end)
+    }
+
+    /// Makes a region with a board, through which programs are recorded.
+    pub(crate) fn create_with_board(header: &[u8]) -> io::Result<Region> {
+        let len = BOARD_OFFSET + board_len(THREADS_AT_FIRST);
+        Region::with_len(header, len, BOARD_OFFSET + BOARD_LEN)
+    }
+
+    /// `len` bytes of memory behind `address_bytes` of addresses.
+    fn with_len(header: &[u8], len: usize, address_bytes: usize) -> io::Result<Region> {
         let config = RingConfig::DEFAULT;
-        let len = RING_OFFSET + config.memory_len();
         // SAFETY: a plain system call; the name is for people who read /proc.
         let fd = unsafe { libc::memfd_create(c"hitm-ring".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -48,11 +66,11 @@ impl Region {
         // SIGBUS in the middle of a recording.
         // SAFETY: a plain system call on an open descriptor.
         let reserved =
-            unsafe { libc::fallocate(fd, 0, RING_OFFSET as i64, config.memory_len() as i64) };
+            unsafe { libc::fallocate(fd, 0, RING_OFFSET as i64, (len - RING_OFFSET) as i64) };
         if reserved != 0 {
             return Err(io::Error::last_os_error());
         }
-        let memory = MmapRaw::map_raw(&file)?;
+        let memory = MmapOptions::new().len(address_bytes).map_raw(&file)?;
         let base = NonNull::new(memory.as_mut_ptr()).expect("a mapping is not at address 0");
         assert!(
             header.len() <= MOVES_OFFSET,
@@ -63,7 +81,7 @@ impl Region {
             base.as_ptr()
                 .copy_from_nonoverlapping(header.as_ptr(), header.len());
             let ring = base.add(RING_OFFSET);
-            Consumer::create(ring, len - RING_OFFSET, config, std::process::id())
+            Consumer::create(ring, config.memory_len(), config, std::process::id())
         };
         let consumer = consumer.map_err(io::Error::other)?;
         Ok(Region {
@@ -73,15 +91,55 @@ impl Region {
         })
     }
 
-    /// Tells the recorder where members lie; it looks when the recording starts. The text is that of
-    /// [`hitm_weave::Relocation`].
-    pub(crate) fn write_moves(&mut self, text: &str) -> io::Result<()> {
+    /// The ring's other end, for this process's own engine.
+    pub(crate) fn producer(&self) -> io::Result<Producer> {
+        let ring = self.at(RING_OFFSET);
+        let len = RingConfig::DEFAULT.memory_len();
+        // SAFETY: within the mapping, which outlives the engine's thread.
+        let producer = unsafe { Producer::attach(ring, len, std::process::id()) };
+        producer.map_err(io::Error::other)
+    }
+
+    /// The board, with room for some threads, and what makes more.
+    pub(crate) fn board(&self, futex: Futex) -> io::Result<(Board, Backing)> {
+        // SAFETY: the region was made with a board, is zeroed, and outlives the engine's thread.
+        let board = unsafe {
+            Board::create(
+                self.at(BOARD_OFFSET),
+                std::process::id(),
+                THREADS_AT_FIRST,
+                futex,
+            )
+        };
+        let file = self.file.try_clone()?;
+        Ok((board, Backing { file }))
+    }
+
+    /// The memory of the guard's mutex.
+    pub(crate) fn guard(&self) -> NonNull<u8> {
+        self.at(GUARD_OFFSET)
+    }
+
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        let base = NonNull::new(self.memory.as_mut_ptr()).expect("a mapping is not at address 0");
+        // SAFETY: all offsets lie within the mapping.
+        unsafe { base.add(offset) }
+    }
+
+    /// Returns the path at which another process of this user can open the memory.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    /// Leaves a text for the recorder, which looks when the recording starts: where members lie
+    /// ([`hitm_weave::Relocation`]), or what it needs to start QEMU.
+    pub(crate) fn write_text(&mut self, text: &str) -> io::Result<()> {
         let length = (text.len() as u64).to_le_bytes();
         if length.len() + text.len() > MOVES_BYTES_MAX {
             return Err(io::Error::other("the moved objects have too many pieces"));
         }
         // SAFETY: both parts lie within the mapping, before the ring, and the recorder reads them only
-        // after the machine was told to go on.
+        // after the machine was told to continue.
         unsafe {
             let moves = self.memory.as_mut_ptr().add(MOVES_OFFSET);
             moves.copy_from_nonoverlapping(length.as_ptr(), length.len());
@@ -101,5 +159,30 @@ impl Region {
     pub(crate) fn plugin_arguments(&self) -> String {
         let fd = self.file.as_raw_fd();
         format!("fd={fd},ring_offset={RING_OFFSET},moves_offset={MOVES_OFFSET}")
+    }
+
+    /// Like [`Region::plugin_arguments`], for a program, without the descriptor.
+    pub(crate) fn board_arguments(&self) -> String {
+        format!("board_offset={BOARD_OFFSET},ring_offset={RING_OFFSET},moves_offset={MOVES_OFFSET}")
+    }
+
+    /// The descriptor of the memory, which [`Region::inherit`] leaves open.
+    pub(crate) fn descriptor(&self) -> String {
+        format!("fd={}", self.file.as_raw_fd())
+    }
+}
+
+/// The memory behind a board.
+#[derive(Debug)]
+pub(crate) struct Backing {
+    file: File,
+}
+
+impl Backing {
+    /// Makes room for so many threads; false if there is none.
+    pub(crate) fn grow(&self, threads: usize) -> bool {
+        let len = (BOARD_OFFSET + board_len(threads)) as i64;
+        // SAFETY: a plain system call on an open descriptor.
+        unsafe { libc::fallocate(self.file.as_raw_fd(), 0, 0, len) == 0 }
     }
 }

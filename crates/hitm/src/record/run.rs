@@ -1,46 +1,65 @@
 //! The recording itself: start the program, drain the ring into the file, follow the program to
 //! its end.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hitm_base::Cycles;
+use hitm_coherence::directory::Capacity;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header};
+use hitm_weave::board::Switch;
+use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
 
 use super::command::command;
+use super::control::{Begin, Control, Pipe};
+use super::engine::{Engine, Shared};
+use super::futex::FUTEX;
+use super::lifeline::Lifeline;
 use super::region::Region;
 use super::signals::Signals;
 use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
 use super::{RecordConfig, RecordError};
-use crate::limits;
+use crate::{generated, limits};
 
-/// How long this process sleeps while the ring is empty.
+/// Time that the engine sleeps while the ring is full.
+const RING_FULL_WAIT: Duration = Duration::from_micros(100);
+/// Time that this process sleeps while the ring is empty.
 const IDLE_SLEEP: Duration = Duration::from_millis(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// After a request to stop, how long the recorder may take to price what it holds.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a recording ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Outcome of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The status to exit with: the program's own, or 128 and the signal that killed it.
     pub exit_code: u8,
-    /// What is in the file.
+    /// Virtual time, records and bytes in the file.
     pub progress: Progress,
-    /// Whether the recorder wrote its own last words; if not, the program was killed or replaced
+    /// True if the recorder wrote its own last words. If not, the program was killed or replaced
     /// itself, and up to a window of each thread is missing.
     pub is_complete: bool,
+    /// Programs that were not followed, each as `reason:program`, and how many of each.
+    pub left_alone: BTreeMap<String, u64>,
+    /// Lines of the control FIFO that were no commands.
+    pub unknown_commands: u64,
+    /// Programs that saw the host's CPUs, not the machine's: this QEMU has no way to tell them otherwise.
+    pub seeing_host_cpus: u64,
 }
 
 pub(crate) fn run(
     config: &RecordConfig,
-    target: &Target,
-    tools: &Tools,
-    header: &Header,
+    (target, tools): (&Target, &Tools),
+    (header, cpus): (&Header, &ProgramCpus),
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Ended, RecordError> {
     let system = |what: &str| {
@@ -50,80 +69,197 @@ pub(crate) fn run(
             source: limits::explain_start(source),
         }
     };
+    let pipe = config.control.as_ref().map(Pipe::open).transpose();
+    let pipe = pipe.map_err(|(path, source)| RecordError::Control { path, source })?;
     let encoded = header.encode().map_err(|error| RecordError::System {
         what: "write the recording's header".into(),
         source: std::io::Error::other(error),
     })?;
-    let mut region =
-        Region::create(&encoded).map_err(system("make the memory that is shared with QEMU"))?;
+    let mut region = Region::create_with_board(&encoded)
+        .map_err(system("make the memory that is shared with QEMU"))?;
     let mut sink = Sink::create(&config.output, header)?;
     let signals = Signals::catch();
+    // SAFETY: the region is mapped until the end of this function, which drops what comes later first.
+    let _lifeline = unsafe { Lifeline::hold(region.guard()) }
+        .map_err(system("make a mutex that processes share"))?;
+    let shared = Arc::new(Shared::default());
+    let (engine, switch) =
+        engine((config, cpus), &region, &shared).map_err(system("start a thread"))?;
+    let mut control = Control::new(pipe, (config.begin, config.duration), switch);
+    let launch = launch((config, cpus), tools, &region);
+    region
+        .write_text(&launch)
+        .map_err(system("make the memory that is shared with QEMU"))?;
     let child = command(target, tools, &region, config.keeps_running).spawn();
-    let mut child = child.map_err(system(&format!("start {}", tools.qemu.path.display())))?;
-    let stop = Stop {
-        ends_at: config.duration.map(|span| Instant::now() + span),
-        ..Stop::default()
+    let child = child.map_err(|error| {
+        end_early(&shared, &mut region.consumer, &engine);
+        system(&format!("start {}", tools.qemu.path.display()))(error)
+    })?;
+    let pid = child.id();
+    control.start();
+    let recorded = Recorded {
+        child,
+        status: None,
+        engine,
+        shared: Arc::clone(&shared),
     };
-    let status = follow(
-        &mut child,
-        &mut region.consumer,
-        &mut sink,
-        (&signals, stop),
-        progress,
-    );
+    let wishes = (&signals, &mut control);
+    let status = recorded.follow(&mut region.consumer, &mut sink, wishes, progress);
     let status = status.map_err(system("wait for the program"))?;
     let not_started = || RecordError::NotStarted {
         qemu: tools.qemu.path.clone(),
         status: format!("{status}{}", limits::memory_hint()),
     };
-    if region.consumer.producer_state() == ProducerState::NotAttached {
+    if !shared.has_started.load(Ordering::Acquire) {
         return Err(not_started());
-    }
-    let is_complete = region.consumer.producer_state() == ProducerState::Finished;
-    sink.drain(&mut region.consumer);
-    if !is_complete {
-        sink.take_partial(&mut region.consumer);
-        sink.write_end(match (status.code(), status.signal()) {
-            (Some(status), _) => EndReason::Exited { status },
-            (None, signal) => EndReason::Signalled {
-                signal: signal.unwrap_or(0),
-            },
-        });
     }
     let progress = sink.finish()?;
+    generated::keep(pid, &config.output)?;
     // QEMU loads the recorder before it makes room for the program; a program that ran took time.
-    if is_complete && progress.time == Cycles::ZERO && !status.success() {
+    let has_time = progress.time > Cycles::ZERO || config.begin != Begin::AtOnce;
+    if !has_time && !status.success() && status.code().is_some() {
         return Err(not_started());
     }
+    let left_alone = shared.left_alone.lock().expect("no holder panics");
     Ok(Ended {
         exit_code: exit_code(status),
         progress,
-        is_complete,
+        is_complete: shared.is_complete.load(Ordering::Acquire),
+        left_alone: left_alone.clone(),
+        unknown_commands: control.unknown_commands(),
+        seeing_host_cpus: shared.seeing_host.load(Ordering::Relaxed),
     })
 }
 
-/// Drains the ring until the program has ended.
-fn follow(
-    child: &mut Child,
-    consumer: &mut Consumer,
-    sink: &mut Sink,
-    (signals, mut stop): (&Signals, Stop),
-    progress: &mut dyn FnMut(&Progress),
-) -> std::io::Result<ExitStatus> {
-    let mut reported_at = Instant::now();
-    loop {
-        consumer.beat();
-        let drained = sink.drain(consumer);
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+/// Starts the thread that prices what the processes do.
+fn engine(
+    (config, cpus): (&RecordConfig, &ProgramCpus),
+    region: &Region,
+    shared: &Arc<Shared>,
+) -> std::io::Result<(JoinHandle<()>, Switch)> {
+    let (machine, _) = &config.machine;
+    let weave = Weave::new(machine.clone(), Capacity::Finite);
+    let output = Output::new(region.producer()?, |producer| {
+        std::thread::sleep(RING_FULL_WAIT);
+        !producer.is_consumer_gone()
+    });
+    let (board, backing) = region.board(FUTEX)?;
+    let switch = board.switch();
+    let group = Group::new(weave, output, cpus.clone());
+    let shared = Arc::clone(shared);
+    let engine = Engine::new(board, backing, (group, config.window), shared)
+        .with_callers(config.has_callers);
+    let thread = std::thread::Builder::new().name("engine".into());
+    Ok((thread.spawn(move || engine.run())?, switch))
+}
+
+/// Ends the engine of a program that could not be started.
+fn end_early(shared: &Shared, consumer: &mut Consumer, engine: &JoinHandle<()>) {
+    let ended = EndReason::Exited { status: 0 };
+    *shared.first_end.lock().expect("no holder panics") = Some(ended);
+    while !engine.is_finished() {
+        while consumer.try_take().is_some() {}
+        std::thread::sleep(IDLE_SLEEP);
+    }
+}
+
+/// Parts of the command line that takes other programs into the recording.
+fn launch((config, cpus): (&RecordConfig, &ProgramCpus), tools: &Tools, region: &Region) -> String {
+    let absolute = |path: &Path| {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        path.display().to_string()
+    };
+    let qemu = absolute(&tools.qemu.path);
+    let plugin = absolute(&tools.qemu.plugin);
+    let observer = tools.heap_observer.as_deref().map(absolute);
+    format!(
+        "qemu={qemu}\nplugin={plugin},{}\nobserver={}\nmemory={}\nfollow={}\nguard={}\ncallers={}\ncpus={}\n",
+        region.board_arguments(),
+        observer.unwrap_or_default(),
+        region.path(),
+        if config.follows { "all" } else { "no" },
+        if config.keeps_running { "no" } else { "yes" },
+        if config.has_callers { "yes" } else { "no" },
+        Placement::List(cpus.online().to_vec()),
+    )
+}
+
+/// The program that is recorded, with all its processes.
+#[derive(Debug)]
+struct Recorded {
+    child: Child,
+    /// Exit status of the first process, once it has ended.
+    status: Option<ExitStatus>,
+    engine: JoinHandle<()>,
+    shared: Arc<Shared>,
+}
+
+impl Recorded {
+    /// Drains the ring until the first process has ended, and nobody is recorded any more.
+    fn follow(
+        mut self,
+        consumer: &mut Consumer,
+        sink: &mut Sink,
+        (signals, control): (&Signals, &mut Control),
+        progress: &mut dyn FnMut(&Progress),
+    ) -> std::io::Result<ExitStatus> {
+        let mut stop = Stop::default();
+        let mut reported_at = Instant::now();
+        loop {
+            consumer.beat();
+            let is_over = self.engine.is_finished();
+            let drained = sink.drain(consumer);
+            if let (Some(status), true) = (self.status, is_over) {
+                sink.drain(consumer);
+                if let Err(panic) = self.engine.join() {
+                    std::panic::resume_unwind(panic);
+                }
+                return Ok(status);
+            }
+            self.look()?;
+            control.look();
+            let late = control.is_over().then_some((libc::SIGTERM, true));
+            let pending = signals.pending().or(late);
+            stop.look(&self, consumer, pending, sink.has_failed());
+            if reported_at.elapsed() >= PROGRESS_EVERY {
+                progress(&sink.progress());
+                reported_at = Instant::now();
+            }
+            if !drained {
+                std::thread::sleep(IDLE_SLEEP);
+            }
         }
-        stop.look(child, consumer, signals, sink.has_failed());
-        if reported_at.elapsed() >= PROGRESS_EVERY {
-            progress(&sink.progress());
-            reported_at = Instant::now();
+    }
+
+    /// Tells the engine when the first process has ended.
+    fn look(&mut self) -> std::io::Result<()> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait()?;
+            if let Some(status) = self.status {
+                let reason = match (status.code(), status.signal()) {
+                    (Some(status), _) => EndReason::Exited { status },
+                    (None, signal) => EndReason::Signalled {
+                        signal: signal.unwrap_or(0),
+                    },
+                };
+                *self.shared.first_end.lock().expect("no holder panics") = Some(reason);
+            }
         }
-        if !drained {
-            std::thread::sleep(IDLE_SLEEP);
+        Ok(())
+    }
+
+    /// Sends a signal to every process.
+    fn signal(&self, signal: i32) {
+        let running = self.shared.running.lock().expect("no holder panics");
+        let child = self.status.is_none().then_some(self.child.id());
+        for pid in running
+            .iter()
+            .copied()
+            .filter(|pid| Some(*pid) != child)
+            .chain(child)
+        {
+            // SAFETY: a signal to a process that has not been waited for, or was there a moment ago.
+            unsafe { libc::kill(pid as libc::pid_t, signal) };
         }
     }
 }
@@ -131,17 +267,20 @@ fn follow(
 /// The end of a recording before the program's own.
 #[derive(Debug, Default)]
 struct Stop {
-    /// The time at which it is to end, if nobody asks earlier.
-    ends_at: Option<Instant>,
     requested_at: Option<Instant>,
     passed_on: bool,
 }
 
 impl Stop {
-    fn look(&mut self, child: &Child, consumer: &Consumer, signals: &Signals, has_failed: bool) {
-        let is_late = self.ends_at.is_some_and(|end| Instant::now() >= end);
-        let late = is_late.then_some((libc::SIGTERM, true));
-        let pending = signals.pending().or(late);
+    /// Ends the recording when a signal is `pending` or the file `has_failed`. The signal is passed
+    /// on to the program if it came to this process alone.
+    fn look(
+        &mut self,
+        recorded: &Recorded,
+        consumer: &Consumer,
+        pending: Option<(libc::c_int, bool)>,
+        has_failed: bool,
+    ) {
         if self.requested_at.is_none() && (pending.is_some() || has_failed) {
             consumer.request_stop();
             self.requested_at = Some(Instant::now());
@@ -153,8 +292,7 @@ impl Stop {
         };
         let is_over = consumer.producer_state() == ProducerState::Finished;
         if is_over || requested_at.elapsed() > STOP_PATIENCE {
-            // SAFETY: a signal to the child, which has not been waited for and so still exists.
-            unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+            recorded.signal(signal);
             self.passed_on = true;
         }
     }

@@ -12,7 +12,7 @@ use hitm_trace::{
 use super::RecordError;
 use crate::output_file::OutputFile;
 
-/// How far a recording is.
+/// Virtual time, records and bytes that a recording has so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// The latest virtual time that is in the file.
@@ -67,12 +67,12 @@ impl Sink {
         }
     }
 
-    /// What is in the file.
+    /// Returns the virtual time, records and bytes in the file.
     pub(crate) fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// Whether the file could not be written.
+    /// True if the file could not be written.
     pub(crate) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }

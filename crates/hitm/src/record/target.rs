@@ -40,7 +40,7 @@ pub struct Target {
     pub arg0: String,
     /// The other arguments; for a script, the script first.
     pub args: Vec<String>,
-    /// What it is built for.
+    /// Architecture that it is built for.
     pub architecture: Architecture,
 }
 
@@ -59,9 +59,9 @@ pub enum TargetError {
     NotRunnable {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Kind of file that it is.
         found: String,
-        /// What it should be.
+        /// Kind of file that is needed.
         expected: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What recording needs on this host: a user-mode QEMU that loads plugins, and hitm's own libraries.
+//! Tools that recording needs on this host: a user-mode QEMU that loads plugins, and hitm's own libraries.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const HEAP_OBSERVER: &str = "libhitm_heap.so";
 pub struct Qemu {
     /// The program.
     pub path: PathBuf,
-    /// What it says of its version.
+    /// First line that it prints for `--version`.
     pub version: String,
     /// The recorder's library that it accepts.
     pub plugin: PathBuf,
@@ -33,7 +33,7 @@ pub struct Tools {
     pub heap_observer: Option<PathBuf>,
 }
 
-/// What is missing.
+/// A tool that is missing or unfit.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ToolsError {
@@ -48,9 +48,9 @@ pub enum ToolsError {
     UnfitQemu {
         /// The QEMU.
         path: PathBuf,
-        /// What it says of its version.
+        /// First line that it prints for `--version`.
         version: String,
-        /// What is wrong with it.
+        /// Reason that it is unfit.
         problem: String,
     },
     /// A QEMU that is there and cannot be started.
@@ -66,7 +66,7 @@ pub enum ToolsError {
     NoLibrary {
         /// The library.
         name: &'static str,
-        /// Where it was looked for.
+        /// Directory that was searched.
         directory: PathBuf,
     },
 }
@@ -143,8 +143,8 @@ impl Qemu {
     }
 }
 
-/// Whether `qemu` loads `plugin`: it is asked to, with nothing to run. A plugin that was accepted
-/// lets QEMU go on to complain of the missing program.
+/// True if `qemu` loads `plugin`, when asked to with nothing to run. With an accepted plugin QEMU
+/// continues, and complains of the missing program.
 fn accepts(qemu: &Path, plugin: &Path) -> io::Result<bool> {
     let argument = format!("{},probe=on", plugin.display());
     let run = Command::new(qemu)
@@ -161,7 +161,7 @@ fn output_of(program: &Path, argument: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where hitm's libraries are: beside the program, or in `../lib/hitm` as packages install them.
+/// Directory of hitm's libraries: beside the program, or in `../lib/hitm` as packages install them.
 /// Tests run from a directory below.
 pub(crate) fn library_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();

@@ -13,7 +13,7 @@ use hitm_layout::{Bytes, Unread};
 
 use crate::input_file::{self, NamedBy};
 
-/// What a copy holds.
+/// Content of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CopyOf {
     /// The program, library or kernel itself.
@@ -24,7 +24,7 @@ pub(crate) enum CopyOf {
     Kallsyms,
 }
 
-/// Where such a copy may lie, the likeliest place first.
+/// Returns the paths where such a copy may lie, the likeliest first.
 pub(crate) fn copies(build_id: &[u8], wanted: CopyOf) -> Vec<PathBuf> {
     let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let Some((first, rest)) = hex.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {

@@ -1,8 +1,8 @@
-//! Arrays on the heap: the size of an element, from who touches what.
+//! Arrays on the heap: the size of an element, from the places that threads touch.
 //!
-//! A heap block has no type. When one instruction, run by several threads, touches the block at
-//! addresses that lie multiples of some size apart, the block is an array of elements of that size,
-//! one for each thread: the size is the greatest common divisor of the distances.
+//! A heap block may have no type that is known. One instruction, run by several threads, may touch
+//! it at addresses that lie multiples of some size apart. Then the block is an array of elements of
+//! that size, one for each thread. The size is the greatest common divisor of the distances.
 
 use std::collections::BTreeMap;
 

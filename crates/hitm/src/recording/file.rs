@@ -38,7 +38,7 @@ impl RecordingFile {
         })
     }
 
-    /// How the recording was made.
+    /// Returns everything that the recording was made with.
     pub(crate) fn header(&self) -> &Header {
         self.reader.header()
     }

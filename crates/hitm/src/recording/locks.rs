@@ -42,6 +42,23 @@ impl AddressNames<'_> {
     /// The lock or condition variable that an access of `size` bytes at `addr` touches, when the type of
     /// the variable there says so.
     pub fn lock(&self, addr: u64, size: u8) -> Option<LockLabel> {
+        if let Some(place) = self.typed_place(addr, size) {
+            let mut symbolizer = self.symbolizer.borrow_mut();
+            let store = symbolizer.file(&place.of.path)?.types();
+            let found = lock_at(store, place.of.id, addr - place.base)?;
+            let index = place.element.map(|(index, _, _)| format!("[{index}]"));
+            return Some(LockLabel {
+                name: format!(
+                    "{}{}{}",
+                    place.of.name,
+                    index.unwrap_or_default(),
+                    found.path
+                ),
+                addr: place.base + found.offset,
+                size_bytes: found.size_bytes,
+                is_condition_variable: found.is_condition_variable,
+            });
+        }
         if self.is_without_type(addr) {
             return None;
         }
@@ -66,7 +83,8 @@ impl AddressNames<'_> {
             let location = name.location?;
             location.object.type_id
         };
-        !self.is_without_type(addr) && is_typed().is_some()
+        self.typed_place(addr, size).is_some()
+            || (!self.is_without_type(addr) && is_typed().is_some())
     }
 
     /// Returns true if what is at `addr` is no variable of a program.

@@ -12,7 +12,7 @@ use super::names::{AddressNames, DataLabel};
 /// Bytes of a page of the machines that can be recorded.
 const PAGE_BYTES: u64 = 4096;
 
-/// What makes known what an address is, in a recorded machine.
+/// Category of an address in a recorded machine, by what identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KnownAs {
     /// An object that a walk over the kernel's memory found.
@@ -27,7 +27,7 @@ pub enum KnownAs {
     Program,
 }
 
-/// Where an access is in an object of some type.
+/// Place of an access in an object of some type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypePlace {
     /// Address of the object.
@@ -37,7 +37,7 @@ pub struct TypePlace {
 }
 
 impl AddressNames<'_> {
-    /// What a region of a kernel has at an address.
+    /// Returns the label of an address in a region of a kernel.
     pub(super) fn kernel_label(&self, region: &Region, addr: u64, size: u8) -> DataLabel {
         let start = region.range.start();
         let offset = addr - start;
@@ -118,12 +118,12 @@ impl AddressNames<'_> {
         Some((size, self.kernel_types.clone()?))
     }
 
-    /// Whether a whole machine was recorded, and names of its kernel are kept.
+    /// True if a whole machine was recorded, and names of its kernel are kept.
     pub fn is_machine(&self) -> bool {
         self.kernel.is_some()
     }
 
-    /// What makes known what an address of a recorded machine is; none when nothing does.
+    /// Returns the category of an address of a recorded machine; none when nothing identifies it.
     pub fn known_as(&self, addr: u64) -> Option<KnownAs> {
         let Some(region) = self.kernel_regions.at(addr) else {
             let kernel = self.kernel.as_ref()?;
@@ -158,7 +158,7 @@ impl AddressNames<'_> {
     }
 
     /// The type of the object that holds the byte at `addr`; of an array, that of its elements. None
-    /// for heap blocks, which have no type.
+    /// for memory whose type nothing says.
     pub fn type_of(&self, addr: u64, size: u8) -> Option<String> {
         let Some(region) = self.kernel_regions.at(addr) else {
             return self.file_type(addr, size);

@@ -9,17 +9,18 @@ use std::sync::Arc;
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_layout::{Symbolizer, TypeId, TypeKind, TypeStore};
-use hitm_trace::{Mapping, Region, RegionKind};
+use hitm_trace::{Mapping, PROCESS_SHIFT, Region, RegionKind};
 
 use super::Recording;
 use super::build_ids::{CopyOf, copies, load};
 use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
+use super::typed::MemoryTypes;
 use crate::advise::{InstancePlace, ProfileOptions, instance_at};
 use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
 use crate::perf_data::ExtraNames;
 
-/// Where an instruction is in the source.
+/// Place of an instruction in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CodeLabel {
     /// The function, or `file+offset` when no name is known.
@@ -30,7 +31,7 @@ pub struct CodeLabel {
     pub line: u32,
 }
 
-/// What is at an address.
+/// Object and member at an address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DataLabel {
     /// A variable, a heap block, a stack.
@@ -41,8 +42,10 @@ pub struct DataLabel {
     pub object_size: u64,
     /// The part of it: `.x`, `[3].count`, `+0x30`; empty when unknown.
     pub member: String,
-    /// When it is an array: address and size of the element.
+    /// Of an array: address and size of the element.
     pub element: Option<(u64, u64)>,
+    /// Of an object with the name of its type: whose memory that is, and how the type is known.
+    pub origin: String,
 }
 
 /// A type's name without the word that says what it is made of; an array's is that of its elements.
@@ -58,25 +61,28 @@ pub(crate) fn element_name(store: &TypeStore, mut of: TypeId) -> String {
 pub struct AddressNames<'a> {
     pub(super) objects: &'a Objects,
     recording: &'a Recording,
-    statistics: &'a Statistics,
+    pub(super) statistics: &'a Statistics,
     pub(super) symbolizer: RefCell<Symbolizer<'static>>,
-    /// What was found about heap blocks, by address: it takes a look at every line of the block.
+    /// Names of heap blocks, by address: finding one takes a look at every line of the block.
     heap: RefCell<BTreeMap<u64, HeapName>>,
     /// The places that allocated heap blocks, by their stacks.
     sites: RefCell<BTreeMap<Arc<[CodeAddr]>, String>>,
     extra: &'a ExtraNames,
-    is_sampled: bool,
+    pub(super) is_sampled: bool,
+    has_processes: bool,
     pub(super) kernel: Option<KernelNames>,
-    /// Where its types are kept.
+    /// File with the kernel's types.
     pub(super) kernel_types: Option<PathBuf>,
     pub(super) kernel_regions: KernelRegions<'a>,
     regions: LatestRegions<'a>,
+    /// Types of memory that has none of its own.
+    pub(super) types: MemoryTypes,
 }
 
-/// What all bytes of a heap block have in common.
+/// Name and element size that all bytes of a heap block share.
 #[derive(Clone)]
-struct HeapName {
-    object: String,
+pub(super) struct HeapName {
+    pub(super) object: String,
     element_size: Option<u64>,
 }
 
@@ -103,21 +109,23 @@ impl<'a> AddressNames<'a> {
             kernel_types: kernel_types(recording),
             kernel_regions: KernelRegions::new(&objects.regions),
             regions: LatestRegions::new(&objects.regions),
+            types: MemoryTypes::default(),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
+            has_processes: recording.header.sampled.is_some() || !recording.processes.is_empty(),
         }
     }
 
-    /// The address as its process sees it: processes that were sampled together have numbers in
+    /// The address as its process sees it: processes that were recorded together have numbers in
     /// theirs.
     pub fn shown(&self, addr: u64) -> u64 {
-        match self.is_sampled && addr >> 63 == 0 {
+        match self.has_processes && addr >> 63 == 0 {
             true => addr & ((1 << 48) - 1),
             false => addr,
         }
     }
 
-    /// Where the instruction at `code` is.
+    /// Returns the place in the source of the instruction at `code`.
     pub fn code(&self, code: CodeAddr) -> CodeLabel {
         if let Some(label) = self.kernel.as_ref().and_then(|kernel| kernel.code(code.0)) {
             return label;
@@ -128,10 +136,22 @@ impl<'a> AddressNames<'a> {
                 ..CodeLabel::default()
             };
         }
+        if let Some(function) = self.recording.generated.at(code.0) {
+            return CodeLabel {
+                function: function.to_owned(),
+                ..CodeLabel::default()
+            };
+        }
         let name = self.symbolizer.borrow_mut().code(code.0);
         let location = name.location;
+        let function = location
+            .function
+            .map(|function| match function.starts_with(UNNAMED) {
+                true => format!("{}!{function}", module_of(&name.place)),
+                false => function,
+            });
         let innermost = CodeLabel {
-            function: location.function.unwrap_or(name.place),
+            function: function.unwrap_or(name.place),
             file: location.file.unwrap_or_default(),
             line: location.line.unwrap_or(0),
         };
@@ -148,7 +168,7 @@ impl<'a> AddressNames<'a> {
         own.next().unwrap_or(innermost)
     }
 
-    /// What an access of `size` bytes at `addr` touches.
+    /// Returns the object and member that an access of `size` bytes at `addr` touches.
     pub fn data(&self, addr: u64, size: u8) -> Option<DataLabel> {
         if let Some((name, offset)) = self.extra.data(addr) {
             return Some(DataLabel {
@@ -160,24 +180,33 @@ impl<'a> AddressNames<'a> {
                 } else {
                     format!("+{offset:#x}")
                 },
-                element: None,
+                ..DataLabel::default()
             });
         }
         if let Some(object) = self.objects.heap_at(addr) {
-            return Some(self.heap_label(object, addr));
+            return Some(self.heap_label(object, addr, size));
         }
         if let Some(region) = self.kernel_regions.at(addr) {
             return Some(self.kernel_label(region, addr, size));
         }
         if let Some(region) = self.regions.at(addr) {
-            return Some(self.region_label(region, addr));
+            let typed = self.typed_label(addr, size, || self.region_label(region, addr).object);
+            return Some(typed.unwrap_or_else(|| self.region_label(region, addr)));
         }
         if let Some(kernel) = &self.kernel
             && let Some(label) = kernel.variable(addr, size)
         {
             return Some(label);
         }
-        self.file_label(addr, size)
+        let label = self.file_label(addr, size);
+        let is_variable = label.as_ref().is_some_and(|label| label.object_size > 0);
+        // Of memory that processes share, its file or object.
+        let place = label
+            .as_ref()
+            .and_then(|label| label.object.rsplit_once("+0x"));
+        let memory = || place.map_or("memory", |(path, _)| path).to_owned();
+        let typed = (!is_variable).then(|| self.typed_label(addr, size, memory));
+        typed.flatten().or(label)
     }
 
     pub(super) fn file_label(&self, addr: u64, size: u8) -> Option<DataLabel> {
@@ -188,7 +217,7 @@ impl<'a> AddressNames<'a> {
                 object_addr: location.object.start,
                 object_size: location.object.size,
                 member: part_of(&location.path.text, &location.object.name),
-                element: None,
+                ..DataLabel::default()
             }),
             None => (name.place != format!("{addr:#x}")).then(|| DataLabel {
                 object: name.place,
@@ -213,7 +242,12 @@ impl<'a> AddressNames<'a> {
                 base: Some(addr - (shown - start)),
             });
         }
-        let label = self.data(addr, size)?;
+        let mut label = self.data(addr, size)?;
+        if let Some(block) = self.objects.heap_at(addr) {
+            // Where it was allocated is what `--at` asks for.
+            label.object = self.heap_name(block).object;
+            label.object_addr = block.range.start();
+        }
         let wanted_here = options
             .at
             .as_ref()
@@ -222,8 +256,6 @@ impl<'a> AddressNames<'a> {
             let offset = addr - label.object_addr;
             let index = offset.checked_div(type_size).filter(|_| wanted_here);
             index.map(|index| label.object_addr + index * type_size)
-        } else if self.objects.heap_at(addr).is_some() {
-            None
         } else {
             let place = self.place_in_type(addr, size, &options.type_name);
             place.map(|place| place.base)
@@ -255,6 +287,12 @@ impl<'a> AddressNames<'a> {
     }
 
     pub(super) fn typed_instance(&self, addr: u64, size: u8, wanted: &str) -> Option<u64> {
+        if let Some(place) = self.typed_place(addr, size) {
+            let mut symbolizer = self.symbolizer.borrow_mut();
+            let store = symbolizer.file(&place.of.path)?.types();
+            let inner = instance_at(store, place.of.id, wanted, addr - place.base)?;
+            return Some(place.base + inner);
+        }
         let mut symbolizer = self.symbolizer.borrow_mut();
         let name = symbolizer.data(addr, size.into());
         let location = name.location?;
@@ -275,12 +313,20 @@ impl<'a> AddressNames<'a> {
         if self.is_machine() {
             return None;
         }
-        let program = header.args.first()?;
+        let mut processes = self.recording.processes.iter().map(|one| &one.start);
+        let number = (code.0 >> PROCESS_SHIFT) as u32;
+        let program = match processes.find(|process| process.process == number) {
+            Some(process) if number > 0 => &process.program,
+            _ => header.args.first()?,
+        };
         Some(program.rsplit('/').next()?.to_owned())
     }
 
     /// The type of the variable at an address.
     pub(super) fn file_type(&self, addr: u64, size: u8) -> Option<String> {
+        if let Some(place) = self.typed_place(addr, size) {
+            return Some(place.of.name.to_string());
+        }
         let mut symbolizer = self.symbolizer.borrow_mut();
         let name = symbolizer.data(addr, size.into());
         let of = name.location?.object.type_id?;
@@ -288,15 +334,60 @@ impl<'a> AddressNames<'a> {
         Some(element_name(store, of))
     }
 
+    /// The type of the object at an address, and the file that declares it.
+    pub(crate) fn declared(&self, addr: u64, size: u8) -> Option<(String, PathBuf)> {
+        let type_name = self.type_of(addr, size)?;
+        if self.kernel_regions.at(addr).is_some() {
+            return Some((type_name, self.kernel_types.clone()?));
+        }
+        let name = self.symbolizer.borrow_mut().data(addr, size.into());
+        Some((type_name, name.path?.into()))
+    }
+
+    /// The functions that the instruction at `code` is in, by inlining: the outermost first. Without
+    /// debug information one.
+    pub fn code_frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
+        let innermost = self.code(code);
+        let is_known = |names: &KernelNames| names.code(code.0).is_some();
+        if self.kernel.as_ref().is_some_and(is_known) || self.extra.code(code.0).is_some() {
+            return vec![innermost];
+        }
+        let location = self.symbolizer.borrow_mut().code(code.0).location;
+        let callers = location.inlined_from.into_iter().map(|frame| CodeLabel {
+            function: frame.function.unwrap_or_default(),
+            file: frame.file.unwrap_or_default(),
+            line: frame.line.unwrap_or(0),
+        });
+        let mut frames = vec![CodeLabel {
+            function: location.function.unwrap_or(innermost.function),
+            file: location.file.unwrap_or_default(),
+            line: location.line.unwrap_or(0),
+        }];
+        frames.extend(callers);
+        frames.retain(|frame| !frame.function.is_empty());
+        frames.reverse();
+        frames
+    }
+
     /// A thread's name: what the program calls it and its tid.
     pub fn thread(&self, thread: ThreadId) -> String {
         match self.recording.thread(thread) {
-            Some(known) => format!("{}:{}", known.start.name, known.start.tid),
+            Some(known) => {
+                let start = &known.start;
+                // Threads of several processes are told apart by the process, too.
+                let processes = &self.recording.processes;
+                let mut of_thread = processes.iter().map(|process| &process.start);
+                let pid = of_thread.find(|process| process.process == start.process);
+                match pid.filter(|process| processes.len() > 1 && process.pid != start.tid) {
+                    Some(process) => format!("{}:{}/{}", start.name, process.pid, start.tid),
+                    None => format!("{}:{}", start.name, start.tid),
+                }
+            }
             None => format!("thread {}", thread.0),
         }
     }
 
-    /// What could not be named, and why.
+    /// Returns messages about missing or damaged sources of names.
     pub fn diagnostics(&self) -> Vec<String> {
         let symbolizer = self.symbolizer.borrow();
         symbolizer
@@ -306,7 +397,10 @@ impl<'a> AddressNames<'a> {
             .collect()
     }
 
-    fn heap_label(&self, block: &HeapBlock, addr: u64) -> DataLabel {
+    fn heap_label(&self, block: &HeapBlock, addr: u64, size: u8) -> DataLabel {
+        if let Some(label) = self.typed_label(addr, size, || self.heap_name(block).object) {
+            return label;
+        }
         let start = block.range.start();
         let offset = addr - start;
         let name = self.heap_name(block);
@@ -324,10 +418,11 @@ impl<'a> AddressNames<'a> {
             object_size: block.range.len(),
             member,
             element,
+            ..DataLabel::default()
         }
     }
 
-    fn heap_name(&self, block: &HeapBlock) -> HeapName {
+    pub(super) fn heap_name(&self, block: &HeapBlock) -> HeapName {
         let start = block.range.start();
         if let Some(known) = self.heap.borrow().get(&start) {
             return known.clone();
@@ -343,6 +438,9 @@ impl<'a> AddressNames<'a> {
     /// Kind of the object that holds the byte at `addr`, where its own name says more: heap blocks of one
     /// allocation site, and descriptors of pages, are of one kind.
     pub fn kind(&self, addr: u64) -> Option<String> {
+        if let Some(label) = self.typed_label(addr, 1, String::new) {
+            return Some(label.object);
+        }
         if let Some(block) = self.objects.heap_at(addr) {
             let mut sites = self.sites.borrow_mut();
             let site = sites.entry(Arc::clone(&block.stack));
@@ -353,24 +451,30 @@ impl<'a> AddressNames<'a> {
         is_page.then(|| PAGE_DESCRIPTOR.to_owned())
     }
 
-    /// What a heap block is called: its size and the place that allocated it.
+    /// Returns the label of a heap block: its size and the place that allocated it.
     pub fn heap_block(&self, block: &HeapBlock) -> String {
         let site = self.allocation_site(&block.stack);
         format!("heap block of {} B from {site}", block.range.len())
     }
 
-    /// The place that allocated a heap block: the innermost caller with a source line. Allocators and
-    /// their wrappers rarely have one.
+    /// The place that allocated a heap block: the innermost caller with a source line, because allocators and
+    /// their wrappers rarely have one. A caller in a stripped program is named by its place in the file.
     pub fn allocation_site(&self, stack: &[CodeAddr]) -> String {
         // Return addresses: the call is the instruction before.
-        let mut labels = stack
+        let calls = stack
             .iter()
-            .map(|frame| self.code(CodeAddr(frame.0.saturating_sub(1))));
+            .map(|frame| CodeAddr(frame.0.saturating_sub(1)));
+        let mut labels = calls.map(|call| (call, self.code(call)));
         let mut first = None;
-        let in_source = labels.find(|label| {
+        let found = labels.find(|(_, label)| {
             first.get_or_insert(label.function.clone());
-            label.line > 0 && !is_allocator(label)
+            let is_own = label.line > 0 && !is_allocator(label);
+            is_own || is_stripped(label)
         });
+        if let Some((call, _)) = found.as_ref().filter(|(_, label)| is_stripped(label)) {
+            return self.symbolizer.borrow_mut().code(call.0).place;
+        }
+        let in_source = found.map(|(_, label)| label);
         match (in_source, first) {
             (Some(label), _) => {
                 let file = label.file.rsplit('/').next().unwrap_or_default();
@@ -398,12 +502,12 @@ impl<'a> AddressNames<'a> {
             object_addr: region.range.start(),
             object_size: region.range.len(),
             member: format!("+{:#x}", addr - region.range.start()),
-            element: None,
+            ..DataLabel::default()
         }
     }
 }
 
-/// Where the types of the kernel that was recorded are kept, if one was.
+/// Returns the file with the types of the recorded kernel, if one was recorded.
 fn kernel_types(recording: &Recording) -> Option<PathBuf> {
     let mut mappings = recording.objects.mappings.iter();
     let kernel = mappings.find(|mapping| mapping.path == KERNEL_PATH)?;
@@ -428,6 +532,33 @@ fn part_of(text: &str, object: &str) -> String {
 fn is_language_library(file: &str) -> bool {
     let parts = ["/rustc/", "/rustlib/src/", "/include/c++/"];
     parts.iter().any(|part| file.contains(part))
+}
+
+/// Prefix of the name of a function that has none.
+const UNNAMED: &str = "func@";
+
+/// Libraries that allocate for others.
+const ALLOCATORS: &[&str] = &[
+    "libc.so",
+    "libstdc++",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+    "libsnmalloc",
+];
+
+/// The file in a place such as `libz.so.1+0x120`.
+fn module_of(place: &str) -> &str {
+    place.rsplit_once('+').map_or(place, |(module, _)| module)
+}
+
+/// Returns true for code of a file without symbols that is no allocator.
+fn is_stripped(label: &CodeLabel) -> bool {
+    let is_allocator = ALLOCATORS
+        .iter()
+        .any(|module| label.function.starts_with(module));
+    let unnamed = label.function.split_once('!');
+    !is_allocator && unnamed.is_some_and(|(_, function)| function.starts_with(UNNAMED))
 }
 
 /// Source that belongs to an allocator's plumbing: the caller of it is who allocates.

@@ -1,4 +1,4 @@
-//! What a recording says about memory: files, heap blocks, stacks, and a kernel's objects.
+//! Memory in a recording: files, heap blocks, stacks, and a kernel's objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct HeapBlock {
     pub stack: Arc<[CodeAddr]>,
 }
 
-/// What the recording says about memory.
+/// Files, regions, heap blocks and stacks of the recording.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) mappings: Vec<Mapping>,

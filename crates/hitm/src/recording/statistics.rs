@@ -1,8 +1,8 @@
 //! From chunks to statistics, on all cores.
 //!
-//! A batch of chunks is decoded in parallel, each chunk's accesses sorted into shards by line; then
+//! A batch of chunks is decoded in parallel, each chunk's accesses sorted into shards by line. Then
 //! each shard takes its accesses from all chunks in the order of the file. A line is in one shard,
-//! so the result does not depend on how many there are.
+//! so the result does not depend on the number of shards.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Decoded {
     shards: [Vec<(Access, Outcome)>; SHARDS],
     /// The accesses whose callers are known.
     calls: Vec<(Access, Outcome, Arc<[CodeAddr]>)>,
-    /// Who called the function of the next access.
+    /// Callers of the function of the next access.
     callers: Option<Arc<[CodeAddr]>>,
     others: Vec<Record>,
     has_work: bool,
@@ -74,7 +74,7 @@ pub(crate) trait Shard: Send + Sized {
         true
     }
 
-    /// Returns true if a pass into these shards need not go on.
+    /// Returns true if a pass into these shards need not continue.
     fn are_full(_shards: &[Self]) -> bool {
         false
     }
@@ -112,7 +112,7 @@ pub(super) fn shards<S>(make: impl FnMut() -> S) -> Vec<S> {
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) calls: CallCollector,
-    /// Whether the recording says what threads did between their accesses.
+    /// True if the recording has the threads' work between their accesses.
     pub(super) has_work: bool,
     /// Set if the pass was stopped before the end.
     pub(super) is_stopped: bool,

@@ -5,13 +5,13 @@ use hitm_sim::layout::{Layouts, Member, Per, Storage, StructLayout};
 
 use super::Error;
 
-/// The base that shipped and other variants are laid over.
+/// Layout over which shipped and other variants are laid.
 const BASE: &str = "linux-6.12";
-/// What an element behind a pointer is aligned to where the file does not say: `kmalloc`'s least.
+/// Alignment of an element behind a pointer where the file names none: `kmalloc`'s least.
 const ELEMENT_ALIGN_BYTES: u64 = layout_file::DEFAULT_ALIGN_BYTES;
 
-/// The simulator's own table with the structures of a layout file, given as text, in place of those
-/// of the same names.
+/// Returns the simulator's own table, in which the structures of a layout file, given as text,
+/// replace those of the same names.
 ///
 /// # Errors
 /// A file that is wrong, or whose structures do not fit the table's.
@@ -47,7 +47,7 @@ fn member(read: &FileMember) -> Member {
             (storage, None)
         }
     };
-    // The byte that a bit-field's first bit lies in stands for the field.
+    // A bit-field is represented by the byte of its first bit.
     let first_byte = read.bits.map_or(0, |bits| bits.offset / 8);
     Member {
         name: read.name.clone(),
@@ -71,7 +71,7 @@ fn member(read: &FileMember) -> Member {
 mod tests {
     use super::*;
 
-    /// The members that the model uses are where the simulator's own table has them.
+    /// The members that the model uses have the offsets of the simulator's own table.
     #[test]
     fn the_shipped_base_says_what_the_built_in_table_says() {
         let read = layouts_of(layout_file::shipped(BASE).unwrap(), BASE).unwrap();

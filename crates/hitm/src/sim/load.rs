@@ -1,4 +1,4 @@
-//! Opens what a scenario names.
+//! Opens the files that a scenario names.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -20,7 +20,8 @@ use crate::machine;
 use crate::text_file::{TextFileError, read, read_named};
 
 impl Simulation {
-    /// Reads the scenario at `path` and what it names; relative paths count from its folder.
+    /// Reads the scenario at `path` and the files that it names; relative paths count from its
+    /// folder.
     ///
     /// # Errors
     /// Files that cannot be read or are wrong, with their place.
@@ -30,7 +31,8 @@ impl Simulation {
         Simulation::of_text(&text, &path.display().to_string(), folder, options)
     }
 
-    /// The same for a text; `origin` is its name in errors, `folder` where its paths count from.
+    /// Like [`Simulation::load`], for a text; `origin` is its name in errors, `folder` the base of
+    /// its paths.
     pub fn of_text(
         text: &str,
         origin: &str,
@@ -64,7 +66,7 @@ impl Simulation {
         }
         let whole = machine_file.resolve().map_err(machine::Error::from)?;
         let machine = scenario.check(&whole)?;
-        // A path that was given on the command line counts from the working directory.
+        // A path on the command line counts from the working directory.
         let layout_folder = if options.layouts.is_empty() {
             folder
         } else {
@@ -91,7 +93,7 @@ fn layout(name: &str, folder: &Path, hash: &mut Fnv1a) -> Result<Layouts, Error>
     let is_shipped = shipped(name).is_some();
     if !is_shipped && path.exists() && has_types(&path)? {
         let layouts = layouts_of_types(&mut LayoutFile::open(Some(&path), None)?)?;
-        // What the file says of these structures counts, not the rest of a kernel's types.
+        // Only these structures enter the hash, not the rest of a kernel's types.
         *hash = hash.with_word(format!("{layouts:?}").as_bytes());
         return Ok(layouts);
     }
@@ -103,7 +105,7 @@ fn layout(name: &str, folder: &Path, hash: &mut Fnv1a) -> Result<Layouts, Error>
     }
 }
 
-/// Whether a file is BTF or ELF rather than text.
+/// Returns true if a file is BTF or ELF rather than text.
 fn has_types(path: &Path) -> Result<bool, Error> {
     const ELF: [u8; 4] = *b"\x7fELF";
     const MAGIC_BYTES: u64 = 4;

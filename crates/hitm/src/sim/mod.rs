@@ -1,8 +1,8 @@
-//! Simulation: a scenario file, the machine and the layouts that it names, and what they give.
+//! Simulation: a scenario file, the machine and the layouts that it names, and the results.
 //!
-//! [`Simulation::load`] opens what a scenario names, [`Simulation::run`] runs every variant with
-//! every seed on all cores and sums up. Each run is one thread, so results do not depend on how
-//! many there are.
+//! [`Simulation::load`] opens what a scenario names. [`Simulation::run`] runs every variant with
+//! every seed on all cores and sums up. Each run is one thread, so results do not depend on the
+//! number of threads.
 
 mod layouts;
 mod load;
@@ -38,9 +38,10 @@ pub use naming::shipped_scenario;
 pub use reproduce::{Reproduction, folders, reproduce};
 pub use sections::{SectionError, Sections};
 pub use sensitivity::{Effect, Figure, Number, Sensitivity, SensitivityOptions, sensitivity};
+pub(crate) use sensitivity::{Point as NumberPoint, numbers_of, value_at};
 pub use summary::{Check, Comparison, Crossing, Summary, VariantReport, variant_label};
 
-/// Why there is no simulation, or no result.
+/// Errors of loading and running a simulation.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -62,7 +63,7 @@ pub enum Error {
     /// A kernel's types cannot be read.
     #[error(transparent)]
     Types(#[from] crate::layout::LayoutError),
-    /// A file of types has nothing that the model uses.
+    /// A file of types has no structure that the model uses.
     #[error("{file}: found none of the structures of the scheduler, expected a kernel's types")]
     NoStructs {
         /// The file.
@@ -76,22 +77,22 @@ pub enum Error {
     Run {
         /// The scenario.
         scenario: String,
-        /// Which variant of it.
+        /// Variant that failed.
         variant: String,
-        /// Why.
+        /// Error of the run.
         source: SimError,
     },
     /// No such folder of scenarios.
     #[error("no scenarios for {name:?}: there are {known}")]
     UnknownFolder {
-        /// What was asked for.
+        /// Requested name.
         name: String,
         /// All folders.
         known: String,
     },
 }
 
-/// What a caller may put in place of what the scenario says.
+/// Overrides of a scenario's settings.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// A machine's name or file.
@@ -100,27 +101,27 @@ pub struct LoadOptions {
     pub layouts: Vec<String>,
     /// A tenth of the duration and of the iterations.
     pub quick: bool,
-    /// Keys of the scenario that the caller says otherwise, `KEY=VALUE` each.
+    /// Overridden scenario keys, `KEY=VALUE` each.
     pub settings: Vec<String>,
-    /// Numbers of the machine with other values. Latencies that these would make shorter than nearer
-    /// ones follow those up, clean transfers stay at most dirty ones.
+    /// Overridden numbers of the machine. Latencies that would be shorter than nearer ones rise to
+    /// these; clean transfers are capped at dirty ones.
     pub numbers: Vec<(Item, Quantity)>,
 }
 
-/// A scenario with everything that it names.
+/// A scenario with all files that it names.
 #[derive(Debug, Clone)]
 pub struct Simulation {
     scenario: Scenario,
     machine: Machine,
     machine_file: MachineFile,
-    /// By layout of the scenario, in its order.
+    /// In the order of the scenario.
     layouts: Vec<(String, Layouts)>,
-    /// By workload.
+    /// By name of the workload.
     rt_apps: std::collections::BTreeMap<String, RtApp>,
     hash: u64,
 }
 
-/// What is told while runs are under way.
+/// Progress of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time done, of all runs together, in nanoseconds.
@@ -134,17 +135,17 @@ pub struct Progress {
 pub struct SimReport {
     /// Name of the scenario.
     pub scenario: String,
-    /// What it is.
+    /// Description of the scenario.
     pub description: String,
-    /// Where it is from.
+    /// Source of the scenario.
     pub source: String,
-    /// The machine.
+    /// Name of the machine.
     pub machine: String,
     /// CPUs that were simulated.
     pub cpu_count: usize,
     /// Version of the model.
     pub model_version: u32,
-    /// Hash of everything that was read.
+    /// Hash of all inputs.
     pub scenario_hash: u64,
     /// The seeds, one run of each variant for each.
     pub seeds: Vec<u64>,
@@ -152,18 +153,18 @@ pub struct SimReport {
     pub variants: Vec<VariantReport>,
     /// Published figures beside simulated ones.
     pub comparisons: Vec<Comparison>,
-    /// The load at which one published figure is met, and the others there.
+    /// Load at which one published figure is met, and the other figures there.
     pub crossing: Option<Crossing>,
 }
 
 impl SimReport {
-    /// Whether every workload that checks itself passed, in every run.
+    /// Returns true if every workload that checks itself passed, in every run.
     pub fn passed(&self) -> bool {
         let checks = self.checks();
         checks.iter().all(|check| check.failed_seeds.is_empty())
     }
 
-    /// What workloads that check themselves found, by variant and workload.
+    /// Results of workloads that check themselves, by variant and workload.
     pub fn checks(&self) -> Vec<Check<'_>> {
         self.variants
             .iter()
@@ -178,22 +179,22 @@ impl Simulation {
         self.scenario.run.seed
     }
 
-    /// How many seeds from it on the scenario states.
+    /// Number of seeds from [`Simulation::seed`] on that the scenario states.
     pub fn seed_count(&self) -> u64 {
         self.scenario.run.seeds
     }
 
-    /// The scenario.
+    /// The parsed scenario, with overrides applied.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// The file of its machine.
+    /// Machine file of the scenario.
     pub fn machine_file(&self) -> &MachineFile {
         &self.machine_file
     }
 
-    /// Leaves out layouts that no published figure names, where any names one.
+    /// Removes layouts that no published figure names, where any names one.
     fn keep_published_layouts(&mut self) {
         let published = self.scenario.published.iter();
         let named = published.flat_map(|one| one.layout.iter().chain(&one.change_from));
@@ -206,7 +207,7 @@ impl Simulation {
     /// from any thread.
     ///
     /// # Errors
-    /// The first run, in the order of variants and seeds, that cannot be made or go on.
+    /// The first error, in the order of variants and seeds, of a run that fails.
     pub fn run(
         &self,
         first_seed: u64,

@@ -23,12 +23,11 @@ pub(crate) fn run_name(variant: &Naming, seed: u64) -> RunName {
 }
 
 impl Simulation {
-    /// For each variant everything that decides its runs but the seed, and nothing else; the name of a
-    /// run is made of that and its seed.
+    /// Returns, for each variant, all that decides its runs except the seed, and nothing else. The
+    /// name of a run is made of that and its seed.
     ///
-    /// What is hashed is what was parsed, so comments, files' names and the ways to state a value do
-    /// not count. The forms are those of `Debug`: a key that somebody adds to a scenario is part of
-    /// the name from its first day.
+    /// Parsed values are hashed, so comments, names of files and notations do not count. Their form
+    /// is that of `Debug`: a new key of a scenario is part of the name from its first day.
     pub(crate) fn namings(&self, variants: &[Variant]) -> Vec<Naming> {
         let shared = self.naming();
         // Layouts are long, and many variants share one.
@@ -50,7 +49,7 @@ impl Simulation {
     fn naming(&self) -> Naming {
         let scenario = &self.scenario;
         let mut kernel = scenario.kernel.clone();
-        // A variant has one of each.
+        // Lists of the scenario: a variant has one entry of each.
         kernel.balancing.clear();
         kernel.throttling.clear();
         kernel.placement.clear();

@@ -6,18 +6,18 @@ use hitm_sim::scenario::shipped;
 
 use super::{Error, LoadOptions, Progress, SimReport, Simulation};
 
-/// What to reproduce.
+/// Selection of scenarios to reproduce.
 #[derive(Debug, Clone, Default)]
 pub struct Reproduction {
     /// Folders by the number that they begin with, or by name; empty for all.
     pub folders: Vec<String>,
-    /// Less of each: see [`LoadOptions::quick`].
+    /// Shortened runs: see [`LoadOptions::quick`].
     pub quick: bool,
     /// Seeds of each variant; absent for as many as each scenario states.
     pub seed_count: Option<u64>,
 }
 
-/// The names of the folders.
+/// Names of the folders.
 pub fn folders() -> Vec<&'static str> {
     let mut names: Vec<&str> = shipped().map(|file| file.folder).collect();
     names.dedup();
@@ -25,7 +25,7 @@ pub fn folders() -> Vec<&'static str> {
 }
 
 impl Reproduction {
-    /// The names of the folders that it is about.
+    /// Names of the selected folders.
     ///
     /// # Errors
     /// An unknown one.
@@ -47,7 +47,7 @@ impl Reproduction {
     }
 }
 
-/// Runs the scenarios of the folders in order; `progress` is told each scenario's name with it.
+/// Runs the scenarios of the folders in order; `progress` also gets each scenario's name.
 ///
 /// # Errors
 /// An unknown folder, or a run that fails.
@@ -74,7 +74,7 @@ pub fn reproduce(
     Ok(reports)
 }
 
-/// `000-root-domain` by its name or its number.
+/// Matches `000-root-domain` by name or by number.
 fn is_folder(folder: &str, name: &str) -> bool {
     folder == name
         || folder

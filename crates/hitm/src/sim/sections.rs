@@ -1,5 +1,5 @@
-//! Sections of a text file that belong to `hitm reproduce`, each between two lines of its own; the
-//! rest of the file is somebody else's.
+//! Sections of a text file that `hitm reproduce` owns, each between two lines of its own. It leaves
+//! the rest of the file alone.
 //!
 //! Invariant: a section is written only where its two lines stand in order and once.
 
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A file with sections. It is read again for each, so that what its owner writes meanwhile stays.
+/// A file with sections, read again for each, so that its owner's edits stay.
 #[derive(Debug, Clone)]
 pub struct Sections {
     path: PathBuf,
 }
 
-/// Why a section cannot be written.
+/// Errors of writing a section.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SectionError {
@@ -24,7 +24,7 @@ pub enum SectionError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The file has no place for a section.
@@ -50,7 +50,7 @@ fn lines_of(case: &str) -> (String, String) {
 }
 
 impl Sections {
-    /// Looks for the section of each of the cases in a file.
+    /// Finds the section of each of the cases in a file.
     ///
     /// # Errors
     /// A file that cannot be read, or lacks the lines of a section.
@@ -63,7 +63,7 @@ impl Sections {
         Ok(sections)
     }
 
-    /// Puts `new` into the section of a case.
+    /// Replaces the section of a case by `new`.
     ///
     /// # Errors
     /// As [`Sections::open`], or a file that cannot be written.
@@ -85,7 +85,7 @@ impl Sections {
         }
     }
 
-    /// From behind the first line of a section to its last one.
+    /// Range of a section, from behind its first line to its last one.
     fn place(&self, text: &str, case: &str) -> Result<Range<usize>, SectionError> {
         let (begin, end) = lines_of(case);
         let only = |line: &str| {

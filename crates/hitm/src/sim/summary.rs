@@ -13,13 +13,13 @@ pub struct Summary {
     pub id: String,
     /// Its unit.
     pub unit: &'static str,
-    /// What it counts.
+    /// Description of the quantity.
     pub description: &'static str,
     /// The mean over the runs that have it.
     pub mean: f64,
-    /// The least.
+    /// Smallest value of a run.
     pub min: f64,
-    /// The largest.
+    /// Largest value of a run.
     pub max: f64,
     /// Half of the 95 % confidence interval of the mean (Student's t), from two runs on.
     pub confidence: Option<f64>,
@@ -28,7 +28,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The least and the largest value, of several runs.
+    /// Smallest and largest value, when there are several runs.
     pub fn spread(&self) -> Option<(f64, f64)> {
         (self.run_count > 1).then_some((self.min, self.max))
     }
@@ -37,9 +37,9 @@ impl Summary {
 /// All runs of a variant.
 #[derive(Debug, Clone)]
 pub struct VariantReport {
-    /// Which one.
+    /// Variant that was run.
     pub variant: Variant,
-    /// What to call it.
+    /// Name of the variant.
     pub label: String,
     /// Figures, in the order of the first run that has each.
     pub summaries: Vec<Summary>,
@@ -47,18 +47,18 @@ pub struct VariantReport {
     pub outcomes: Vec<Outcome>,
 }
 
-/// What a workload that checks itself found in all runs of a variant.
+/// Result of a workload that checks itself, over all runs of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check<'a> {
-    /// The variant.
+    /// Label of the variant.
     pub variant: &'a str,
-    /// The workload.
+    /// Name of the workload.
     pub workload: &'a str,
     /// Runs that it checked.
     pub run_count: usize,
-    /// The seeds of those that failed.
+    /// Seeds of the failed runs.
     pub failed_seeds: Vec<u64>,
-    /// What failed in the first of them, in the workload's own form.
+    /// Failure of the first of them, in the workload's own form.
     pub failure: Option<&'a str>,
 }
 
@@ -69,18 +69,18 @@ pub struct Comparison {
     pub id: String,
     /// The variant that was simulated, and what it is compared with.
     pub label: String,
-    /// The least and the largest published value.
+    /// Smallest and largest published value.
     pub published: (f64, f64),
     /// Its unit.
     pub unit: String,
     /// The simulated value; none when no run has it.
     pub simulated: Option<f64>,
-    /// The least and the largest of several runs; none for a change.
+    /// Smallest and largest simulated value; none with one run, and none for a change.
     pub spread: Option<(f64, f64)>,
-    /// Simulated over published: for a range over its nearer end, and 1 within it. None when that
-    /// says nothing: a published 0, or a change in the other direction.
+    /// Simulated over published: for a range over its nearer end, and 1 within it. None when the
+    /// ratio has no meaning: a published 0, or a change in the other direction.
     pub ratio: Option<f64>,
-    /// Where the published figure is from.
+    /// Source of the published figure.
     pub source: String,
 }
 
@@ -118,12 +118,12 @@ impl VariantReport {
         }
     }
 
-    /// The word that a scenario gives its policy.
+    /// Name of its balancing policy in a scenario.
     pub fn balancing_name(&self) -> &'static str {
         balancing_name(self.variant.balancing)
     }
 
-    /// What its workloads that check themselves found.
+    /// Results of its workloads that check themselves.
     pub fn checks(&self) -> Vec<Check<'_>> {
         let mut checks: Vec<Check<'_>> = Vec::new();
         for outcome in &self.outcomes {
@@ -155,13 +155,13 @@ impl VariantReport {
         checks
     }
 
-    /// The figure of this id.
+    /// Figure with this id.
     pub fn get(&self, id: &str) -> Option<&Summary> {
         self.summaries.iter().find(|summary| summary.id == id)
     }
 }
 
-/// What tells a variant from the others of its scenario; the layout when there is only one.
+/// Name that tells a variant from the others of its scenario; the layout when there is only one.
 pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
     let mut label = String::new();
     let kernel = &scenario.kernel;
@@ -198,7 +198,7 @@ const STUDENT: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// That of the normal distribution, for more.
+/// Quantile of the normal distribution, for more.
 const NORMAL: f64 = 1.960;
 
 fn mean(values: &[f64]) -> (f64, Option<f64>) {
@@ -281,32 +281,33 @@ fn beside(published: &Published, label: String, simulated: Option<f64>) -> Compa
     }
 }
 
-/// The change in per cent, unless there was nothing before.
+/// Change in per cent, unless `before` is 0.
 fn change(before: f64, after: f64) -> Option<f64> {
     (before != 0.0).then(|| (after / before - 1.0) * 100.0)
 }
 
-/// All published figures at the load at which one of them is met, between the loads that were run.
+/// Published figures at the load at which one of them is met, interpolated between the loads that
+/// were run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Crossing {
     /// The figure that is met.
     pub id: String,
-    /// The layout that it is of.
+    /// Layout of that figure.
     pub layout: String,
     /// Its published value.
     pub published: f64,
     /// Its unit.
     pub unit: String,
-    /// The load, in wake-ups a second and CPU as asked for; none when no load has the value.
+    /// Load, in requested wake-ups a second and CPU; none when the figure is met at no load.
     pub load: Option<f64>,
-    /// The published figures beside those of that load.
+    /// Published figures beside those simulated at that load.
     pub comparisons: Vec<Comparison>,
-    /// The figure that is met, of every layout at that load, least first.
+    /// Values of that figure for every layout at that load, smallest first.
     pub ranking: Vec<(String, f64)>,
 }
 
-/// The crossing of the first published figure that is one value of one layout, when several loads
-/// were run.
+/// Crossing of the first published figure that is one value of one layout, when several loads were
+/// run.
 pub(super) fn crossing(scenario: &Scenario, reports: &[VariantReport]) -> Option<Crossing> {
     let is_anchor = |published: &&Published| {
         let (least, most) = published.value;
@@ -350,7 +351,7 @@ pub(super) fn crossing(scenario: &Scenario, reports: &[VariantReport]) -> Option
     })
 }
 
-/// A figure by load, of a layout under what the first variant has besides.
+/// Figure by load, for a layout and otherwise the first variant.
 fn curve(reports: &[VariantReport], layout: &str, id: &str) -> Vec<(f64, f64)> {
     let is_of_curve = |report: &&VariantReport| {
         let first = reports.first().map(|first| Variant {
@@ -370,7 +371,7 @@ fn curve(reports: &[VariantReport], layout: &str, id: &str) -> Vec<(f64, f64)> {
     points
 }
 
-/// The least load at which a curve, straight between its points, has the value.
+/// Smallest load at which a curve, linear between its points, has the value.
 fn load_at(points: &[(f64, f64)], value: f64) -> Option<f64> {
     points.windows(2).find_map(|pair| {
         let ((from, low), (to, high)) = (pair[0], pair[1]);

@@ -1,9 +1,9 @@
-//! A kernel's own types to the simulator's tables: BTF, or DWARF.
+//! From a kernel's own types, BTF or DWARF, to the simulator's tables.
 //!
-//! The simulator's built-in table says which members of which structures the model uses; where these
-//! lie is taken from the file. A structure that the file lacks (the file may be one of a few
-//! structures) stays as it is built in. A member that the file's structure lacks is left out, so
-//! that the engine says by name what the model misses.
+//! The simulator's built-in table lists the structures and members that the model uses; the file
+//! gives their offsets. A structure that the file lacks (it may be one of a few structures) keeps
+//! its built-in layout. A member that the file's structure lacks is left out, so that the engine
+//! names it as missing.
 
 use hitm_layout::advise::place_in_types;
 use hitm_layout::{StructLayout as TypeLayout, TypeStore};
@@ -15,7 +15,7 @@ use crate::layout::{LayoutError, LayoutFile};
 /// Bytes of a pointer on every machine that is modelled.
 const POINTER_BYTES: u64 = 8;
 
-/// The built-in table with everything that `file` has in place of its own.
+/// Returns the built-in table with the layouts of `file`.
 ///
 /// # Errors
 /// Types that cannot be read; a file with none of the structures.
@@ -41,7 +41,7 @@ pub(super) fn layouts_of_types(file: &mut LayoutFile) -> Result<Layouts, Error> 
 
 fn merge(known: &StructLayout, types: &TypeLayout, store: &TypeStore) -> StructLayout {
     let members = known.members.iter().filter_map(|member| {
-        // What lies in an anonymous union, as `rq.curr` does since 6.18, has the same name.
+        // A member of an anonymous union, as `rq.curr` since 6.18, is found by the same name.
         let (offset_bytes, size_bytes) = place_in_types(types, store, &member.name)?;
         let mut member = Member {
             offset_bytes,
@@ -57,7 +57,7 @@ fn merge(known: &StructLayout, types: &TypeLayout, store: &TypeStore) -> StructL
     StructLayout {
         name: known.name.clone(),
         size_bytes: types.size,
-        // BTF does not say what the source demands; the kernel's own table does.
+        // BTF lacks the alignment that the source demands; the built-in table has it.
         align_bytes: types.alignment.unwrap_or(known.align_bytes),
         members: members.collect(),
     }

@@ -1,14 +1,14 @@
-//! A plan against what it names: keys, values and metrics that are wrong, before anything runs.
+//! Checks a plan's keys, values and metrics against the files that it names, before anything runs.
 //!
-//! Every value of every key is tried with the first values of the others, and with the last ones when
-//! that fails: a key may ask for another one. A combination that cannot be run is a row of the table,
-//! not a mistake of the plan.
+//! Every value of every key is tried with the first values of the others, and with the last ones
+//! when that fails: a key may require another one. A combination that cannot be run is a row of the
+//! table, not a mistake of the plan.
 
 use std::path::Path;
 
+use hitm_base::document::TextPlace;
 use hitm_sim::scenario::{Scenario, ScenarioError};
-use hitm_sweep::TextPlace;
-use hitm_sweep::plan::{Plan, Point, RUNS_MAX, Setting, SourceKind};
+use hitm_sweep::plan::{Axis, Plan, Point, RUNS_MAX, Setting, SourceKind};
 
 use super::Error;
 use super::metrics::{is_of_replay, is_of_scenario, known};
@@ -19,7 +19,7 @@ use super::points::{
 use crate::input_file::NamedBy;
 use crate::{layout_files, machine};
 
-/// Rows of an axis that are tried: those of a sample lie between ends that were.
+/// Most rows of an axis that are tried: those of a sample lie between ends that were.
 const ROWS_MAX: usize = 1_000;
 
 /// Refuses a plan with a wrong key, value or metric.
@@ -64,10 +64,13 @@ fn check_scenario(
         let point = plan.point_of(number, rows);
         parse(plan, source, &point).map_err(|error| placed(plan, &point, error))
     };
-    if plan.axes.is_empty() {
-        scenarios.push(parse(&[])?);
+    let keyed = |axis: &&Axis| !axis.keys.is_empty();
+    if plan.axes.iter().all(|axis| !keyed(&axis)) {
+        scenarios.push(parse(&first)?);
     }
-    for (index, axis) in plan.axes.iter().enumerate() {
+    // A sample of stated numbers alone has no key to try.
+    let axes = plan.axes.iter().enumerate();
+    for (index, axis) in axes.filter(|(_, axis)| keyed(axis)) {
         for row in tried(axis.rows.len()) {
             let mut rows = first.clone();
             rows[index] = row;
@@ -93,7 +96,7 @@ fn parse(plan: &Plan, source: &Source, point: &Point<'_>) -> Result<Scenario, Sc
     Scenario::parse_with(text, origin, &options.settings)
 }
 
-/// The error at the plan's own place, when it is about one of the plan's settings.
+/// Puts the error at the plan's own line, when it is about one of the plan's settings.
 fn placed(plan: &Plan, point: &Point<'_>, error: ScenarioError) -> Error {
     let mut settings = point.settings.iter();
     let setting =
@@ -127,7 +130,7 @@ fn named(plan: &Plan, place: TextPlace, key: &str, message: String) -> Error {
     }
 }
 
-/// A recording has three keys, and no seeds.
+/// Fails when a plan of recordings has other keys than these three, or several seeds.
 fn check_replay_keys(plan: &Plan) -> Result<(), Error> {
     const KEYS: [&str; 3] = [MACHINE, LAYOUT, THREADS_TO];
     for (key, place) in plan.axes.iter().flat_map(|axis| &axis.keys) {
@@ -146,7 +149,7 @@ fn check_replay_keys(plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Machines, layouts and placements of threads exist.
+/// Fails unless machines, layouts and placements of threads exist.
 fn check_names(plan: &Plan, folder: &Path) -> Result<(), Error> {
     for axis in &plan.axes {
         for (index, (key, _)) in axis.keys.iter().enumerate() {
@@ -184,7 +187,7 @@ fn layout_error(name: &str, kind: SourceKind, folder: &Path) -> Option<String> {
     let name = layout_name(name, folder);
     let path = Path::new(&name);
     match kind {
-        // A kernel's own types serve a simulation as well: whether they do shows when they are read.
+        // A kernel's own types are valid too; a wrong file shows when it is read.
         SourceKind::Scenarios if path.exists() => None,
         _ => layout_files::read(path).err().map(with_causes),
     }

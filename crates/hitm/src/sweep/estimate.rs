@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Error, Part, Store, Sweep, pool};
 
-/// Runs of a sample: enough to see both ends of what varies.
+/// Runs of a sample: enough for both ends of each axis.
 const RUNS_MAX: usize = 16;
 /// No further run begins after this time.
 const TIME_MAX: Duration = Duration::from_secs(30);
@@ -14,7 +14,7 @@ const TIME_MAX: Duration = Duration::from_secs(30);
 pub struct Estimate {
     /// Runs of the plan.
     pub all: usize,
-    /// Those without a result.
+    /// Runs without a result.
     pub missing: usize,
     /// Points that cannot be run.
     pub broken: usize,
@@ -22,7 +22,7 @@ pub struct Estimate {
     pub sample: usize,
     /// CPU time of the missing runs, by the mean of the sample.
     pub cpu: Duration,
-    /// The least and the largest CPU time of a run of the sample.
+    /// Smallest and largest CPU time of a run of the sample.
     pub spread: (Duration, Duration),
 }
 
@@ -60,7 +60,8 @@ impl Sweep {
     }
 }
 
-/// `0..count`, both ends and the middle early: a sample that time cuts short is still spread.
+/// Orders `0..count` so that both ends and the middle come early: a sample cut short by time is
+/// still spread.
 fn spread_order(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_key(|index| (*index as u32).reverse_bits() >> 28);

@@ -1,7 +1,7 @@
-//! Metrics that a run can have, known before anything runs.
+//! Metrics that a run can have, listed before anything runs.
 //!
-//! A scenario's workloads say which figures they make; the table below repeats their ids. A test runs
-//! a workload of each kind and compares.
+//! The table below repeats the ids of the figures that a scenario's workloads make. A test runs a
+//! workload of each kind and compares.
 
 use hitm_sim::scenario::{Scenario, WorkloadKind};
 use hitm_sweep::plan::SourceKind;
@@ -33,7 +33,7 @@ const OF_ALL: [&str; 19] = [
     "wakeup.latency_us_p99",
     "wakeup.latency_us_max",
 ];
-/// Figures of each line N of `root_domain`: how many there are follows the machine and the layout.
+/// Figures of each line N of `root_domain`; machine and layout decide the number of lines.
 const OF_LINES: [&str; 3] = [
     "load_cycles_mean",
     "load_cycles_row_min",
@@ -41,6 +41,26 @@ const OF_LINES: [&str; 3] = [
 ];
 
 const LATENESS: [&str; 4] = ["wakeups", "late_us_min", "late_us_mean", "late_us_max"];
+
+/// Figures of groups with a quota.
+const CGROUP_HOGS: [&str; 16] = [
+    "distribute_calls",
+    "full_walks",
+    "full_walk_ms_mean",
+    "distribute_us_max",
+    "distribute_cfs_rqs_max",
+    "distribute_tasks_max",
+    "distribute_ipis",
+    "distribute_lock_wait_us_max",
+    "csd_unthrottle_us_max",
+    "csd_unthrottles",
+    "csd_unthrottle_us_mean",
+    "throttle_walk_us_max",
+    "rq_lock_waits",
+    "rq_lock_wait_us_max",
+    "rq_lock_wait_ms",
+    "used_ms",
+];
 
 /// Figures of a workload, after its name.
 fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
@@ -62,21 +82,7 @@ fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
             LATENESS[3],
         ],
         WorkloadKind::Hogs(_) => &["used_ms"],
-        WorkloadKind::CgroupHogs(_) => &[
-            "distribute_calls",
-            "full_walks",
-            "full_walk_ms_mean",
-            "distribute_us_max",
-            "distribute_cfs_rqs_max",
-            "distribute_tasks_max",
-            "distribute_lock_wait_us_max",
-            "csd_unthrottle_us_max",
-            "throttle_walk_us_max",
-            "rq_lock_waits",
-            "rq_lock_wait_us_max",
-            "rq_lock_wait_ms",
-            "used_ms",
-        ],
+        WorkloadKind::CgroupHogs(_) => &CGROUP_HOGS,
         WorkloadKind::LockHolder(_) => &[
             "writer_wait_us_max",
             "reader_wait_us_max",
@@ -142,7 +148,7 @@ pub(super) fn is_of_replay(id: &str) -> bool {
         .any(|(known, _)| replay_metric(known) == id)
 }
 
-/// The metrics of these scenarios, or of replays, for an error.
+/// Metrics of these scenarios, or of replays, for an error's text.
 pub(super) fn known(kind: SourceKind, scenarios: &[Scenario]) -> String {
     let mut ids: Vec<String> = Vec::new();
     match kind {
@@ -177,7 +183,7 @@ mod tests {
         [machine]\npreset = \"broadwell-4s\"\ncpus = 8\n[run]\nduration = \"20ms\"\n\
         [kernel]\nplacement = \"lock-aware\"\nload_balancing = \"domains\"\n";
 
-    /// A workload of each kind that needs no other file, for long enough that each figure appears.
+    /// Workloads, one of each kind that needs no other file, long enough for each figure to appear.
     const WORKLOADS: [&str; 14] = [
         "kind = \"rt-migrate-test\"\nloops = 2\nrun_time = \"1ms\"\nsleep = \"2ms\"\n",
         "kind = \"ffmpeg\"\ncores_per_instance = 2\nworkers = 4\nrunnable = 2\nwakeups = \"2600/s\"\n",

@@ -1,17 +1,19 @@
 //! Many runs from one plan: each named by its content, run once, and all of them in one table.
 //!
-//! [`Sweep::load`] reads a plan, checks it and names its runs; [`Sweep::run`] makes those that a
-//! [`Store`] has not got; [`Sweep::compact`] writes the table. A result is a file of the run's name,
-//! so resuming, retrying, extending a plan and mixing engines are one thing: a run that is there is
-//! not made again. The table's bytes depend on the plan alone.
+//! [`Sweep::load`] reads a plan, checks it and names its runs. [`Sweep::run`] makes those that a
+//! [`Store`] lacks. [`Sweep::compact`] writes the table. A result is a file of the run's name, so
+//! resuming, retrying, extending a plan and mixing engines are one thing: an existing run is not
+//! made again. The table's bytes depend on the plan alone.
 
 mod check;
 mod estimate;
 mod metrics;
 mod points;
 mod pool;
+mod results;
 mod rows;
 mod slurm;
+mod stated;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -25,17 +27,22 @@ use thiserror::Error;
 use crate::output_file::OutputError;
 use crate::text_file::{TextFileError, read};
 use points::{Job, Labels, Source};
+use stated::StatedNumbers;
 
 pub use estimate::Estimate;
+pub use hitm_sweep::plan::KeyType;
+pub use hitm_sweep::read::is_reading;
 pub use hitm_sweep::result::{Figure, RunResult};
+pub use hitm_sweep::table::{Cell, Column};
 pub use pool::{Part, PartError, Progress, Totals};
+pub use results::{read_table, table_of};
 pub use slurm::slurm_script;
 pub use store::Store;
 
 /// The table's name in the folder of a sweep.
 pub const TABLE_FILE: &str = "results.parquet";
 
-/// The reason for which a sweep cannot go on.
+/// Errors of a sweep.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -67,7 +74,7 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The table cannot be written.
@@ -75,7 +82,15 @@ pub enum Error {
     Table {
         /// The file.
         path: PathBuf,
-        /// The writer's answer.
+        /// Error of the writer.
+        message: String,
+    },
+    /// The table cannot be read.
+    #[error("cannot read {}: {message}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Error of the reader.
         message: String,
     },
     /// The table lacks a run.
@@ -92,7 +107,7 @@ pub enum Error {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     point: u32,
-    /// Which labels, or which failure of the point, for one that cannot be run.
+    /// Index of its labels, or of its point's error message.
     kind: EntryKind,
     variant: u16,
     /// Number of the seed in the plan.
@@ -103,11 +118,11 @@ struct Entry {
 enum EntryKind {
     /// A run, with its name and its labels.
     Run { name: RunName, labels: u32 },
-    /// A point that nothing can be run of: an index to the messages.
+    /// A point that cannot be run, with the index of its message.
     Broken { message: u32 },
 }
 
-/// A run of a point that was named.
+/// A run of a point, with its name.
 #[derive(Debug)]
 struct NamedRun {
     name: RunName,
@@ -121,16 +136,19 @@ struct NamedRun {
 #[derive(Debug)]
 pub struct Sweep {
     plan: Plan,
-    /// The folder that paths of the plan count from.
+    /// Folder that paths of the plan count from.
     folder: PathBuf,
     sources: Vec<Source>,
+    /// Numbers whose ranges machine files and the kernel's costs state.
+    stated: Option<StatedNumbers>,
     entries: Vec<Entry>,
     labels: Vec<Labels>,
     messages: Vec<String>,
 }
 
 impl Sweep {
-    /// Reads the plan at `path` and what it names, checks every key and value, and names all runs.
+    /// Reads the plan at `path` and the files that it names, checks every key and value, and names
+    /// all runs.
     ///
     /// # Errors
     /// Files that cannot be read, keys, values and metrics that are wrong: with line and column.
@@ -149,19 +167,21 @@ impl Sweep {
         let mut sweep = Sweep {
             sources: points::sources(&plan, folder)?,
             plan,
+            stated: None,
             folder: folder.to_owned(),
             entries: Vec::new(),
             labels: Vec::new(),
             messages: Vec::new(),
         };
         check::check(&sweep.plan, &sweep.sources, folder)?;
+        sweep.stated = StatedNumbers::of_plan(&sweep.plan, &sweep.sources, folder)?;
         sweep.name_runs()?;
         Ok(sweep)
     }
 
     /// Fills in the runs of all points, in the order of the plan.
     fn name_runs(&mut self) -> Result<(), Error> {
-        /// Points that are named before the next ones are: bounds what is kept of them.
+        /// Points that are named at a time: bounds the memory for them.
         const POINTS_AT_ONCE: u64 = 4_096;
         let point_count = self.plan.point_count();
         for first in (0..point_count).step_by(POINTS_AT_ONCE as usize) {
@@ -222,17 +242,17 @@ impl Sweep {
         check::check_run_count(&self.plan, self.entries.len())
     }
 
-    /// The plan.
+    /// The plan as parsed.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Runs of the plan; a point that cannot be run counts as one.
+    /// Number of runs; a point that cannot be run counts as one.
     pub fn run_count(&self) -> usize {
         self.entries.len()
     }
 
-    /// Points that cannot be run: their rows have the message.
+    /// Number of points that cannot be run; their rows have the message.
     pub fn broken_count(&self) -> usize {
         let is_broken = |entry: &&Entry| matches!(entry.kind, EntryKind::Broken { .. });
         self.entries.iter().filter(is_broken).count()
@@ -240,14 +260,15 @@ impl Sweep {
 
     /// The work of a point.
     fn job(&self, point: u64) -> Result<Box<dyn Job>, String> {
-        points::job(&self.plan, &self.sources, &self.folder, point)
+        let stated = self.stated.as_ref();
+        points::job(&self.plan, &self.sources, &self.folder, (point, stated))
     }
 
     fn seed(&self, entry: &Entry) -> u64 {
         self.plan.first_seed.wrapping_add(u64::from(entry.seed))
     }
 
-    /// Numbers of the runs that the store has not got, each name once, in the order of the plan.
+    /// Numbers of the runs without a result in the store, each name once, in the order of the plan.
     ///
     /// # Errors
     /// Results that cannot be read.
@@ -266,8 +287,9 @@ impl Sweep {
     }
 }
 
-/// The index of `item` in `known`, where it is added unless one of the last ones is the same. Neighbours
-/// in a plan mostly share theirs; a list in which all differ is not searched from end to end each time.
+/// Returns the index of `item` in `known`, and adds it unless one of the last entries is equal.
+/// Neighbours in a plan mostly share an item; a list of distinct ones is not searched in full each
+/// time.
 fn index_of<T: PartialEq>(known: &mut Vec<T>, item: T) -> u32 {
     const SEARCHED_MAX: usize = 256;
     let first = known.len().saturating_sub(SEARCHED_MAX);

@@ -1,4 +1,4 @@
-//! Points of a plan as work: a scenario with settings, or a recording with another machine.
+//! Work of a plan's points: a scenario with settings, or a recording on another machine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,6 +16,7 @@ use hitm_sweep::value::Value;
 use hitm_weave::Placement;
 
 use super::Error;
+use super::stated::StatedNumbers;
 use crate::input_file::{self, NamedBy};
 use crate::layout_files;
 use crate::machine;
@@ -30,7 +31,7 @@ pub(super) const LAYOUT: &str = "layout";
 /// The key that places the threads of a recording.
 pub(super) const THREADS_TO: &str = "threads_to";
 
-/// The name under which the figures of a replay are reported.
+/// Prefix of a replay's figures.
 const REPLAY: &str = "whatif";
 /// Figures of a replay, as `hitm whatif --format json` names them.
 pub(super) const REPLAY_METRICS: [(&str, &str); 6] = [
@@ -42,7 +43,7 @@ pub(super) const REPLAY_METRICS: [(&str, &str); 6] = [
     ("lost_cycles", "cycles"),
 ];
 
-/// The id of a figure of a replay.
+/// Id of a replay's figure.
 pub(super) fn replay_metric(id: &str) -> String {
     format!("{REPLAY}.{id}")
 }
@@ -76,13 +77,13 @@ pub(super) trait Job {
     fn variant_count(&self) -> usize;
     fn labels(&self, variant: usize) -> Labels;
     fn name(&self, variant: usize, seed: u64) -> RunName;
-    /// The result, or the message of a host that cannot make it.
+    /// Returns the result; the error is a problem of this host.
     fn run(&self, variant: usize, seed: u64) -> Result<RunResult, String>;
 }
 
 /// Reads the files that the plan names.
 pub(super) fn sources(plan: &Plan, folder: &Path) -> Result<Vec<Source>, Error> {
-    let one = |(name, place): &(String, hitm_sweep::TextPlace)| {
+    let one = |(name, place): &(String, hitm_base::document::TextPlace)| {
         let key = match plan.kind {
             SourceKind::Scenarios => "scenarios",
             SourceKind::Recordings => "recordings",
@@ -142,7 +143,7 @@ fn hash_of(mut file: File) -> io::Result<String> {
     }
 }
 
-/// A point's work.
+/// Work of a point, with the stated numbers of its sample.
 ///
 /// # Errors
 /// The message of a point that nothing can be run of.
@@ -150,7 +151,7 @@ pub(super) fn job(
     plan: &Plan,
     sources: &[Source],
     folder: &Path,
-    number: u64,
+    (number, stated): (u64, Option<&StatedNumbers>),
 ) -> Result<Box<dyn Job>, String> {
     let point = plan.point(number);
     match &sources[point.source] {
@@ -159,7 +160,10 @@ pub(super) fn job(
             origin,
             folder: own,
         } => {
-            let options = load_options(plan, &point, folder);
+            let mut options = load_options(plan, &point, folder);
+            if let Some(stated) = stated {
+                stated.apply(number, &mut options);
+            }
             let simulation =
                 Simulation::of_text(text, origin, own, &options).map_err(with_causes)?;
             Ok(Box::new(SimulationJob::new(simulation, &point)))
@@ -170,7 +174,7 @@ pub(super) fn job(
     }
 }
 
-/// An error with its causes in one line.
+/// Joins an error and its causes in one line.
 pub(super) fn with_causes(error: impl std::error::Error + 'static) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -190,7 +194,7 @@ fn value_of<'p>(point: &Point<'p>, key: &str) -> Option<&'p Value> {
         .map(|setting| setting.value)
 }
 
-/// The name, or the path from the plan's folder where there is no shipped one.
+/// Returns the name, or the path from the plan's folder when the name is unknown.
 fn placed(name: &str, folder: &Path, is_known: bool) -> String {
     match is_known {
         true => name.to_owned(),
@@ -210,7 +214,7 @@ pub(super) fn layout_name(name: &str, folder: &Path) -> String {
     placed(name, folder, is_known)
 }
 
-/// The point's settings as `hitm sim` has them.
+/// Settings of a point, as `hitm sim` takes them.
 pub(super) fn load_options(plan: &Plan, point: &Point<'_>, folder: &Path) -> LoadOptions {
     let machine = value_of(point, MACHINE).map(|name| machine_name(&name.text(), folder));
     let layouts = value_of(point, LAYOUT).map(|name| layout_name(&name.text(), folder));
@@ -226,19 +230,19 @@ pub(super) fn load_options(plan: &Plan, point: &Point<'_>, folder: &Path) -> Loa
     }
 }
 
-/// The text of `--set`.
+/// Text of an override for `--set`.
 pub(super) fn setting_text(setting: &hitm_sweep::plan::Setting<'_>) -> String {
     format!("{}={}", setting.key, setting.value.toml())
 }
 
-/// A scenario with its settings.
+/// A scenario with its overrides.
 struct SimulationJob {
     simulation: Simulation,
     variants: Vec<Variant>,
     /// By variant.
     namings: Vec<Naming>,
     machine: String,
-    /// The layout that the plan names, as it names it.
+    /// Name of the layout in the plan.
     layout: Option<String>,
 }
 
@@ -300,7 +304,7 @@ impl Job for SimulationJob {
     }
 }
 
-/// A recording, run again.
+/// A recording to replay.
 struct ReplayJob {
     config: WhatifConfig,
     labels: Labels,
@@ -375,7 +379,7 @@ impl Job for ReplayJob {
     fn run(&self, _: usize, _: u64) -> Result<RunResult, String> {
         let report = match whatif::run(&self.config, &mut |_, _| {}) {
             Ok(report) => report,
-            // The file may read again when the disk or the folder of temporary files is mended.
+            // A retry may succeed: the disk, or the folder of temporary files, may be mended.
             Err(error @ WhatifError::Recording(_)) => return Err(with_causes(error)),
             Err(error) => return Ok(RunResult::Failed(with_causes(error))),
         };

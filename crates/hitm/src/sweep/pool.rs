@@ -1,4 +1,4 @@
-//! The local pool: some threads, each with one run at a time.
+//! The local pool: threads that each make one run at a time.
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use super::{EntryKind, Error, Store, Sweep};
 pub struct Part {
     /// Number of the part, from 1.
     number: usize,
-    /// Their number.
+    /// Number of parts.
     count: usize,
 }
 
@@ -56,26 +56,26 @@ impl FromStr for Part {
 pub struct Progress {
     /// Runs done now.
     pub done: usize,
-    /// Runs to do now: those that were not there.
+    /// Runs to do: those without a result.
     pub all: usize,
-    /// Of those done, runs that failed.
+    /// Failed runs among those done.
     pub failed: usize,
 }
 
-/// The work that a driver did.
+/// Work of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Runs that were there already.
+    /// Runs that had a result already.
     pub found: usize,
     /// Runs that were made.
     pub made: usize,
-    /// Of those made, runs that failed.
+    /// Failed runs among those made.
     pub failed: usize,
 }
 
 impl Sweep {
-    /// Makes the runs of a part that the store has not got, on `jobs` threads. `progress` is called
-    /// after each, from any of them; when it answers false, no further run begins.
+    /// Makes the runs of a part that the store lacks, on `jobs` threads. `progress` is called after
+    /// each, from any of them; when it returns false, no further run begins.
     ///
     /// # Errors
     /// A store that cannot be written, a recording that can no longer be read.
@@ -151,7 +151,7 @@ struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    /// Makes runs until there are none left.
+    /// Makes runs until none is left.
     fn work(&self) -> Result<(), Error> {
         let mut worker = Worker { job: None };
         while !self.stopped.load(Ordering::Relaxed) {
@@ -178,7 +178,7 @@ impl Pool<'_> {
     }
 }
 
-/// A thread's last point, kept because its other seeds and variants come next.
+/// Keeps a thread's last point: its other seeds and variants come next.
 struct Worker {
     job: Option<(u32, Box<dyn Job>)>,
 }
@@ -199,7 +199,7 @@ impl Worker {
     fn result(&mut self, sweep: &Sweep, number: usize) -> Result<RunResult, Error> {
         let entry = &sweep.entries[number];
         let place = sweep.plan.sources[0].1;
-        // Files that the plan names were read before: they changed or went away meanwhile.
+        // The plan's files were read before, so one of them has changed or vanished since.
         let gone = |message| Error::Named {
             origin: sweep.plan.origin.clone(),
             line: place.line,
@@ -221,7 +221,7 @@ impl Worker {
     }
 }
 
-/// Makes a run and forgets its result: what it costs is all that is asked.
+/// Makes a run and drops its result: only its cost is measured.
 pub(super) fn try_run(sweep: &Sweep, number: usize) -> Result<(), Error> {
     Worker { job: None }.result(sweep, number).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! Results to the table: in the order of the plan, whatever the order of the runs was.
+//! From results to the table, in the order of the plan.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,18 @@ use hitm_sweep::table::{Cell, Column, TableWriter};
 use hitm_sweep::value::{Unit, Value};
 
 use super::points::{LAYOUT, Labels, MACHINE, THREADS_TO};
+use super::stated::StatedNumbers;
 use super::{Entry, EntryKind, Error, Part, Store, Sweep, TABLE_FILE};
 use crate::output_file::OutputFile;
 
-/// Keys whose value a label column has.
+/// Keys whose value stands in a label column.
 const LABELLED: [&str; 3] = [MACHINE, LAYOUT, THREADS_TO];
 
 impl Sweep {
     /// Writes the table to the store's folder and returns its path.
     ///
     /// # Errors
-    /// Runs without a result; a disk that takes no more.
+    /// Runs without a result; a full disk.
     pub fn compact(&self, store: &Store) -> Result<PathBuf, Error> {
         let missing = self.missing(store, Part::ALL)?.len();
         if missing > 0 {
@@ -53,11 +54,7 @@ impl Sweep {
 
     /// The columns of the table.
     fn columns(&self) -> Vec<Column> {
-        let column = |name: &str, kind, description: &str| Column {
-            name: name.to_owned(),
-            kind,
-            description: description.to_owned(),
-        };
+        let column = Column::of_type;
         let text = |name, description| column(name, KeyType::Text, description);
         let mut columns = vec![text(
             "run",
@@ -90,6 +87,7 @@ impl Sweep {
         for (key, kind) in self.own_keys() {
             columns.push(column(key, kind, "A key that the plan varies"));
         }
+        columns.extend(self.stated.iter().flat_map(StatedNumbers::columns));
         let seed = KeyType::Integer(Unit::None);
         columns.extend([
             column("seed", seed, "Seed of the run"),
@@ -116,6 +114,7 @@ impl Sweep {
                 let mut row = vec![Cell::Missing];
                 row.extend(self.label_cells(&point, None));
                 row.extend(self.key_cells(&point));
+                row.extend(self.stated_cells(entry));
                 row.extend([Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing]);
                 row.push(Cell::Text(self.messages[message as usize].clone()));
                 return Ok(vec![row]);
@@ -124,6 +123,7 @@ impl Sweep {
         let mut before = vec![Cell::Text(name.to_string())];
         before.extend(self.label_cells(&point, Some(labels)));
         before.extend(self.key_cells(&point));
+        before.extend(self.stated_cells(entry));
         before.push(Cell::Integer(self.seed(entry) as i64));
         let with = |after: [Cell; 4]| before.iter().cloned().chain(after).collect();
         let figures = match store.get(name)? {
@@ -156,7 +156,7 @@ impl Sweep {
         Ok(wanted.map(row).collect())
     }
 
-    /// Source, machine, layout and what else tells variants apart.
+    /// Source, machine, layout and other labels of a variant.
     fn label_cells(&self, point: &Point<'_>, labels: Option<&Labels>) -> Vec<Cell> {
         let text = |text: Option<&str>| text.map_or(Cell::Missing, |text| Cell::Text(text.into()));
         let stated = |key: &str| {
@@ -194,6 +194,12 @@ impl Sweep {
         cells
     }
 
+    /// Values of the numbers with a stated range.
+    fn stated_cells(&self, entry: &Entry) -> Vec<Cell> {
+        let cells = |stated: &StatedNumbers| stated.cells(u64::from(entry.point));
+        self.stated.as_ref().map(cells).unwrap_or_default()
+    }
+
     fn key_cells(&self, point: &Point<'_>) -> Vec<Cell> {
         let types = self.own_keys();
         let settings = point.settings.iter();
@@ -205,7 +211,7 @@ impl Sweep {
     }
 }
 
-/// A value in the column of its key.
+/// A value in its key's column.
 fn cell(value: &Value, kind: KeyType) -> Cell {
     match (kind, value) {
         (KeyType::Integer(_), value) => {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The script for sbatch, with `tasks` tasks of `cpus` CPUs each. It submits its own last job.
+/// Returns the script for sbatch, with `tasks` tasks of `cpus` CPUs each. It submits its own last
+/// job.
 pub fn slurm_script(
     program: &Path,
     plan: &Path,
@@ -39,7 +40,7 @@ fn quoted(path: &Path) -> String {
     quoted_text(&path.display().to_string())
 }
 
-/// A word of a shell's command.
+/// Quotes a word for a shell's command.
 fn quoted_text(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,=@%".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {

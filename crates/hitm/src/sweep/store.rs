@@ -1,9 +1,9 @@
 //! Results on disk: a file for each run, named by the run.
 //!
-//! `runs/3f/3f09…` holds a result; the folder of its first two digits keeps folders small. A result is
-//! written beside its place and renamed, so that a file that is there is whole, whoever was killed.
-//! `runs/started` has a line for each run that was begun, in the order of time: more lines than names
-//! are runs that were made twice.
+//! `runs/3f/3f09…` holds a result; the folder of its first two digits keeps folders small. A result
+//! is written beside its place and renamed, so that an existing file is whole, even after a kill.
+//! `runs/started` has a line for each run that began, in the order of time. More lines than names
+//! mean that runs were made twice.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -27,7 +27,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the folder, which is made when there is none.
+    /// Opens the folder, and makes it when there is none.
     ///
     /// # Errors
     /// A folder that cannot be made.
@@ -39,14 +39,14 @@ impl Store {
         })
     }
 
-    /// A store that is only read: nothing is made.
+    /// Opens a store for reading: makes no folder.
     pub fn read_only(folder: &Path) -> Store {
         Store {
             folder: folder.to_owned(),
         }
     }
 
-    /// The folder.
+    /// Folder of the sweep.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -56,7 +56,7 @@ impl Store {
         self.folder.join("runs").join(&name[..2]).join(name)
     }
 
-    /// The result of a run; none when there is none, or a damaged one.
+    /// Returns the result of a run; none when it has none, or a damaged one.
     ///
     /// # Errors
     /// A file that is there but cannot be read.
@@ -72,10 +72,10 @@ impl Store {
         }
     }
 
-    /// Puts a result in its place.
+    /// Stores a result.
     ///
     /// # Errors
-    /// A disk that takes no more, a folder that cannot be written.
+    /// A full disk, a folder that cannot be written.
     pub(super) fn put(&self, name: RunName, result: &RunResult) -> Result<(), Error> {
         let path = self.path(name);
         let folder = path.parent().unwrap_or(&self.folder);
@@ -91,7 +91,7 @@ impl Store {
         path: &Path,
         write: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // The thread's number keeps the files of one process apart, its own those of several.
+        // The thread's number tells files of one process apart, the process's own those of several.
         let thread = rayon::current_thread_index().unwrap_or(0);
         let id = format!(
             "{}-{thread}-{:?}",
@@ -106,7 +106,7 @@ impl Store {
         let done = write(&beside)
             .and_then(|()| fs::rename(&beside, path).map_err(|source| failed(path, source)));
         if done.is_err() {
-            // The file is of no use, and the error says what went wrong.
+            // The file is useless, and the first error tells why.
             let _ = fs::remove_file(&beside);
         }
         done
@@ -117,7 +117,7 @@ impl Store {
         let path = self.folder.join("runs").join("started");
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).open(&path);
-        // One write of a short line: lines of several processes do not mix.
+        // One write of a short line: lines of several processes cannot mix.
         let written = file.and_then(|mut file| file.write_all(format!("{name}\n").as_bytes()));
         written.map_err(|source| failed(&path, source))
     }

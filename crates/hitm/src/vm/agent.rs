@@ -1,4 +1,4 @@
-//! The host's side of the line to the guest agent (guest/agent.c has the protocol).
+//! The host's end of the connection to the guest agent (guest/agent.c has the protocol).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,20 +10,20 @@ use crate::temporary;
 
 /// The agent's first word, before the number of CPUs that are up.
 const GREETING: &str = "hitm-agent 2 ";
-/// The time that a guest may take to boot on this host. Its CPUs come up one after the other.
+/// Time that a guest may take to boot on this host. Its CPUs come up one after the other.
 const BOOT_TIME_MAX: Duration = Duration::from_secs(600);
 const BOOT_TIME_OF_CPU_MAX: Duration = Duration::from_secs(5);
-/// The agent hands a file over in pieces of this size.
+/// Bytes of a piece of a file that the agent hands over.
 const PIECE_BYTES: u64 = 2 << 20;
 /// Largest file of a guest that is taken over.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// The line to the agent of a running guest.
+/// Connection to the agent of a running guest.
 #[derive(Debug)]
 pub(super) struct Agent {
     writer: UnixStream,
     reader: BufReader<UnixStream>,
-    /// A line of which only the beginning has come.
+    /// Start of a line whose end has not come.
     partial: String,
 }
 
@@ -60,7 +60,7 @@ impl Agent {
         writeln!(self.writer, "{request}")
     }
 
-    /// The next line, if one comes within `patience`.
+    /// Returns the next line, if one comes within `patience`.
     fn read_line(&mut self, patience: Duration) -> io::Result<Option<String>> {
         self.reader.get_ref().set_read_timeout(Some(patience))?;
         match self.reader.read_line(&mut self.partial) {
@@ -76,7 +76,7 @@ impl Agent {
         }
     }
 
-    /// The workload's exit status, if it ends within `patience`.
+    /// Returns the workload's exit status, if it ends within `patience`.
     pub(super) fn exit_status(&mut self, patience: Duration) -> io::Result<Option<u8>> {
         let Some(line) = self.read_line(patience)? else {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Agent {
         }
     }
 
-    /// The contents of a file of the guest, through its memory.
+    /// Reads a file of the guest, through its memory.
     pub(super) fn fetch(
         &mut self,
         qmp: &mut Qmp,

@@ -1,4 +1,4 @@
-//! QEMU's command line and the sockets that lead into it.
+//! QEMU's command line, and the sockets to it.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,31 +23,30 @@ const PLUGIN: &str = "libhitm_qemu_api2.so";
 const MAJOR_VERSION_MIN: u32 = 9;
 const CLOCK: &str = "libhitm_clock.so";
 
-/// A CPU that has what a current kernel wants to see, without what only slows an emulation or what
-/// the recorder does not understand: five page-table levels, and a wait that is no halt.
+/// A CPU with all that a current kernel needs. Left out: five page-table levels and MONITOR/MWAIT,
+/// which slow the emulation or which the recorder does not know.
 const CPU: &str = "Icelake-Server,la57=off,monitor=off,check=off";
 
-/// Options of every kernel: no address randomisation, no work against attacks that nobody makes
-/// here, no alarm because time seems to stand still (nor a panic because a timer that should tick while the
-/// kernel counts loops is late on a busy host), each slab cache with objects of its own, so that its name
-/// says what they are, and CPUs that come up one after the other: those that wait for their turn all at
-/// once keep a small host busy.
+/// Options of every kernel. No address randomisation, no mitigations, no timer check, and no lockup
+/// or stall alarm: a busy host delays the guest's timers. Each slab cache keeps its own objects
+/// (`slab_nomerge`), so that its name tells their type. CPUs come up one after the other: a
+/// parallel bring-up spins on all of them, and keeps a small host busy.
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet nokaslr norandmaps no5lvl slab_nomerge mitigations=off nosoftlockup \
     nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check cpuhp.parallel=0 panic=-1";
 
 /// The variable that [`CLOCK`] reads the slowdown from.
 const SLOWDOWN: &str = "HITM_CLOCK_SLOWDOWN";
-/// As many CPUs tick on the host's time. A tick of Linux 6.12 takes some 20 us when it is emulated, so that
-/// at 250 Hz two hundred CPUs keep one of the host busy with nothing else.
+/// CPUs up to which a guest runs on the host's time. An emulated tick of Linux 6.12 takes some 20
+/// us: at 250 Hz two hundred CPUs would keep one of the host fully busy.
 const CPUS_IN_HOST_TIME: usize = 64;
 
-/// How long QEMU may take to open its sockets.
+/// Time that QEMU may take to open its sockets.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// How long a QEMU that went away may take to be gone.
+/// Time that a QEMU may take to exit after it closed its sockets.
 const ENDING_TIME: Duration = Duration::from_millis(500);
 
-/// Everything that QEMU is started with, but for what differs between boot and recording.
+/// QEMU's command line, as far as boot and recording share it.
 #[derive(Debug)]
 pub(super) struct Emulator<'c> {
     pub(super) qemu: PathBuf,
@@ -57,18 +56,18 @@ pub(super) struct Emulator<'c> {
     pub(super) cpus: &'c GuestCpus,
 }
 
-/// What differs.
+/// QEMU's arguments in which boot and recording differ.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose<'r> {
     /// Boot at full speed.
     Boot,
-    /// Go on from a snapshot, with the recorder.
+    /// Resume from a snapshot, with the recorder.
     Record {
         /// The state of the machine.
         snapshot: &'r Path,
-        /// Where the recorder writes to.
+        /// Shared memory that the recorder writes to.
         region: &'r Region,
-        /// Where functions begin whose calls are counted.
+        /// Entry addresses of the functions whose calls are counted.
         calls: &'r [u64],
     },
 }
@@ -83,9 +82,9 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// How QEMU ended, if it did: what a line that broke does not say.
+    /// Exit status of QEMU, if it ended, for the error of a broken connection.
     pub(super) fn ending(&mut self) -> String {
-        // A process that closes its sockets is not gone yet.
+        // A process that closes its sockets may run for a moment.
         let started = Instant::now();
         while started.elapsed() < ENDING_TIME {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -104,8 +103,8 @@ impl Drop for Machine {
     }
 }
 
-/// The emulator: the one given, or the one in PATH.
-pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
+/// Path of the emulator: the given one, or the one in PATH.
+pub(crate) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
     let found = given
         .map(Path::to_path_buf)
         .or_else(|| find_in_path(EMULATOR));
@@ -133,7 +132,7 @@ fn major_version(version: &str) -> Option<u32> {
     numbers.split('.').next()?.parse().ok()
 }
 
-/// What the emulator says of its version; nothing when it cannot be run.
+/// Version that the emulator reports; empty when it cannot be run.
 pub(super) fn version(qemu: &Path) -> String {
     ask_version(qemu).unwrap_or_default()
 }
@@ -151,12 +150,12 @@ impl Emulator<'_> {
         format!("{KERNEL_OPTIONS} {further}").trim_end().to_owned()
     }
 
-    /// The slowdown of a guest's time that is not recorded, against the host's.
+    /// Slowdown of the guest's time against the host's while nothing is recorded.
     fn slowdown(&self) -> usize {
         self.cpus.order.len().div_ceil(CPUS_IN_HOST_TIME)
     }
 
-    /// What the state of a booted machine depends on.
+    /// Everything that the state of a booted machine depends on, its kernel and files excepted.
     pub(super) fn identity(&self) -> Vec<String> {
         let mut words = self.cpus.arguments(self.config.memory_mib);
         words.extend([self.append(), CPU.to_owned(), version(&self.qemu)]);
@@ -233,13 +232,13 @@ impl Emulator<'_> {
             command.env(SLOWDOWN, self.slowdown().to_string());
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // A machine that nobody talks to has no use, and nobody could end it.
+        // Without hitm the machine has no use, and nothing would end it.
         end_with_this_thread(&mut command);
         Ok(command)
     }
 }
 
-/// A library of hitm's own.
+/// Path of one of hitm's own libraries.
 fn library(name: &'static str) -> Result<PathBuf, VmError> {
     let directory = library_directory();
     let path = directory.join(name);
@@ -260,7 +259,7 @@ fn connect(
                 status: status.to_string(),
             });
         }
-        // QEMU opens them in the order of its arguments: the last one is there last.
+        // QEMU opens its sockets in the order of its arguments: the last one opens last.
         if let Ok(qmp) = Qmp::connect(&sockets.join("qmp")) {
             let system = |source| VmError::system("connect to QEMU", source);
             let agent = Agent::connect(&sockets.join("agent")).map_err(system)?;

@@ -1,8 +1,8 @@
 //! The guest's file system: an archive that the kernel unpacks into memory.
 //!
 //! Format: cpio in its "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst of
-//! Linux 6.12): a header of 110 characters, the name with a final zero byte, padding to four bytes,
-//! the data, padding to four bytes; an entry `TRAILER!!!` at the end.
+//! Linux 6.12). An entry is a header of 110 characters, the name with a final zero byte, padding to
+//! four bytes, the data, padding to four bytes. The entry `TRAILER!!!` ends the archive.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,17 @@ const LINK: u32 = 0o120_777;
 /// Mode of any other file.
 const FILE: u32 = 0o100_644;
 
-/// An archive that is being made.
+/// An archive under construction.
 #[derive(Debug, Default)]
 pub(super) struct Initramfs {
     bytes: Vec<u8>,
     entry_count: u32,
-    /// Paths that are there already.
+    /// Paths that the archive has.
     paths: BTreeSet<String>,
 }
 
 impl Initramfs {
-    /// Adds a directory with those above it. Paths begin at the root, without a slash.
+    /// Adds a directory and its parents. Paths begin at the root, without a slash.
     pub(super) fn add_directory(&mut self, path: &str) {
         let slashes = path.match_indices('/').map(|(at, _)| at);
         for end in slashes.chain([path.len()]) {
@@ -36,28 +36,28 @@ impl Initramfs {
         }
     }
 
-    /// Adds a program. What the archive has under this path stays.
+    /// Adds a program, unless the archive has the path already.
     pub(super) fn add_program(&mut self, path: &str, bytes: &[u8]) {
         self.add_inside(path, PROGRAM, bytes);
     }
 
-    /// Adds a file. What the archive has under this path stays.
+    /// Adds a file, unless the archive has the path already.
     pub(super) fn add_file(&mut self, path: &str, bytes: &[u8]) {
         self.add_inside(path, FILE, bytes);
     }
 
-    /// Adds a link to an absolute path. What the archive has under this path stays.
+    /// Adds a link to an absolute path, unless the archive has the path already.
     pub(super) fn add_link(&mut self, path: &str, target: &str) {
         self.add_inside(path, LINK, target.as_bytes());
     }
 
-    /// The finished archive.
+    /// Returns the finished archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.add("TRAILER!!!", 0, &[]);
         self.bytes
     }
 
-    /// Adds an entry and the directories above it.
+    /// Adds an entry and its parent directories.
     fn add_inside(&mut self, path: &str, mode: u32, data: &[u8]) {
         if let Some((parent, _)) = path.rsplit_once('/') {
             self.add_directory(parent);

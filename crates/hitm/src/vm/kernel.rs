@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::VmError;
 use crate::temporary;
 
-/// Where a kernel comes from.
+/// Source of the guest's kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
     /// An image that QEMU can boot: `vmlinuz` or `bzImage`.
@@ -41,7 +41,7 @@ impl FromStr for KernelSource {
 }
 
 impl KernelSource {
-    /// What to call it beside others: the version that an image says it has.
+    /// Short name among other kernels: the version in the image.
     pub fn label(&self) -> String {
         let release = match self {
             KernelSource::File(path) => std::fs::read(path).ok().and_then(|image| release(&image)),
@@ -50,7 +50,7 @@ impl KernelSource {
         release.unwrap_or_else(|| self.to_string())
     }
 
-    /// The image; a package is downloaded into `cache` and unpacked there, and not installed.
+    /// Returns the image. A package is downloaded into `cache` and unpacked there, not installed.
     pub(super) fn image(&self, cache: &Path) -> Result<PathBuf, VmError> {
         match self {
             KernelSource::File(path) => Ok(path.clone()),
@@ -66,7 +66,7 @@ impl KernelSource {
     }
 }
 
-/// The version in the header of an x86 image, up to what a distribution adds: "7.2.12" of
+/// The version in the header of an x86 image, without the distribution's suffix: "7.2.12" of
 /// "7.2.12+deb13-amd64 (…)" (Documentation/arch/x86/boot.rst: `kernel_version`).
 fn release(image: &[u8]) -> Option<String> {
     const MAGIC: usize = 0x202;
@@ -87,7 +87,7 @@ fn release(image: &[u8]) -> Option<String> {
 /// `linux-image-VERSION` holds the image, or (Linux 7.2 and later) depends on the `linux-binary-VERSION`
 /// that does.
 fn newest_package(version: &str) -> Result<String, VmError> {
-    // 6.1 is not 6.12.
+    // 6.1 must not match 6.12.
     let pattern = format!(
         "^linux-(image|binary)-{}(\\.[.0-9]*)?[-+][^ ]*amd64$",
         version.replace('.', "\\.")
@@ -101,7 +101,7 @@ fn newest_package(version: &str) -> Result<String, VmError> {
     })
 }
 
-/// Of a listing of packages, a name and a description a line.
+/// Newest package of a listing, which has a name and a description a line.
 fn newest(listing: &str) -> Option<String> {
     let names = listing.lines().filter_map(|line| line.split(' ').next());
     let plain = names.filter(|name| {

@@ -1,23 +1,22 @@
-//! Where a workload has its files and its memory inside the guest, and where the kernel has what it
-//! maps for itself, as the agent tells it.
+//! A guest's mappings, of the workload and of the kernel itself, as the agent sends them.
 //!
 //! ```text
 //! line   "M " a line of /proc/PID/maps
 //!      | "V " a line of /proc/vmallocinfo
 //!      | "P " ADDRESS " " PHYSICAL " " PAGES     hexadecimal, hexadecimal, decimal
 //! ```
-//! Lines of another form are passed over: a name that is missing is no reason to lose a recording.
+//! Lines of another form are skipped: a missing name is no reason to lose a recording.
 
 use hitm_base::AddrRange;
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 
 use crate::kernel::{DIRECT_MAP, PAGE_BYTES};
 
-/// Where user space ends.
+/// End of user space.
 const USER_END: u64 = 1 << 47;
 
-/// Records for the names of the workload's code and data. `on_host` gives the path of a guest's file
-/// on this host.
+/// Returns records for the names of the workload's code and data. `on_host` gives the path of a
+/// guest's file on this host.
 pub fn records(text: &str, on_host: &dyn Fn(&str) -> String) -> Vec<Record> {
     let lines = text
         .lines()
@@ -55,7 +54,7 @@ fn run(line: &str) -> Option<Region> {
     let pages: u64 = words.next()?.parse().ok()?;
     let start = DIRECT_MAP.checked_add(physical)?;
     let range = AddrRange::with_len(start, pages.checked_mul(PAGE_BYTES)?)?;
-    // Both ends of it are addresses, the machine's and the program's.
+    // The range must fit both address spaces, the machine's and the program's.
     AddrRange::with_len(address, range.len())?;
     Some(Region {
         range,
@@ -73,7 +72,7 @@ fn area(line: &str) -> Option<Region> {
     let owner = words.next()?;
     let owner = owner.split('+').next().unwrap_or(owner);
     let name = match owner {
-        // Who allocates stacks, by kernel version (kernel/fork.c).
+        // Functions that allocate stacks, by kernel version (kernel/fork.c).
         "dup_task_struct" | "alloc_thread_stack_node" | "copy_process" => "thread stack".to_owned(),
         "unpurged" => "freed vmalloc area".to_owned(),
         _ => format!("vmalloc area of {owner}"),

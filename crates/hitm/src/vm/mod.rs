@@ -1,8 +1,8 @@
 //! `hitm vm`: boots an unmodified kernel on the CPUs of a machine model and records it.
 //!
-//! A guest is booted once at full speed and its state saved; each recording goes on from that state
-//! with the recorder loaded. The guest's first program is an agent of ours (guest/agent.c) that runs
-//! the workload between two marker instructions.
+//! A guest boots once at full speed and its state is saved. Each recording resumes from that state
+//! with the recorder loaded. The guest's first program is our agent (guest/agent.c), which runs the
+//! workload between two marker instructions.
 
 mod agent;
 mod emulator;
@@ -28,21 +28,22 @@ use hitm_base::{Cycles, Machine};
 use hitm_layout::layout_file::LayoutFile;
 use thiserror::Error;
 
+pub(crate) use emulator::find as find_emulator;
 pub use kernel::KernelSource;
 pub use memory::records as records_of_agent;
 pub use run::{VmEnded, VmProgress, run};
 pub use shell::{default_shell, shell};
 
-/// What to boot, what to run in it, and how to record it.
+/// Configuration of a guest, its workload and the recording.
 #[derive(Debug, Clone)]
 pub struct VmConfig {
-    /// The kernel.
+    /// Source of the kernel.
     pub kernel: KernelSource,
     /// The modelled machine and the text it was read from.
     pub machine: (Machine, String),
-    /// How many of the machine's CPUs the guest gets; all when not given.
+    /// CPUs of the machine that the guest gets; `None` for all.
     pub cpu_count: Option<usize>,
-    /// The guest's memory in MiB.
+    /// Memory of the guest in MiB.
     pub memory_mib: u64,
     /// Further options for the kernel.
     pub append: String,
@@ -53,21 +54,21 @@ pub struct VmConfig {
     pub others: Vec<String>,
     /// A QEMU to use instead of the one in PATH.
     pub qemu: Option<PathBuf>,
-    /// What starts the recording.
+    /// Event that starts the recording.
     pub start: StartAt,
     /// Structures whose objects are priced in other layouts, and the text of each file.
     pub layouts: Vec<(LayoutFile, String)>,
-    /// How far a CPU's clock may run ahead of the slowest.
+    /// Cycles that a CPU's clock may run ahead of the slowest.
     pub window: Cycles,
-    /// How long the workload may take on this host.
+    /// Time that the workload may take on this host.
     pub time_limit: Duration,
-    /// Where kernels and snapshots are kept.
+    /// Directory of kernels and snapshots.
     pub cache: PathBuf,
     /// The file to write; an existing one is replaced.
     pub output: PathBuf,
 }
 
-/// What starts the recording.
+/// Event that starts the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartAt {
     /// The start of the workload.
@@ -76,7 +77,7 @@ pub enum StartAt {
     Address(u64),
 }
 
-/// Where kernels and snapshots are kept when nothing else is said: in the user's cache directory.
+/// The default directory of kernels and snapshots: in the user's cache directory.
 pub fn default_cache() -> PathBuf {
     let directory = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -110,14 +111,14 @@ impl FromStr for StartAt {
     }
 }
 
-/// Why a machine was not booted or not recorded.
+/// Errors of booting and recording a machine.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum VmError {
-    /// No emulator where one was said to be.
+    /// There is no emulator at the given path.
     #[error("{} cannot be run: expected a qemu-system-x86_64, version 9 or newer", path.display())]
     NoSuchEmulator {
-        /// The file.
+        /// Path that was given.
         path: PathBuf,
     },
     /// No emulator.
@@ -130,7 +131,7 @@ pub enum VmError {
         "found {version}, expected QEMU 9 or newer; on Debian 12: `apt install -t bookworm-backports qemu-system-x86`"
     )]
     OldEmulator {
-        /// What it says of its version.
+        /// Version that it reports.
         version: String,
     },
     /// hitm's own libraries are not beside the program.
@@ -138,7 +139,7 @@ pub enum VmError {
     NoLibrary {
         /// The library.
         name: &'static str,
-        /// Where it was looked for.
+        /// Directory that was searched.
         directory: PathBuf,
     },
     /// The guest cannot be cut out of the machine.
@@ -146,7 +147,7 @@ pub enum VmError {
         "found {count} CPUs, expected a number that {machine} can give evenly: the same from each of its {packages} packages, at most {cpus} in all"
     )]
     CpuCount {
-        /// The CPUs that were asked for.
+        /// Requested number of CPUs.
         count: usize,
         /// The machine's name.
         machine: String,
@@ -160,7 +161,7 @@ pub enum VmError {
         "apt knows no package linux-image-{version}*-amd64 (newer ones are in backports; `apt-get update` first)"
     )]
     NoKernelPackage {
-        /// The version that was asked for.
+        /// Requested version.
         version: String,
     },
     /// A package was not downloaded or not unpacked.
@@ -168,21 +169,21 @@ pub enum VmError {
     Download {
         /// The package.
         package: String,
-        /// What was said.
+        /// Message of the program that failed.
         what: String,
     },
-    /// The workload is not there, or needs what is not there.
+    /// The workload, or a file that it needs, is missing.
     #[error("cannot bring {program} into the guest: {problem}")]
     Workload {
         /// The program.
         program: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// A layout does not fit the kernel.
     #[error("{what}")]
     Layout {
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// The kernel has no object of the layouts' structures.
@@ -198,7 +199,7 @@ pub enum VmError {
         path.display()
     )]
     TimedOut {
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
         /// The recording.
         path: PathBuf,
@@ -216,23 +217,23 @@ pub enum VmError {
     /// QEMU ended by itself.
     #[error("QEMU did not start ({status}); its message is above")]
     EmulatorEnded {
-        /// How it ended.
+        /// Exit status of QEMU.
         status: String,
     },
-    /// The guest did something else than run its workload.
+    /// The guest failed to run its workload.
     #[error("{problem}\nthe last lines of its console:\n{console}")]
     Guest {
-        /// What happened.
+        /// Description of the failure.
         problem: String,
-        /// The end of the console.
+        /// End of the console's output.
         console: String,
     },
     /// The operating system refused something.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// Action that was refused.
         what: String,
-        /// Its answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The recording failed.

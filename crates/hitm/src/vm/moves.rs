@@ -1,5 +1,5 @@
-//! Members that are moved while the real kernel runs: which objects a layout file is about, and where
-//! their members are priced.
+//! Members that are moved while the real kernel runs: the objects of a layout file, and the
+//! addresses at which their members are priced.
 
 use hitm_base::AddrRange;
 use hitm_layout::layout_file::LayoutFile;
@@ -10,16 +10,16 @@ use super::VmError;
 use crate::kernel::{KernelObject, MOVED, Walker, Walks};
 use crate::whatif::member_map::MemberMap;
 
-/// What is moved.
+/// Moves of a recording.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// For the recorder.
+    /// Address map for the recorder.
     pub(super) relocation: Relocation,
-    /// For the names in the recording.
+    /// Records that name the moved objects.
     pub(super) records: Vec<Record>,
 }
 
-/// Finds the objects of a guest that stands still.
+/// Plans the moves of all objects that walks find in a stopped guest.
 pub(super) fn plan(walker: &mut Walker<'_>, layouts: &[LayoutFile]) -> Result<Plan, VmError> {
     let objects = walker.objects(&Walks::known());
     let mut plan = Plan {

@@ -1,4 +1,4 @@
-//! What a stopped guest's kernel has in its memory, as records for the recording.
+//! Objects in a stopped guest's kernel memory, as records for the recording.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::kernel::{
 };
 use crate::temporary;
 
-/// A guest that stands still, with what its kernel says of itself.
+/// A stopped guest and the kernel's description of itself.
 pub(super) struct StoppedKernel<'q> {
     memory: StoppedGuest<'q>,
     symbols: &'q KernelSymbols,
@@ -57,7 +57,7 @@ impl<'q> StoppedKernel<'q> {
     }
 }
 
-/// The kernel itself and its objects. The guest stands still afterwards.
+/// Returns records of the kernel's image and its objects. Leaves the guest stopped.
 pub(super) fn of_kernel(
     qmp: &mut Qmp,
     snapshot: &Snapshot,
@@ -93,7 +93,7 @@ pub(super) fn of_kernel(
         .collect())
 }
 
-// A guest's memory may say anything: what wraps is no object, and has no name.
+// A guest's memory may hold any bytes: an object whose range wraps gets no name.
 
 fn of_slab(slab: Slab) -> Option<Record> {
     let kind = RegionKind::Slab {
@@ -120,7 +120,7 @@ fn region(object: KernelObject) -> Option<Record> {
     Some(Record::Region(Region { range, kind }))
 }
 
-/// Reads through QEMU.
+/// Memory of a stopped guest, read through QEMU.
 struct StoppedGuest<'q> {
     qmp: &'q mut Qmp,
     file: NamedTempFile,

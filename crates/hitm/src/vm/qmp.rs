@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long an answer may take: pages of memory are written by then, also on a busy host.
+/// Time that an answer may take: QEMU writes pages of memory meanwhile, also on a busy host.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long the state of a machine may take to be written or read.
+/// Time that writing or reading a machine's state may take.
 const STATE_TIME_MAX: Duration = Duration::from_secs(300);
-/// Between two questions whether something is done.
+/// Interval between polls.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A connection to a running QEMU.
@@ -35,8 +35,8 @@ impl Qmp {
     /// Sends a command and waits for what it returns.
     pub(super) fn ask(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
         let request = json!({ "execute": command, "arguments": arguments });
-        // In one piece: QEMU does what it is told at the last brace, and a line feed that comes after
-        // `quit` would find nobody.
+        // In one write: QEMU acts at the last brace, and after `quit` a separate line feed would
+        // meet a closed socket.
         self.writer.write_all(format!("{request}\n").as_bytes())?;
         loop {
             let line = self.read_line()?;
@@ -48,7 +48,7 @@ impl Qmp {
                 let text = error["desc"].as_str().unwrap_or("no reason given");
                 return Err(io::Error::other(format!("QEMU refuses {command}: {text}")));
             }
-            // Anything else is an event.
+            // Any other message is an event.
         }
     }
 
@@ -79,7 +79,7 @@ impl Qmp {
 
     /// Waits until the machine has been read from its file.
     pub(super) fn wait_for_machine(&mut self) -> io::Result<()> {
-        // "prelaunch" and "inmigrate" come before.
+        // The states "prelaunch" and "inmigrate" come before.
         self.wait_for("query-status", &["paused", "running"])
     }
 
@@ -88,7 +88,7 @@ impl Qmp {
         self.ask("cont", json!({})).map(drop)
     }
 
-    /// Ends QEMU, whatever the guest does. It may be gone before it has answered.
+    /// Ends QEMU, whatever the guest does. QEMU may exit before it answers.
     pub(super) fn quit(&mut self) {
         let _ = self.ask("quit", json!({}));
     }

@@ -22,44 +22,44 @@ use crate::record::{Progress, Region, Signals, Sink};
 use crate::streams::StandardOutput;
 use crate::{limits, temporary};
 
-/// How long the agent is listened to before the ring is drained again.
+/// Longest wait for the agent before the ring is drained again.
 const LISTEN_TIME: Duration = Duration::from_millis(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-/// Where the agent writes down what memory the workload has, and how long it may take to hand it over.
+/// File in which the agent lists the workload's mappings, and the time to hand it over.
 const MEMORY_FILE: &str = "/hitm/memory";
 const LOOK_TIME: Duration = Duration::from_secs(60);
 /// Lines of the console that an error shows.
 const CONSOLE_LINES: usize = 12;
-/// How a kernel says that it cannot go on.
+/// Message of a kernel that cannot continue.
 const PANIC: &str = "Kernel panic";
-/// Bytes of the console that are kept for it.
+/// Bytes of the console that are kept to find it.
 const CONSOLE_BYTES_MAX: usize = 1 << 16;
 
-/// What a machine is doing.
+/// Progress of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VmProgress<'p> {
-    /// Something before the recording.
+    /// A step before or after the recording.
     Preparing(&'p str),
     /// The recording.
     Recording(Progress),
-    /// The guest's own words follow.
+    /// The guest's own output follows.
     Running,
-    /// Something that went wrong and costs no more than names.
+    /// A failure that costs names and nothing else.
     Note(&'p str),
 }
 
-/// How a recording of a machine ended.
+/// End of a machine's recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VmEnded {
     /// The workload's exit status, 128 and the signal when it was killed.
     pub exit_code: u8,
-    /// What is in the file.
+    /// Contents of the file.
     pub progress: Progress,
-    /// Whether the recording ended before the workload: at its time limit or on request.
+    /// The recording ended before the workload: at its time limit or on request.
     pub is_cut: bool,
 }
 
-/// Boots a machine, or goes on from its snapshot, and records its workload, whose output goes to
+/// Boots a machine, or resumes it from its snapshot, and records its workload, whose output goes to
 /// standard output. `progress` is called about every 100 ms.
 pub fn run(
     config: &VmConfig,
@@ -73,7 +73,7 @@ pub fn run(
     })
 }
 
-/// Prepares everything that a machine is started with: `then` gets it, and the guest's file system.
+/// Prepares all inputs of a machine and calls `then` with the emulator and the guest's file system.
 pub(super) fn with_emulator<T>(
     config: &VmConfig,
     progress: &mut dyn FnMut(VmProgress<'_>),
@@ -109,8 +109,8 @@ pub(super) fn with_emulator<T>(
     then(&emulator, &initramfs, progress)
 }
 
-/// The archive and what is unpacked of it are in memory together, beside a kernel that wants some
-/// itself.
+/// Fails when the guest's memory cannot hold the archive together with its unpacked files, beside
+/// the kernel's own needs.
 fn check_size(needed_mib: u64, memory_mib: u64) -> Result<(), VmError> {
     const KERNEL_MIB: u64 = 128;
     match 2 * needed_mib + KERNEL_MIB > memory_mib {
@@ -168,11 +168,11 @@ fn record(
         let at = (emulator, snapshot);
         let named = name(&mut machine, &mut sink, at, has_ended, progress);
         named.map_err(|error| console.explain("naming objects", &error, &mut machine))?;
-        // The recorder writes its last words when QEMU ends.
+        // The recorder writes its final records when QEMU ends.
         machine.qmp.quit();
         let _ = machine.child.wait();
     }
-    // What was recorded is kept, whatever happened.
+    // A failed run keeps what it recorded.
     sink.drain(&mut region.consumer);
     if region.consumer.producer_state() != ProducerState::Finished {
         sink.take_partial(&mut region.consumer);
@@ -198,7 +198,7 @@ fn record(
     })
 }
 
-/// Where this kernel's functions begin whose calls are counted; one that it does not have is not.
+/// Entry addresses of the functions whose calls are counted, as far as this kernel has them.
 fn counted(snapshot: &Snapshot) -> io::Result<Vec<u64>> {
     let symbols = snapshot.symbols()?;
     let names = Walks::known().calls;
@@ -208,7 +208,7 @@ fn counted(snapshot: &Snapshot) -> io::Result<Vec<u64>> {
         .collect())
 }
 
-/// Writes what is needed for names. The guest stands still afterwards.
+/// Writes the records that names need. Leaves the guest stopped.
 fn name(
     machine: &mut Machine,
     sink: &mut Sink,
@@ -217,7 +217,7 @@ fn name(
     progress: &mut dyn FnMut(VmProgress<'_>),
 ) -> io::Result<()> {
     progress(VmProgress::Preparing("naming the kernel's objects"));
-    // A workload that was cut short does not stand still to be looked at.
+    // Only a workload that has ended is held for inspection.
     if has_ended {
         let text = machine
             .agent
@@ -237,7 +237,8 @@ fn name(
     Ok(())
 }
 
-/// Finds the objects of the layouts and tells the recorder; the records for their names.
+/// Finds the objects of the layouts and passes their moves to the recorder; returns the records
+/// that name them.
 fn move_members(
     machine: &mut Machine,
     emulator: &Emulator<'_>,
@@ -249,7 +250,7 @@ fn move_members(
     let io = |source| VmError::system("look at the guest's memory", source);
     let mut kernel = StoppedKernel::new(&mut machine.qmp, snapshot, cpu_count).map_err(io)?;
     let plan = moves::plan(&mut kernel.walker(), &files)?;
-    region.write_moves(&plan.relocation.to_text()).map_err(io)?;
+    region.write_text(&plan.relocation.to_text()).map_err(io)?;
     let texts = layouts.iter().map(|(_, text)| Record::Layout(text.clone()));
     Ok(texts.chain(plan.records).collect())
 }
@@ -272,18 +273,18 @@ fn header(emulator: &Emulator<'_>) -> Header {
     }
 }
 
-/// How the workload ended.
+/// End of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// With this exit status.
     Exited(u8),
-    /// It did not: the user ended the recording, or the file cannot be written any more.
+    /// Cut short: the user ended the recording, or the file cannot be written any more.
     Cut,
     /// It did not within its time.
     TimedOut,
 }
 
-/// Drains the ring until the workload has ended, or the recording.
+/// Drains the ring until the workload or the recording has ended.
 fn follow(
     machine: &mut Machine,
     region: &mut Region,
@@ -322,21 +323,21 @@ fn follow(
     }
 }
 
-/// What the guest prints.
+/// Console of the guest.
 #[derive(Debug)]
 pub(super) struct Console {
     last: Arc<Mutex<Vec<u8>>>,
-    /// Ends with the console; returns why not all of it was shown.
+    /// Ends with the console; returns the error when not all of it was shown.
     reader: JoinHandle<Option<io::Error>>,
 }
 
 impl Console {
-    /// Keeps the end of what is printed.
+    /// Keeps the end of the output.
     pub(super) fn collect(stream: &UnixStream) -> io::Result<Console> {
         Console::read(stream, false)
     }
 
-    /// Keeps it and shows all of it on standard output.
+    /// Keeps the end of the output and shows all of it on standard output.
     pub(super) fn show(stream: &UnixStream) -> io::Result<Console> {
         Console::read(stream, true)
     }
@@ -367,8 +368,7 @@ impl Console {
         Ok(Console { last, reader })
     }
 
-    /// Waits for the last of what the guest prints; QEMU must have ended. That nobody reads it any more
-    /// is no error.
+    /// Waits for the end of the output; QEMU must have ended. A closed standard output is no error.
     fn finish(self, recording: &Path) -> Result<(), VmError> {
         match self.reader.join().expect("the reader does not panic") {
             Some(source) if source.kind() != io::ErrorKind::BrokenPipe => {
@@ -380,8 +380,8 @@ impl Console {
         }
     }
 
-    /// The error that says what went wrong while the machine was at something, how QEMU ended if it
-    /// did, and what the guest printed last.
+    /// Builds an error from the failed step, QEMU's exit status if it ended, and the last lines of
+    /// the console.
     pub(super) fn explain(
         &self,
         activity: &str,
@@ -393,7 +393,7 @@ impl Console {
         let text = String::from_utf8_lossy(&kept).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         let last = lines.len().saturating_sub(CONSOLE_LINES);
-        // What a kernel that panics prints after its reason is where it was.
+        // The kernel prints its call trace after the panic's reason.
         let panic = lines.iter().rposition(|line| line.contains(PANIC));
         let shown = lines.iter().skip(panic.unwrap_or(last).min(last));
         let shown: Vec<&str> = shown.take(CONSOLE_LINES).copied().collect();

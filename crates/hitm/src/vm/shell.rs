@@ -1,4 +1,4 @@
-//! A machine to look around in: booted like those that are recorded, at full speed, with a shell.
+//! An interactive machine: booted like a recorded one, at full speed, with a shell.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -10,10 +10,10 @@ use super::run::{Console, VmProgress};
 use super::{VmConfig, VmError, run};
 use crate::record::find_in_path;
 
-/// How long the shell's end is waited for before the signal of a user is looked for.
+/// Longest wait for the shell's end before pending signals are checked.
 const LISTEN_TIME: Duration = Duration::from_millis(200);
 
-/// Boots the machine of `config` and runs its command with this terminal as its own; the command's exit
+/// Boots the machine of `config` and runs its command on this terminal; returns the command's exit
 /// status. Nothing is recorded.
 pub fn shell(config: &VmConfig, progress: &mut dyn FnMut(VmProgress<'_>)) -> Result<u8, VmError> {
     run::with_emulator(config, progress, |emulator, _, progress| {
@@ -22,7 +22,8 @@ pub fn shell(config: &VmConfig, progress: &mut dyn FnMut(VmProgress<'_>)) -> Res
     })
 }
 
-/// What to run when nothing is said: busybox brings programs along, any other shell only itself.
+/// The default shell: busybox, which brings programs along, before shells that bring only
+/// themselves.
 pub fn default_shell() -> Vec<String> {
     match find_in_path("busybox") {
         Some(_) => vec!["busybox".into(), "sh".into()],
@@ -52,7 +53,7 @@ fn talk(emulator: &Emulator<'_>, progress: &mut dyn FnMut(VmProgress<'_>)) -> Re
     }
 }
 
-/// What is typed goes to the guest, until the process ends.
+/// Forwards typed bytes to the guest, until the process ends.
 fn forward(mut console: UnixStream) {
     std::thread::spawn(move || {
         let mut buffer = [0u8; 256];
@@ -65,8 +66,8 @@ fn forward(mut console: UnixStream) {
     });
 }
 
-/// This terminal without its own echo and editing: the guest's terminal does both. As it was before
-/// when dropped.
+/// This terminal without echo and line editing, which the guest's terminal does. Restores the
+/// settings when dropped.
 struct RawTerminal {
     before: libc::termios,
 }

@@ -1,7 +1,7 @@
-//! States of booted machines, kept so that a machine boots once.
+//! Saved states of booted machines: each machine boots once.
 //!
-//! A snapshot is named by a hash of all that it depends on: the kernel, its options, the CPUs and
-//! memory, the file system with the workload in it, and QEMU's version.
+//! A snapshot's name is a hash of all that it depends on: the kernel, its options, the CPUs and
+//! memory, the file system with the workload, and QEMU's version.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use super::emulator::{Emulator, Machine, Purpose};
 use super::run::Console;
 use crate::kernel::KernelSymbols;
 
-/// How long it may take to hand over a file.
+/// Time that a file's transfer may take.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What the guest's kernel says about itself, by the name under which it is kept.
+/// Files in which the guest's kernel describes itself, by the name under which each is kept.
 const KERNEL_FILES: [(&str, &str); 3] = [
     ("kallsyms", "/proc/kallsyms"),
     ("btf", "/sys/kernel/btf/vmlinux"),
@@ -70,7 +70,7 @@ impl Snapshot {
         std::fs::read(self.directory.join(name))
     }
 
-    /// The guest's kernel's own list of symbols, which is read once.
+    /// The guest kernel's own list of symbols, read once.
     pub(super) fn symbols(&self) -> std::io::Result<&KernelSymbols> {
         if let Some(symbols) = self.symbols.get() {
             return Ok(symbols);
@@ -88,7 +88,7 @@ impl Snapshot {
         std::fs::create_dir_all(&self.directory).map_err(io("make the snapshot's directory"))?;
         let mut machine = emulator.start(Purpose::Boot)?;
         let console = Console::collect(&machine.console).map_err(io("read the console"))?;
-        // A snapshot that is not whole must not look as if it were.
+        // Renamed at the end, so that no partial snapshot looks complete.
         let unfinished = self
             .directory
             .join(format!("machine.{}.part", std::process::id()));

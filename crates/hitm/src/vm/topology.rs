@@ -1,22 +1,22 @@
 //! A machine model as QEMU's command line: the guest sees its packages, cores and NUMA nodes.
 //!
-//! QEMU numbers virtual CPUs with the hardware threads of a core side by side, package by package;
-//! a model may number its CPUs otherwise. [`GuestCpus::order`] says which CPU of the model each
-//! virtual CPU is.
+//! QEMU numbers the hardware threads of a core side by side, package by package; a model may number
+//! its CPUs otherwise. [`GuestCpus::order`] maps each virtual CPU to its CPU of the model.
 //!
-//! Each die is a socket of the guest: so its cores share a cache of their own, as on the machine, and
-//! QEMU 10.0 aborts when a guest with several dies a socket asks for them. NUMA nodes and their
-//! distances say which sockets are one package.
+//! Each die is a socket of the guest, so that its cores share a cache, as on the machine. QEMU 10.0
+//! aborts when a guest with several dies a socket has such caches. NUMA nodes and their distances
+//! show which sockets are one package.
 //!
 //! Not passed on: clusters, which QEMU cannot give an x86 guest.
 
 use hitm_base::{CpuId, CpuPlace, Machine};
 
-/// Interrupts without remapping reach controllers up to this number; 255 is for all of them.
+/// Highest number of an interrupt controller that interrupts reach without remapping; 255 is the
+/// broadcast.
 const XAPIC_NUMBER_MAX: usize = 254;
 
-/// Lets interrupts reach controllers with higher numbers (x2APIC). Linux leaves the others off
-/// without it.
+/// Remapping that lets interrupts reach controllers with higher numbers (x2APIC). Without it Linux
+/// leaves their CPUs off.
 const INTERRUPT_REMAPPING: &str = "intel-iommu,intremap=on,eim=on";
 
 /// The part of a machine that a guest gets.
@@ -35,11 +35,12 @@ pub(super) struct GuestCpus {
 }
 
 impl GuestCpus {
-    /// Takes `count` CPUs of the machine: as many of each package, from as few dies as have them, and
-    /// as many of each die. None when the machine has no such even part.
+    /// Chooses `count` CPUs of the machine: as many of each package, from as few dies as possible,
+    /// and as many of each die. `None` when the machine has no such even part.
     pub(super) fn choose(machine: &Machine, count: usize) -> Option<GuestCpus> {
         let topology = &machine.topology;
         let packages = topology.package_count();
+        // A count that the packages cannot share evenly comes from one of them.
         let packages = if count.is_multiple_of(packages) {
             packages
         } else {
@@ -59,6 +60,7 @@ impl GuestCpus {
             .collect();
         cores.dedup();
         let threads = per_package / cores.len();
+        // QEMU takes one number of cores a socket and one of threads a core.
         if !cores.len().is_multiple_of(dies) || threads * cores.len() != per_package {
             return None;
         }
@@ -93,6 +95,7 @@ impl GuestCpus {
             } else {
                 dram.remote
             };
+            // In ACPI 10 is local, and 255 is out of reach.
             (latency.0 * 10 / dram.local.0.max(1)).clamp(10, 254)
         };
         self.distances = nodes
@@ -105,7 +108,7 @@ impl GuestCpus {
             .collect();
     }
 
-    /// The options of QEMU, for a guest of `memory_mib` MiB.
+    /// QEMU's options for a guest of `memory_mib` MiB.
     pub(super) fn arguments(&self, memory_mib: u64) -> Vec<String> {
         let mut arguments = vec!["-smp".into(), self.smp()];
         arguments.extend(["-m".into(), format!("{memory_mib}M")]);
@@ -114,6 +117,7 @@ impl GuestCpus {
         }
         let node_count = self.nodes.len() as u64;
         for (index, (first, last)) in self.nodes.iter().enumerate() {
+            // Differences of rounded sums, so that the nodes' shares add up to all of the memory.
             let before = memory_mib * index as u64 / node_count;
             let share = memory_mib * (index as u64 + 1) / node_count - before;
             arguments.extend([
@@ -143,7 +147,7 @@ impl GuestCpus {
         format!("{count},sockets={sockets},cores={cores},threads={threads}")
     }
 
-    /// The highest number of an interrupt controller: socket, core and thread have whole bits each.
+    /// Highest number of an interrupt controller: socket, core and thread take whole bits each.
     fn last_apic_number(&self) -> usize {
         let cores = self.cores.next_power_of_two();
         let threads = self.threads.next_power_of_two();
@@ -163,7 +167,7 @@ fn dies_of(machine: &Machine, package: usize) -> Vec<Vec<CpuId>> {
         .collect()
 }
 
-/// `count` CPUs, the same number from each of as few dies as possible.
+/// Picks `count` CPUs, the same number from each of as few dies as possible.
 fn even_part(dies: &[Vec<CpuId>], count: usize) -> Option<Vec<Vec<CpuId>>> {
     let fits = |&used: &usize| {
         let share = count / used;
@@ -174,12 +178,12 @@ fn even_part(dies: &[Vec<CpuId>], count: usize) -> Option<Vec<Vec<CpuId>>> {
     Some(share.collect())
 }
 
-/// A place as a number: outer levels first, hardware threads of a core side by side.
+/// Sort key of a place: outer levels first, hardware threads of a core side by side.
 fn place_key(place: CpuPlace) -> u64 {
     core_key(&place) << 8 | u64::from(place.thread)
 }
 
-/// The same without the hardware thread.
+/// Like [`place_key`], without the hardware thread.
 fn core_key(place: &CpuPlace) -> u64 {
     [
         place.half,
@@ -245,8 +249,8 @@ mod tests {
                 arguments.contains(INTERRUPT_REMAPPING),
             )
         };
-        // A die of 40 cores has 80 CPUs: one die a package holds 48, two hold 120, three 240. 24, 30
-        // and 40 cores of two threads take 6, 6 and 7 bits.
+        // A die of 40 cores has 80 CPUs. One die a package holds 48, two hold 120, three 240. 24,
+        // 30 and 40 cores of two threads take 6, 6 and 7 bits.
         assert_eq!(guest(96), (64 + 47, false));
         assert_eq!(guest(240), (3 * 64 + 59, false));
         assert_eq!(guest(480), (5 * 128 + 79, true));

@@ -1,5 +1,5 @@
-//! What the guest's file system holds: the agent, hitm's own workloads, and a program of this host
-//! with the libraries that it needs.
+//! Contents of the guest's file system: the agent, hitm's own workloads, and a program of this host
+//! with its libraries.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::input_file::{self, NamedBy};
 use crate::limits;
 use crate::record::find_in_path;
 
-/// Directories that the agent mounts something on.
+/// Directories on which the agent mounts file systems.
 const MOUNT_POINTS: [&str; 5] = ["dev", "proc", "sys", "tmp", "root"];
 
-/// The name by which this very program comes into the guest.
+/// Name of this very program in the guest.
 const THIS_PROGRAM: &str = "hitm";
 
-/// Makes the guest's file system; the command's program and the others may be of hitm's own.
+/// Builds the guest's file system; the command's program and `others` may be hitm's own.
 pub(super) fn initramfs(command: &[String], others: &[String]) -> Result<Vec<u8>, VmError> {
     let mut archive = Initramfs::default();
     for directory in MOUNT_POINTS {
@@ -44,11 +44,11 @@ pub(super) fn initramfs(command: &[String], others: &[String]) -> Result<Vec<u8>
     Ok(archive.finish())
 }
 
-/// Where the guest has hitm's own workloads.
+/// Directory of hitm's own workloads in the guest.
 const OWN_PROGRAMS: &str = "/hitm/bin/";
 
-/// Keeps hitm's own workloads in the cache, for the names in recordings of them: by their content, as
-/// the next hitm may have others.
+/// Keeps hitm's own workloads in the cache, for the names in recordings of them. Files are named by
+/// content: the next hitm may have other workloads.
 pub(super) fn keep_own(cache: &Path) -> io::Result<()> {
     for (name, bytes) in hitm_guest::WORKLOADS {
         let path = own_path(cache, name, bytes);
@@ -67,7 +67,7 @@ fn own_path(cache: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     directory.join(format!("{version:016x}")).join(name)
 }
 
-/// Where this host has a file of the guest.
+/// Path on this host of a guest's file.
 pub(super) fn path_on_host(path: &str, cache: &Path) -> String {
     let own = path.strip_prefix(OWN_PROGRAMS).and_then(|wanted| {
         let mut programs = hitm_guest::WORKLOADS.iter();
@@ -77,8 +77,8 @@ pub(super) fn path_on_host(path: &str, cache: &Path) -> String {
     own.map_or(path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Adds a program and its libraries under their own paths, and its name where the guest looks for
-/// programs; the program's path in the guest. hitm's own workloads are there already.
+/// Adds a program and its libraries under their own paths, and a link in the guest's PATH. Returns
+/// the program's path in the guest. hitm's own workloads are there already.
 fn add_program(archive: &mut Initramfs, program: &str) -> Result<String, VmError> {
     let mut own = hitm_guest::WORKLOADS.iter();
     if own.any(|(name, _)| *name == program) {
@@ -117,8 +117,8 @@ fn add_program(archive: &mut Initramfs, program: &str) -> Result<String, VmError
 /// The dynamic linker of x86-64.
 const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// The libraries that the dynamic linker would load, the linker itself among them. None for a
-/// static program, and none on a host without the linker.
+/// Libraries that the dynamic linker would load, itself among them. None for a static program, and
+/// none on a host without the linker.
 fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let output = match Command::new(LINKER).arg("--list").arg(program).output() {
         Ok(output) if output.status.success() => output,

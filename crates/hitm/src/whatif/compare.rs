@@ -23,7 +23,7 @@ impl Sums {
     }
 
     fn of_line(stats: &LineStats) -> Sums {
-        // Stores that found the line modified elsewhere are no HITM, as in the report.
+        // As in the report, stores that found the line modified elsewhere are not HITM.
         let stores = Sums {
             accesses: stats.stores.total(),
             ..Sums::default()
@@ -38,7 +38,7 @@ impl Sums {
         sums
     }
 
-    /// Those of one access.
+    /// Sums of one access.
     pub(super) fn of_access(access: &Access, outcome: &Outcome) -> Sums {
         let is_load = access.op != AccessOp::Store;
         let is = |source| u64::from(is_load && outcome.source == source);
@@ -56,7 +56,7 @@ impl Sums {
         }
     }
 
-    /// Those of all lines, with rows and without.
+    /// Sums of all lines, with rows and without.
     pub(super) fn of_lines(statistics: &Statistics) -> Sums {
         let rest = &statistics.rest;
         let mut sums = Sums {
@@ -156,7 +156,7 @@ impl Compared<'_> {
         threads
     }
 
-    /// The lines at which a thread lost time in either run.
+    /// Lines at which a thread lost time in either run.
     fn lines(&self, names: &AddressNames<'_>) -> Vec<LineChange> {
         let moves = &self.after.moves;
         let none = LineStats::default();
@@ -238,14 +238,15 @@ impl Compared<'_> {
     }
 }
 
-/// Running and waiting for memory; time in system calls is not the memory's.
+/// Cycles of running and of waiting for memory. Time in system calls is left out: memory does not
+/// cause it.
 fn busy(totals: &ThreadTotals, cpi_milli: u64) -> Cycles {
     let own = u128::from(totals.insns) * u128::from(cpi_milli) / 1000;
     let own = u64::try_from(own).unwrap_or(u64::MAX);
     Cycles(own.saturating_add(totals.stall.0))
 }
 
-/// The costliest row of a line.
+/// Returns the costliest row of a line, by contention stall first; of equal ones the first.
 fn costliest(stats: &LineStats) -> Option<&RowKey> {
     let rows = stats.rows.iter();
     let cost = |row: &RowStats| (row.contention_stall, row.stall, row.sources.total());
@@ -275,7 +276,7 @@ fn place_after(
     }
 }
 
-/// The name of the byte `into` an object, which is `offset` into an element of it.
+/// Name of the byte `into` an object, at `offset` in its element.
 fn member_text(moves: &Moves, object: &MovedObject, (into, offset): (u64, u64)) -> String {
     let map = &moves.maps[object.map];
     let member = map

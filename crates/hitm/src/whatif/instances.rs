@@ -1,9 +1,9 @@
 //! Finds the objects of a structure in a recording.
 //!
-//! Variables are found by the addresses of recorded accesses and the types of the debug information;
-//! an array is as many structures as it has elements. An array of plain values is found by its own
-//! name: its elements become structures with one member. Heap blocks have no type: who asks for them
-//! names the function that allocates them.
+//! Variables are found by the addresses of recorded accesses and the types of the debug
+//! information; an array holds as many structures as it has elements. An array of plain values is
+//! found by its own name: its elements become structures with one member. Heap blocks are found by
+//! the types that code accesses them as, unless the caller names the function that allocates them.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use hitm_layout::{DataObject, StructLayout, Symbolizer, TypeId, TypeKind, TypeSt
 use super::WhatifError;
 use super::member_map::MemberMap;
 use super::moves::{MovedObject, Moves};
-use crate::recording::Recording;
+use crate::recording::{AddressNames, Recording, TypedBlock};
 
 /// Bytes of all moved objects together.
 const MOVED_BYTES_MAX: u64 = 4 << 30;
@@ -24,7 +24,7 @@ const MOVED_BYTES_MAX: u64 = 4 << 30;
 pub struct HeapInstances {
     /// The structure; none when the layouts have only one.
     pub type_name: Option<String>,
-    /// The function that allocates the blocks, or a part of what the report calls the place.
+    /// Function that allocates the blocks, or part of the site's name in the report.
     pub site: String,
 }
 
@@ -48,7 +48,7 @@ impl FromStr for HeapInstances {
     }
 }
 
-/// Finds every object that the layouts are about.
+/// Finds all objects of the layouts' structures.
 pub(super) fn find(
     recording: &Recording,
     layouts: &[LayoutFile],
@@ -65,7 +65,10 @@ pub(super) fn find(
     };
     finder.kernel_objects(recording)?;
     finder.variables(recording)?;
-    finder.heap_blocks(recording, heap)?;
+    match heap {
+        [] => finder.typed_blocks(recording)?,
+        heap => finder.heap_blocks(recording, heap)?,
+    }
     finder.finish(recording)
 }
 
@@ -78,7 +81,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The kernel's objects of the structures, in a recording of a whole machine.
+    /// Adds the kernel's objects of the structures, in a recording of a whole machine.
     fn kernel_objects(&mut self, recording: &Recording) -> Result<(), WhatifError> {
         let names = recording.names();
         let layouts = self.layouts;
@@ -99,11 +102,11 @@ impl Finder<'_> {
     }
 
     fn variables(&mut self, recording: &Recording) -> Result<(), WhatifError> {
-        // First and last byte of the object that was looked at last.
+        // First and last byte of the last object.
         let mut seen = (1, 0);
         for (addr, size) in recording.places() {
             let is_seen = (seen.0..=seen.1).contains(&addr);
-            // A kernel's are found otherwise.
+            // Walks find the kernel's objects.
             if is_seen || addr >> 63 == 1 || recording.heap_block_at(addr).is_some() {
                 continue;
             }
@@ -120,8 +123,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Takes a variable if it is one of the structures or an array of one, or an array of plain values
-    /// whose name a structure of the layouts has.
+    /// Adds a variable that is one of the structures or an array of one, or an array of plain
+    /// values with the name of a structure of the layouts.
     fn variable(&mut self, path: &str, object: &DataObject) -> Result<(), WhatifError> {
         let Some(type_id) = object.type_id else {
             return Ok(());
@@ -148,6 +151,42 @@ impl Finder<'_> {
         self.add(object.name.clone(), (object.start, object.size), count, map)
     }
 
+    /// Adds the heap blocks whose accesses show one of the structures, or an array of one.
+    fn typed_blocks(&mut self, recording: &Recording) -> Result<(), WhatifError> {
+        let names = recording.names();
+        for block in recording.heap_blocks() {
+            let Some(typed) = names.block_type(block) else {
+                continue;
+            };
+            let Some(map) = self.map_of(&names, &typed)? else {
+                continue;
+            };
+            self.add(
+                names.heap_block(block),
+                typed.extent,
+                typed.element_count,
+                map,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns the map for a block's type, if the layouts have it.
+    fn map_of(
+        &self,
+        names: &AddressNames<'_>,
+        typed: &TypedBlock,
+    ) -> Result<Option<MemberMap>, WhatifError> {
+        let found = names.with_file_types(&typed.path, |types| {
+            let known = names_of(types, typed.type_id);
+            let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
+            let wanted = structs.find(|wanted| known.contains(&wanted.name))?;
+            let compiled = types.layout(typed.type_id)?;
+            Some(MemberMap::new(types, compiled, wanted, self.layouts))
+        });
+        Ok(found.flatten().transpose()?)
+    }
+
     fn heap_blocks(
         &mut self,
         recording: &Recording,
@@ -158,7 +197,7 @@ impl Finder<'_> {
             let map = self.heap_map(recording, wanted)?;
             let mut count = 0;
             for block in recording.heap_blocks() {
-                // Reports name it so, and what they say may be given back whole.
+                // Reports print this name, and a caller may pass it back whole.
                 let name = names.heap_block(block);
                 let (start, size) = (block.range.start(), block.range.len());
                 let is_whole = size > 0 && size.is_multiple_of(map.sizes.0);
@@ -179,8 +218,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// The map of the structure that the blocks hold, by the first of the program's files that has
-    /// it.
+    /// Returns the map of the structure in the blocks, from the first of the program's files that
+    /// has its type.
     fn heap_map(
         &mut self,
         recording: &Recording,
@@ -269,7 +308,7 @@ impl Finder<'_> {
     }
 }
 
-/// The element behind arrays of arrays, and how many there are.
+/// Returns the element type behind nested arrays, and the number of elements.
 fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
     let mut count: u64 = 1;
     let mut element = type_id;
@@ -284,7 +323,7 @@ fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
     (element, count)
 }
 
-/// The names by which a layout file may mean the type: its own, and its typedefs'.
+/// Names by which a layout file may refer to the type: its own, and its typedefs'.
 fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
     let mut names = Vec::new();
     let mut at = type_id;
@@ -312,7 +351,7 @@ fn struct_names(layouts: &[LayoutFile]) -> String {
     names.join(", ")
 }
 
-/// The places whose heap blocks are shared, for who has to name one.
+/// Sites of shared heap blocks, for messages.
 fn known_sites(recording: &Recording) -> String {
     let names = recording.names();
     let mut sites: Vec<String> = recording
@@ -324,7 +363,7 @@ fn known_sites(recording: &Recording) -> String {
         .collect();
     sites.sort();
     sites.dedup();
-    /// More than fit a message are of no help.
+    /// A longer list would not fit a message.
     const SITES_MAX: usize = 8;
     let left_out = sites.len().saturating_sub(SITES_MAX);
     sites.truncate(SITES_MAX);

@@ -1,8 +1,8 @@
-//! Recordings of format 1.0, which do not say what their threads did between accesses.
+//! Recordings of format 1.0, which lack the work of threads between accesses.
 //!
-//! It is taken from the times: what lies between two accesses of a thread and is not charged to an
-//! access is its own work, waits in system calls included. Stores to private lines are not known,
-//! and the program order of two accesses with one time is that of the file.
+//! The work is derived from times: the time between two accesses of a thread that no access is
+//! charged with is the thread's own work, waits in system calls included. Stores to private lines
+//! are unknown. Accesses of one time keep the order of the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,18 +13,18 @@ use hitm_trace::{Record, Step, Steps, Stretch, Turn, Visitor, Work};
 use super::WhatifError;
 use crate::recording::{Recording, RecordingFile};
 
-/// What a reader of the figures must know.
+/// Note beside the figures.
 pub(super) const NOTE: &str = "the recording does not say what threads did between accesses (format 1.0): the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
 
-/// Whether the recording has no positions.
+/// Returns true if the recording has no positions.
 pub(super) fn is_legacy(recording: &Recording) -> bool {
     !recording.has_work
 }
 
-/// The most memory for the accesses and starts of such a recording, which are all kept.
+/// Limit on memory for the accesses and starts of such a recording, which are all kept.
 const KEPT_BYTES_MAX: usize = 48 << 20;
 
-/// Reads the accesses and makes the records that are missing, in the order of a recording.
+/// Reads the accesses and adds the missing records, in the order of a recording.
 pub(super) fn read(recording: &Recording, path: &Path) -> Result<Vec<Record>, WhatifError> {
     let mut events = Events::default();
     RecordingFile::open(path)?.visit(&mut events, &mut |_, _| {})?;
@@ -39,14 +39,14 @@ pub(super) fn read(recording: &Recording, path: &Path) -> Result<Vec<Record>, Wh
     Ok(events.log(window, cpi_milli))
 }
 
-/// What happened in each thread, by time.
+/// Accesses and end of each thread, by time.
 #[derive(Default)]
 struct Events {
     accesses: BTreeMap<ThreadId, Vec<(Access, Outcome)>>,
     starts: Vec<Record>,
-    /// The time of each thread's last exit record.
+    /// Time of each thread's last exit record.
     ends: BTreeMap<ThreadId, Cycles>,
-    /// Memory of all that, or more than there may be.
+    /// Memory of all events; above the limit once one was refused.
     kept_bytes: usize,
 }
 
@@ -80,12 +80,12 @@ impl Visitor for Events {
     }
 }
 
-/// How far a thread has been written.
+/// Position up to which a thread has been written.
 #[derive(Default)]
 struct Progress {
     start: Cycles,
     is_started: bool,
-    /// Accesses that were written.
+    /// Number of accesses written.
     next: usize,
     insn: u64,
     stall: Cycles,
@@ -134,7 +134,7 @@ impl Events {
         log
     }
 
-    /// Writes what a thread did up to `until`.
+    /// Writes a thread's records up to `until`.
     fn write_window(
         &self,
         thread: ThreadId,

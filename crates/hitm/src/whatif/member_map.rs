@@ -1,15 +1,15 @@
-//! From the members of a structure as it was compiled to their places in a layout file.
+//! From members of the compiled structure to their places in a layout file.
 
 use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
 use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
 use hitm_weave::MovedSpan;
 use thiserror::Error;
 
-/// Why a layout cannot be put in the place of the compiled one.
+/// Errors of putting a layout in the place of the compiled one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The layout names a member that the program does not have.
+    /// The layout names a member that the program lacks.
     #[error("struct {type_name} of the layout has a member {member}, but the program's has none")]
     NoSuchMember {
         /// The structure.
@@ -25,7 +25,7 @@ pub enum MapError {
         /// The member.
         member: String,
     },
-    /// A member has another size.
+    /// A member's size differs.
     #[error(
         "{type_name}.{member}: found {found} bytes in the layout, expected the {expected} of the program's debug information"
     )]
@@ -39,7 +39,7 @@ pub enum MapError {
         /// Bytes by the debug information.
         expected: u64,
     },
-    /// A member that takes more than moving bytes.
+    /// A member whose move needs other code.
     #[error(
         "{type_name}.{member} is split by CPU or node, or moved behind a pointer: a recording cannot be replayed so, record the changed program"
     )]
@@ -49,7 +49,7 @@ pub enum MapError {
         /// The member.
         member: String,
     },
-    /// The elements of an array of plain values are given more than one place, or another size.
+    /// The elements of an array of plain values get more than one place, or another size.
     #[error(
         "{name} is an array of values of {expected} bytes: found {found} in the layout, expected one member of that size"
     )]
@@ -61,7 +61,7 @@ pub enum MapError {
         /// Bytes of an element.
         expected: u64,
     },
-    /// An array with more elements of their own place than a replay wants to look through.
+    /// An array with more elements with places of their own than a replay searches.
     #[error(
         "{type_name}.{member}: an array of {count} elements moved apart, expected at most {ELEMENTS_MAX}"
     )]
@@ -81,7 +81,7 @@ const SPANS_MAX: usize = 1 << 16;
 /// Elements of one array that get places of their own.
 const ELEMENTS_MAX: u64 = 4096;
 
-/// Bytes that stay together.
+/// Bytes that move together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     /// The first byte in the compiled structure.
@@ -89,11 +89,11 @@ pub(super) struct Span {
     /// The first byte in the layout.
     pub(super) to: u64,
     pub(super) size: u64,
-    /// The layout's member, by index.
+    /// Index of the layout's member.
     pub(super) member: usize,
 }
 
-/// The way from one layout to the other.
+/// Map from one layout to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemberMap {
     pub(super) type_name: String,
@@ -101,13 +101,13 @@ pub(crate) struct MemberMap {
     pub(crate) sizes: (u64, u64),
     pub(crate) align: u64,
     pub(super) members: Vec<MappedMember>,
-    /// By `from`; where members overlap (a union's), the first counts.
+    /// Sorted by `from`; where members overlap (a union's), the first counts.
     spans: Vec<Span>,
-    /// Indices of `spans` by `to`.
+    /// Indices of `spans`, sorted by `to`.
     by_new: Vec<usize>,
 }
 
-/// A member and its two places.
+/// A member and its two offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MappedMember {
     pub(super) name: String,
@@ -116,7 +116,7 @@ pub(super) struct MappedMember {
 }
 
 impl MemberMap {
-    /// From `compiled` to `layout`; `layouts` have the structures of members whose size is another.
+    /// Maps `compiled` to `layout`; `layouts` have the structures of members whose size differs.
     pub(crate) fn new(
         types: &TypeStore,
         compiled: &StructLayout,
@@ -141,7 +141,7 @@ impl MemberMap {
         Ok(map)
     }
 
-    /// The way of an array's elements, plain values of `size` bytes, into structures of one member.
+    /// Maps an array's elements, plain values of `size` bytes, to structures of one member.
     pub(super) fn of_values(size: u64, layout: &FileStruct) -> Result<MemberMap, MapError> {
         let is_plain = |member: &FileMember| {
             let is_inline = member.per.is_none() && member.storage == Storage::INLINE;
@@ -227,7 +227,7 @@ impl MemberMap {
         Ok(())
     }
 
-    /// A member whose own members have other places in it, too.
+    /// Adds a member whose own members move inside it.
     fn add_nested(
         &mut self,
         inner: MemberMap,
@@ -258,7 +258,7 @@ impl MemberMap {
         Ok(())
     }
 
-    /// Where the byte at `offset` of the layout's structure is in the compiled one.
+    /// Returns the offset in the compiled structure of the byte at `offset` of the layout's.
     pub(crate) fn before(&self, offset: u64) -> u64 {
         let after = self
             .by_new
@@ -269,7 +269,7 @@ impl MemberMap {
         })
     }
 
-    /// The bytes that stay together, by their place in the compiled structure.
+    /// Spans in the order of the compiled structure.
     pub(crate) fn moved_spans(&self) -> impl Iterator<Item = MovedSpan> + '_ {
         self.spans.iter().map(|span| MovedSpan {
             from: span.from,
@@ -278,7 +278,7 @@ impl MemberMap {
         })
     }
 
-    /// Every member of the compiled structure has a place: itself, or all its parts.
+    /// Fails unless every member of the compiled structure has a place: itself, or all its parts.
     fn check_all_placed(
         &self,
         types: &TypeStore,
@@ -327,8 +327,9 @@ impl MemberMap {
         true
     }
 
-    /// Where the byte at `offset` of the compiled structure lies now, how many bytes from it on stay
-    /// together, and whether they belong to no member: then they go along with the member before.
+    /// Returns the new place of the byte at `offset` of the compiled structure, the bytes from it
+    /// on that move together, and true if they belong to no member. Such bytes move with the member
+    /// before them.
     pub(super) fn place(&self, offset: u64) -> (u64, u64, bool) {
         let after = self.spans.partition_point(|span| span.from <= offset);
         let next = self.spans.get(after).map_or(self.sizes.0, |span| span.from);
@@ -350,7 +351,7 @@ impl MemberMap {
         }
     }
 
-    /// The member to which the byte at `offset` of the compiled structure is counted.
+    /// Member that the byte at `offset` of the compiled structure counts for.
     pub(super) fn member_before(&self, offset: u64) -> Option<usize> {
         let after = self.spans.partition_point(|span| span.from <= offset);
         let spans = &self.spans[..after];
@@ -361,7 +362,7 @@ impl MemberMap {
         inside.or(spans.last()).map(|span| span.member)
     }
 
-    /// The member to which the byte at `offset` of the layout's structure is counted.
+    /// Member that the byte at `offset` of the layout's structure counts for.
     pub(super) fn member_after(&self, offset: u64) -> Option<usize> {
         let after = self
             .by_new
@@ -375,14 +376,14 @@ impl MemberMap {
     }
 }
 
-/// What a path leads to in the compiled structure.
+/// Place and type of a path in the compiled structure.
 struct Found {
     offset: u64,
     size: u64,
     type_id: TypeId,
 }
 
-/// The member that `path` names: names joined by dots, those of anonymous structures left out.
+/// Finds the member at `path`: names joined by dots, without those of anonymous structures.
 fn find(types: &TypeStore, layout: &StructLayout, path: &str, base: u64) -> Option<Found> {
     layout
         .members
@@ -407,14 +408,15 @@ fn find_in(types: &TypeStore, member: &Member, path: &str, base: u64) -> Option<
     inner(rest.strip_prefix('.')?)
 }
 
-/// Whether the layout keeps the member in the structure, or behind the pointer that it is already.
+/// Returns true if the layout keeps the member in the structure, or behind the pointer that it is
+/// already.
 fn is_stored_alike(types: &TypeStore, found: &Found, member: &FileMember) -> bool {
     let kind = &types.get(types.resolve(found.type_id)).kind;
     let stays_a_pointer = matches!(kind, TypeKind::Pointer) && member.size_bytes == found.size;
     member.storage == Storage::INLINE || stays_a_pointer
 }
 
-/// The map of a member that is a structure of the layouts with another size than compiled.
+/// Returns the map of a member that is a structure of the layouts with another size than compiled.
 fn nested(
     types: &TypeStore,
     found: &Found,
@@ -431,7 +433,7 @@ fn nested(
     Some(MemberMap::new(types, compiled, layout, layouts))
 }
 
-/// The spans of one member, or none when its size is another.
+/// Spans of one member, or none when its size differs.
 fn spans(
     types: &TypeStore,
     found: &Found,
@@ -459,7 +461,7 @@ fn spans(
     if count != array.count || size > array.stride_bytes {
         return None;
     }
-    // One too many tells the caller that there are too many.
+    // One more than the limit tells the caller that it is exceeded.
     let elements = (0..count.min(ELEMENTS_MAX + 1)).map(|number| Span {
         from: found.offset + number * size,
         to: to + number * array.stride_bytes,

@@ -1,8 +1,8 @@
-//! `hitm whatif`: a recording run again with members moved or on another machine.
+//! `hitm whatif`: replays a recording with members moved or on another machine.
 //!
-//! The recording says what its threads did between their accesses; [`hitm_weave::replay`] tells a
-//! second weave the same and finds anew what they wait for. docs/models/whatif.md says what that can
-//! predict and what it cannot.
+//! The recording has the work of threads between their accesses. [`hitm_weave::replay`] repeats it
+//! on a second weave and computes the waits anew. docs/models/whatif.md lists what that can predict
+//! and what it cannot.
 
 mod compare;
 mod instances;
@@ -27,22 +27,22 @@ pub use member_map::MapError;
 pub use moves::{MoveCounts, MovedObject};
 use second_run::SecondRun;
 
-/// What to change.
+/// Recording and changes.
 #[derive(Debug, Clone)]
 pub struct WhatifConfig {
     /// The recording.
     pub input: PathBuf,
-    /// Structures in other layouts; of two with one name the first counts.
+    /// Structures in other layouts; of two with one name the first is used.
     pub layouts: Vec<LayoutFile>,
     /// Heap blocks that hold such structures.
     pub instances: Vec<HeapInstances>,
-    /// Another machine than the recording's.
+    /// Machine instead of the recording's.
     pub machine: Option<Machine>,
-    /// Another placement than the recording's.
+    /// Placement instead of the recording's.
     pub placement: Option<Placement>,
 }
 
-/// Why there is no answer.
+/// Errors of a replay with changes.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WhatifError {
@@ -54,7 +54,7 @@ pub enum WhatifError {
     LegacyTooLarge {
         /// The file.
         path: PathBuf,
-        /// The most that is kept, in MiB.
+        /// Limit on kept accesses, in MiB.
         max_mib: usize,
     },
     /// The recording cannot be read.
@@ -66,14 +66,14 @@ pub enum WhatifError {
     /// The layout does not fit the program.
     #[error(transparent)]
     Map(#[from] MapError),
-    /// The recording's accesses cannot be run again.
+    /// The recording's accesses cannot be replayed.
     #[error("{}: record {record}", path.display())]
     Replay {
         /// The file.
         path: PathBuf,
         /// Records before it.
         record: u64,
-        /// What is wrong.
+        /// Error of the replay.
         source: ReplayError,
     },
     /// The placement names a CPU that the machine does not have.
@@ -93,7 +93,7 @@ pub enum WhatifError {
     Placement {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
     /// No object of the layouts' structures is in the recording.
@@ -111,7 +111,7 @@ pub enum WhatifError {
         "no shared heap block from {site:?} has a size that is a multiple of the structure's {size} bytes; shared ones come from: {known}"
     )]
     NoHeapBlock {
-        /// What was asked for.
+        /// Requested site.
         site: String,
         /// Bytes of the structure.
         size: u64,
@@ -143,7 +143,7 @@ pub enum WhatifError {
     /// More memory would move than a replay keeps track of.
     #[error("the moved objects take more than {max} bytes")]
     TooLarge {
-        /// The most.
+        /// The limit.
         max: u64,
     },
 }
@@ -155,9 +155,9 @@ pub struct Run {
     pub machine: String,
     /// One line about it.
     pub machine_description: String,
-    /// Its clock.
+    /// Clock of its machine.
     pub clock: Clock,
-    /// Where threads ran.
+    /// Placement of the threads.
     pub placement: String,
     /// The latest virtual clock.
     pub end: Cycles,
@@ -165,18 +165,18 @@ pub struct Run {
     pub totals: Sums,
 }
 
-/// Counts and cycles of a thread, a line, a member or everything.
+/// Counts and cycles of a thread, a line, a member or a whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums {
     /// Accesses to lines that several threads used.
     pub accesses: u64,
-    /// Those that found the line modified in the same package.
+    /// Accesses that found the line modified in the same package.
     pub local_hitm: u64,
-    /// Those that found the line modified in another package.
+    /// Accesses that found the line modified in another package.
     pub remote_hitm: u64,
-    /// Cycles that threads waited.
+    /// Cycles that threads stalled.
     pub stall: Cycles,
-    /// The part of `stall` that another CPU's use of the line caused.
+    /// Part of `stall` that other CPUs' use of the line caused.
     pub lost: Cycles,
 }
 
@@ -200,20 +200,20 @@ pub struct ThreadChange {
     pub insns: u64,
     /// Cycles that it ran or waited for memory.
     pub cycles: Change<Cycles>,
-    /// The part that it waited.
+    /// Part of `cycles` that it stalled.
     pub stall: Change<Cycles>,
-    /// The part that other CPUs' use of lines caused.
+    /// Part of `stall` that other CPUs' use of lines caused.
     pub lost: Change<Cycles>,
 }
 
-/// A line of one run or both: moved objects are on other lines after than before.
+/// A line of one run or both: moved objects have other lines in the replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineChange {
-    /// What costs most on it.
+    /// Name of the costliest place on it.
     pub name: String,
     /// Its first byte in the recording; none for a line of a moved object.
     pub address: Option<u64>,
-    /// Which line of its object, for a line of a moved object in the replay.
+    /// Number of the line in its object, for a moved object's line in the replay.
     pub line_of_object: Option<u64>,
     /// Its sums.
     pub sums: Change<Sums>,
@@ -239,7 +239,7 @@ pub struct WhatifReport {
     pub command: Vec<String>,
     /// The two runs.
     pub run: Change<Run>,
-    /// The layouts that were put in, by name.
+    /// Names of the layouts that were applied.
     pub layouts: Vec<String>,
     /// The threads, by number.
     pub threads: Vec<ThreadChange>,
@@ -249,9 +249,9 @@ pub struct WhatifReport {
     pub members: Vec<MemberChange>,
     /// The moved objects, by address.
     pub objects: Vec<MovedObject>,
-    /// How accesses moved.
+    /// Counts of moved accesses.
     pub moves: MoveCounts,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -260,13 +260,13 @@ pub fn read_layout(path: &Path) -> Result<LayoutFile, WhatifError> {
     Ok(layout_files::read(path)?.0)
 }
 
-/// Reads a layout file, and returns its text as well.
+/// Reads a layout file, and returns its text too.
 pub fn read_layout_text(path: &Path) -> Result<(LayoutFile, String), WhatifError> {
     Ok(layout_files::read(path)?)
 }
 
-/// Runs a recording again with the changes. `progress` is told how many bytes of how many have been
-/// read; the file is read twice.
+/// Replays a recording with the changes. `progress` gets the bytes read so far and in all; the file
+/// is read twice.
 pub fn run(
     config: &WhatifConfig,
     progress: &mut dyn FnMut(u64, u64),
@@ -281,7 +281,7 @@ pub fn run(
     run_loaded(&recording, config, &mut half)
 }
 
-/// As [`run`], of a recording that has been read already from `config.input`, which is read once more.
+/// Like [`run`], for a recording that was loaded from `config.input`; the file is read once more.
 pub fn run_loaded(
     recording: &Recording,
     config: &WhatifConfig,

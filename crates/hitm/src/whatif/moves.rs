@@ -1,4 +1,4 @@
-//! The objects that are moved, and where each byte of them lies then.
+//! Moved objects, and the new address of each of their bytes.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::member_map::MemberMap;
 /// An object of the recorded program whose members move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedObject {
-    /// Its name: a variable, or a heap block and where it was allocated.
+    /// Name: a variable, or a heap block and its allocation site.
     pub name: String,
     /// The structure, or that of its elements.
     pub type_name: String,
@@ -24,18 +24,18 @@ pub struct MovedObject {
     pub size_bytes_after: u64,
     /// Address of its first byte in the replay.
     pub(super) fresh: u64,
-    /// Which map is its.
+    /// Index of its map.
     pub(super) map: usize,
 }
 
-/// How many accesses took more than adding a number to their address.
+/// Counts of accesses to moved objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MoveCounts {
     /// Accesses with a byte in a moved object.
     pub moved: u64,
-    /// Those with a byte that belongs to no member: it went along with the member before.
+    /// Accesses with a byte that belongs to no member: it moved with the member before.
     pub in_holes: u64,
-    /// Those that became several, because they covered members that lie apart now.
+    /// Accesses that were split: they covered members that lie apart now.
     pub split: u64,
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Moves {
     pub(super) maps: Vec<MemberMap>,
     /// By address; they do not overlap.
     objects: Vec<MovedObject>,
-    /// The first address behind the moved objects.
+    /// End of the moved objects' addresses.
     end: u64,
     pub(super) counts: MoveCounts,
 }
 
 impl Moves {
-    /// Puts the objects at fresh addresses, each at the start of a line or as aligned as it asks.
+    /// Gives the objects fresh addresses, each at the start of a line or at its own alignment.
     pub(super) fn new(maps: Vec<MemberMap>, mut objects: Vec<MovedObject>) -> Moves {
         objects.sort_by_key(|object| object.address);
         objects.dedup_by_key(|object| object.address);
@@ -75,12 +75,12 @@ impl Moves {
         &self.objects
     }
 
-    /// The addresses of the objects in the replay.
+    /// Addresses of the objects in the replay.
     pub(super) fn fresh(&self) -> Range<u64> {
         FRESH..self.end
     }
 
-    /// The lines of the objects in the program.
+    /// Lines of the objects in the program.
     pub(super) fn lines_before(&self) -> impl Iterator<Item = LineAddr> {
         let objects = self.objects.iter();
         let ranges =
@@ -89,7 +89,7 @@ impl Moves {
         lines.flat_map(|(first, last)| (first.0..=last.0).map(LineAddr))
     }
 
-    /// The object that had this byte in the program, and the byte's offset in its element.
+    /// Object that had this byte in the program, and the byte's offset in its element.
     pub(super) fn object_before(&self, addr: u64) -> Option<(&MovedObject, u64)> {
         let after = self
             .objects
@@ -100,7 +100,7 @@ impl Moves {
         (offset < object.size_bytes).then_some((object, offset % element))
     }
 
-    /// The object that has this byte in the replay, and the byte's offset in its element.
+    /// Object that has this byte in the replay, and the byte's offset in its element.
     pub(super) fn object_after(&self, addr: u64) -> Option<(&MovedObject, u64)> {
         let after = self.objects.partition_point(|object| object.fresh <= addr);
         let object = &self.objects[after.checked_sub(1)?];
@@ -109,8 +109,8 @@ impl Moves {
         (offset < object.size_bytes_after).then_some((object, offset % element))
     }
 
-    /// Where the byte at `addr` lies, how many bytes from it on stay together, whether it moved,
-    /// and whether it is in a hole.
+    /// Returns the new address of the byte at `addr`, the bytes from it on that move together, and
+    /// whether it moved and lies in a hole.
     fn place(&self, addr: u64) -> Placed {
         let Some((object, offset)) = self.object_before(addr) else {
             let next = self
@@ -138,7 +138,7 @@ impl Moves {
         }
     }
 
-    /// Calls `piece` for each piece.
+    /// Calls `piece` for each part of an access that moves together.
     fn each_piece(&self, addr: u64, size: u8, piece: &mut impl FnMut(Placed, u8)) {
         let end = addr.saturating_add(size.into());
         let mut at = addr;
@@ -164,7 +164,7 @@ impl Relocate for Moves {
         let first = pieces.len();
         self.each_piece(addr, size, &mut |placed, size| {
             match pieces[first..].last_mut() {
-                // Neighbours that stay neighbours stay one access.
+                // Adjacent pieces that stay adjacent stay one access.
                 Some((to, length)) if *to + u64::from(*length) == placed.to => *length += size,
                 _ => pieces.push((placed.to, size)),
             }

@@ -1,4 +1,4 @@
-//! One run of a recording: as it was recorded, or replayed.
+//! One run of a recording: the recorded one, or a replay.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,23 +17,23 @@ use crate::kernel::KERNEL_PATH;
 use crate::recording::{Recording, RecordingFile};
 use crate::temporary;
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct SecondRun<'r> {
     pub(super) run: Run,
     pub(super) cpi_milli: u64,
     pub(super) threads: Vec<(ThreadId, ThreadTotals)>,
-    /// Those of the recording are not copied: they can take gigabytes.
+    /// Borrowed from the recording: a copy could take gigabytes.
     pub(super) statistics: Cow<'r, Statistics>,
     pub(super) moves: Moves,
     counts: ReplayCounts,
 }
 
-/// Statistics of a replay: rows of all lines, or of those that have rows in the recording and of moved
-/// objects.
+/// Statistics of a replay: rows of all lines, or of moved objects and of lines with rows in the
+/// recording.
 struct Kept {
     rows: Collector,
-    /// Lines with rows, if not all have some; those of moved objects have.
+    /// Lines with rows, unless all have some. Lines of moved objects always have.
     only: Option<FxHashSet<LineAddr>>,
     moved: Range<u64>,
     others: Sums,
@@ -66,9 +66,9 @@ impl Kept {
     }
 }
 
-/// Where the threads of a replay run.
+/// Placement of a replay's threads.
 struct Seats {
-    /// CPUs in the order in which threads get them; none when they run where they did.
+    /// CPUs in the order in which threads get them; none for the recorded CPUs.
     order: Option<Vec<CpuId>>,
     cpu_count: usize,
 }
@@ -81,13 +81,13 @@ impl Seats {
         }
     }
 
-    /// Whether the program's wish for a CPU is heard, as the recorder hears it.
+    /// Returns true if a thread's own choice of a CPU is followed, by the recorder's rule.
     fn admits(&self, cpu: CpuId) -> bool {
         self.order.is_none() || cpu.index() < self.cpu_count
     }
 }
 
-/// Feeds a replay.
+/// Feeds a replay with records.
 pub(super) struct Feed {
     replay: Replay<Moves>,
     seats: Seats,
@@ -138,7 +138,7 @@ impl Visitor for Feed {
 }
 
 impl<'r> SecondRun<'r> {
-    /// The recording itself.
+    /// Takes the recorded run as it is.
     pub(super) fn recorded(recording: &'r Recording) -> SecondRun<'r> {
         let exits = recording.threads.iter().filter_map(|thread| thread.exit);
         let threads = exits.map(|exit| {
@@ -148,6 +148,7 @@ impl<'r> SecondRun<'r> {
                 clock: exit.time,
                 stall: exit.stall,
                 contention_stall: exit.contention_stall,
+                ..ThreadTotals::default()
             };
             (exit.thread, totals)
         });
@@ -168,7 +169,7 @@ impl<'r> SecondRun<'r> {
         }
     }
 
-    /// A replay of the file.
+    /// Replays the file.
     pub(super) fn of_file(
         recording: &Recording,
         config: &WhatifConfig,
@@ -190,7 +191,7 @@ impl<'r> SecondRun<'r> {
         finish(feed, setting, path)
     }
 
-    /// A replay of records that were made for it.
+    /// Replays records that [`super::legacy`] made.
     pub(super) fn of_log(
         recording: &Recording,
         config: &WhatifConfig,
@@ -207,7 +208,7 @@ impl<'r> SecondRun<'r> {
         finish(feed, setting, &config.input)
     }
 
-    /// What a reader of the replay's figures must know.
+    /// Notes on the replay's figures.
     pub(super) fn notes(&self, config: &WhatifConfig) -> Vec<String> {
         let mut notes = Vec::new();
         if self.counts.missing > 0 {
@@ -229,7 +230,7 @@ impl<'r> SecondRun<'r> {
     }
 }
 
-/// Looks through the file from byte `from` on for accesses that the replay waits for.
+/// Scans the file from byte `from` on for accesses that the replay waits for.
 fn read_ahead(
     feed: &mut Feed,
     path: &Path,
@@ -244,7 +245,7 @@ fn read_ahead(
     noted.map_err(|source| failed(path, feed.record_count, source))
 }
 
-/// How a replay runs.
+/// Machine and placement of a replay.
 struct Setting {
     machine: Machine,
     placement: String,
@@ -256,7 +257,7 @@ fn feed(
     moves: Moves,
 ) -> Result<(Feed, Setting), WhatifError> {
     let mut machine = config.machine.clone().unwrap_or(recording.machine.clone());
-    // Cycles per instruction are the program's more than the machine's.
+    // Cycles per instruction depend more on the program than on the machine.
     machine.core.cpi_milli = recording.machine.core.cpi_milli;
     let mut setting = Setting {
         machine: machine.clone(),
@@ -281,7 +282,7 @@ fn feed(
     }
     let kept = Kept::of(recording, &moves);
     let mut replay = Replay::new(machine, moves).with_temporary_files(temporary::FILES);
-    // The recorder of a whole machine hands no lines over.
+    // The recorder of a whole machine has no hand-over of lines.
     let mut mappings = recording.mappings().iter();
     if mappings.all(|mapping| mapping.path != KERNEL_PATH) {
         replay = replay.with_hand_over(recording.header.window);
@@ -369,7 +370,7 @@ mod tests {
 
     use super::*;
 
-    /// Whichever lines have rows: sums are those of all lines.
+    /// Sums cover all lines, whichever have rows.
     #[test]
     fn lines_without_rows_are_in_the_totals() {
         let kept = |only: Option<FxHashSet<LineAddr>>| Kept {

@@ -1,4 +1,4 @@
-//! What the advisor predicts against what the engine does with a stream drawn from the profile.
+//! The advisor's prediction against the engine's result for a stream drawn from the profile.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,13 +23,14 @@ fn table(name: &str) -> LayoutTable {
     base.overlay(&parsed(name)).unwrap()
 }
 
-/// What a prediction must differ by from another to be an order: less is within the model's error.
+/// Smallest relative difference of two predictions that must be ordered; less is within the model's
+/// error.
 const ORDERED: f64 = 0.25;
 
-/// A layout, what is predicted for it without footprint, and what the replay says.
+/// A layout, its prediction without footprint, and its replay.
 type Row = (String, Replayed, Replayed);
 
-/// What the model says of a layout, in the replay's terms.
+/// The model's cost of a layout, in the replay's terms.
 fn predicted(cost: &LineCost) -> Replayed {
     Replayed {
         transfers: cost.transfers,
@@ -38,8 +39,8 @@ fn predicted(cost: &LineCost) -> Replayed {
     }
 }
 
-/// Predicted and replayed figures of layouts. Where predictions are apart, the replay must order the
-/// layouts in the same way.
+/// Lists predicted and replayed figures of layouts. Where predictions differ, the replay must order
+/// the layouts alike.
 fn compared(rows: &[Row]) -> String {
     let mut out = String::new();
     for (name, predicted, replayed) in rows {
@@ -148,7 +149,7 @@ fn small_structures_are_ordered_as_the_replay_orders_them() {
     .unwrap();
     let demand = Demand::new(&profile, &EnginePrices::new(machine.clone())).unwrap();
     let names = ["flag", "counter", "stat", "lock"];
-    // Every way to put the four on two lines, as bits, and one line each.
+    // All assignments of the four members to two lines, as bits, and one line each.
     let mut rows = Vec::new();
     for split in [
         0b0000u64,

@@ -1,4 +1,4 @@
-//! Loops of known instructions, and cache flushes: what needs assembly.
+//! Loops of known instructions, and cache flushes: the parts in assembly.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
@@ -36,8 +36,8 @@ pub(super) fn clock_ghz(sample_count: usize) -> Option<Vec<f64>> {
     Some((0..sample_count).map(sample).collect())
 }
 
-/// Drops the line at `address` from every cache of the machine, written back when modified. Takes
-/// effect before [`fence`] returns. False where user code cannot.
+/// Evicts the line at `address` from every cache of the machine, and writes it back when modified.
+/// Takes effect before [`fence`] returns. Returns false where user code may not.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn flush(address: *const u8) -> bool {
     // SAFETY: clflush changes no memory content, and the callers pass addresses of live buffers.
@@ -55,7 +55,7 @@ pub(super) fn fence() {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use elsewhere::{clock_ghz, fence, flush};
 
-/// Other processors: what needs assembly is not measured and stays assumed.
+/// Other processors: numbers that need assembly stay assumed.
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     pub(crate) fn clock_ghz(_: usize) -> Option<Vec<f64>> {

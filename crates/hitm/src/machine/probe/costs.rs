@@ -1,4 +1,4 @@
-//! From times of ways through the kernel to the costs of a machine file. On a busy host some cannot be
+//! From times of kernel paths to the costs of a machine file. On a busy host some cannot be
 //! measured: a CPU that others use is not idle, and a thread that does not run gets no interrupt.
 
 use std::time::Duration;
@@ -8,12 +8,12 @@ use hitm_base::machine::{Item, MachineCost, Quantity};
 use super::measure::{Spread, spread};
 use super::{Cpu, ProbeError, Run, kernel_paths};
 
-/// Idle times after which a CPU is woken: within the residency of deep states, and beyond.
+/// Idle times before a wake-up: within the residency of deep states, and beyond.
 const SHORT_IDLE: Duration = Duration::from_micros(200);
 const LONG_IDLE: Duration = Duration::from_millis(4);
 
 impl Run<'_> {
-    /// Costs of the kernel's ways on the first CPU, and between it and the second.
+    /// Measures costs of kernel paths on the first CPU, and between it and the second.
     pub(super) fn kernel_costs(&mut self) -> Result<(), ProbeError> {
         self.say("system calls, switches and timers");
         let Some(first) = self.cpus.first().copied() else {
@@ -97,15 +97,15 @@ impl Run<'_> {
         Ok(shallow)
     }
 
-    /// The ns of a cost as the file or its declaration has it.
+    /// Cost in ns from the file, or else its declared default.
     fn known(&self, cost: MachineCost) -> f64 {
         let stated = self.file.get(Item::Cost(cost));
         let value = stated.unwrap_or(cost.parameter().default);
         value.picos(self.file.clock()) as f64 / 1e3
     }
 
-    /// Writes the median less `rest_ns`. A difference that is none, or samples that other programs
-    /// disturbed, leave the cost as it is.
+    /// Stores the median less `rest_ns`. A difference that is not positive, or samples that other
+    /// programs disturbed, leave the cost unchanged.
     fn cost(&mut self, cost: MachineCost, rest_ns: f64, (samples, how): (&Spread, &str)) {
         let nanos = samples.median_ns - rest_ns;
         if nanos <= 0.0 || !samples.is_steady() {

@@ -1,8 +1,8 @@
-//! The kernel's fixed costs on this host, as far as a program can measure them: system call, switch,
-//! interrupts between CPUs, idle states, timers.
+//! The kernel's fixed costs on this host, as far as a program can measure them: system call,
+//! switch, interrupts between CPUs, idle states, timers.
 //!
-//! Each is a difference: a way through the kernel with the cost, less the same way without it. What
-//! cannot be taken away stays in it, so that each is an upper bound; its source says so.
+//! Each is a difference: a kernel path with the cost, less the same path without it. Work that
+//! cannot be subtracted stays in it, so each is an upper bound, and its source says so.
 
 use std::io;
 use std::sync::Barrier;
@@ -17,7 +17,7 @@ use super::pin::{on_cpu, on_cpus};
 const CALLS: u32 = 1_000;
 /// Wake-ups of a sample that sleeps: few, because each takes milliseconds.
 const WAKES: u32 = 8;
-/// A turn that nobody answers within this time has failed.
+/// Time after which an unanswered turn has failed.
 static TURN_TIMEOUT: libc::timespec = libc::timespec {
     tv_sec: 1,
     tv_nsec: 0,
@@ -68,7 +68,7 @@ impl Futex {
     }
 }
 
-/// The median ns of what a thread does without a switch.
+/// Median ns of a thread's work without a switch.
 fn alone(cpu: u32, sample_count: usize, body: impl Fn() + Sync) -> Result<f64, ProbeError> {
     let rounds = CALLS / 4;
     let sample = |_| {
@@ -80,8 +80,8 @@ fn alone(cpu: u32, sample_count: usize, body: impl Fn() + Sync) -> Result<f64, P
     Ok(spread(samples).median_ns)
 }
 
-/// ns of a switch between two threads of one CPU: half a round of two futexes, less the calls that
-/// they take without a switch. The wake-up and both passes through the scheduler are in it.
+/// ns of a switch between two threads of one CPU: half a round of two futexes, less the same calls
+/// without a switch. It includes the wake-up and both passes through the scheduler.
 pub(super) fn switch_by_futex(cpu: u32, sample_count: usize) -> Result<Vec<f64>, ProbeError> {
     let turn = Futex::default();
     let rounds = CALLS / 4;
@@ -144,7 +144,7 @@ impl Drop for Pipe {
     }
 }
 
-/// As [`switch_by_futex`], by two pipes. None where the process may open no more files.
+/// Like [`switch_by_futex`], by two pipes. None where the process may open no more files.
 pub(super) fn switch_by_pipe(
     cpu: u32,
     sample_count: usize,
@@ -183,8 +183,8 @@ pub(super) fn switch_by_pipe(
     ))
 }
 
-/// ns from the call to its end of a memory barrier on all CPUs that run this process: an interrupt to
-/// the other CPU, which spins, and its answer. None where the kernel has no such call.
+/// ns of a memory barrier on all CPUs that run this process: an interrupt to the other CPU, which
+/// spins, and its answer. None where the kernel has no such call.
 pub(super) fn interrupt(
     cpus: [u32; 2],
     sample_count: usize,
@@ -221,8 +221,8 @@ pub(super) fn interrupt(
     Ok(both.into_iter().next())
 }
 
-/// ns from a wake-up to the first instruction of a thread on another CPU that has been idle for
-/// about `idle`.
+/// ns from a wake-up to the first instruction of a thread on another CPU that was idle for about
+/// `idle`.
 pub(super) fn wake_of_idle(
     cpus: [u32; 2],
     (idle, sample_count): (Duration, usize),
@@ -240,7 +240,8 @@ pub(super) fn wake_of_idle(
                 word.wait_while(number - 1);
                 woken_at.store(now(), Ordering::Release);
             } else {
-                // The sleeper needs time to sleep, and this CPU shall not: it spins.
+                // The sleeper needs time to fall asleep. This CPU spins meanwhile, so as not to go
+                // idle itself.
                 let begin = Instant::now();
                 while begin.elapsed() < idle + Duration::from_micros(50) {
                     std::hint::spin_loop();
@@ -259,7 +260,7 @@ pub(super) fn wake_of_idle(
     Ok(both.into_iter().next().unwrap_or_default())
 }
 
-/// ns by which a thread wakes late that sleeps until a time, on a CPU that is idle meanwhile.
+/// ns by which a timed sleep ends late, on a CPU that is idle meanwhile.
 pub(super) fn timer_lateness(cpu: u32, sample_count: usize) -> Result<Vec<f64>, ProbeError> {
     const SLEEP_NS: i64 = 200_000;
     let clock = || {

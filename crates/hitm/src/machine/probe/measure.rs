@@ -19,7 +19,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Samples in words, for the source of a number.
+    /// Describes the samples, for the source of a number.
     pub(super) fn words(&self, unit: &str) -> String {
         format!(
             "median {:.2} {unit} of {} samples, quartiles {:.2} to {:.2}",
@@ -27,14 +27,14 @@ impl Spread {
         )
     }
 
-    /// True if the quartiles lie so close together that the median is of the machine, and not of other
-    /// programs that were running.
+    /// Returns true if the quartiles are close together, so that the median is the machine's and
+    /// not an effect of other programs.
     pub(super) fn is_steady(&self) -> bool {
         const QUARTILES_MAX: f64 = 4.0;
         self.count > 0 && self.high <= QUARTILES_MAX * self.low
     }
 
-    /// The median of medians, and the widest quartiles. Not of none.
+    /// Median of medians, and the widest quartiles. `spreads` must not be empty.
     pub(super) fn of_spreads(spreads: &[Spread]) -> Spread {
         let overall = spread(spreads.iter().map(|spread| spread.median_ns).collect());
         Spread {
@@ -66,7 +66,7 @@ pub(super) fn spread(mut samples: Vec<f64>) -> Spread {
     }
 }
 
-/// A counter on lines of its own: 256 bytes keep neighbouring-line prefetchers away.
+/// A counter on lines of its own: 256 bytes keep adjacent-line prefetchers away.
 #[repr(align(256))]
 struct Alone(AtomicU64);
 
@@ -74,14 +74,14 @@ fn nanos_each(start: Instant, count: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / count.max(1) as f64
 }
 
-/// Two CPUs hand a counter to and fro; half a round trip.
+/// Two CPUs pass a counter back and forth; returns half a round trip.
 pub(super) fn hand_over(cpus: [u32; 2], sample_count: usize) -> Result<Vec<f64>, ProbeError> {
     const ROUNDS: u64 = 5_000;
     let counter = Alone(AtomicU64::new(0));
     let both = on_cpus(&cpus, |me| {
         let mut samples = Vec::with_capacity(sample_count);
         let mut mine = me as u64;
-        // One sample more: the first meets cold caches and a thread that just woke.
+        // One sample more: the first has cold caches and a thread that just woke.
         for _ in 0..=sample_count {
             let start = Instant::now();
             for _ in 0..ROUNDS {
@@ -100,7 +100,7 @@ pub(super) fn hand_over(cpus: [u32; 2], sample_count: usize) -> Result<Vec<f64>,
     Ok(both.into_iter().next().unwrap_or_default())
 }
 
-/// Increments of a counter by all of `cpus` at once: ns between two increments by anybody.
+/// All of `cpus` increment a counter at once; returns the ns between two increments on any of them.
 pub(super) fn contended(cpus: &[u32], sample_count: usize) -> Result<Vec<f64>, ProbeError> {
     const SAMPLE: Duration = Duration::from_millis(4);
     let counter = Alone(AtomicU64::new(0));
@@ -127,7 +127,7 @@ pub(super) fn contended(cpus: &[u32], sample_count: usize) -> Result<Vec<f64>, P
     Ok(samples)
 }
 
-/// Increments of a counter that nobody else touches.
+/// Increments a counter that no other CPU uses.
 pub(super) fn owned_increments(sample_count: usize) -> Vec<f64> {
     const ROUNDS: u64 = 50_000;
     let counter = Alone(AtomicU64::new(0));
@@ -141,11 +141,10 @@ pub(super) fn owned_increments(sample_count: usize) -> Vec<f64> {
     (0..sample_count).map(sample).collect()
 }
 
-/// Bytes between two lines of a chase: the neighbour that a spatial prefetcher brings along is
-/// never needed.
+/// Bytes between two lines of a chase: the adjacent line of a spatial prefetcher is never used.
 const STRIDE: usize = 128;
-/// The chase runs through windows of this size one after the other, in random order within: few
-/// enough pages for the TLB, no order that a prefetcher could learn.
+/// The chase runs through windows of this size, one after the other, in random order within each.
+/// The TLB covers the pages of a window, and no prefetcher can learn the order.
 const WINDOW: usize = 256 << 10;
 
 /// A cycle of pointers through a buffer.
@@ -161,14 +160,14 @@ impl Chase {
         let cells: Vec<AtomicU64> = (0..(line_count + 1) * per_line)
             .map(|_| AtomicU64::new(0))
             .collect();
-        // The allocation is aligned to 8 bytes only; start at a line.
+        // The allocation is aligned to 8 bytes only, so skip to the start of a line.
         let base = cells.as_ptr() as usize;
         let skip = (STRIDE - base % STRIDE) % STRIDE / 8;
         let mut lines: Vec<usize> = (0..line_count).map(|line| skip + line * per_line).collect();
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         for window in lines.chunks_mut(WINDOW / STRIDE) {
             for last in (1..window.len()).rev() {
-                // xorshift64: any fixed order that no prefetcher knows will do.
+                // xorshift64: any fixed order will do that no prefetcher can predict.
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
@@ -185,7 +184,7 @@ impl Chase {
         chase
     }
 
-    /// One round; ns a step.
+    /// Runs one round; returns ns a step.
     fn round(&self) -> f64 {
         let mut at = self.order[0];
         let start = Instant::now();
@@ -197,7 +196,7 @@ impl Chase {
         nanos
     }
 
-    /// Drops every line from all caches; false where that cannot be done.
+    /// Evicts every line from all caches; returns false where that is not possible.
     fn flush(&self) -> bool {
         let done = self
             .order
@@ -208,7 +207,7 @@ impl Chase {
     }
 }
 
-/// A chase through `bytes`, again and again: the latency of the cache that holds them.
+/// Chases through `bytes` repeatedly: latency of the cache that holds them.
 pub(super) fn chase(bytes: usize, sample_count: usize) -> Vec<f64> {
     const STEPS: usize = 20_000;
     let chase = Chase::new(bytes);
@@ -218,7 +217,7 @@ pub(super) fn chase(bytes: usize, sample_count: usize) -> Vec<f64> {
     (0..sample_count).map(sample).collect()
 }
 
-/// `reader` chases through lines that `owner` has just read from memory and nobody else holds.
+/// `reader` chases through lines that `owner` has just read from memory and no other cache holds.
 /// `None` where lines cannot be flushed.
 pub(super) fn clean_reads(
     [owner, reader]: [u32; 2],

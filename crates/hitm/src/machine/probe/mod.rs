@@ -6,7 +6,7 @@
 //! | modified line | two CPUs hand a counter to and fro with compare-and-swap; half a round trip |
 //! | clean line | one CPU reads flushed lines, the other then chases pointers through them |
 //! | occupancy | as many CPUs as there are increment one counter; ns an increment over the hand-over |
-//! | locked operation | increments of a counter that nobody else touches |
+//! | locked operation | increments of a counter that no other CPU uses |
 //! | cache and memory latency | pointer chases through buffers of fitting size |
 //! | system call | getppid |
 //! | context switch | two threads of one CPU take turns by a futex, and by pipes |
@@ -17,12 +17,12 @@
 //! Every figure is a median: an interrupt, or a neighbour of a virtual machine, lengthens some
 //! samples and shortens none. The quartiles stand in the source of the number.
 //!
-//! Not measured, and why: cycles per instruction, which is the program's and not the machine's (a
-//! loop that the probe could time runs five times as fast as most code); the depth of the store
-//! buffer, the reorder buffer and the fill buffers. Each needs generated code around misses whose
-//! timing a hypervisor or a busy neighbour blurs; a wrong depth is worse than the vendor's number.
-//! Two-level home effects (both CPUs in one package, the line's memory in another) are not
-//! separated.
+//! Not measured: cycles per instruction, which are the program's and not the machine's. A loop that
+//! the probe could time runs five times as fast as most code. Nor are the depths of the store
+//! buffer, the reorder buffer and the fill buffers. A depth needs generated code around misses,
+//! whose timing a hypervisor or a busy neighbour blurs, and a wrong depth is worse than the
+//! vendor's number. Two-level home effects (both CPUs in one package, the line's memory in another)
+//! are not separated.
 
 mod code;
 mod costs;
@@ -44,20 +44,20 @@ use super::facts::machine_file;
 use super::host::facts;
 use measure::{Spread, spread};
 
-/// How thoroughly to measure.
+/// Effort of the measurement.
 #[derive(Debug, Clone)]
 pub struct ProbeOptions {
     /// Samples of every figure; a sample takes one to twenty milliseconds.
     pub sample_count: usize,
     /// Pairs of CPUs measured at each distance, evenly chosen when there are more.
     pub pairs_per_distance_max: usize,
-    /// The machine that lends the numbers which cannot be measured; the preset nearest to this
-    /// host's maker when there is none.
+    /// Machine that lends the numbers which cannot be measured; `None` for the preset nearest to
+    /// this host's maker.
     pub like: Option<MachineFile>,
 }
 
 impl ProbeOptions {
-    /// What `hitm machine probe` does when not told otherwise: every pair on hosts of up to 16 CPUs.
+    /// Defaults of `hitm machine probe`: every pair on hosts of up to 16 CPUs.
     pub fn new() -> ProbeOptions {
         ProbeOptions {
             sample_count: 101,
@@ -73,10 +73,10 @@ impl Default for ProbeOptions {
     }
 }
 
-/// How far the probe is.
+/// Progress of the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeProgress {
-    /// What is being measured.
+    /// Name of the present step.
     pub step: String,
     /// Steps done.
     pub done: usize,
@@ -84,7 +84,7 @@ pub struct ProbeProgress {
     pub total: usize,
 }
 
-/// Why this host cannot be measured.
+/// Errors of measuring this host.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProbeError {
@@ -93,7 +93,7 @@ pub enum ProbeError {
     Pin {
         /// The CPU, as the operating system numbers it.
         cpu: u32,
-        /// What the operating system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// This host cannot be described.
@@ -101,8 +101,8 @@ pub enum ProbeError {
     Host(#[from] MachineError),
 }
 
-/// Measures this host. On a host of one usable CPU, or for distances whose CPUs this process may not
-/// use, the transfers stay assumed; the description says what was used.
+/// Measures this host. Transfers stay assumed on a host of one usable CPU, and for distances whose
+/// CPUs this process may not use; the description names the CPUs that were used.
 pub fn probe(
     options: &ProbeOptions,
     progress: &mut dyn FnMut(&ProbeProgress),
@@ -149,9 +149,9 @@ pub fn probe(
 /// One CPU of this host.
 #[derive(Debug, Clone, Copy)]
 struct Cpu {
-    /// In the model.
+    /// Number in the model.
     id: CpuId,
-    /// In the operating system.
+    /// Number in the operating system.
     number: u32,
 }
 
@@ -196,7 +196,7 @@ impl Run<'_> {
         );
     }
 
-    /// Clock and the locked operation.
+    /// Measures the clock and the locked operation.
     fn core(&mut self, cpu: Cpu) -> Result<(), ProbeError> {
         self.say("clock and core");
         let count = self.options.sample_count;
@@ -217,7 +217,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Load-to-use latency of each cache level.
+    /// Measures the load-to-use latency of each cache level.
     fn loads(&mut self, cpu: Cpu) -> Result<(), ProbeError> {
         self.say("cache latencies");
         let size = |level| {
@@ -272,7 +272,7 @@ impl Run<'_> {
                 let how = format!("{what}, {pair_count} pairs of CPUs");
                 self.time(Item::Transfer(Home::Near, *distance, part), &overall, &how);
             }
-            // What was measured holds wherever the line's home happened to be.
+            // The measured value holds for every home of the line: the home is unknown.
             let away =
                 |item: &Item| matches!(item, Item::Transfer(Home::Away, d, _) if d == distance);
             self.file.items.retain(|item, _| !away(item));
@@ -280,7 +280,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The share of a hand-over during which the line is taken, from contended increments.
+    /// Measures the share of a hand-over during which the line is occupied, by contended
+    /// increments.
     fn occupancy(&mut self, pairs: &Pairs) -> Result<(), ProbeError> {
         self.say("contended increments");
         let package = |cpu: &Cpu| self.topology.package_of(cpu.id);
@@ -293,6 +294,8 @@ impl Run<'_> {
             .iter()
             .filter(|cpu| package(cpu) == home)
             .filter(|cpu| {
+                // One CPU of each core: hardware threads share its cache, so no line moves between
+                // them.
                 let core = self.topology.core_of(cpu.id);
                 let first = !seen.contains(&core);
                 seen.push(core);
@@ -348,7 +351,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Memory of the first CPU's node and of every kind of other node.
+    /// Measures memory of the first CPU's node and of every kind of other node.
     fn memory(&mut self, first: Cpu) -> Result<(), ProbeError> {
         self.say("memory latency");
         let node = |cpu: &Cpu| self.topology.node_of(cpu.id);
@@ -375,10 +378,10 @@ impl Run<'_> {
     }
 }
 
-/// The pairs of CPUs at each distance, evenly thinned to `max`.
+/// Pairs of CPUs at each distance, evenly thinned to `max`.
 fn pairs(topology: &Topology, cpus: &[Cpu], max: usize) -> Pairs {
     let mut all: Pairs = BTreeMap::new();
-    // Hosts beyond this size are sampled before the pairs are listed: 128 CPUs give 8128 pairs.
+    // A larger host is sampled before its pairs are listed: 128 CPUs have 8128 pairs.
     let step = cpus.len().div_ceil(128).max(1);
     let cpus: Vec<Cpu> = cpus.iter().step_by(step).copied().collect();
     for (index, a) in cpus.iter().enumerate() {
@@ -395,7 +398,7 @@ fn pairs(topology: &Topology, cpus: &[Cpu], max: usize) -> Pairs {
     all
 }
 
-/// Raises assumed latencies that a measured one at a nearer distance has overtaken.
+/// Raises assumed latencies that are below a measured one at a nearer distance.
 fn settle_order(file: &mut MachineFile) {
     let caches = CacheLevel::ALL
         .map(|level| Item::Cache(level, CachePart::Latency))

@@ -10,7 +10,7 @@ use hitm_base::Topology;
 
 use super::ProbeError;
 
-/// The CPUs that this process may run on, as the operating system numbers them.
+/// CPUs that this process may run on, by the operating system's numbers.
 pub(super) fn usable_cpus() -> BTreeSet<u32> {
     const WORDS: usize = Topology::CPUS_MAX / 64;
     let mut mask = [0u64; WORDS];
@@ -45,14 +45,14 @@ fn pin(cpu: u32) -> Result<(), ProbeError> {
     }
 }
 
-/// Runs `body` on `cpu`, in a thread of its own, so that the caller's affinity stays as it is.
+/// Runs `body` on `cpu`, in a thread of its own, so that the caller keeps its affinity.
 pub(super) fn on_cpu<T: Send>(cpu: u32, body: impl Fn() -> T + Sync) -> Result<T, ProbeError> {
     let mut results = on_cpus(&[cpu], |_| body())?;
     Ok(results.remove(0))
 }
 
-/// Runs `body(0)`, `body(1)`... at once, each on its CPU; results in that order. No body starts
-/// before every thread is where it should be; when one cannot get there, none starts.
+/// Runs `body(0)`, `body(1)`... at once, each on its CPU; returns results in that order. Bodies
+/// start only once every thread is on its CPU; when one cannot get there, none starts.
 pub(super) fn on_cpus<T: Send>(
     cpus: &[u32],
     body: impl Fn(usize) -> T + Sync,

@@ -3,6 +3,9 @@ use hitm_base::Numbering;
 use hitm_base::TopologyShape;
 use hitm_base::machine::MachineCost;
 
+/// Probes of a busy host, one of which tells what a system call costs.
+const TRIES: usize = 20;
+
 #[test]
 fn quick_probe_gives_a_model_with_measured_transfers() {
     let options = ProbeOptions {
@@ -11,11 +14,17 @@ fn quick_probe_gives_a_model_with_measured_transfers() {
         like: None,
     };
     let mut steps = 0;
-    let file = probe(&options, &mut |progress| {
-        steps += 1;
-        assert!(progress.done <= progress.total);
-    })
-    .unwrap();
+    let mut once = || {
+        let file = probe(&options, &mut |progress| {
+            steps += 1;
+            assert!(progress.done <= progress.total);
+        });
+        file.unwrap()
+    };
+    // A probe leaves out what other programs disturbed: one of several is in peace.
+    let is_calm = |file: &MachineFile| file.items.contains_key(&Item::Cost(MachineCost::Syscall));
+    let file = (0..TRIES).map(|_| once()).find(is_calm);
+    let file = file.expect("a probe that nothing disturbs");
     assert!(steps > 3);
     assert_eq!(MachineFile::parse(&file.to_toml(), "probed").unwrap(), file);
     let locked = &file.items[&Item::Core(CorePart::LockedHit)];
@@ -29,7 +38,7 @@ fn quick_probe_gives_a_model_with_measured_transfers() {
         syscall.value
     );
     for cost in MachineCost::ALL.into_iter().filter_map(has) {
-        // What other programs disturbed is left to its default.
+        // A cost that other programs disturbed keeps its default.
         assert!(cost.value.raw() > 0 && cost.origin.text().contains(" samples, quartiles "));
     }
     let machine = file.resolve().unwrap();

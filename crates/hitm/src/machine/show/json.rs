@@ -59,8 +59,8 @@ struct JsonMachine<'a> {
     transfers_away_from_home: BTreeMap<&'static str, JsonTransfer>,
 }
 
-/// A machine for programs. `numbers` has every value of the file by key; `transfers` has the table
-/// that the engine uses, for the distances that the machine has.
+/// Shows a machine to programs. `numbers` has every value of the file by key; `transfers` has the
+/// engine's table, for the distances that the machine has.
 pub fn show_json(file: &MachineFile) -> Result<String, MachineError> {
     let machine = file.resolve()?;
     let topology = &machine.topology;

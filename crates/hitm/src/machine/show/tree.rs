@@ -2,7 +2,7 @@
 
 use hitm_base::{CpuPlace, Printout, Topology};
 
-/// The words of the levels of a place, outermost first.
+/// Names of the levels of a place, outermost first.
 const LEVELS: [&str; 8] = [
     "half",
     "package",
@@ -17,8 +17,8 @@ const CLUSTER: usize = 5;
 const CORE: usize = 6;
 const THREAD: usize = 7;
 
-/// Draws the tree. Parts that are alike are folded into one line with their count; a level of which
-/// every parent has one is left out.
+/// Draws the tree. Equal parts are folded into one line with their count; a level of which every
+/// parent has one part is left out.
 pub(super) fn tree_text(out: &mut Printout, topology: &Topology) {
     let mut cpus: Vec<([u8; 8], u16)> = topology
         .cpus()
@@ -51,7 +51,7 @@ pub(super) fn levels_of(p: CpuPlace) -> [u8; 8] {
     ]
 }
 
-/// Whether every part of `level` is the only one of its parent.
+/// Returns true if every part of `level` is the only one of its parent.
 fn only_child(cpus: &[([u8; 8], u16)], level: usize) -> bool {
     cpus.windows(2).all(|pair| {
         pair[0].0[..level] != pair[1].0[..level] || pair[0].0[level] == pair[1].0[level]
@@ -66,7 +66,7 @@ struct Part {
 }
 
 impl Part {
-    /// Whether two parts have the same structure; their CPU numbers differ.
+    /// Returns true if two parts have the same structure; their CPU numbers differ.
     fn is_like(&self, other: &Part) -> bool {
         self.children.len() == other.children.len()
             && self
@@ -126,7 +126,7 @@ fn draw(out: &mut Printout, part: &Part, shown: &[bool], depth: usize) {
     }
 }
 
-/// `0-3,8`; a long list of single numbers is cut.
+/// Formats `0-3,8`; a long list of single numbers is cut.
 fn ranges(cpus: &[u16]) -> String {
     const RANGES_MAX: usize = 8;
     let mut sorted = cpus.to_vec();

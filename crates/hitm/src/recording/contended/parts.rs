@@ -1,7 +1,7 @@
 //! All rows of a recording, some lines at a time.
 //!
-//! The recording is read twice at most: when rows become many, the second time its accesses go to temporary
-//! files by parts of the lines, which are then counted one after the other.
+//! The recording is read twice at most. When rows become many, the second pass writes its accesses
+//! to temporary files, partitioned by line. These are then counted one after the other.
 
 use std::path::Path;
 

@@ -71,6 +71,9 @@ impl Source for RecordingAt {
         let found = found.map_err(|error| file.failed(error))?;
         recording.has_work = found.has_work;
         recording.recovery = file.reader.recovery();
+        if others == Others::Kept {
+            recording.read_generated(&self.0, all);
+        }
         Ok(Passed {
             recording,
             shards,

@@ -64,6 +64,7 @@ fn records() -> Vec<Record> {
             time: Cycles(0),
             name: "worker".into(),
             seat: thread.0,
+            process: 0,
         }));
         records.push(Record::ThreadExit(ThreadExit {
             thread,

@@ -13,27 +13,26 @@ pub(super) struct Headline {
     value: Option<f64>,
 }
 
-/// A published figure, and where the simulated one may lie.
+/// A published figure, and the interval of its simulated value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// The metric.
     pub id: String,
-    /// Of which variant.
+    /// Variant that it is of.
     pub label: String,
     /// Its unit.
     pub unit: String,
     /// The least and the largest published value; none of the load.
     pub published: Option<(f64, f64)>,
-    /// Value of the scenario as it is, with its first seed.
+    /// Value of the unchanged scenario, with its first seed.
     pub value: Option<f64>,
-    /// Largest less least value over the seeds without a change: what chance alone does.
+    /// Range of the value over the seeds without a change: the effect of chance alone.
     pub chance: f64,
     /// The least and the largest value over all runs.
     pub interval: Option<(f64, f64)>,
     /// Runs that have the figure, and all runs.
     pub run_count: (usize, usize),
-    /// How much each number moves it alone, most first; those that move it no more than chance does
-    /// are left out.
+    /// Effect of each number alone, largest first. Effects within chance are left out.
     pub effects: Vec<Effect>,
 }
 
@@ -46,14 +45,14 @@ pub struct Effect {
     pub at_low: Option<f64>,
     /// The figure with the number at the high end of its range.
     pub at_high: Option<f64>,
-    /// The largest distance between the figure there and without a change.
+    /// Largest distance of `at_low` and `at_high` from the unchanged figure.
     pub size: f64,
-    /// Part of this number in the squares of the sizes of all numbers.
+    /// Part of this number in the sum of squared sizes over all numbers.
     pub share: f64,
 }
 
-/// The published figures of a report: at the load at which one of them is met, where several loads
-/// were run.
+/// Published figures of a report. Where several loads were run, they are taken at the load at which
+/// one of them is met.
 pub(super) fn headlines(report: &SimReport) -> Vec<Headline> {
     let headline = |one: &Comparison| Headline {
         id: one.id.clone(),
@@ -81,7 +80,7 @@ pub(super) fn headlines(report: &SimReport) -> Vec<Headline> {
     }
 }
 
-/// Results by run and figure: without a change, with one number changed, with all.
+/// Runs by figure: unchanged, with one number changed, with all changed.
 type Runs<'a> = (
     &'a [Vec<Headline>],
     &'a [Vec<Headline>],
@@ -143,7 +142,7 @@ fn effects(
         effect.share = effect.size.powi(2) / squares.max(f64::MIN_POSITIVE);
     }
     effects.retain(|effect| effect.size > chance);
-    // Stable: numbers that move a figure by as much stay in their order.
+    // Stable: numbers with equal effects keep their order.
     effects.sort_by(|a, b| b.size.total_cmp(&a.size));
     effects
 }

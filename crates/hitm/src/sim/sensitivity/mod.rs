@@ -1,12 +1,12 @@
-//! How far the headline figures of a scenario rest on numbers that nobody has measured.
+//! Sensitivity of a scenario's headline figures to unmeasured numbers.
 //!
-//! [`sensitivity`] varies every assumed number of the scenario's machine and kernel over its range: one
-//! at a time to both ends, then all together by a Latin hypercube. It answers the interval of each
-//! headline figure over all these runs, and how much each number moves it. A few more seeds without a
-//! change tell how much of that is chance.
+//! [`sensitivity`] varies every assumed number of the scenario's machine and kernel over its range:
+//! one at a time to both ends, then all together by a Latin hypercube. It returns the interval of
+//! each headline figure over all these runs, and the effect of each number on it. A few more seeds
+//! without a change show the effect of chance.
 //!
-//! Invariant: the same scenario and options give the same points, and results in their order, whatever
-//! number of threads runs them.
+//! Invariant: the same scenario and options give the same points and the same order of results,
+//! with any number of threads.
 
 mod figures;
 mod numbers;
@@ -24,8 +24,9 @@ pub use figures::{Effect, Figure};
 pub use numbers::Number;
 
 use figures::Headline;
-use numbers::numbers_of;
-use points::{Point, latin_hypercube, one_at_a_time};
+pub(crate) use numbers::numbers_of;
+pub(crate) use points::{Point, value_at};
+use points::{latin_hypercube, one_at_a_time};
 
 /// Seeds beyond the first with which the unchanged scenario is run.
 const CHANCE_SEEDS: u64 = 3;
@@ -35,7 +36,7 @@ const SAMPLE_SEED: u64 = 1;
 /// The cases, points and seeds of a variation.
 #[derive(Debug, Clone)]
 pub struct SensitivityOptions {
-    /// The cases, and with how many seeds each point is run; 1 where it does not say.
+    /// The cases, and the number of seeds of each point; 1 where it is not set.
     pub cases: Reproduction,
     /// Points at which all numbers are varied together.
     pub sample_count: usize,
@@ -46,7 +47,7 @@ pub struct SensitivityOptions {
 pub struct Sensitivity {
     /// Folder and file of the scenario.
     pub scenario: String,
-    /// Its machine.
+    /// Name of its machine.
     pub machine: String,
     /// Version of the model.
     pub model_version: u32,
@@ -58,13 +59,13 @@ pub struct Sensitivity {
     pub single_count: usize,
     /// Points at which all are varied together.
     pub sample_count: usize,
-    /// The numbers.
+    /// The varied numbers.
     pub numbers: Vec<Number>,
     /// The headline figures.
     pub figures: Vec<Figure>,
 }
 
-/// Varies the numbers of each scenario of the cases that has published figures; `progress` is told the
+/// Varies the numbers of each scenario of the cases that has published figures. `progress` gets the
 /// scenario, points done and points to do, from any thread.
 ///
 /// # Errors
@@ -104,7 +105,7 @@ impl<'a> Varied<'a> {
         })
     }
 
-    /// The scenario at a point, with the layouts that its published figures are about.
+    /// Loads the scenario at a point, with the layouts of its published figures.
     fn load(
         file: ShippedFile,
         options: &SensitivityOptions,

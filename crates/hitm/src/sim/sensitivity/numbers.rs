@@ -6,7 +6,7 @@ use hitm_base::machine::{
 use hitm_sim::kernel::{IdleGovernor, KernelCost, LoadBalancing, Placement, SpinlockKind};
 use hitm_sim::scenario::{Scenario, WorkloadKind};
 
-/// A number that is assumed, and its range.
+/// An assumed number, and its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Number {
     /// Its key: `machine.transfers.remote.dirty`, `kernel.costs.function`.
@@ -29,9 +29,9 @@ pub(super) enum Place {
     Kernel,
 }
 
-/// Every number that has a range, is measured nowhere and takes part in the scenario: of the machine
-/// file in its order, then of the kernel.
-pub(super) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number> {
+/// Numbers that have a range, are measured nowhere and take part in the scenario: those of the
+/// machine file in its order, then those of the kernel.
+pub(crate) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number> {
     let of_machine = file.items.iter().filter_map(|(item, sourced)| {
         let (low, high) = sourced.range.filter(|_| sourced.origin.is_assumed())?;
         takes_part(*item, scenario).then(|| Number {
@@ -43,7 +43,7 @@ pub(super) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number>
         })
     });
     let of_machine: Vec<Number> = of_machine.collect();
-    // A cost that the machine file states is measured, or one of its assumed numbers.
+    // A cost in the machine file is measured, or among its assumed numbers.
     let is_default = |cost: &MachineCost| file.get(Item::Cost(*cost)).is_none();
     let hardware = MachineCost::ALL.into_iter().filter(is_default);
     let hardware = hardware.filter(|cost| cost_takes_part(*cost, scenario));
@@ -51,7 +51,7 @@ pub(super) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number>
     let code = code.filter(|cost| code_takes_part(*cost, scenario));
     let parameters = hardware.map(MachineCost::parameter);
     let parameters = parameters.chain(code.map(KernelCost::parameter));
-    // One that the scenario states is its input.
+    // A cost in the scenario is an input.
     let is_open = |parameter: &&Parameter| scenario.kernel.costs.get(parameter).is_none();
     let of_kernel = parameters.filter(is_open).map(|parameter| Number {
         key: format!("kernel.costs.{}", parameter.name),

@@ -1,4 +1,4 @@
-//! The points in the ranges of its numbers at which a scenario is run.
+//! Points in the ranges of a scenario's numbers.
 
 use std::mem::discriminant;
 
@@ -9,11 +9,16 @@ use super::numbers::{Number, Place};
 
 /// Numbers that differ from the scenario's, by index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Point(Vec<(usize, Quantity)>);
+pub(crate) struct Point(Vec<(usize, Quantity)>);
 
 impl Point {
-    /// The settings of the scenario that put it there.
-    pub(super) fn settings(&self, numbers: &[Number]) -> Vec<String> {
+    /// The point with these values, each with the index of its number.
+    pub(crate) fn of(values: Vec<(usize, Quantity)>) -> Point {
+        Point(values)
+    }
+
+    /// Settings of the scenario for this point.
+    pub(crate) fn settings(&self, numbers: &[Number]) -> Vec<String> {
         let of_kernel = self.0.iter().filter_map(|(index, value)| {
             let number = &numbers[*index];
             (number.place == Place::Kernel).then(|| format!("{}={value}", number.key))
@@ -21,8 +26,8 @@ impl Point {
         of_kernel.collect()
     }
 
-    /// The numbers of the machine file.
-    pub(super) fn machine_numbers(&self, numbers: &[Number]) -> Vec<(Item, Quantity)> {
+    /// Numbers of the machine file for this point.
+    pub(crate) fn machine_numbers(&self, numbers: &[Number]) -> Vec<(Item, Quantity)> {
         let of_machine = self.0.iter().filter_map(|(index, value)| {
             let Place::Machine(item) = numbers[*index].place else {
                 return None;
@@ -33,7 +38,7 @@ impl Point {
     }
 }
 
-/// Each number at the low end of its range, then at the high one.
+/// Puts each number at the low end of its range, then at the high one.
 pub(super) fn one_at_a_time(numbers: &[Number]) -> Vec<Point> {
     let ends = |(index, number): (usize, &Number)| {
         [number.low, number.high].map(|end| Point(vec![(index, end)]))
@@ -41,9 +46,9 @@ pub(super) fn one_at_a_time(numbers: &[Number]) -> Vec<Point> {
     numbers.iter().enumerate().flat_map(ends).collect()
 }
 
-/// `count` points at which the values of each number fall into `count` equal parts of its range, one
-/// into each. Times, counts and frequencies are cut by their logarithms, shares and factors as they
-/// are.
+/// Returns `count` points at which each number falls once into each of `count` equal parts of its
+/// range. Times, counts and frequencies are divided by their logarithms, shares and factors
+/// linearly.
 pub(super) fn latin_hypercube(numbers: &[Number], count: usize, seed: u64) -> Vec<Point> {
     let mut random = Random::stream(seed, "latin hypercube");
     let mut points = vec![Point::default(); count];
@@ -60,13 +65,13 @@ pub(super) fn latin_hypercube(numbers: &[Number], count: usize, seed: u64) -> Ve
     points
 }
 
-/// From 0 up to, not including, 1.
+/// Uniform in 0 up to, not including, 1.
 fn share(random: &mut Random) -> f64 {
     (random.next() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// The value at a share of a range.
-fn value_at(number: &Number, share: f64) -> Quantity {
+/// Value at a share of a number's range.
+pub(crate) fn value_at(number: &Number, share: f64) -> Quantity {
     let (low, high) = (number.low.raw() as f64, number.high.raw() as f64);
     let is_scale = !matches!(number.value, Quantity::Milli(_)) && low > 0.0;
     let raw = if is_scale {

@@ -1,0 +1,204 @@
+//! Names of code that programs generate while they run: perf's map files.
+//!
+//! A virtual machine can be asked to write `/tmp/perf-PID.map`, a line for each function: `START
+//! SIZE NAME`, the numbers hexadecimal (tools/perf/Documentation/jit-interface.txt, Linux 6.1). The
+//! file vanishes, and its PID is reused. So `hitm record` keeps a copy beside the recording; the
+//! copy names its recording.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::input_file::{self, NamedBy};
+use crate::output_file::{self, OutputError};
+use crate::recording::Budget;
+use crate::text_file;
+
+/// Limit on the bytes of a map: those of the largest servers have some 20 MiB.
+const MAP_BYTES_MAX: u64 = 64 << 20;
+
+/// Start of a kept map's first line; the size of its recording follows.
+const HEADER: &str = "# hitm: code that the program generated; bytes of the recording: ";
+
+/// Path of the map that is kept for a recording.
+fn kept_path(recording: &Path) -> PathBuf {
+    let mut name = recording.as_os_str().to_owned();
+    name.push(".jit");
+    name.into()
+}
+
+/// Keeps the map that process `pid` wrote, if it wrote one.
+///
+/// # Errors
+/// Those of writing the copy.
+pub(crate) fn keep(pid: u32, recording: &Path) -> Result<(), OutputError> {
+    let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    let (Ok(of_map), Ok(of_recording)) = (fs::metadata(&map), fs::metadata(recording)) else {
+        return Ok(());
+    };
+    // Any user may leave files in /tmp.
+    if of_map.uid() != of_recording.uid() || !of_recording.is_file() {
+        return Ok(());
+    }
+    let read = text_file::read_named(&map, NamedBy::Input, MAP_BYTES_MAX, "a perf map");
+    let Ok(text) = read else {
+        return Ok(());
+    };
+    let kept = format!("{HEADER}{}\n{text}", of_recording.len());
+    output_file::write(&kept_path(recording), kept.as_bytes())
+}
+
+/// Functions that a program generated.
+#[derive(Debug, Default)]
+pub struct GeneratedCode {
+    /// By first address, without overlaps: the end, and the number of the name.
+    functions: BTreeMap<u64, (u64, usize)>,
+    names: Vec<String>,
+}
+
+impl GeneratedCode {
+    /// Reads the map kept for a recording of `len` bytes.
+    pub(crate) fn beside(recording: &Path, len: u64, budget: &mut Budget) -> GeneratedCode {
+        let path = kept_path(recording);
+        if input_file::open(&path, NamedBy::Input).is_err() {
+            return GeneratedCode::default();
+        }
+        let read = text_file::read_named(&path, NamedBy::Input, MAP_BYTES_MAX + 256, "a perf map");
+        let text = read.unwrap_or_default();
+        let header = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix(HEADER));
+        match header == Some(len.to_string().as_str()) {
+            true => GeneratedCode::parse(&text, budget),
+            false => GeneratedCode::default(),
+        }
+    }
+
+    /// Like [`GeneratedCode::of_text`], within a budget.
+    pub(crate) fn parse(text: &str, budget: &mut Budget) -> GeneratedCode {
+        const ENTRY_BYTES: usize = size_of::<(u64, u64, usize)>() + size_of::<String>();
+        let mut found = GeneratedCode::default();
+        for line in text.lines() {
+            let mut fields = line.splitn(3, ' ');
+            let hex = |field: Option<&str>| {
+                let digits = field.map(|field| field.trim_start_matches("0x"));
+                u64::from_str_radix(digits.unwrap_or_default(), 16).ok()
+            };
+            let (start, size) = (hex(fields.next()), hex(fields.next()));
+            let (Some(start), Some(size), Some(name)) = (start, size, fields.next()) else {
+                continue;
+            };
+            let end = start.checked_add(size).filter(|end| *end > start);
+            if let Some(end) = end
+                && budget.admits("generated functions", ENTRY_BYTES + name.len())
+            {
+                found.add((start, end), name);
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, (start, end): (u64, u64), name: &str) {
+        // A function that begins before the new one is cut at its start, and may continue behind
+        // its end.
+        if let Some((_, part)) = self.functions.range_mut(..start).next_back()
+            && part.0 > start
+        {
+            let (old_end, old) = *part;
+            part.0 = start;
+            if old_end > end {
+                self.functions.insert(end, (old_end, old));
+            }
+        }
+        while let Some((&from, &(to, old))) = self.functions.range(start..end).next() {
+            self.functions.remove(&from);
+            if to > end {
+                self.functions.insert(end, (to, old));
+            }
+        }
+        self.functions.insert(start, (end, self.names.len()));
+        self.names.push(name.trim_end().to_owned());
+    }
+
+    /// Parses a map and skips lines of another form. Of overlapping functions the later one
+    /// replaced the earlier.
+    pub fn of_text(text: &str) -> GeneratedCode {
+        GeneratedCode::parse(text, &mut Budget::default())
+    }
+
+    /// Last function of the map: its first address, and its name.
+    pub fn last(&self) -> Option<(u64, &str)> {
+        let last = self.names.len().checked_sub(1)?;
+        let mut functions = self.functions.iter();
+        let (start, _) = functions.find(|(_, (_, name))| *name == last)?;
+        Some((*start, &self.names[last]))
+    }
+
+    /// Function that has the instruction at an address.
+    pub fn at(&self, address: u64) -> Option<&str> {
+        let (_, (end, name)) = self.functions.range(..=address).next_back()?;
+        (address < *end).then(|| self.names[*name].as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> GeneratedCode {
+        GeneratedCode::parse(text, &mut Budget::default())
+    }
+
+    #[test]
+    fn the_later_function_took_the_place_of_the_one_before() {
+        let code = parse(
+            "1000 40 LazyCompile:*add file.js:3\n1010 10 new\nfoo\n2000 0 none\n0x3000 8 x y\n",
+        );
+        let names = [
+            0xfff, 0x1000, 0x1010, 0x101f, 0x1020, 0x103f, 0x1040, 0x2000, 0x3007,
+        ];
+        let names = names.map(|address| code.at(address));
+        let add = Some("LazyCompile:*add file.js:3");
+        let new = Some("new");
+        assert_eq!(
+            names,
+            [None, add, new, new, add, add, None, None, Some("x y")]
+        );
+        let around = parse("1010 10 inner\n1000 40 outer\n1030 20 behind\n");
+        let names = [0x1010, 0x1030, 0x104f].map(|address| around.at(address));
+        assert_eq!(names, [Some("outer"), Some("behind"), Some("behind")]);
+    }
+
+    #[test]
+    fn a_map_of_another_recording_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let recording = directory.path().join("a.hitm");
+        fs::write(&recording, "12345").unwrap();
+        let kept = |len| {
+            let text = format!("{HEADER}{len}\n1000 10 f\n");
+            fs::write(kept_path(&recording), text).unwrap();
+            let code = GeneratedCode::beside(&recording, 5, &mut Budget::default());
+            code.at(0x1008).map(str::to_owned)
+        };
+        assert_eq!(kept(5), Some("f".to_owned()));
+        assert_eq!(kept(6), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn lookups_are_those_of_a_search_from_the_last(
+            functions in proptest::collection::vec((0u64..40, 1u64..20), 0..12)
+        ) {
+            let lines = functions.iter().enumerate();
+            let lines = lines.map(|(number, (start, size))| format!("{start:x} {size:x} f{number}\n"));
+            let code = parse(&lines.collect::<String>());
+            for address in 0..64 {
+                let holds = |(start, size): &(u64, u64)| (*start..start + size).contains(&address);
+                let wanted = functions.iter().rposition(holds).map(|number| format!("f{number}"));
+                proptest::prop_assert_eq!(code.at(address), wanted.as_deref());
+            }
+        }
+    }
+}

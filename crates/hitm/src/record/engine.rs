@@ -1,0 +1,733 @@
+//! The thread of `hitm record` that holds the threads of all recorded processes together and prices
+//! what they do.
+//!
+//! Processes ask through the board ([`hitm_weave::board`]); nothing that they say is trusted, and one
+//! that dies at any moment only leaves.
+
+mod affinity;
+mod processes;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hitm_base::{AccessOp, AddrRange, Cycles};
+use hitm_trace::{Counter, EndReason, Record, SHARED_END, SHARED_FIRST};
+use hitm_weave::board::{
+    Answer, BadMessage, Board, Incoming, Mail, Message, Request, unpack_calls, unpack_doings,
+    unpack_paths, unpack_records,
+};
+use hitm_weave::{Doings, Doubt, Group, Newcomer, Position, Slot, State, Wake};
+
+use self::processes::Processes;
+use super::region::Backing;
+
+/// Interval at which the engine looks for what nobody reports: processes that died, and the end.
+/// Each look reads a file of /proc for each process.
+const LOOK_AROUND: Duration = Duration::from_millis(20);
+/// Interval at which the engine looks for threads that fell asleep, when nobody else can run.
+const LOOK_FOR_SLEEP: Duration = Duration::from_micros(100);
+/// Longest wait for a thread that could run and does not come: on the busiest host it would.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Free channels that are kept for new threads.
+const SPARE_CHANNELS: usize = 64;
+
+/// State that the engine's thread shares with the one that follows the program.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// End of the first process, once it has ended.
+    pub(super) first_end: Mutex<Option<EndReason>>,
+    /// Followed processes that run.
+    pub(super) running: Mutex<Vec<u32>>,
+    /// The first process said that it ends, or a stop was asked for.
+    pub(super) is_complete: AtomicBool,
+    /// A process has attached.
+    pub(super) has_started: AtomicBool,
+    /// Programs that were not followed, and why, each with a count.
+    pub(super) left_alone: Mutex<BTreeMap<String, u64>>,
+    /// Programs that see the host's CPUs, not the machine's.
+    pub(super) seeing_host: AtomicU64,
+}
+
+/// A recorded thread.
+#[derive(Debug)]
+struct Thread {
+    channel: u32,
+    process: u32,
+    /// Position in its latest message.
+    position: Position,
+    /// Place of its last access.
+    last: Position,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Engine {
+    board: Board,
+    group: Group,
+    window: Cycles,
+    backing: Backing,
+    /// By slot.
+    threads: Vec<Thread>,
+    /// Slots of the threads that have channels.
+    slots: BTreeMap<u32, Slot>,
+    processes: Processes,
+    /// Numbers of objects that processes share, by device, inode and kind.
+    objects: BTreeMap<[u64; 3], u32>,
+    released: Vec<Slot>,
+    /// Requests of new threads that came before others.
+    early: Vec<Incoming>,
+    /// Threads that have waited for too long.
+    late: Vec<Slot>,
+    /// Doubts whose threads slept, or were gone, at the last look. The next look gives up those
+    /// that remain so.
+    doubts: Vec<Doubt>,
+    /// All doubts at the last look, and the time since which they are the same.
+    expected: (Vec<Doubt>, Instant),
+    /// Threads tell who called the functions that access memory.
+    has_callers: bool,
+    shared: Arc<Shared>,
+    bad_messages: u64,
+}
+
+impl Engine {
+    pub(super) fn new(
+        board: Board,
+        backing: Backing,
+        (group, window): (Group, Cycles),
+        shared: Arc<Shared>,
+    ) -> Engine {
+        Engine {
+            board,
+            group,
+            window,
+            backing,
+            threads: Vec::new(),
+            slots: BTreeMap::new(),
+            processes: Processes::default(),
+            objects: BTreeMap::new(),
+            released: Vec::new(),
+            early: Vec::new(),
+            late: Vec::new(),
+            doubts: Vec::new(),
+            expected: (Vec::new(), Instant::now()),
+            has_callers: false,
+            shared,
+            bad_messages: 0,
+        }
+    }
+
+    /// Takes over callers as well.
+    pub(super) fn with_callers(self, has_callers: bool) -> Engine {
+        Engine {
+            has_callers,
+            ..self
+        }
+    }
+
+    /// Serves until the recording is over.
+    pub(super) fn run(mut self) {
+        let mut looked_at = Instant::now();
+        while !self.group.is_finished() {
+            let requests = self.board.collect();
+            if looked_at.elapsed() > LOOK_AROUND {
+                self.look_around();
+                looked_at = Instant::now();
+            }
+            if requests.is_empty() && !self.group.is_finished() {
+                let time = match self.settle() {
+                    true => LOOK_AROUND,
+                    false => LOOK_FOR_SLEEP,
+                };
+                self.board.wait(self.group.running_count(), time);
+            }
+            for incoming in requests {
+                self.serve(&incoming);
+            }
+        }
+        self.board.end();
+    }
+
+    fn serve(&mut self, incoming: &Incoming) {
+        let channel = incoming.channel;
+        let Some(message) = incoming.message() else {
+            return self.refuse(incoming);
+        };
+        if self.comes_early(incoming.pid, &message) {
+            return self.early.push(incoming.clone());
+        }
+        let result = match (message.request, self.slots.get(&channel).copied()) {
+            (Request::Attach, _) => self.attach(incoming, &message),
+            (Request::Enter, None) => self.enter(channel, &message),
+            (Request::Close, None) => {
+                self.board.free(channel);
+                Ok(())
+            }
+            (Request::ProcessGone, None) => {
+                self.process_ends(incoming.pid, EndReason::Stopped);
+                self.board.answer(channel, &[]);
+                Ok(())
+            }
+            (_, Some(slot)) if !self.threads[slot.0].has_ended => {
+                self.serve_thread(slot, channel, &message)
+            }
+            (_, Some(_)) => {
+                self.board.answer(channel, &[u64::MAX]);
+                Ok(())
+            }
+            _ => Err(BadMessage),
+        };
+        if result.is_err() {
+            self.refuse(incoming);
+        }
+    }
+
+    /// Ends the recording of a process that says what cannot be.
+    fn refuse(&mut self, incoming: &Incoming) {
+        self.bad_messages += 1;
+        self.process_ends(incoming.pid, EndReason::Stopped);
+        self.board.answer(incoming.channel, &[u64::MAX]);
+    }
+
+    fn attach(&mut self, incoming: &Incoming, message: &Message<'_>) -> Result<(), BadMessage> {
+        let pid = incoming.pid;
+        let parent = (message.args[1] == 1).then_some(message.args[2] as u32);
+        if parent.is_none() && self.processes.running(pid).is_some() {
+            self.process_ends(pid, EndReason::Exec);
+            self.group.counters().exec_calls += 1;
+        }
+        let program = String::from_utf8_lossy(message.bytes).into_owned();
+        let time = self.group.now();
+        let Some((start, mailbox)) = self.processes.begin(pid, parent, program, time) else {
+            self.count_left_alone(
+                "too many processes",
+                &String::from_utf8_lossy(message.bytes),
+            );
+            self.group.give_up(&Doubt::Newcomer(pid));
+            self.board.answer(incoming.channel, &[]);
+            return Ok(());
+        };
+        self.shared.has_started.store(true, Ordering::Release);
+        self.count_host_cpus(message.args[3] == 1);
+        let number = start.process;
+        self.group.record(&Record::ProcessStart(start));
+        self.tell_running();
+        let mailbox = self.board.mailbox_for(mailbox);
+        self.board
+            .answer(incoming.channel, &[number.into(), mailbox.into(), 1]);
+        Ok(())
+    }
+
+    /// Returns true for a new thread that comes before others that were created earlier.
+    fn comes_early(&self, pid: u32, message: &Message<'_>) -> bool {
+        let process = self.processes.running(pid);
+        message.request == Request::Enter
+            && process
+                .is_some_and(|process| self.group.has_earlier(message.args[0] as u32, process))
+    }
+
+    /// Serves threads that came before others which have come meanwhile, or will not come.
+    fn serve_early(&mut self) {
+        for incoming in std::mem::take(&mut self.early) {
+            self.serve(&incoming);
+        }
+    }
+
+    fn enter(&mut self, channel: u32, message: &Message<'_>) -> Result<(), BadMessage> {
+        let [tid, seat, process, ..] = message.args;
+        let process = process as u32;
+        if !self.processes.is_running(process) {
+            return Err(BadMessage);
+        }
+        let newcomer = Newcomer {
+            tid: tid as u32,
+            seat: self.processes.seat(process, seat as u32),
+            process,
+        };
+        let name = String::from_utf8_lossy(message.bytes).into_owned();
+        let slot = self.group.enter(newcomer, name);
+        self.threads.push(Thread {
+            channel,
+            process,
+            position: Position::default(),
+            last: Position::default(),
+            has_ended: false,
+        });
+        self.slots.insert(channel, slot);
+        let now = self.group.now();
+        let cpu = self.group.cpu(slot);
+        self.board
+            .answer(channel, &[slot.0 as u64, now.0, cpu.0.into()]);
+        self.serve_early();
+        Ok(())
+    }
+
+    /// A thread is back from a system call. It runs at once, or waits for its waker's time.
+    fn rejoin(&mut self, slot: Slot, channel: u32, args: &[u64; 8]) -> Result<(), BadMessage> {
+        if self.group.state(slot) != State::Away {
+            return Err(BadMessage);
+        }
+        let budget = match args[0] {
+            1 => self.group.rejoin_woken(slot, args[1], self.window),
+            2 => {
+                self.group.rejoin_unsure(slot, args[1]);
+                None
+            }
+            _ => Some(self.group.rejoin(slot, self.window)),
+        };
+        match budget {
+            Some(budget) => self.go_on(slot, channel, budget),
+            None => {
+                self.board.take(channel);
+                self.rounds();
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_thread(
+        &mut self,
+        slot: Slot,
+        channel: u32,
+        message: &Message<'_>,
+    ) -> Result<(), BadMessage> {
+        let args = &message.args;
+        match message.request {
+            Request::Wait => {
+                self.take_in(slot, message.bytes)?;
+                self.late.retain(|late| *late != slot);
+                match args[0] {
+                    1 => self.group.park_for_turn(slot),
+                    _ => self.group.park(slot),
+                }
+                self.board.take(channel);
+                self.rounds();
+                return Ok(());
+            }
+            Request::TimedOut => {
+                self.timed_out(slot, channel);
+                return Ok(());
+            }
+            Request::Rejoin => return self.rejoin(slot, channel, args),
+            Request::Leave | Request::Exec => {
+                self.take_in(slot, message.bytes)?;
+                let futex = (args[0] == 1).then_some(args[1]);
+                self.leave(slot, futex)?;
+                if message.request == Request::Exec {
+                    let pid = self.processes.pid(self.threads[slot.0].process);
+                    self.group.bequeath(slot, pid);
+                }
+            }
+            Request::Take => self.take_in(slot, message.bytes)?,
+            Request::ThreadExit => {
+                self.take_in(slot, message.bytes)?;
+                let insn = self.threads[slot.0].position.insn.min(args[0]);
+                self.group.end_thread(Wake { slot, insn });
+                self.thread_ends(slot);
+                self.rounds();
+                return Ok(());
+            }
+            Request::ProcessExit => {
+                self.take_in(slot, message.bytes)?;
+                let status = args[0] as i32;
+                let pid = self.processes.pid(self.threads[slot.0].process);
+                self.process_ends(pid, EndReason::Exited { status });
+            }
+            Request::Calls => {
+                let calls = unpack_calls(message.bytes)?;
+                let taken = self.group.take_calls(slot, &calls);
+                taken.map_err(|_| BadMessage)?;
+            }
+            Request::Records => {
+                for record in unpack_records(message.bytes)? {
+                    self.group.record(&record);
+                }
+            }
+            Request::Pin | Request::Affinity => {
+                self.serve_affinity(slot, channel, message);
+                return Ok(());
+            }
+            Request::Object => {
+                let [device, inode, kind, ..] = *args;
+                let number = self.object([device, inode, kind]);
+                self.board.answer(channel, &[number.into()]);
+                return Ok(());
+            }
+            _ => self.serve_note(slot, message)?,
+        }
+        self.board.answer(channel, &[]);
+        self.rounds();
+        Ok(())
+    }
+
+    /// Number of an object that processes share; 0 when there are too many.
+    fn object(&mut self, key: [u64; 3]) -> u32 {
+        let next = SHARED_FIRST + self.objects.len() as u32;
+        match self.objects.get(&key) {
+            Some(number) => *number,
+            None if next < SHARED_END => *self.objects.entry(key).or_insert(next),
+            None => 0,
+        }
+    }
+
+    /// Serves requests that change no thread's state.
+    fn serve_note(&mut self, slot: Slot, message: &Message<'_>) -> Result<(), BadMessage> {
+        let args = &message.args;
+        let process = self.threads[slot.0].process;
+        let text = || String::from_utf8_lossy(message.bytes).into_owned();
+        match message.request {
+            Request::Wake => {
+                let insn = args[1].min(hitm_trace::COUNT_MAX);
+                self.group.begin_wake(args[0], Wake { slot, insn });
+            }
+            Request::Woken => self.group.end_wake(args[1], args[0] as u32),
+            Request::Created => {
+                let futex = (args[1] == 1).then_some(args[2]);
+                self.group
+                    .expect_thread(args[0] as u32, Some(process), futex);
+                self.group.inherit(slot, args[0] as u32);
+            }
+            Request::Stack => {
+                let range = AddrRange::new(args[1], args[2]).ok_or(BadMessage)?;
+                self.group.register_stack(args[0] as u32, range);
+            }
+            Request::Rename => self.group.rename(slot, text()),
+            Request::Forking => self.processes.begin_fork(process),
+            Request::Forked => {
+                let child = args[0] as u32;
+                self.processes.end_fork(process, child);
+                if child != 0 {
+                    self.group.expect_thread(child, None, None);
+                    self.group.inherit(slot, child);
+                }
+            }
+            Request::Unfollowed => self.processes.set_left_alone(process, Some(text())),
+            Request::Stays => self.processes.set_left_alone(process, None),
+            Request::UnfollowedFork => self.group.counters().forked_children += 1,
+            _ => return Err(BadMessage),
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, slot: Slot, bytes: &[u8]) -> Result<(), BadMessage> {
+        let thread = &self.threads[slot.0];
+        let doings = unpack_doings(bytes, (thread.position, thread.last))?;
+        let owners = doings.taken.iter().map(|taken| taken.owner.0 as usize);
+        if owners
+            .max()
+            .is_some_and(|owner| owner >= self.threads.len())
+        {
+            return Err(BadMessage);
+        }
+        let thread = &mut self.threads[slot.0];
+        thread.position = doings.position;
+        if let Some(last) = doings.events.last() {
+            thread.last = Position {
+                insn: last.insn,
+                stores: last.stores,
+            };
+        }
+        if self.has_callers {
+            let paths = unpack_paths(bytes, doings.taken.len()).zip(&doings.events);
+            let paths = paths.filter(|(_, event)| event.op != AccessOp::Fence);
+            let taken = self.group.take_paths(slot, paths.map(|(path, _)| path));
+            taken.map_err(|_| BadMessage)?;
+        }
+        let doings = Doings {
+            taken: &doings.taken,
+            events: &doings.events,
+            position: doings.position,
+            accesses: doings.accesses,
+            out_of_range: doings.out_of_range,
+        };
+        self.group.take_in(slot, doings);
+        Ok(())
+    }
+
+    fn leave(&mut self, slot: Slot, futex: Option<u64>) -> Result<(), BadMessage> {
+        match (self.group.state(slot), futex) {
+            (State::Running, Some(futex)) => self.group.leave_for(slot, futex),
+            (State::Running, None) => self.group.leave(slot),
+            // It runs unrecorded for a while.
+            (State::Away, _) => {}
+            _ => return Err(BadMessage),
+        }
+        Ok(())
+    }
+
+    fn timed_out(&mut self, slot: Slot, channel: u32) {
+        if let Some(budget) = self.group.start(slot) {
+            return self.go_on(slot, channel, budget);
+        }
+        self.board.take(channel);
+        self.late.push(slot);
+        self.rounds();
+        self.let_late_go();
+    }
+
+    /// Lets threads that have waited for too long run a block, if those that they wait for sleep: QEMU may
+    /// wait for them. While one of those can run, the host is busy, and the threads go on waiting.
+    fn let_late_go(&mut self) {
+        if self.late.is_empty() || self.somebody_comes() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.late) {
+            // A woken thread is in a system call, where QEMU does not wait for it.
+            if self.group.state(slot) == State::Parked && !self.group.is_returning(slot) {
+                self.group.time_out();
+                self.group.unpark(slot);
+                self.go_on(slot, self.threads[slot.0].channel, 1);
+            }
+        }
+    }
+
+    /// Returns true if one of the threads that the others wait for can run.
+    fn somebody_comes(&self) -> bool {
+        let running = self.group.running().map(|slot| self.group.tid(slot));
+        let expected = self.group.doubts().into_iter().flat_map(|(_, tids)| tids);
+        running
+            .chain(expected)
+            .any(|tid| !processes::is_asleep(tid))
+    }
+
+    /// Weaves and releases for as long as every present thread waits.
+    fn rounds(&mut self) {
+        while self.group.everybody_is_here() && !self.group.is_finished() {
+            self.group.weave_all();
+            self.give_back();
+            if self.group.stop_requested() {
+                return self.finish(EndReason::Stopped);
+            }
+            self.group.release(self.window, &mut self.released);
+            for slot in std::mem::take(&mut self.released) {
+                let State::Released(budget) = self.group.state(slot) else {
+                    continue;
+                };
+                let channel = self.threads[slot.0].channel;
+                let answer = self.answer_to(slot, budget);
+                // A thread that has timed out meanwhile asks again, and finds that it may continue.
+                if self.board.release(channel, &answer) {
+                    self.group.start(slot);
+                }
+            }
+        }
+    }
+
+    fn go_on(&self, slot: Slot, channel: u32, budget: u64) {
+        self.board.answer(channel, &self.answer_to(slot, budget));
+    }
+
+    /// Answer to a thread that continues: its budget, the time, its clock, its CPU, and instructions until its
+    /// turn at locks is over.
+    fn answer_to(&self, slot: Slot, budget: u64) -> Answer {
+        let clock = self.group.weave().clock(slot);
+        let cpu = self.group.cpu(slot).0.into();
+        [
+            budget,
+            self.group.now().0,
+            clock.0,
+            cpu,
+            self.group.turn(slot),
+        ]
+    }
+
+    /// Tells processes of lines that only one of their threads uses any more.
+    fn give_back(&mut self) {
+        const LOWER: u64 = (1 << hitm_trace::PROCESS_SHIFT) - 1;
+        let mut count = 0;
+        for lonely in self.group.take_lonely() {
+            let addr = lonely.line.first_byte();
+            let number = (addr >> hitm_trace::PROCESS_SHIFT) as u32;
+            let Some(mailbox) = self.processes.mailbox(number) else {
+                continue;
+            };
+            let mail = Mail {
+                addr: addr & LOWER,
+                thread: lonely.thread.0,
+                time: lonely.time.0,
+                is_written: lonely.is_written,
+            };
+            count += u64::from(self.board.post(mailbox, mail));
+        }
+        self.group.count_reprivatised(count);
+    }
+
+    fn thread_ends(&mut self, slot: Slot) {
+        let thread = &mut self.threads[slot.0];
+        if !std::mem::replace(&mut thread.has_ended, true) {
+            self.group.remove(slot);
+            self.slots.remove(&thread.channel);
+            self.board.free(thread.channel);
+        }
+    }
+
+    /// The process `pid` runs no more, or runs something else.
+    fn process_ends(&mut self, pid: u32, reason: EndReason) {
+        let Some(process) = self.processes.running(pid) else {
+            return;
+        };
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            if thread.process == process && !std::mem::replace(&mut thread.has_ended, true) {
+                self.group.remove(Slot(index));
+            }
+        }
+        self.early.retain(|incoming| incoming.pid != pid);
+        self.note_end(pid, reason);
+        if reason == EndReason::Exec {
+            // The new program's first request waits in a channel of its own.
+            self.free_ended(pid);
+        }
+        if pid == self.processes.pid(0) && matches!(reason, EndReason::Exited { .. }) {
+            self.shared.is_complete.store(true, Ordering::Release);
+        }
+        self.tell_running();
+        self.rounds();
+    }
+
+    /// Writes that a process has ended, and counts what it ran unrecorded.
+    fn note_end(&mut self, pid: u32, reason: EndReason) {
+        let now = self.group.now();
+        let running = self.processes.running(pid);
+        let ended = running.and_then(|process| self.processes.end(process, reason, now));
+        if let Some((exit, left_alone)) = ended {
+            self.group.record(&Record::ProcessExit(exit));
+            if let Some(text) = left_alone {
+                let (why, program) = text.split_once(':').unwrap_or((&text, ""));
+                self.count_left_alone(why, program);
+            }
+        }
+    }
+
+    /// Frees the channels of threads that have ended with their process.
+    fn free_ended(&mut self, pid: u32) {
+        let ended: Vec<u32> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| {
+                let thread = &self.threads[slot.0];
+                thread.has_ended && self.processes.pid(thread.process) == pid
+            })
+            .map(|(channel, _)| *channel)
+            .collect();
+        for channel in ended {
+            self.slots.remove(&channel);
+            self.board.free(channel);
+        }
+    }
+
+    /// Finds out which threads have fallen asleep, when nobody can run before that is known; false while
+    /// it is unknown.
+    fn settle(&mut self) -> bool {
+        if self.group.running_count() > 0 || !self.group.has_doubts() {
+            return true;
+        }
+        let unsettled = self.group.unsettled();
+        for slot in &unsettled {
+            if processes::is_asleep(self.group.tid(*slot)) {
+                self.group.settle(*slot);
+            }
+        }
+        self.rounds();
+        self.group.unsettled().is_empty()
+    }
+
+    /// Gives up waiting for threads that have slept, or been gone, at this look and the one before, or
+    /// that do not come for very long.
+    fn doubt(&mut self) {
+        let expected = self.group.doubts();
+        let names: Vec<Doubt> = expected.iter().map(|(doubt, _)| doubt.clone()).collect();
+        if self.expected.0 != names {
+            self.expected = (names, Instant::now());
+        }
+        let is_late = self.expected.1.elapsed() > WAIT_MAX;
+        let mut doubts = Vec::new();
+        for (doubt, tids) in expected {
+            let comes = |tid: &u32| !processes::is_asleep(*tid);
+            if tids.iter().any(comes) && !is_late {
+                continue;
+            }
+            match self.doubts.contains(&doubt) || is_late {
+                true => self.group.give_up(&doubt),
+                false => doubts.push(doubt),
+            }
+        }
+        self.doubts = doubts;
+        self.rounds();
+    }
+
+    /// Looks for processes that died, makes room for more threads, and finds the end.
+    fn look_around(&mut self) {
+        for pid in self.processes.take_dead() {
+            let reason = EndReason::Other { code: 4, value: 0 };
+            self.process_ends(pid, reason);
+            self.free_ended(pid);
+            if self.processes.running(pid).is_none() {
+                self.board.free_all(pid);
+            }
+        }
+        self.doubt();
+        self.serve_early();
+        self.let_late_go();
+        if self.board.free_count() < SPARE_CHANNELS {
+            let wanted = self.board.backed() + 2 * SPARE_CHANNELS;
+            if self.backing.grow(wanted) {
+                self.board.back(wanted);
+            }
+        }
+        if self.group.stop_requested() {
+            return self.finish(EndReason::Stopped);
+        }
+        let first_end = *self.shared.first_end.lock().expect("no holder panics");
+        if let Some(reason) = first_end
+            && !self.processes.any_is_left()
+        {
+            self.finish(reason);
+        }
+    }
+
+    fn finish(&mut self, reason: EndReason) {
+        if self.group.is_finished() {
+            return;
+        }
+        if reason == EndReason::Stopped {
+            self.shared.is_complete.store(true, Ordering::Release);
+        }
+        for pid in self.processes.running_pids() {
+            self.note_end(pid, reason);
+        }
+        let left_alone = self.shared.left_alone.lock().expect("no holder panics");
+        let mut counters: Vec<Counter> = left_alone
+            .iter()
+            .map(|(text, count)| Counter {
+                name: format!("not_followed:{text}"),
+                value: *count,
+            })
+            .collect();
+        drop(left_alone);
+        let named = [
+            ("refused_messages", self.bad_messages),
+            ("program_cpus", self.group.seen_cpu_count()),
+            (
+                crate::recording::SEEING_HOST_CPUS,
+                self.shared.seeing_host.load(Ordering::Relaxed),
+            ),
+        ];
+        counters.extend(named.map(|(name, value)| Counter {
+            name: name.into(),
+            value,
+        }));
+        self.group.add_counters(counters);
+        self.group.finish(reason);
+    }
+
+    fn count_left_alone(&self, why: &str, program: &str) {
+        let mut left_alone = self.shared.left_alone.lock().expect("no holder panics");
+        *left_alone.entry(format!("{why}:{program}")).or_default() += 1;
+    }
+
+    fn tell_running(&self) {
+        let mut running = self.shared.running.lock().expect("no holder panics");
+        *running = self.processes.running_pids();
+    }
+}

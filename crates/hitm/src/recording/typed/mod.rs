@@ -1,0 +1,279 @@
+//! Types of memory that has none of its own: heap blocks, and whatever no allocator was seen to give.
+//!
+//! Each access votes for the type and the place of the object that its instruction accesses
+//! ([`hitm_layout::ObjectFile::accessed_type`]), once for each time that it was made. A heap block
+//! is an object or an array of the type that most votes agree with. Where they do not agree on one
+//! for the whole block, each line is judged by its own votes. A wrong name is worse than none: see
+//! [`votes::AGREEING`].
+
+mod names;
+mod votes;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
+use hitm_coherence::stats::Statistics;
+use hitm_layout::{AccessedType, ResultUse, Symbolizer, TypeKind};
+
+pub(crate) use self::names::TypedBlock;
+use self::votes::{Instance, Vote, Votes, Whole};
+use super::objects::HeapBlock;
+
+/// Instructions and lines that are kept: of each kind some 10 MiB.
+const KEPT_MAX: usize = 1 << 17;
+
+/// A type that a file has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileType {
+    /// The path of the file.
+    pub(super) path: Arc<str>,
+    /// The type, in the file's store.
+    pub(super) id: hitm_layout::TypeId,
+    /// Name of the type.
+    pub(super) name: Arc<str>,
+    /// Bytes.
+    pub(super) size: u64,
+}
+
+/// Types by which glibc's allocator sees memory that is somebody else's object.
+const ALLOCATORS_VIEWS: [&str; 2] = ["malloc_chunk", "tcache_entry"];
+
+/// Numbers of votes, and of those that agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tally {
+    /// Accesses whose instructions say what they access.
+    pub(super) votes: u64,
+    /// Those of them that agree.
+    pub(super) agreeing: u64,
+}
+
+/// An object of a known type that holds a byte.
+#[derive(Debug, Clone)]
+pub(super) struct TypedPlace {
+    /// Its type; of an array that of the elements.
+    pub(super) of: FileType,
+    /// Address of the object, or of the element.
+    pub(super) base: u64,
+    /// Of an array: the element's number, and the address and size of the array.
+    pub(super) element: Option<(u64, u64, u64)>,
+    /// Votes on that type.
+    pub(super) tally: Tally,
+}
+
+/// Types of all memory of a recording, found when first asked for.
+#[derive(Debug, Default)]
+pub(super) struct MemoryTypes {
+    /// Types that instructions access.
+    accessed: RefCell<BTreeMap<CodeAddr, Option<(FileType, AccessedType)>>>,
+    /// By the address of the block.
+    blocks: RefCell<BTreeMap<u64, Option<Rc<Whole>>>>,
+    lines: RefCell<BTreeMap<LineAddr, Rc<[Instance]>>>,
+    /// Types that the results of allocations are used as, by their stacks.
+    sites: RefCell<BTreeMap<Arc<[CodeAddr]>, Option<FileType>>>,
+}
+
+/// Inputs of the search for types.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) statistics: &'a Statistics,
+    pub(super) symbolizer: &'a RefCell<Symbolizer<'static>>,
+}
+
+impl MemoryTypes {
+    /// The object in a heap block that holds the byte at `addr`.
+    pub(super) fn in_block(
+        &self,
+        source: Source<'_>,
+        block: &HeapBlock,
+        addr: u64,
+    ) -> Option<TypedPlace> {
+        let whole = self.whole(source, block);
+        let place = whole
+            .as_ref()
+            .and_then(|whole| whole.place(block.range, addr));
+        let Some(place) = place else {
+            return self.on_line(source, addr, Some(block.range));
+        };
+        // What lies in an object as bytes, the code around may know.
+        let is_storage = {
+            let mut symbolizer = source.symbolizer.borrow_mut();
+            let file = symbolizer.file(&place.of.path)?;
+            file.types().is_storage(place.of.id, addr - place.base)
+        };
+        let inner = is_storage.then(|| self.on_line(source, addr, Some(block.range)));
+        let is_inside = |inner: &TypedPlace| inner.of.size < place.of.size;
+        Some(inner.flatten().filter(is_inside).unwrap_or(place))
+    }
+
+    /// The object that holds the byte at `addr`, by the accesses to its line. It lies in `range`, if that is
+    /// given.
+    pub(super) fn on_line(
+        &self,
+        source: Source<'_>,
+        addr: u64,
+        range: Option<AddrRange>,
+    ) -> Option<TypedPlace> {
+        let line = LineAddr(addr / LINE_SIZE);
+        let known = self.lines.borrow().get(&line).cloned();
+        let instances = known.unwrap_or_else(|| {
+            let votes = self.votes(source, (line, line), |_| true);
+            let found: Rc<[Instance]> = votes.instances(source.symbolizer).into();
+            keep(&mut self.lines.borrow_mut(), line, found.clone());
+            found
+        });
+        let mut here = instances.iter();
+        let found = here.find(|instance| instance.holds(addr) && instance.lies_in(range))?;
+        Some(found.place())
+    }
+
+    /// The type of a whole block.
+    fn whole(&self, source: Source<'_>, block: &HeapBlock) -> Option<Rc<Whole>> {
+        let start = block.range.start();
+        if let Some(known) = self.blocks.borrow().get(&start) {
+            return known.clone();
+        }
+        let votes = self.votes(source, block.range.lines(), |addr| {
+            block.range.contains(addr)
+        });
+        let allocated = self.allocated(source, &block.stack);
+        let found = votes
+            .whole(source.symbolizer, block.range, allocated)
+            .map(Rc::new);
+        self.blocks.borrow_mut().insert(start, found.clone());
+        found
+    }
+
+    /// The votes of the accesses to some lines.
+    fn votes(
+        &self,
+        source: Source<'_>,
+        (first, last): (LineAddr, LineAddr),
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Votes {
+        let mut votes = Votes::default();
+        for (line, stats) in source.statistics.lines.range(first..=last) {
+            for (key, row) in &stats.rows {
+                let addr = line.first_byte() + u64::from(key.offset);
+                if is_wanted(addr)
+                    && let Some((of, accessed)) = self.accessed(source, key.code)
+                    && !ALLOCATORS_VIEWS.contains(&&*of.name)
+                    && let Some(base) = addr.checked_sub(accessed.offset)
+                {
+                    let vote = Vote {
+                        base,
+                        addr,
+                        part_bytes: u64::from(key.size),
+                        part_count: parts(accessed.bytes, key.size),
+                    };
+                    votes.add(source.symbolizer, of, vote, row.sources.total());
+                }
+            }
+        }
+        votes
+    }
+
+    /// Returns the type that an instruction accesses.
+    fn accessed(&self, source: Source<'_>, code: CodeAddr) -> Option<(FileType, AccessedType)> {
+        if let Some(known) = self.accessed.borrow().get(&code) {
+            return known.clone();
+        }
+        let found = {
+            let mut symbolizer = source.symbolizer.borrow_mut();
+            let found = symbolizer.accessed_type(code.0);
+            found.and_then(|(path, accessed)| {
+                let of = file_type(&mut symbolizer, &path, accessed.type_id)?;
+                Some((of, accessed))
+            })
+        };
+        keep(&mut self.accessed.borrow_mut(), code, found.clone());
+        found
+    }
+
+    /// The type that the pointer from an allocation is used as, by the innermost caller that says.
+    fn allocated(&self, source: Source<'_>, stack: &Arc<[CodeAddr]>) -> Option<FileType> {
+        if let Some(known) = self.sites.borrow().get(stack) {
+            return known.clone();
+        }
+        let mut found = None;
+        for frame in stack.iter() {
+            let mut symbolizer = source.symbolizer.borrow_mut();
+            match symbolizer.result_use(frame.0) {
+                Some((path, ResultUse::PointsAt(to))) => {
+                    found = file_type(&mut symbolizer, &path, to);
+                    break;
+                }
+                // Its caller knows more; so may the caller of an allocator without debug information.
+                Some((_, ResultUse::Returned)) | None => {}
+                Some((path, ResultUse::Unknown)) => {
+                    if symbolizer
+                        .file(&path)
+                        .is_some_and(|file| file.has_debug_info())
+                    {
+                        break;
+                    }
+                }
+            }
+        }
+        self.sites
+            .borrow_mut()
+            .insert(Arc::clone(stack), found.clone());
+        found
+    }
+}
+
+/// The parts in which an access is recorded.
+fn parts(whole_bytes: u64, part_bytes: u8) -> u64 {
+    match part_bytes {
+        0 => 1,
+        part => (whole_bytes / u64::from(part)).max(1),
+    }
+}
+
+/// A type of a file with its name, if objects can be of it.
+pub(super) fn file_type(
+    symbolizer: &mut Symbolizer<'_>,
+    path: &str,
+    id: hitm_layout::TypeId,
+) -> Option<FileType> {
+    let store = symbolizer.file(path)?.types();
+    let id = store.element_of(id);
+    let size = store.get(id).size.filter(|size| *size > 1)?;
+    let own_name = store.layout(id).and_then(|layout| layout.name.clone());
+    let name = own_name.unwrap_or_else(|| Arc::from(bare(&store.get(id).name)));
+    let is_named = !name.contains("(anonymous)") && !name.is_empty();
+    let is_memory = !matches!(store.get(store.resolve(id)).kind, TypeKind::Broken(_));
+    (is_named && is_memory).then(|| FileType {
+        path: Arc::from(path),
+        id,
+        name,
+        size,
+    })
+}
+
+/// A type's name without qualifiers and the word that says what it is made of.
+fn bare(mut name: &str) -> &str {
+    const WORDS: &[&str] = &[
+        "const ",
+        "volatile ",
+        "_Atomic ",
+        "struct ",
+        "class ",
+        "union ",
+        "enum ",
+    ];
+    while let Some(rest) = WORDS.iter().find_map(|word| name.strip_prefix(word)) {
+        name = rest;
+    }
+    name
+}
+
+/// Keeps an entry; what was kept before is forgotten when it becomes too much.
+fn keep<K: Ord, V>(kept: &mut BTreeMap<K, V>, key: K, value: V) {
+    if kept.len() >= KEPT_MAX {
+        kept.clear();
+    }
+    kept.insert(key, value);
+}
