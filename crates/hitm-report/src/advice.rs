@@ -1,9 +1,9 @@
 //! One sentence of advice for a contended line.
 //!
-//! It is drawn from the six remedies for false sharing that perf c2c's authors teach: keep read-mostly
-//! members together; give the hottest written members a line of their own; pad; align on line
-//! boundaries; lock smaller chunks; assert the placement at compile time. True sharing has no layout
-//! remedy, and the sentence says so.
+//! It is drawn from the six remedies for false sharing that perf c2c's authors teach. Keep
+//! read-mostly members together; give the hottest written members a line of their own; pad; align
+//! on line boundaries; lock smaller chunks; assert the placement at compile time. True sharing has
+//! no layout remedy, and the sentence says so.
 
 use hitm_base::grouped;
 use hitm_coherence::sharing::{FightKind, Sharing, Verdict};
@@ -12,7 +12,7 @@ use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;
 use crate::names::LockKind;
 
-/// How many members a sentence names before it counts the rest.
+/// Members that a sentence names at most; it counts the rest.
 const NAMED_MAX: usize = 4;
 
 /// Elements of a heap block up to this size may as well be members of one struct: nobody but the

@@ -2,6 +2,7 @@
 
 mod by;
 mod calls;
+mod functions;
 mod lines;
 mod locks;
 mod objects;
@@ -24,17 +25,19 @@ use lines::LineBuilder;
 pub(crate) use locks::LineLock;
 pub(crate) use objects::LineNames;
 
-/// What is known about a run besides its accesses.
+/// Facts about a run besides its accesses.
 #[derive(Debug, Clone)]
 pub struct RunFacts<'a> {
     /// The recorded command with its arguments.
     pub command: Vec<String>,
     /// The machine model that priced the accesses.
     pub machine: &'a Machine,
-    /// How far a thread may run ahead of the slowest one.
+    /// Cycles that a thread may run ahead of the slowest one.
     pub window: Cycles,
-    /// How threads were placed on CPUs.
+    /// Placement of the threads on CPUs, in the words of the command line.
     pub placement: String,
+    /// CPUs that the program saw; 0 where that is not recorded.
+    pub program_cpu_count: u64,
     /// Seed of the run.
     pub seed: u64,
     /// The threads.
@@ -43,15 +46,15 @@ pub struct RunFacts<'a> {
     pub private_access_count: u64,
     /// Accesses that the recorder had to drop.
     pub lost_access_count: u64,
-    /// Whether the recording was closed properly.
+    /// True if the recording was closed properly.
     pub complete: bool,
-    /// What the reader of the recording, or its recorder, had to say.
+    /// Messages from the reader of the recording, or from its recorder.
     pub diagnostics: Vec<String>,
-    /// When the accesses are samples: of what.
+    /// Facts about the samples, when the accesses are samples.
     pub sampled: Option<SampledFacts>,
 }
 
-/// What is known about samples besides their accesses.
+/// Facts about samples besides their accesses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SampledFacts {
     /// The sampled events.
@@ -62,7 +65,7 @@ pub struct SampledFacts {
     pub tlb_miss_count: u64,
 }
 
-/// What is known about a thread besides its accesses.
+/// Facts about a thread besides its accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadFacts {
     /// The thread.
@@ -80,7 +83,7 @@ pub struct ThreadFacts {
 /// what two runs of one program differ by.
 pub const RUN_SHARE_MIN: f64 = 0.001;
 
-/// How much to show.
+/// Limits on the size of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Contended lines shown in detail.
@@ -145,6 +148,23 @@ impl Report {
         Report::select(statistics, names, facts, (options, &Selection::default()))
     }
 
+    /// Places in [`Report::lines`] by the names of the accesses to them, of one kind of name: those of a row of
+    /// [`TotalsBy`] that the report shows.
+    pub fn places_by(
+        &self,
+        statistics: &Statistics,
+        names: &dyn Names,
+        (by, selection): (By, &Selection),
+    ) -> BTreeMap<String, Vec<usize>> {
+        let lines: Vec<LineAddr> = self.lines.iter().map(|line| line.line).collect();
+        let namer = Namer::new(
+            names,
+            statistics,
+            (&selection.skip, self.run.sampled.is_some()),
+        );
+        by::places_by(&namer, by, &lines)
+    }
+
     /// Builds the report of a part of a run, with totals by name. Names of all rows are asked for when
     /// there are filters or totals.
     pub fn select(
@@ -153,9 +173,10 @@ impl Report {
         facts: &RunFacts<'_>,
         (options, selection): (&ReportOptions, &Selection),
     ) -> Report {
-        let totals = totals(statistics, facts);
-        let named = Named::of(statistics, names, selection, &totals);
+        let lost = lost_by_thread(statistics);
+        let totals = totals(statistics, facts, &lost);
         let are_samples = facts.sampled.is_some();
+        let named = Named::of(statistics, names, (selection, are_samples), &totals);
         let (judged, mut quiet) = judge_all(statistics, &totals, are_samples, selection.sort);
         let flagged_line_count = judged.len() as u64;
         let handed = match facts.sampled {
@@ -183,7 +204,11 @@ impl Report {
             totals: &totals,
             rows_max: options.rows_max,
             are_samples,
-            calls: CallPaths::new(names, &statistics.calls, options.call_paths_max),
+            calls: CallPaths::new(
+                (names, are_samples),
+                &statistics.calls,
+                options.call_paths_max,
+            ),
         };
         let lines = judged[..shown].iter().zip(1..);
         Report {
@@ -193,7 +218,8 @@ impl Report {
                 .collect(),
             quiet,
             handed,
-            threads: threads(statistics, names, facts),
+            threads: threads(&lost, names, facts),
+            processes: Vec::new(),
             of_machine: None,
             totals_by: named.totals_by,
             filtered: named.left.and_then(|left| left.filtered()),
@@ -221,7 +247,7 @@ impl<'a> Named<'a> {
     fn of(
         statistics: &'a Statistics,
         names: &dyn Names,
-        selection: &Selection,
+        (selection, are_samples): (&'a Selection, bool),
         totals: &Totals,
     ) -> Named<'a> {
         // Lines have a table of their own.
@@ -230,7 +256,7 @@ impl<'a> Named<'a> {
         if wanted.is_empty() && selection.filters.is_empty() {
             return Named::default();
         }
-        let namer = Namer::new(names, statistics);
+        let namer = Namer::new(names, statistics, (&selection.skip, are_samples));
         let left = Left::of(statistics, &namer, &selection.filters, totals);
         let of = |by: By| left.totals(statistics, &namer, (by, selection.sort), totals);
         Named {
@@ -251,6 +277,7 @@ fn header(facts: &RunFacts<'_>) -> RunHeader {
         clock_khz: facts.machine.clock.khz(),
         window_cycles: facts.window.0,
         placement: facts.placement.clone(),
+        program_cpu_count: facts.program_cpu_count,
         seed: facts.seed,
         private_access_count: facts.private_access_count,
         lost_access_count: facts.lost_access_count,
@@ -259,13 +286,17 @@ fn header(facts: &RunFacts<'_>) -> RunHeader {
     }
 }
 
-fn totals(statistics: &Statistics, facts: &RunFacts<'_>) -> Totals {
+/// Cycles that each thread lost to contention.
+type LostByThread = BTreeMap<ThreadId, u64>;
+
+fn totals(statistics: &Statistics, facts: &RunFacts<'_>, lost: &LostByThread) -> Totals {
+    let cycles = facts
+        .threads
+        .iter()
+        .map(|thread| cycles(thread, facts, lost));
     let mut totals = Totals {
         line_count: statistics.lines.len() as u64 + statistics.rest.line_count,
-        thread_cycles: facts
-            .threads
-            .iter()
-            .fold(0, |sum, thread| sum.saturating_add(thread.cycles.0)),
+        thread_cycles: cycles.fold(0, u64::saturating_add),
         ..Totals::default()
     };
     if let Some(sampled) = &facts.sampled {
@@ -335,20 +366,35 @@ fn flagged(judged: &[Judged<'_>], totals: &Totals) -> Vec<Flagged> {
     lines.collect()
 }
 
-fn threads(statistics: &Statistics, names: &dyn Names, facts: &RunFacts<'_>) -> Vec<ThreadSummary> {
+fn lost_by_thread(statistics: &Statistics) -> LostByThread {
     let rest = statistics.rest.lost.iter();
-    let mut lost: BTreeMap<ThreadId, u64> = rest.map(|(thread, lost)| (*thread, lost.0)).collect();
+    let mut lost: LostByThread = rest.map(|(thread, lost)| (*thread, lost.0)).collect();
     for stats in statistics.lines.values() {
         for (key, row) in &stats.rows {
             *lost.entry(key.thread).or_default() += row.contention_stall.0;
         }
     }
+    lost
+}
+
+/// Returns the time of a thread. A recording that was cut short has its accesses up to the end, and
+/// its totals up to some moment before. So the lost cycles are a lower bound of the time.
+fn cycles(thread: &ThreadFacts, facts: &RunFacts<'_>, lost: &LostByThread) -> u64 {
+    let least = lost.get(&thread.thread).copied().unwrap_or(0);
+    match facts.sampled {
+        // Samples tell no time.
+        Some(_) => thread.cycles.0,
+        None => thread.cycles.0.max(least),
+    }
+}
+
+fn threads(lost: &LostByThread, names: &dyn Names, facts: &RunFacts<'_>) -> Vec<ThreadSummary> {
     let threads = facts.threads.iter().map(|thread| ThreadSummary {
         thread: thread.thread,
         name: names.thread(thread.thread),
         tid: thread.tid,
         instruction_count: thread.instruction_count,
-        cycles: thread.cycles.0,
+        cycles: cycles(thread, facts, lost),
         lost_cycles: lost.get(&thread.thread).copied().unwrap_or(0),
     });
     threads.collect()

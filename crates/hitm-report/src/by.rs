@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::skip::SkippedFunctions;
+
 /// The kind of name that a table has a row for each of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
@@ -12,12 +14,16 @@ pub enum By {
     Line,
     /// Variables, heap blocks of one allocation site, stacks.
     Object,
+    /// Members of objects, those of all elements of an array together.
+    Member,
     /// Types of objects.
     Type,
     /// Functions of the instructions, inlined ones included.
     Function,
     /// Functions that called those.
     Caller,
+    /// Functions with what they call.
+    Children,
     /// Source files and lines of the instructions.
     Source,
     /// Programs.
@@ -26,12 +32,14 @@ pub enum By {
 
 impl By {
     /// All of them.
-    pub const ALL: [By; 7] = [
+    pub const ALL: [By; 9] = [
         By::Line,
         By::Object,
+        By::Member,
         By::Type,
         By::Function,
         By::Caller,
+        By::Children,
         By::Source,
         By::Process,
     ];
@@ -41,9 +49,11 @@ impl By {
         match self {
             By::Line => "line",
             By::Object => "object",
+            By::Member => "member",
             By::Type => "type",
             By::Function => "function",
             By::Caller => "caller",
+            By::Children => "children",
             By::Source => "source",
             By::Process => "process",
         }
@@ -52,9 +62,9 @@ impl By {
     /// Stands for all accesses whose name is not known.
     pub(crate) const fn unnamed(self) -> &'static str {
         match self {
-            By::Line | By::Object | By::Process => "(no name)",
+            By::Line | By::Object | By::Member | By::Process => "(no name)",
             By::Type => "(no type known)",
-            By::Function => "(no function known)",
+            By::Function | By::Children => "(no function known)",
             By::Caller => "(no caller known)",
             By::Source => "(no source line known)",
         }
@@ -132,7 +142,7 @@ impl Pattern {
 
 /// Matches all of `name`. Goes back to the last `*` only: what an earlier one could match, the last
 /// can as well.
-fn glob(pattern: &[u8], name: &str) -> bool {
+pub(crate) fn glob(pattern: &[u8], name: &str) -> bool {
     let name = name.as_bytes();
     let (mut at, mut pos) = (0, 0);
     let mut last_star: Option<(usize, usize)> = None;
@@ -225,6 +235,8 @@ pub struct Selection {
     pub sort: SortKey,
     /// The accesses that count.
     pub filters: Filters,
+    /// Functions whose accesses are their callers'.
+    pub skip: SkippedFunctions,
 }
 
 /// One table of totals.
@@ -271,9 +283,9 @@ pub struct TotalRow {
     pub lost_share: f64,
     /// `lost_cycles` as a part of all threads' time, 0 to 1.
     pub run_share: f64,
-    /// Remote HITM of loads and locked operations; none by caller.
+    /// Remote HITM of loads and locked operations.
     pub remote_hitm: Option<u64>,
-    /// Local HITM of loads and locked operations; none by caller.
+    /// Local HITM of loads and locked operations.
     pub local_hitm: Option<u64>,
     /// Accesses.
     pub access_count: u64,

@@ -1,11 +1,10 @@
-//! What each function of a scheduler does to shared memory at each call, as a table in CSV: of a recorded
-//! kernel, or of the simulated one.
+//! Accesses of each function of a scheduler to shared memory per call, as a table in CSV: of a
+//! recorded kernel, or of the simulated one.
 //!
 //! Accesses are those of the function's own instructions, with what the compiler has put into it, and
 //! not those of what it calls. Places are told apart by object and member without numbers. Lines that
 //! one CPU alone uses are counted by the recorder as private and are not in the table.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,6 +13,7 @@ use hitm::sim::Outcome;
 use hitm_base::{AccessOp, CodeAddr};
 use hitm_trace::CALLS_OF;
 
+use crate::tables::quoted;
 use crate::{DataName, Names};
 
 /// The titles of the columns.
@@ -28,7 +28,7 @@ pub type Accesses = [u64; 3];
 pub struct CallTable {
     /// Calls of each function that was called and counted.
     pub calls: BTreeMap<String, u64>,
-    /// What those functions did, by function and place.
+    /// Accesses of those functions, by function and place.
     pub accesses: BTreeMap<(String, String), Accesses>,
 }
 
@@ -128,14 +128,6 @@ fn calls(recording: &Recording, names: &dyn Names) -> BTreeMap<String, u64> {
         }
     }
     calls
-}
-
-/// A field of CSV: in quotes where it has what ends a field or a row.
-fn quoted(field: &str) -> Cow<'_, str> {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => Cow::Owned(format!("\"{}\"", field.replace('"', "\"\""))),
-        false => Cow::Borrowed(field),
-    }
 }
 
 /// A member, or all bytes of an object that has none.

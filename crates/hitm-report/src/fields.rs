@@ -3,24 +3,38 @@
 //! Text, JSON and docs/formats/report.md use these tables, so a figure has one name, one unit and one
 //! meaning wherever it appears. A test checks that the document describes every field.
 
+mod baseline;
 mod by;
 mod handed;
+mod layout;
 mod lines;
 mod of_type;
+mod pictures;
 mod rows;
 mod run;
+mod sweep;
 mod whatif;
 
 use hitm_base::{AccessOp, grouped};
 
+pub use baseline::COMPARED_FIELDS;
 pub use by::{FILTERED_FIELDS, TOTAL_ROW_FIELDS};
 pub use handed::{HANDED_FIELDS, HANDED_ROW_FIELDS};
+pub use layout::LAYOUT_MEMBER_FIELDS;
 pub use lines::{FIGHT_FIELDS, LINE_FIELDS, OBJECT_FIELDS, SOURCE_FIELDS};
 pub use of_type::{
     MACHINE_FIELDS, SIDE_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS,
 };
+pub use pictures::{
+    BOX_FIELDS, CELL_FIELDS, FRAME_FIELDS, SEAT_FIELDS, STACK_FIELDS, SUMMARY_FIELDS, TIME_FIELDS,
+    TRANSFER_FIELDS, UNKNOWN_FIELDS,
+};
 pub use rows::{CALL_FRAME_FIELDS, CALL_PATH_FIELDS, ROW_FIELDS};
-pub use run::{QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, TOTALS_FIELDS};
+pub use run::{PROCESS_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, TOTALS_FIELDS};
+pub use sweep::{
+    SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
+    SWEEP_RUN_FIELDS,
+};
 pub use whatif::{
     WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
     WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
@@ -33,7 +47,7 @@ pub struct Field<T> {
     pub id: &'static str,
     /// The column head in text: short.
     pub title: &'static str,
-    /// What the number counts; decides how text shows it.
+    /// Unit of the quantity; decides how text shows it.
     pub unit: Unit,
     /// One sentence for the documentation, without a full stop.
     pub description: &'static str,
@@ -46,7 +60,7 @@ pub struct Field<T> {
 pub enum Unit {
     /// Words, a flag, a list or a plain number without grouping.
     None,
-    /// How many.
+    /// A count of things.
     Count,
     /// Cycles of the modelled clock.
     Cycles,
@@ -67,6 +81,22 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The unit as data of pages has it.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Unit::None => "none",
+            Unit::Count => "count",
+            Unit::Cycles => "cycles",
+            Unit::Share => "share",
+            Unit::Bytes => "bytes",
+            Unit::Offset => "offset",
+            Unit::Address => "address",
+            Unit::Kilohertz => "khz",
+            Unit::Nanos => "ns",
+            Unit::Decimal => "decimal",
+        }
+    }
+
     /// The unit in words, for the documentation.
     pub const fn label(self) -> &'static str {
         match self {
@@ -167,6 +197,7 @@ pub mod exact_only {
     pub const RUN: &[&str] = &[
         "clock_khz",
         "window_cycles",
+        "program_cpu_count",
         "seed",
         "private_access_count",
         "lost_access_count",
@@ -322,7 +353,9 @@ mod tests {
         check(CALL_PATH_FIELDS);
         check(CALL_FRAME_FIELDS);
         check(THREAD_FIELDS);
+        check(PROCESS_FIELDS);
         check(TOTAL_ROW_FIELDS);
+        check(COMPARED_FIELDS);
         check(FILTERED_FIELDS);
         check(MACHINE_FIELDS);
         check(UNNAMED_FIELDS);
@@ -330,6 +363,15 @@ mod tests {
         check(TYPE_FIELDS);
         check(TYPE_LINE_FIELDS);
         check(TYPE_ROW_FIELDS);
+        check(SUMMARY_FIELDS);
+        check(BOX_FIELDS);
+        check(SEAT_FIELDS);
+        check(CELL_FIELDS);
+        check(TRANSFER_FIELDS);
+        check(UNKNOWN_FIELDS);
+        check(FRAME_FIELDS);
+        check(STACK_FIELDS);
+        check(TIME_FIELDS);
         check(WHATIF_RUN_FIELDS);
         check(WHATIF_THREAD_FIELDS);
         check(WHATIF_LINE_FIELDS);

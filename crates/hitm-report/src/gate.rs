@@ -12,9 +12,9 @@ use crate::{Flagged, RUN_SHARE_MIN, Report};
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// A line loses at least [`RUN_SHARE_MIN`] of the run, and at least a tenth of what it loses at all,
-    /// between threads that use different bytes: by false sharing, or as read-mostly bytes beside a hot
-    /// writer. Its main verdict may be another.
+    /// A line loses at least [`RUN_SHARE_MIN`] of the run, and at least a tenth of its whole loss,
+    /// between threads that use different bytes. That is false sharing, or read-mostly bytes beside
+    /// a hot writer. Its main verdict may be another.
     FalseSharing,
     /// A line loses more than this many cycles to contention of any kind.
     Cycles(u64),

@@ -11,9 +11,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::by::TotalsBy;
 use crate::fields::{
     CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
-    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
-    RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS,
-    Unit, Value, exact_only, sampled_only,
+    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, PROCESS_FIELDS, QUIET_FIELDS,
+    ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS,
+    UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
 };
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
@@ -41,7 +41,7 @@ pub(crate) struct Fields<'a, T: 'static>(
 pub(crate) type LeftOut = &'static [&'static str];
 
 /// The fields to leave out of a report.
-fn left_out(report: &Report, exact_only: LeftOut) -> LeftOut {
+pub(crate) fn left_out(report: &Report, exact_only: LeftOut) -> LeftOut {
     match report.run.sampled {
         Some(_) => exact_only,
         None => &[],
@@ -69,7 +69,8 @@ impl<T> Serialize for Fields<'_, T> {
     }
 }
 
-struct ValueJson(Unit, Value);
+/// A value in the manner of its unit.
+pub(crate) struct ValueJson(pub(crate) Unit, pub(crate) Value);
 
 impl Serialize for ValueJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -152,6 +153,9 @@ impl Serialize for ReportJson<'_> {
                 left_out(report, exact_only::THREAD),
             ),
         )?;
+        if !report.processes.is_empty() {
+            map.serialize_entry("processes", &list(PROCESS_FIELDS, &report.processes, &[]))?;
+        }
         map.serialize_entry("diagnostics", &report.diagnostics)?;
         map.end()
     }

@@ -6,14 +6,16 @@
 //! figure has one name, one unit and one meaning wherever it appears. [`gate`] turns a report into
 //! the answer to `--fail-on`.
 //!
-//! Nothing here opens a file, looks up a symbol or asks a terminal for its width: names, widths and
+//! Nothing here opens a file, looks up a symbol or asks a terminal for its width. Names, widths and
 //! colours come from the caller, and the same input gives the same bytes.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod advice;
+pub mod baseline;
 mod build;
 pub mod by;
 pub mod calls;
+pub mod ci;
 pub mod fields;
 pub mod gate;
 mod handed;
@@ -23,10 +25,18 @@ mod machine;
 mod model;
 mod names;
 mod of_type;
+pub mod page;
 pub mod perf_c2c;
+pub mod pictures;
 mod recording;
+pub mod screen;
 mod side_by_side;
 pub mod sim;
+mod skip;
+pub mod stacks;
+pub mod summary;
+pub mod sweep;
+pub mod tables;
 pub mod text;
 pub mod whatif;
 
@@ -35,9 +45,10 @@ pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HANDED_SHARE_MIN, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
-    AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, Quiet, Report,
-    RowReport, RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
+    AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, ProcessSummary,
+    Quiet, Report, RowReport, RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
 };
 pub use names::{CodeName, DataName, LockKind, LockName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};
+pub use skip::{Glob, SkippedFunctions};

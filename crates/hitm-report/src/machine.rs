@@ -1,4 +1,4 @@
-//! What a report of a whole machine says beside its lines: how much of it has a name.
+//! Naming coverage in the report of a whole machine: how much of it has a name.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn by_function(unnamed: BTreeMap<CodeAddr, (u64, u64)>, names: &dyn Names) -> Ve
     list
 }
 
-/// How well a recorded machine is known.
+/// Naming coverage of a recorded machine: HITMs by what identifies their address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MachineSummary {
     /// Accesses of all kinds that found their line modified in another cache.
@@ -48,7 +48,7 @@ pub struct MachineSummary {
     pub device_access_count: u64,
     /// Accesses from user space.
     pub user_access_count: u64,
-    /// Who makes the HITMs that have no name, most of them first, at most [`UNNAMED_MAX`].
+    /// Functions with HITMs at places without a name, most HITMs first, at most [`UNNAMED_MAX`].
     pub unnamed: Vec<Unnamed>,
 }
 

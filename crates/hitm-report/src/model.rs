@@ -15,17 +15,17 @@ pub const SCHEMA: u32 = 1;
 /// Everything that a report says about one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What ran, where.
+    /// The run's command, machine model and settings.
     pub run: RunHeader,
     /// Sums over all lines.
     pub totals: Totals,
-    /// How well a recorded machine is known; none for a recorded program.
+    /// Naming coverage of a recorded machine; none for a recorded program.
     pub of_machine: Option<MachineSummary>,
     /// The contended lines in detail, the costliest first, at most as many as were asked for.
     pub lines: Vec<LineReport>,
     /// All contended lines, in the same order, those that are not in `lines` included.
     pub flagged: Vec<Flagged>,
-    /// What is in neither of the two.
+    /// Counts of the lines that are not shown in detail.
     pub quiet: Quiet,
     /// Hand-overs of the quiet lines; of recordings, not of samples.
     pub handed: HandedOver,
@@ -40,13 +40,15 @@ pub struct Report {
     pub totals_max: usize,
     /// The threads, in order of appearance.
     pub threads: Vec<ThreadSummary>,
-    /// Whether accesses say who called their functions.
+    /// The processes, one for each program of each; none where there is only one.
+    pub processes: Vec<ProcessSummary>,
+    /// True if accesses have call chains.
     pub has_call_chains: bool,
-    /// What the reader of the recording, or its recorder, had to say.
+    /// Messages from the reader of the recording, or from its recorder.
     pub diagnostics: Vec<String>,
 }
 
-/// What ran, where, and how much of it was seen.
+/// Command, machine model and settings of a run, and the completeness of its recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunHeader {
     /// The recorded command with its arguments.
@@ -61,19 +63,21 @@ pub struct RunHeader {
     pub node_count: u64,
     /// Clock of the machine model.
     pub clock_khz: u64,
-    /// How far a thread may run ahead of the slowest one.
+    /// Cycles that a thread may run ahead of the slowest one.
     pub window_cycles: u64,
-    /// How threads were placed on CPUs.
+    /// Placement of the threads on CPUs, in the words of the command line.
     pub placement: String,
+    /// CPUs that the program saw; 0 where that is not recorded.
+    pub program_cpu_count: u64,
     /// Seed of the run.
     pub seed: u64,
     /// Accesses to lines that only one thread had touched: counted by the recorder, not stored.
     pub private_access_count: u64,
     /// Accesses that the recorder had to drop.
     pub lost_access_count: u64,
-    /// Whether the recording was closed properly.
+    /// True if the recording was closed properly.
     pub complete: bool,
-    /// When the accesses are samples: of which events. A report of samples has no sums of cycles.
+    /// Sampled events, when the accesses are samples. A report of samples has no sums of cycles.
     pub sampled: Option<Vec<SampledEvent>>,
 }
 
@@ -193,13 +197,13 @@ pub struct LineReport {
     pub line: LineAddr,
     /// Address of its first byte, as the process sees it.
     pub address: u64,
-    /// What lies in the line, as far as it is accessed, by address.
+    /// Objects in the line that are accessed, by address.
     pub objects: Vec<ObjectUse>,
-    /// What kind of contention it is.
+    /// Kind of contention.
     pub verdict: Verdict,
     /// The verdict in words.
     pub verdict_text: String,
-    /// What to do about it: one sentence.
+    /// One sentence about the remedy.
     pub advice: String,
     /// The line's fights, the costliest first.
     pub fights: Vec<FightReport>,
@@ -231,7 +235,7 @@ pub struct LineReport {
     pub cpu_count: u64,
     /// Modelled NUMA nodes of these CPUs, ascending.
     pub nodes: Vec<u16>,
-    /// Who does what where, by offset.
+    /// Accesses by place, instruction and thread, in order of offset.
     pub rows: Vec<RowReport>,
     /// Rows of single threads that were folded into rows of several threads.
     pub rows_folded: u64,
@@ -324,12 +328,13 @@ pub struct ObjectUse {
     pub addr: u64,
     /// Its size in bytes, 0 when unknown.
     pub size_bytes: u64,
+    /// Of an object with the name of its type: whose memory it is, and how many accesses say the type.
+    pub origin: String,
     /// The members accessed in this line, by offset.
     pub members: Vec<String>,
-    /// Whether the object, or the accessed element of it, is spread over more lines than its size
-    /// needs.
+    /// True if the object, or the accessed element of it, spans more lines than its size needs.
     pub straddles: bool,
-    /// Whether `members` are elements of an array, or members of them.
+    /// True if `members` are elements of an array, or members of them.
     pub is_array: bool,
     /// Bytes of the accessed element, where only the way threads use the object says that it is an
     /// array.
@@ -349,7 +354,7 @@ pub struct RowReport {
     pub op: AccessOp,
     /// Names of the threads, at most [`RowReport::THREADS_NAMED_MAX`].
     pub threads: Vec<String>,
-    /// How many threads there are.
+    /// Number of threads, those that are not in `threads` included.
     pub thread_count: u64,
     /// The instruction.
     pub code: CodeAddr,
@@ -383,9 +388,9 @@ pub struct RowReport {
     pub cpu_count: u64,
     /// Modelled NUMA nodes of these CPUs, ascending.
     pub nodes: Vec<u16>,
-    /// Who called the function, hottest first, where samples say so.
+    /// Call paths to the function, hottest first, where accesses have call chains.
     pub call_paths: Vec<CallPath>,
-    /// How many paths there are, those that are not in `call_paths` included.
+    /// Number of paths, those that are not in `call_paths` included.
     pub call_path_count: u64,
 }
 
@@ -406,7 +411,7 @@ pub struct CallPath {
 /// A call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFrame {
-    /// Where it returns to.
+    /// Return address of the call.
     pub code: CodeAddr,
     /// The calling function, or `file+offset` when it has no name.
     pub function: String,
@@ -415,7 +420,7 @@ pub struct CallFrame {
 }
 
 impl RowReport {
-    /// How many threads of a row are named; the others are counted.
+    /// Threads of a row that are named at most; the others are counted.
     pub const THREADS_NAMED_MAX: usize = 4;
 
     /// The threads for people: a name, or how many there are.
@@ -432,7 +437,7 @@ impl RowReport {
 pub struct Flagged {
     /// The line.
     pub line: LineAddr,
-    /// What kind of contention it is.
+    /// Kind of contention.
     pub verdict: Verdict,
     /// Cycles that threads lost to other CPUs' use of the line.
     pub lost_cycles: u64,
@@ -481,6 +486,27 @@ impl ThreadSummary {
     pub fn lost_share(&self) -> f64 {
         share(self.lost_cycles, self.cycles)
     }
+}
+
+/// Work of one program of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessSummary {
+    /// Its number in the recording.
+    pub process: u64,
+    /// Its id in the operating system.
+    pub pid: u64,
+    /// Number of the process that it was forked from, or that it was before; none of the first one.
+    pub parent: Option<u64>,
+    /// The program's file.
+    pub program: String,
+    /// Its threads.
+    pub thread_count: u64,
+    /// Instructions executed.
+    pub instruction_count: u64,
+    /// Cycles that its threads lost to other CPUs' use of the lines they needed.
+    pub lost_cycles: u64,
+    /// End of the process: `exit 0`, `signal 9`, `exec`, `stopped` or `killed`.
+    pub end: String,
 }
 
 /// `part / whole`, 0 when there is no whole.

@@ -1,4 +1,4 @@
-//! What the report wants to know about addresses and threads.
+//! Names of addresses and threads, as the report needs them.
 
 use hitm::recording::KnownAs;
 use hitm_base::{CodeAddr, ThreadId};
@@ -13,7 +13,12 @@ pub trait Names {
     /// The place in the source of the instruction at `code`.
     fn code(&self, code: CodeAddr) -> CodeName;
 
-    /// What to call a thread: its name if it has one, and its tid.
+    /// The functions that the instruction at `code` is in, by inlining: the outermost first.
+    fn code_frames(&self, code: CodeAddr) -> Vec<CodeName> {
+        vec![self.code(code)]
+    }
+
+    /// The label of a thread: its name if it has one, and its tid.
     fn thread(&self, thread: ThreadId) -> String;
 
     /// Kind of the object that holds the byte at `addr`: objects of one type, and heap blocks of one
@@ -22,7 +27,7 @@ pub trait Names {
         self.data(addr, 1).map(|name| name.kind())
     }
 
-    /// What makes known what an address of a recorded machine is.
+    /// The category of an address of a recorded machine; `None` when nothing identifies it.
     fn known_as(&self, _addr: u64) -> Option<KnownAs> {
         None
     }
@@ -97,8 +102,10 @@ pub struct DataName {
     pub object_size: u64,
     /// The part, to be written behind the object: `.x`, `[3].count`; empty when unknown.
     pub member: String,
-    /// When the object is an array: address and size in bytes of the element that is accessed.
+    /// Of an array: address and size in bytes of the accessed element.
     pub element: Option<(u64, u64)>,
+    /// Of an object with the name of its type: whose memory that is, and how the type is known.
+    pub origin: String,
 }
 
 impl DataName {
@@ -114,7 +121,7 @@ impl DataName {
 }
 
 /// The text without what stands in brackets.
-fn without_numbers(text: impl Iterator<Item = char>) -> String {
+pub(crate) fn without_numbers(text: impl Iterator<Item = char>) -> String {
     let mut kept = String::new();
     let mut is_inside = false;
     for c in text {
@@ -127,7 +134,7 @@ fn without_numbers(text: impl Iterator<Item = char>) -> String {
     kept
 }
 
-/// Where an instruction is.
+/// Place of an instruction in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CodeName {
     /// The function, inlined ones included (the innermost); empty when unknown.

@@ -105,7 +105,7 @@ pub struct TypeRow {
     pub cpu_count: u64,
 }
 
-/// What rows are told apart by.
+/// Key of a row: accesses with equal keys are one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     line: u64,

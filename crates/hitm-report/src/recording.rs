@@ -1,12 +1,16 @@
 //! The report of a recording: what the facade read, in the report's own terms.
 
-use hitm::recording::{AddressNames, KnownAs, Recording};
+use std::collections::BTreeMap;
+
+use hitm::recording::{AddressNames, CodeLabel, KnownAs, Recording};
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
+use hitm_trace::EndReason;
 
 use crate::{
-    CodeName, DataName, LockKind, LockName, MachineSummary, Names, Report, ReportOptions, RunFacts,
-    SampledEvent, SampledFacts, Selection, ThreadFacts, TypeReport,
+    CodeName, DataName, LockKind, LockName, MachineSummary, Names, ProcessSummary, Report,
+    ReportOptions, RunFacts, SampledEvent, SampledFacts, Selection, ThreadFacts, ThreadSummary,
+    TypeReport,
 };
 
 impl Names for AddressNames<'_> {
@@ -18,6 +22,7 @@ impl Names for AddressNames<'_> {
             object_size: label.object_size,
             member: label.member,
             element: label.element,
+            origin: label.origin,
         })
     }
 
@@ -27,12 +32,12 @@ impl Names for AddressNames<'_> {
     }
 
     fn code(&self, code: CodeAddr) -> CodeName {
-        let label = AddressNames::code(self, code);
-        CodeName {
-            function: label.function,
-            file: label.file,
-            line: label.line,
-        }
+        code_name(AddressNames::code(self, code))
+    }
+
+    fn code_frames(&self, code: CodeAddr) -> Vec<CodeName> {
+        let frames = AddressNames::code_frames(self, code);
+        frames.into_iter().map(code_name).collect()
     }
 
     fn thread(&self, thread: ThreadId) -> String {
@@ -83,6 +88,14 @@ impl Names for AddressNames<'_> {
     }
 }
 
+fn code_name(label: CodeLabel) -> CodeName {
+    CodeName {
+        function: label.function,
+        file: label.file,
+        line: label.line,
+    }
+}
+
 /// A type's name without the qualifiers before it: objects of one type are one row.
 fn unqualified(mut name: &str) -> &str {
     while let Some(rest) = ["const ", "volatile ", "struct "]
@@ -118,6 +131,9 @@ impl Report {
                 ..MachineSummary::build(&recording.statistics, &names, nameless)
             });
         }
+        if recording.processes.len() > 1 {
+            report.processes = processes(recording, &report.threads);
+        }
         report.diagnostics.extend(names.diagnostics());
         report
     }
@@ -132,6 +148,50 @@ impl TypeReport {
         );
         let names = recording.names();
         TypeReport::build(&recording.statistics, &names, type_name, run)
+    }
+}
+
+/// Sums over the threads of each process.
+fn processes(recording: &Recording, threads: &[ThreadSummary]) -> Vec<ProcessSummary> {
+    let all = recording.processes.iter();
+    let mut summaries: Vec<ProcessSummary> = all
+        .map(|process| ProcessSummary {
+            process: process.start.process.into(),
+            pid: process.start.pid.into(),
+            parent: (process.start.parent != process.start.process)
+                .then_some(process.start.parent.into()),
+            program: process.start.program.clone(),
+            thread_count: 0,
+            instruction_count: 0,
+            lost_cycles: 0,
+            end: process
+                .exit
+                .map_or(String::new(), |exit| end_text(exit.reason)),
+        })
+        .collect();
+    let places: BTreeMap<u64, usize> = (0..summaries.len())
+        .map(|place| (summaries[place].process, place))
+        .collect();
+    for (thread, known) in threads.iter().zip(&recording.threads) {
+        if let Some(place) = places.get(&known.start.process.into()) {
+            let summary = &mut summaries[*place];
+            summary.thread_count += 1;
+            summary.instruction_count = summary
+                .instruction_count
+                .saturating_add(thread.instruction_count);
+            summary.lost_cycles = summary.lost_cycles.saturating_add(thread.lost_cycles);
+        }
+    }
+    summaries
+}
+
+fn end_text(reason: EndReason) -> String {
+    match reason {
+        EndReason::Exited { status } => format!("exit {status}"),
+        EndReason::Signalled { signal } => format!("signal {signal}"),
+        EndReason::Stopped => "stopped".into(),
+        EndReason::Exec => "exec".into(),
+        EndReason::Other { .. } => "killed".into(),
     }
 }
 
@@ -170,6 +230,7 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         machine: &recording.machine,
         window: recording.header.window,
         placement: recording.header.placement.clone(),
+        program_cpu_count: recording.counter("program_cpus"),
         seed: recording.header.seed,
         threads: threads.collect(),
         private_access_count: totals.accesses.saturating_sub(totals.stored_accesses),

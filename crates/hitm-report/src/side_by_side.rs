@@ -12,7 +12,7 @@ use crate::Names;
 /// Version of the JSON form.
 pub const SIDE_BY_SIDE_SCHEMA: u32 = 1;
 
-/// What is shown.
+/// Row limit and filter of the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideOptions {
     /// The most rows of each table.
@@ -42,7 +42,7 @@ pub struct SideRow {
 /// The recordings, side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SideBySide {
-    /// What to call each recording.
+    /// Label of each recording.
     pub labels: Vec<String>,
     /// Sums over everything that is shown.
     pub all: SideRow,

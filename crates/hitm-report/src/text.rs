@@ -3,11 +3,13 @@
 //! lost, because after a good fix HITM counts may rise while time lost falls.
 
 pub(crate) mod by;
-mod calls;
+pub(crate) mod calls;
 mod handed;
 mod line;
+pub(crate) mod name;
 pub mod of_type;
 pub mod side_by_side;
+mod sources;
 pub(crate) mod style;
 pub(crate) mod table;
 mod totals;
@@ -15,19 +17,20 @@ pub mod whatif;
 
 use hitm_base::{Printout, grouped, printable};
 
-use crate::fields::{LINE_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, by_id};
-use crate::model::{Report, SampledEvent, ThreadSummary};
+use crate::fields::{LINE_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, by_id};
+use crate::model::{ProcessSummary, Report, SampledEvent, ThreadSummary};
+use crate::summary::SummaryLine;
 pub use by::PercentLimit;
 use style::{Painter, Style};
 use table::{Align, FieldTable, Table, shorten, wrap};
 
-/// How to write text.
+/// Options for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Columns that a line of text may take, at least [`TextOptions::WIDTH_MIN`]; long names are
-    /// shortened in the middle to fit.
+    /// Columns that a line of text may take, at least [`TextOptions::WIDTH_MIN`]. Long names give way first, in the
+    /// middle of their path, then columns, and a line below the table names them.
     pub width: usize,
-    /// Whether to use ANSI colours.
+    /// True if ANSI colours are used.
     pub color: bool,
     /// The least share that a row of a table needs.
     pub percent_limit: PercentLimit,
@@ -35,7 +38,7 @@ pub struct TextOptions {
 
 impl TextOptions {
     /// The narrowest width at which the tables still fit.
-    pub const WIDTH_MIN: usize = 100;
+    pub const WIDTH_MIN: usize = 80;
     /// Width when nobody knows better, as in a pipe.
     pub const WIDTH_DEFAULT: usize = 120;
 }
@@ -50,7 +53,7 @@ const LINE_COLUMNS: &[(&str, Align)] = &[
     ("rank", Align::Right),
     ("address", Align::Right),
     ("name", Align::Name),
-    ("verdict_brief", Align::Name),
+    ("verdict_brief", Align::Words),
     ("lost_cycles", Align::Right),
     ("lost_share", Align::Right),
     ("run_share", Align::Right),
@@ -64,7 +67,7 @@ const SAMPLED_LINE_COLUMNS: &[(&str, Align)] = &[
     ("rank", Align::Right),
     ("address", Align::Right),
     ("name", Align::Name),
-    ("verdict_brief", Align::Name),
+    ("verdict_brief", Align::Words),
     ("lost_share", Align::Right),
     ("remote_hitm_count", Align::Right),
     ("local_hitm_count", Align::Right),
@@ -72,6 +75,27 @@ const SAMPLED_LINE_COLUMNS: &[(&str, Align)] = &[
     ("load_latency_cycles_mean", Align::Right),
     ("nodes", Align::Right),
 ];
+/// Columns of lines that a narrow screen leaves out, the first one first.
+const LINE_LEAVES_OUT: &[&str] = &[
+    "nodes",
+    "load_latency_cycles_mean",
+    "run_share",
+    "local_hitm_count",
+    "address",
+    "access_count",
+    "remote_hitm_count",
+];
+/// Columns of a table of lines, and those that a narrow screen leaves out.
+pub(crate) const fn line_columns(is_sampled: bool) -> (Columns, &'static [&'static str]) {
+    match is_sampled {
+        true => (SAMPLED_LINE_COLUMNS, LINE_LEAVES_OUT),
+        false => (LINE_COLUMNS, LINE_LEAVES_OUT),
+    }
+}
+
+/// Fields of a table by id, with the way their cells are set.
+pub(crate) type Columns = &'static [(&'static str, Align)];
+
 /// Columns of the table of threads.
 const THREAD_COLUMNS: &[(&str, Align)] = &[
     ("thread", Align::Right),
@@ -82,10 +106,28 @@ const THREAD_COLUMNS: &[(&str, Align)] = &[
     ("lost_share", Align::Right),
 ];
 
-/// The whole report.
-pub fn render(report: &Report, options: &TextOptions) -> Printout {
+/// Columns of threads that a narrow screen leaves out, the first one first.
+const THREAD_LEAVES_OUT: &[&str] = &["instruction_count", "cycles"];
+
+/// Columns of the table of processes.
+const PROCESS_COLUMNS: &[(&str, Align)] = &[
+    ("process", Align::Right),
+    ("pid", Align::Right),
+    ("parent", Align::Right),
+    ("program", Align::Name),
+    ("thread_count", Align::Right),
+    ("instruction_count", Align::Right),
+    ("lost_cycles", Align::Right),
+    ("end", Align::Left),
+];
+
+/// Columns of processes that a narrow screen leaves out, the first one first.
+const PROCESS_LEAVES_OUT: &[&str] = &["parent", "instruction_count", "thread_count", "end"];
+
+/// The whole report, below its summary. Without sentences it begins with the run.
+pub fn render(report: &Report, summary: &[SummaryLine], options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
-    writer.header(report);
+    writer.header(report, summary);
     writer.totals(report);
     for totals in &report.totals_by {
         writer.totals_by(report, totals, options);
@@ -101,6 +143,7 @@ pub fn render(report: &Report, options: &TextOptions) -> Printout {
         if report.filtered.is_none() {
             writer.handed(&report.handed);
         }
+        writer.processes(report);
         writer.threads(report);
     }
     writer.diagnostics(report);
@@ -113,6 +156,8 @@ pub(crate) struct Writer {
     pub(crate) width: usize,
     percent_limit: PercentLimit,
     painter: Painter,
+    /// Columns left out as said below tables before: tables of one kind say it once.
+    said: Vec<String>,
 }
 
 impl Writer {
@@ -124,11 +169,19 @@ impl Writer {
             painter: Painter {
                 color: options.color,
             },
+            said: Vec::new(),
         }
     }
 
     pub(crate) fn push(&mut self, style: Style, text: &str) {
         self.out.spans(&[(self.painter.color(style), text)]);
+    }
+
+    /// A sentence, indented, in as many lines as it needs.
+    pub(crate) fn sentence(&mut self, style: Style, text: &str) {
+        for line in wrap(text, self.width - 2) {
+            self.push(style, &format!("  {line}"));
+        }
     }
 
     pub(crate) fn title(&mut self, text: &str) {
@@ -153,12 +206,37 @@ impl Writer {
 
     pub(crate) fn table(&mut self, table: &Table) {
         table.render(&mut self.out, self.width, self.painter);
+        let Some(left_out) = table.left_out(self.width) else {
+            return;
+        };
+        if self.said.contains(&left_out) {
+            return;
+        }
+        self.sentence(Style::Dim, &left_out);
+        self.said.push(left_out);
     }
 
-    fn header(&mut self, report: &Report) {
+    /// The five sentences of a summary, one below the other.
+    fn summary(&mut self, summary: &[SummaryLine]) {
+        const INDENT: usize = 9;
+        for line in summary {
+            let style = match line.is_command {
+                true => Style::Bold,
+                false => Style::Plain,
+            };
+            let sentence = wrap(&line.text, self.width - INDENT);
+            for (index, text) in sentence.iter().enumerate() {
+                let label = if index == 0 { line.label } else { "" };
+                self.push(style, &format!("  {label:<5}  {text}"));
+            }
+        }
+    }
+
+    fn header(&mut self, report: &Report, summary: &[SummaryLine]) {
         let run = |id| by_id(RUN_FIELDS, id).text(&report.run);
         let command = shorten(&report.run.command.join(" "), self.width - 13);
         self.push(Style::Bold, &format!("hitm report: {command}"));
+        self.summary(summary);
         let machine = format!(
             "{} ({} CPUs, {} nodes, {}): {}",
             run("machine"),
@@ -215,16 +293,13 @@ impl Writer {
     }
 
     fn line_table(&mut self, report: &Report) {
-        let columns = match report.run.sampled {
-            Some(_) => SAMPLED_LINE_COLUMNS,
-            None => LINE_COLUMNS,
-        };
+        let (columns, leaves_out) = line_columns(report.run.sampled.is_some());
         let order = by::order_text(report);
         self.title(&format!("Shared cache lines, by {order}"));
         if report.lines.is_empty() {
             self.push(Style::Plain, "  No line is contended.");
         } else {
-            let mut table = FieldTable::new(LINE_FIELDS, columns);
+            let mut table = FieldTable::new(LINE_FIELDS, columns).leave_out(leaves_out);
             let (large, small) = self.percent_limit.split_lines(report);
             large.iter().for_each(|line| table.push(line));
             by::push_lines(&mut table, &small, self.percent_limit);
@@ -245,7 +320,7 @@ impl Writer {
                     figure("left_out_lost_cycles")
                 )
             };
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
         if quiet.line_count > 0 {
             let text = if report.run.sampled.is_some() {
@@ -260,7 +335,7 @@ impl Writer {
                     figure("lost_cycles")
                 )
             };
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
     }
 
@@ -271,7 +346,7 @@ impl Writer {
             shown.sort_by_key(|thread| (std::cmp::Reverse(thread.lost_cycles), thread.thread));
             shown.truncate(THREADS_MAX);
         }
-        let mut table = FieldTable::new(THREAD_FIELDS, THREAD_COLUMNS);
+        let mut table = FieldTable::new(THREAD_FIELDS, THREAD_COLUMNS).leave_out(THREAD_LEAVES_OUT);
         for thread in &shown {
             table.push(thread);
         }
@@ -282,7 +357,37 @@ impl Writer {
                 shown.len(),
                 report.threads.len()
             );
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
+        }
+    }
+
+    fn processes(&mut self, report: &Report) {
+        if report.processes.is_empty() {
+            return;
+        }
+        self.title("Processes");
+        let mut shown: Vec<&ProcessSummary> = report.processes.iter().collect();
+        if shown.len() > THREADS_MAX {
+            let work = |process: &&ProcessSummary| {
+                let cost = (process.lost_cycles, process.instruction_count);
+                (std::cmp::Reverse(cost), process.process)
+            };
+            shown.sort_by_key(work);
+            shown.truncate(THREADS_MAX);
+        }
+        let mut table =
+            FieldTable::new(PROCESS_FIELDS, PROCESS_COLUMNS).leave_out(PROCESS_LEAVES_OUT);
+        for process in &shown {
+            table.push(process);
+        }
+        self.table(&table.table);
+        if report.processes.len() > shown.len() {
+            let text = format!(
+                "  {} of {} processes, those that lost most.",
+                shown.len(),
+                report.processes.len()
+            );
+            self.sentence(Style::Plain, &text);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What `hitm whatif` shows: the facade's answer, cut to size and divided by iterations.
+//! View of `hitm whatif`: the facade's answer, cut to size and divided by iterations.
 
 use hitm::whatif::{Change, Run, ThreadChange, WhatifReport};
 
@@ -8,7 +8,7 @@ pub const WHATIF_SCHEMA: u64 = 1;
 /// Instructions an iteration from which on a thread counts as one that iterates.
 const INSNS_AN_ITERATION_MIN: u64 = 4;
 
-/// How much to show.
+/// Size limit of the view, and the iterations that cycles are divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WhatifOptions {
     /// The most lines, and the most objects.
@@ -106,7 +106,7 @@ fn cut<T>(list: &mut Vec<T>, most: usize) -> usize {
     left_out
 }
 
-/// How much more `after` is than `before`, as a part of `before`.
+/// Returns the growth from `before` to `after`, as a part of `before`.
 pub(crate) fn growth(change: Change<u64>) -> Option<f64> {
     (change.before > 0).then(|| change.after as f64 / change.before as f64 - 1.0)
 }

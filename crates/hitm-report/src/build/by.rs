@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE, LineAddr, ThreadId};
-use hitm_coherence::stats::{Handovers, LineStats, RowKey, RowStats, Statistics};
+use hitm_coherence::stats::{CallCounts, Handovers, LineStats, RowKey, RowStats, Statistics};
 
 use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
 use crate::handed::NAME_STEP_BYTES;
 use crate::model::{AccessCounts, Totals, share};
 use crate::names::{CodeName, Names};
+use crate::skip::SkippedFunctions;
+
+use super::functions::Functions;
 
 /// Stands for the lines that are counted as a whole.
 const REST: &str = "(lines that changed hands too rarely)";
@@ -23,6 +26,7 @@ type DataPlace = (u64, u8);
 pub(super) struct Namer<'a> {
     names: &'a dyn Names,
     statistics: &'a Statistics,
+    functions: Functions<'a>,
     codes: RefCell<BTreeMap<CodeAddr, Rc<CodeName>>>,
     objects: RefCell<BTreeMap<DataPlace, Option<Rc<ObjectName>>>>,
     /// Found when the first program is asked for.
@@ -33,13 +37,20 @@ pub(super) struct Namer<'a> {
 struct ObjectName {
     object: String,
     with_member: String,
+    /// With the member, and without the numbers of elements.
+    member_kind: String,
 }
 
 impl<'a> Namer<'a> {
-    pub(super) fn new(names: &'a dyn Names, statistics: &'a Statistics) -> Namer<'a> {
+    pub(super) fn new(
+        names: &'a dyn Names,
+        statistics: &'a Statistics,
+        (skip, are_samples): (&'a SkippedFunctions, bool),
+    ) -> Namer<'a> {
         Namer {
             names,
             statistics,
+            functions: Functions::new(names, skip, are_samples),
             codes: RefCell::default(),
             objects: RefCell::default(),
             processes: OnceCell::new(),
@@ -76,6 +87,7 @@ impl<'a> Namer<'a> {
         let name = || {
             let name = self.names.data(place.0, place.1)?;
             Some(Rc::new(ObjectName {
+                member_kind: name.without_numbers(),
                 with_member: name.object.clone() + &name.member,
                 object: name.object,
             }))
@@ -103,29 +115,28 @@ impl<'a> Namer<'a> {
         let name = match by {
             By::Line => format!("{:#x}", self.names.shown(line.first_byte())),
             By::Object => self.object(line, key)?.object.clone(),
+            By::Member => self.object(line, key)?.member_kind.clone(),
             By::Type => {
                 let addr = line.first_byte() + u64::from(key.offset);
                 self.names.type_of(addr, key.size)?
             }
-            By::Function | By::Caller => self.code(key.code).function.clone(),
+            By::Function | By::Caller | By::Children => self.code(key.code).function.clone(),
             By::Source => self.code(key.code).source(),
             By::Process => self.process(key)?,
         };
         (!name.is_empty()).then(|| of_file(name, by))
     }
 
-    /// The function that called a row's function, by a chain of return addresses; none at its end.
-    fn caller(&self, chain: &[CodeAddr], function: &str) -> Option<String> {
-        // A return address: the call is the instruction before.
-        let calls = chain.iter();
-        let mut functions = calls.map(|code| self.code(CodeAddr(code.0.saturating_sub(1))));
-        let first = functions.next()?;
-        let caller = match first.function == function {
-            // Samples are taken a moment late: the first call is none.
-            true => functions.next()?,
-            false => first,
+    /// Returns the functions that an access with a call chain counts for: one, its caller, or all that
+    /// were running. None is a function without a name.
+    fn functions_of(&self, by: By, code: CodeAddr, chain: &[CodeAddr]) -> Vec<Option<String>> {
+        let functions = match by {
+            By::Caller => vec![self.functions.caller(code, chain)],
+            By::Children => self.functions.running(code, chain),
+            _ => vec![self.functions.counted_for(code, chain)],
         };
-        (!caller.function.is_empty()).then(|| of_file(caller.function.clone(), By::Function))
+        let named = |name| of_file(name, By::Function);
+        functions.into_iter().map(|name| name.map(named)).collect()
     }
 
     /// Returns true if the filters leave a row.
@@ -239,7 +250,10 @@ impl<'a> Left<'a> {
         let mut sums: BTreeMap<Option<String>, Sum> = BTreeMap::new();
         for (line, key, row) in self.rows() {
             match by {
-                By::Caller => add_callers(namer, &mut sums, line, (key, row)),
+                By::Caller | By::Children => add_calls(namer, (by, &mut sums), line, (key, row)),
+                By::Function if !statistics.calls.is_empty() => {
+                    add_calls(namer, (by, &mut sums), line, (key, row));
+                }
                 _ => sums
                     .entry(namer.name(by, line, key))
                     .or_default()
@@ -259,19 +273,58 @@ impl<'a> Left<'a> {
                     None => TotalKind::Unnamed,
                 };
                 let name = name.unwrap_or_else(|| by.unnamed().to_owned());
-                sum.row((name, kind), by, totals)
+                sum.row((name, kind), totals)
             })
             .collect();
         sort_rows(&mut rows, sort);
         if has_rest {
-            rows.push(rest.row((REST.to_owned(), TotalKind::Rest), by, totals));
+            rows.push(rest.row((REST.to_owned(), TotalKind::Rest), totals));
         }
         TotalsBy { by, rows }
     }
 }
 
-/// Adds to the names what is known of lines without rows, and takes it out of `rest`: the accesses that took
-/// a line from another CPU have an instruction, and where a line has one object, an object.
+/// Places of lines in `lines`, by the names of the accesses to them: each once, in their order.
+pub(super) fn places_by(
+    namer: &Namer<'_>,
+    by: By,
+    lines: &[LineAddr],
+) -> BTreeMap<String, Vec<usize>> {
+    let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (place, line) in lines.iter().enumerate() {
+        let Some(stats) = namer.statistics.lines.get(line) else {
+            continue;
+        };
+        for key in stats.rows.keys() {
+            for name in names_of(namer, by, *line, key) {
+                let of_name = places.entry(name).or_default();
+                if of_name.last() != Some(&place) {
+                    of_name.push(place);
+                }
+            }
+        }
+    }
+    places
+}
+
+/// Returns the names that a row counts for in the totals of one kind.
+fn names_of(namer: &Namer<'_>, by: By, line: LineAddr, key: &RowKey) -> Vec<String> {
+    let chains = namer.statistics.calls.of_row(line, *key);
+    let mut names: Vec<Option<String>> = match by {
+        By::Function | By::Caller | By::Children => chains
+            .flat_map(|(chain, _)| namer.functions_of(by, key.code, chain))
+            .collect(),
+        _ => Vec::new(),
+    };
+    if by != By::Caller && names.is_empty() {
+        names.push(namer.name(by, line, key));
+    }
+    names.into_iter().flatten().collect()
+}
+
+/// Adds to the names what is known of lines without rows, and takes it out of `rest`. The accesses
+/// that took a line from another CPU have an instruction. Where a line has one object, they have an
+/// object too.
 fn add_handed(
     namer: &Namer<'_>,
     (by, sums): (By, &mut BTreeMap<Option<String>, Sum>),
@@ -302,28 +355,75 @@ fn add_handed(
                 }
             }
         }
-        By::Line | By::Type | By::Caller | By::Process => {}
+        By::Line | By::Member | By::Type | By::Caller | By::Children | By::Process => {}
     }
 }
 
-/// Adds the accesses of a row to the callers of its function; those without a chain have none.
-fn add_callers(
+/// Adds the accesses of a row by their call chains: to the function that they are counted for, to its
+/// caller, or to all functions that were running. Accesses without a chain have no caller.
+fn add_calls(
     namer: &Namer<'_>,
-    sums: &mut BTreeMap<Option<String>, Sum>,
+    (by, sums): (By, &mut BTreeMap<Option<String>, Sum>),
     line: LineAddr,
     (key, row): (&RowKey, &RowStats),
 ) {
-    let function = namer.code(key.code);
-    let (mut accesses, mut lost) = (row.sources.total(), row.contention_stall.0);
+    let mut left = Part::of(row, key.op);
     for (chain, counts) in namer.statistics.calls.of_row(line, *key) {
-        let caller = namer.caller(chain, &function.function);
-        let counted = (counts.access_count, counts.contention_stall.0);
-        sums.entry(caller).or_default().add(line, counted);
-        accesses = accesses.saturating_sub(counted.0);
-        lost = lost.saturating_sub(counted.1);
+        let part = Part::of_chain(&counts);
+        for name in namer.functions_of(by, key.code, chain) {
+            sums.entry(name).or_default().add(line, part);
+        }
+        left = left.without(part);
     }
-    if accesses > 0 || lost > 0 {
-        sums.entry(None).or_default().add(line, (accesses, lost));
+    if left.accesses > 0 || left.lost > 0 {
+        let name = match by {
+            By::Caller => None,
+            _ => namer.name(By::Function, line, key),
+        };
+        sums.entry(name).or_default().add(line, left);
+    }
+}
+
+/// Accesses of a row: all, or those of one chain.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    accesses: u64,
+    lost: u64,
+    /// Local and remote ones of loads and locked operations, as everywhere.
+    hitm: [u64; 2],
+}
+
+impl Part {
+    fn of(row: &RowStats, op: AccessOp) -> Part {
+        let hitm = |source| match op {
+            AccessOp::Store => 0,
+            _ => row.sources.get(source),
+        };
+        Part {
+            accesses: row.sources.total(),
+            lost: row.contention_stall.0,
+            hitm: [hitm(DataSource::LocalHitm), hitm(DataSource::RemoteHitm)],
+        }
+    }
+
+    fn of_chain(counts: &CallCounts) -> Part {
+        Part {
+            accesses: counts.access_count,
+            lost: counts.contention_stall.0,
+            hitm: counts.load_hitm,
+        }
+    }
+
+    fn without(self, other: Part) -> Part {
+        let ([local, remote], [of_local, of_remote]) = (self.hitm, other.hitm);
+        Part {
+            accesses: self.accesses.saturating_sub(other.accesses),
+            lost: self.lost.saturating_sub(other.lost),
+            hitm: [
+                local.saturating_sub(of_local),
+                remote.saturating_sub(of_remote),
+            ],
+        }
     }
 }
 
@@ -371,9 +471,12 @@ impl Sum {
         }
     }
 
-    fn add(&mut self, line: LineAddr, (accesses, lost): (u64, u64)) {
-        self.access_count += accesses;
-        self.lost_cycles = self.lost_cycles.saturating_add(lost);
+    fn add(&mut self, line: LineAddr, part: Part) {
+        let [local_hitm, remote_hitm] = part.hitm;
+        self.access_count += part.accesses;
+        self.lost_cycles = self.lost_cycles.saturating_add(part.lost);
+        self.local_hitm += local_hitm;
+        self.remote_hitm += remote_hitm;
         if self.last_line != Some(line) {
             self.last_line = Some(line);
             self.line_count += 1;
@@ -381,25 +484,18 @@ impl Sum {
     }
 
     fn add_row(&mut self, line: LineAddr, row: &RowStats, op: AccessOp) {
-        self.add(line, (row.sources.total(), row.contention_stall.0));
-        // Loads and locked operations, as everywhere.
-        if op != AccessOp::Store {
-            self.remote_hitm += row.sources.get(DataSource::RemoteHitm);
-            self.local_hitm += row.sources.get(DataSource::LocalHitm);
-        }
+        self.add(line, Part::of(row, op));
     }
 
-    fn row(self, (name, kind): (String, TotalKind), by: By, totals: &Totals) -> TotalRow {
-        // Chains count accesses and cycles only.
-        let hitm = |count| (by != By::Caller).then_some(count);
+    fn row(self, (name, kind): (String, TotalKind), totals: &Totals) -> TotalRow {
         TotalRow {
             name,
             kind,
             lost_cycles: self.lost_cycles,
             lost_share: share(self.lost_cycles, totals.lost_cycles),
             run_share: share(self.lost_cycles, totals.thread_cycles),
-            remote_hitm: hitm(self.remote_hitm),
-            local_hitm: hitm(self.local_hitm),
+            remote_hitm: Some(self.remote_hitm),
+            local_hitm: Some(self.local_hitm),
             access_count: self.access_count,
             line_count: (!self.has_unknown_lines).then_some(self.line_count),
         }

@@ -1,4 +1,5 @@
-//! Who called the instructions of a row: chains of calls through the same functions taken together.
+//! Call paths to the instructions of a row: chains of calls through the same functions taken
+//! together.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -13,6 +14,7 @@ use crate::model::{CallFrame, CallPath, share};
 /// Makes the call paths of rows. Names are asked for once for each address.
 pub(super) struct CallPaths<'a> {
     names: &'a dyn Names,
+    are_samples: bool,
     calls: &'a CallStats,
     paths_max: usize,
     known: RefCell<Known>,
@@ -40,9 +42,14 @@ fn weight(counts: &CallCounts) -> (u64, u64) {
 }
 
 impl<'a> CallPaths<'a> {
-    pub(super) fn new(names: &'a dyn Names, calls: &'a CallStats, paths_max: usize) -> Self {
+    pub(super) fn new(
+        (names, are_samples): (&'a dyn Names, bool),
+        calls: &'a CallStats,
+        paths_max: usize,
+    ) -> Self {
         CallPaths {
             names,
+            are_samples,
             calls,
             paths_max,
             known: RefCell::default(),
@@ -90,7 +97,11 @@ impl<'a> CallPaths<'a> {
     /// Without a first call that is none: samples are taken a moment late, mostly in the same function.
     fn without_row<'c>(&self, chain: &'c [CodeAddr], function: &str) -> &'c [CodeAddr] {
         match chain.split_first() {
-            Some((first, rest)) if self.frame(*first).1.function == function => rest,
+            Some((first, rest))
+                if self.are_samples && self.frame(*first).1.function == function =>
+            {
+                rest
+            }
             _ => chain,
         }
     }

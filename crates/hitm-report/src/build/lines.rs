@@ -13,7 +13,7 @@ use crate::Names;
 use crate::advice::Advisor;
 use crate::model::{AccessCounts, FightReport, LineReport, RowReport, Totals, share, store_hits};
 
-/// What all lines of a report have in common.
+/// Context shared by all lines of a report.
 pub(super) struct LineBuilder<'a> {
     pub(super) names: &'a dyn Names,
     pub(super) topology: &'a Topology,
@@ -23,7 +23,7 @@ pub(super) struct LineBuilder<'a> {
     pub(super) calls: CallPaths<'a>,
 }
 
-/// Who shares a row: what is left of a row's key when threads are folded.
+/// Key of a folded row: a row's key without its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     offset: u8,
@@ -58,7 +58,7 @@ impl FoldedRow {
         self.stats.merge(row);
     }
 
-    /// What decides which rows are shown.
+    /// Ranks the row for display: by lost cycles, then contended accesses, then all accesses.
     fn weight(&self) -> (u64, u64, u64) {
         let sources = &self.stats.sources;
         (

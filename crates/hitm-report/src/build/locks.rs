@@ -2,7 +2,7 @@
 //!
 //! A mutex or a condition variable has several words, and what threads do to them looks like false
 //! sharing when nobody says that they are one thing. Where debug information knows the type, the names
-//! say so. A heap block has no type: there the functions that touch a place tell, and the sizes of their
+//! say so. Memory may have no type: there the functions that touch a place tell, and the sizes of their
 //! library's objects how far one reaches.
 
 use std::collections::{BTreeMap, BTreeSet};

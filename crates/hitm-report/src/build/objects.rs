@@ -1,4 +1,5 @@
-//! Which objects lie in a line, which of their members are used, and whether they straddle lines.
+//! Objects in a line, the members of them that are used, and a test for objects that straddle
+//! lines.
 
 use hitm_base::LINE_SIZE;
 use hitm_coherence::stats::byte_mask;
@@ -6,12 +7,12 @@ use hitm_coherence::stats::byte_mask;
 use crate::model::ObjectUse;
 use crate::names::DataName;
 
-/// How a place in a line is used.
+/// Use of a place in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct MemberUse {
     /// Its contended accesses.
     pub(crate) contended: u64,
-    /// Whether it is written at all.
+    /// True if it is written at all.
     pub(crate) is_written: bool,
 }
 
@@ -43,6 +44,7 @@ impl LineNames {
                 name: name.object.clone(),
                 addr: name.object_addr,
                 size_bytes: name.object_size,
+                origin: name.origin.clone(),
                 members: Vec::new(),
                 straddles: false,
                 is_array: false,
@@ -111,7 +113,7 @@ impl LineNames {
     }
 }
 
-/// Whether an extent touches more lines than one of its size has to.
+/// True if an extent touches more lines than one of its size has to.
 fn straddles(addr: u64, size_bytes: u64) -> bool {
     if size_bytes == 0 {
         return false;

@@ -44,14 +44,14 @@ pub const TOTAL_ROW_FIELDS: &[Field<TotalRow>] = &[
         id: "remote_hitm_count",
         title: "rmt HITM",
         unit: Unit::Count,
-        description: "Remote HITM of loads and locked operations; none by caller",
+        description: "Remote HITM of loads and locked operations",
         value: |row| Value::whole_or_missing(row.remote_hitm),
     },
     Field {
         id: "local_hitm_count",
         title: "lcl HITM",
         unit: Unit::Count,
-        description: "Local HITM of loads and locked operations; none by caller",
+        description: "Local HITM of loads and locked operations",
         value: |row| Value::whole_or_missing(row.local_hitm),
     },
     Field {

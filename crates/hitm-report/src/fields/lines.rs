@@ -385,6 +385,13 @@ pub const OBJECT_FIELDS: &[Field<ObjectUse>] = &[
         value: |object| Value::Whole(object.size_bytes),
     },
     Field {
+        id: "origin",
+        title: "origin",
+        unit: Unit::None,
+        description: "Of an object with the name of its type: whose memory it is, and how many accesses say the type; null for others",
+        value: |object| Value::text_or_missing(&object.origin),
+    },
+    Field {
         id: "members",
         title: "members",
         unit: Unit::None,

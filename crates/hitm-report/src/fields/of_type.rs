@@ -5,7 +5,7 @@ use crate::machine::{MachineSummary, Unnamed};
 use crate::of_type::{TypeLine, TypeReport, TypeRow};
 use crate::side_by_side::SideRow;
 
-/// How well a recorded machine is known.
+/// Fields of a recorded machine's naming coverage.
 pub const MACHINE_FIELDS: &[Field<MachineSummary>] = &[
     Field {
         id: "hitm_count",

@@ -3,9 +3,9 @@
 use hitm_base::DataSource;
 
 use super::{Field, Unit, Value};
-use crate::model::{Quiet, RunHeader, ThreadSummary, Totals};
+use crate::model::{ProcessSummary, Quiet, RunHeader, ThreadSummary, Totals};
 
-/// What ran, where, and how much of it was seen.
+/// Fields of a run: command, machine model, settings, and completeness of the recording.
 pub const RUN_FIELDS: &[Field<RunHeader>] = &[
     Field {
         id: "command",
@@ -62,6 +62,13 @@ pub const RUN_FIELDS: &[Field<RunHeader>] = &[
         unit: Unit::None,
         description: "How threads were placed on CPUs",
         value: |run| Value::text_or_missing(&run.placement),
+    },
+    Field {
+        id: "program_cpu_count",
+        title: "CPUs seen",
+        unit: Unit::Count,
+        description: "CPUs that the program saw, 0 when that is not recorded",
+        value: |run| Value::Whole(run.program_cpu_count),
     },
     Field {
         id: "seed",
@@ -305,5 +312,65 @@ pub const THREAD_FIELDS: &[Field<ThreadSummary>] = &[
         unit: Unit::Share,
         description: "lost_cycles as a part of cycles",
         value: |thread| Value::Number(thread.lost_share()),
+    },
+];
+
+/// One program of one process.
+pub const PROCESS_FIELDS: &[Field<ProcessSummary>] = &[
+    Field {
+        id: "process",
+        title: "#",
+        unit: Unit::None,
+        description: "Number of the process in the recording; a program that takes a process over has its own",
+        value: |process| Value::Whole(process.process),
+    },
+    Field {
+        id: "pid",
+        title: "pid",
+        unit: Unit::None,
+        description: "Id of the process in the operating system",
+        value: |process| Value::Whole(process.pid),
+    },
+    Field {
+        id: "parent",
+        title: "from",
+        unit: Unit::None,
+        description: "Number of the process that it was forked from, or that it was before; null of the first one",
+        value: |process| process.parent.map_or(Value::Missing, Value::Whole),
+    },
+    Field {
+        id: "program",
+        title: "program",
+        unit: Unit::None,
+        description: "File of the program",
+        value: |process| Value::text_or_missing(&process.program),
+    },
+    Field {
+        id: "thread_count",
+        title: "threads",
+        unit: Unit::Count,
+        description: "Threads of the process",
+        value: |process| Value::Whole(process.thread_count),
+    },
+    Field {
+        id: "instruction_count",
+        title: "instructions",
+        unit: Unit::Count,
+        description: "Instructions executed",
+        value: |process| Value::Whole(process.instruction_count),
+    },
+    Field {
+        id: "lost_cycles",
+        title: "lost cycles",
+        unit: Unit::Cycles,
+        description: "Cycles that its threads lost to other CPUs' use of the lines they needed",
+        value: |process| Value::Whole(process.lost_cycles),
+    },
+    Field {
+        id: "end",
+        title: "end",
+        unit: Unit::None,
+        description: "How it ended: exit and its status, exec, stopped, signal and its number, or killed",
+        value: |process| Value::text_or_missing(&process.end),
     },
 ];

@@ -348,7 +348,7 @@ pub const WHATIF_OBJECT_FIELDS: &[Field<MovedObject>] = &[
     },
 ];
 
-/// What became of the accesses to moved objects.
+/// Fields of the accesses to moved objects: all, those in holes, those that were split.
 pub const WHATIF_MOVE_FIELDS: &[Field<MoveCounts>] = &[
     Field {
         id: "moved_access_count",

@@ -135,21 +135,21 @@ pub const LIVE_LOCK_FIELDS: &[Field<LockView>] = &[
         title: "held",
         unit: Unit::Share,
         description: "Time for which its threads held it, as a part of their CPU time",
-        value: |view| Value::Number(view.share(view.lock.held_ns)),
+        value: |view| held(view, view.share(view.lock.held_ns)),
     },
     Field {
         id: "hold_share",
         title: "u",
         unit: Unit::Share,
         description: "Time for which its threads held it, as a part of their CPU time without waiting",
-        value: |view| Value::Number(view.lock.hold_share()),
+        value: |view| held(view, view.lock.hold_share()),
     },
     Field {
         id: "hold_share_error",
         title: "+-",
         unit: Unit::Share,
         description: "The standard error of hold_share, by the number of samples",
-        value: |view| Value::Number(view.lock.hold_share_error()),
+        value: |view| held(view, view.lock.hold_share_error()),
     },
     Field {
         id: "needed_cpus",
@@ -169,7 +169,7 @@ pub const LIVE_LOCK_FIELDS: &[Field<LockView>] = &[
         id: "wait_count",
         title: "waits",
         unit: Unit::Count,
-        description: "Waits that the kernel's tracepoints saw: all but those that only spun for a rwsem",
+        description: "Waits that the kernel's tracepoints saw: all but those that only spun for a rwsem; of a futex, all of it",
         value: |view| traced(view, |traced| Value::Whole(traced.count)),
     },
     Field {
@@ -201,6 +201,11 @@ pub const LIVE_LOCK_FIELDS: &[Field<LockView>] = &[
         value: |view| traced(view, |traced| Value::Texts(addresses(&traced.addresses))),
     },
 ];
+
+/// A share of time for which a lock is held; missing where nobody outside the program can tell.
+fn held(view: &LockView, share: f64) -> Value {
+    Value::number_or_missing(view.lock.is_hold_known().then_some(share))
+}
 
 /// A quantity that only tracepoints give.
 fn traced(view: &LockView, value: impl FnOnce(&Traced) -> Value) -> Value {

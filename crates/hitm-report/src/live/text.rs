@@ -36,6 +36,16 @@ const PROGRAM_COLUMNS: &[(&str, Align)] = &[
     ("kind", Align::Left),
     ("call_site", Align::Name),
 ];
+/// Columns that a narrow screen leaves out, the first one first.
+const LEAVES_OUT: &[&str] = &[
+    "hold_share_error",
+    "waited_share",
+    "held_share",
+    "handover_count",
+    "bound",
+    "kind",
+    "class",
+];
 const LEGEND: &str = "u is the share of its working time for which a thread holds the lock; 1/u CPUs are of use to its \
                       threads, and together they are at most 1/u times as fast as one";
 /// Callers and threads that are named below a lock.
@@ -97,18 +107,18 @@ impl Writer {
             let (count, limit) = (hidden.len(), limit.text());
             let text =
                 format!("  {count} more below {limit} of the sampled time (--percent-limit)");
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
         if locks.run.left_out_count > 0 {
             let count = by_id(LIVE_RUN_FIELDS, "left_out_count").text(&locks.run);
             let text = format!("  {count} more found no room: they were waited for least");
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
     }
 
     fn live_locks(&mut self, views: &[&LockView]) {
         self.title("Locks by CPU time that their waiters waste");
-        let mut table = FieldTable::new(LIVE_LOCK_FIELDS, COLUMNS);
+        let mut table = FieldTable::new(LIVE_LOCK_FIELDS, COLUMNS).leave_out(LEAVES_OUT);
         for view in views {
             let cells = table.cells(view);
             table.table.push_with_notes(cells, notes(view));
@@ -124,7 +134,8 @@ impl Writer {
         let share = |lock: &ProgramLock| lock.used.wait_ns as f64 / duration_ns.max(1) as f64;
         let is_shown = |lock: &&ProgramLock| lock.used.contended > 0 && limit.holds(share(lock));
         let (shown, hidden): (Vec<&ProgramLock>, Vec<&ProgramLock>) = locks.partition(is_shown);
-        let mut table = FieldTable::new(LIVE_PROGRAM_LOCK_FIELDS, PROGRAM_COLUMNS);
+        let mut table =
+            FieldTable::new(LIVE_PROGRAM_LOCK_FIELDS, PROGRAM_COLUMNS).leave_out(LEAVES_OUT);
         for lock in &shown {
             let cells = table.cells(lock);
             table.table.push_with_notes(cells, program_notes(lock));
@@ -137,7 +148,7 @@ impl Writer {
             let (count, limit) = (grouped(hidden.len() as u64), limit.text());
             let text =
                 format!("  {count} more waited for below {limit} of the time (--percent-limit)");
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
         if !shown.is_empty() {
             self.paragraph(Style::Plain, "u", LEGEND);

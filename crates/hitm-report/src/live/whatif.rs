@@ -325,7 +325,7 @@ impl Serialize for RowJson<'_> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use hitm_live::throttle::{OtherGroup, ThreadDemand};
+    use hitm_live::throttle::{OtherGroup, ThreadDemand, Weight};
 
     use super::*;
 
@@ -356,6 +356,7 @@ mod tests {
     fn demand() -> Demand {
         let thread = |tid, sleep_ns| ThreadDemand {
             tid,
+            nice: 0,
             ran_ns: 1,
             ready_ns: 1,
             run_ns: 1,
@@ -363,9 +364,11 @@ mod tests {
         };
         Demand {
             duration_ns: 2_000_000_000,
+            weight: Weight::default(),
             threads: vec![thread(7, 0), thread(8, 5)],
             others: vec![OtherGroup {
                 name: "/autogroup-7".into(),
+                weight: Weight::Nice(-5),
                 runnable: 1.5,
             }],
             left_out: 0,

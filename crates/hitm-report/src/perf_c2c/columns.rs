@@ -4,7 +4,7 @@ use hitm_perf::c2c::{Counts, Display};
 
 use super::{Cell, LineItem, RowItem};
 
-/// What stands above a column.
+/// Head of a column.
 pub(super) struct Head {
     /// The key in JSON; empty for a column that repeats another.
     pub(super) id: &'static str,
@@ -14,7 +14,7 @@ pub(super) struct Head {
     pub(super) title: &'static str,
     /// Width, 0 for as wide as the names are.
     pub(super) width: usize,
-    /// Whether the column holds names, which stand on the left.
+    /// True if the column holds names, which are left-aligned.
     pub(super) is_name: bool,
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Total {
     pub(super) value: Value,
 }
 
-/// Where a sum comes from.
+/// Source of a sum.
 pub(super) enum Value {
     Count(fn(&Tables) -> u64),
     /// As a part of the loads that missed the last-level cache.

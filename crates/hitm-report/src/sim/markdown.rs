@@ -148,7 +148,8 @@ pub(super) fn histograms(report: &SimReport) -> Vec<(&str, &str)> {
     found
 }
 
-/// What placement by locks did under each variant, a line for each decision of each run.
+/// Returns the decisions of placement by locks under each variant, a line for each decision of each
+/// run.
 pub(super) fn placements(report: &SimReport) -> Vec<(&str, Vec<String>)> {
     let mut found = Vec::new();
     for variant in &report.variants {
@@ -172,7 +173,8 @@ pub(super) fn without_empty(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(is_counted).map(str::trim_end)
 }
 
-/// What the workloads say, those of a scenario without published figures or with histograms.
+/// Writes the workloads' metrics, of a scenario with histograms or with neither published figures
+/// nor checks.
 fn figures(out: &mut Printout, report: &SimReport) {
     let labels: Vec<&str> = report
         .variants

@@ -13,16 +13,16 @@ use crate::text::style::Style;
 use crate::text::table::{Align, Column, FieldTable, Table, wrap};
 use crate::text::{TextOptions, Writer};
 
-/// How to write a simulation.
+/// Options for the text of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimTextOptions {
     /// Width and colours.
     pub text: TextOptions,
     /// Lines of each variant to show with their rows.
     pub lines_max: usize,
-    /// Whether to show what workloads print themselves.
+    /// True if the workloads' own output is shown.
     pub output: bool,
-    /// Whether to show lines as `perf c2c` would have sampled them, beside what happened.
+    /// True if lines are also shown as `perf c2c` would have sampled them.
     pub sampled: bool,
 }
 
@@ -53,6 +53,17 @@ const LINE_COLUMNS: &[(&str, Align)] = &[
     ("load_cycles_mean", Align::Right),
     ("load_cycles_row_min", Align::Right),
     ("load_cycles_row_max", Align::Right),
+];
+/// Columns of lines and rows that a narrow screen leaves out, the first one first.
+const LEAVES_OUT: &[&str] = &[
+    "load_cycles_row_min",
+    "load_cycles_row_max",
+    "load_cycles_max",
+    "node_hitm_count",
+    "node_hitm_share",
+    "store_share",
+    "local_hitm_count",
+    "local_hitm_share",
 ];
 const ROW_COLUMNS: &[(&str, Align)] = &[
     ("offset_bytes", Align::Right),
@@ -285,7 +296,7 @@ impl Writer {
         if lines.is_empty() {
             return;
         }
-        let mut table = FieldTable::new(LINE_FIELDS, LINE_COLUMNS);
+        let mut table = FieldTable::new(LINE_FIELDS, LINE_COLUMNS).leave_out(LEAVES_OUT);
         lines.iter().for_each(|line| table.push(line));
         self.out.blank();
         self.table(&table.table);
@@ -293,7 +304,7 @@ impl Writer {
             let offset = by_id(LINE_FIELDS, "offset_bytes").text(line);
             self.out.blank();
             self.push(Style::Bold, &format!("  {} + {offset}", line.object));
-            let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
+            let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS).leave_out(LEAVES_OUT);
             RowView::of_line(line)
                 .iter()
                 .for_each(|row| table.push(row));
@@ -301,7 +312,8 @@ impl Writer {
         }
     }
 
-    /// How many runs pass the checks of their own workloads, and the first failure of each variant.
+    /// Writes the number of runs that pass the checks of their own workloads, and each check's
+    /// first failure.
     fn checks(&mut self, report: &SimReport) {
         let checks = report.checks();
         if checks.is_empty() {
@@ -398,7 +410,8 @@ pub(super) fn with_spread(mean: f64, spread: Option<(f64, f64)>) -> String {
     }
 }
 
-/// How many runs pass a check, and the seed of the failure that is shown.
+/// Returns the number of runs that pass a check, and the seed of the failure that is shown, as
+/// text.
 pub(super) fn check_line(check: &Check<'_>) -> String {
     let what = format!("{}, {}", check.variant, check.workload);
     match (check.failed_seeds.first(), check.run_count) {

@@ -4,7 +4,7 @@ use hitm_base::grouped;
 
 use super::style::Style;
 use super::table::{Align, FieldTable};
-use super::{TextOptions, Writer};
+use super::{Columns, TextOptions, Writer};
 use crate::by::{By, SortKey, TotalKind, TotalRow, TotalsBy};
 use crate::fields::{FILTERED_FIELDS, TOTAL_ROW_FIELDS, Value, by_id};
 use crate::model::{LineReport, Report, RowReport};
@@ -20,6 +20,14 @@ const TOTAL_COLUMNS: &[(&str, Align)] = &[
     ("line_count", Align::Right),
     ("name", Align::Name),
 ];
+/// Columns of totals that a narrow screen leaves out, the first one first.
+const TOTAL_LEAVES_OUT: &[&str] = &[
+    "line_count",
+    "run_share",
+    "local_hitm_count",
+    "remote_hitm_count",
+    "access_count",
+];
 /// The same for samples, which know no time of threads.
 const SAMPLED_TOTAL_COLUMNS: &[(&str, Align)] = &[
     ("lost_share", Align::Right),
@@ -29,6 +37,14 @@ const SAMPLED_TOTAL_COLUMNS: &[(&str, Align)] = &[
     ("line_count", Align::Right),
     ("name", Align::Name),
 ];
+
+/// Columns of a table of totals, and those that a narrow screen leaves out.
+pub(crate) const fn columns(is_sampled: bool) -> (Columns, &'static [&'static str]) {
+    match is_sampled {
+        true => (SAMPLED_TOTAL_COLUMNS, TOTAL_LEAVES_OUT),
+        false => (TOTAL_COLUMNS, TOTAL_LEAVES_OUT),
+    }
+}
 
 /// The least share that a row of text needs to be shown: thousandths of a per cent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,17 +101,17 @@ impl Writer {
         let what = order_text(report);
         let title = match totals.by {
             By::Source => "source line",
+            By::Children => "function with all that it calls",
             by => by.id(),
         };
         self.title(&format!("By {title}, sorted by {what}"));
-        let columns = match is_sampled {
-            true => SAMPLED_TOTAL_COLUMNS,
-            false => TOTAL_COLUMNS,
-        };
-        let mut table = FieldTable::new(TOTAL_ROW_FIELDS, columns);
+        let (columns, leaves_out) = columns(is_sampled);
+        let mut table = FieldTable::new(TOTAL_ROW_FIELDS, columns).leave_out(leaves_out);
         let (shown, folded) = split(totals, report.totals_max, options.percent_limit);
         shown.iter().for_each(|row| table.push(row));
-        if let Some(row) = fold(&folded, options.percent_limit) {
+        // Functions with all that they call have accesses in common, and no sum.
+        let folded_row = fold(&folded, options.percent_limit);
+        if let Some(row) = folded_row.filter(|_| totals.by != By::Children) {
             table.push(&row);
         }
         let rest = totals.rows.iter().filter(|row| row.kind == TotalKind::Rest);
@@ -104,6 +120,10 @@ impl Writer {
             self.push(Style::Plain, "  No access is left.");
         } else {
             self.table(&table.table);
+        }
+        if totals.by == By::Children && !folded.is_empty() {
+            let more = grouped(folded.len() as u64);
+            self.push(Style::Plain, &format!("  {more} more functions"));
         }
     }
 }
@@ -169,19 +189,17 @@ impl PercentLimit {
         lines.partition(|line| report.totals.lost_cycles == 0 || self.holds(line.lost_share))
     }
 
-    /// The rows of a line to show one by one, and the others. A row that is small in cycles may be the
-    /// one whose stores take the line from everybody: it must be small in every column.
-    pub(super) fn split_rows(self, line: &LineReport) -> (Vec<&RowReport>, Vec<&RowReport>) {
-        line.rows.iter().partition(|row| {
-            let shares = [
-                row.lost_share,
-                row.remote_hitm_share,
-                row.local_hitm_share,
-                row.store_hit_share,
-                row.store_miss_share,
-            ];
-            shares.into_iter().any(|share| self.holds(share))
-        })
+    /// Returns true if a row of a line is to be shown by itself. One that is small in cycles may be the one whose
+    /// stores take the line from everybody: a small row is small in every column.
+    pub(super) fn holds_row(self, row: &RowReport) -> bool {
+        let shares = [
+            row.lost_share,
+            row.remote_hitm_share,
+            row.local_hitm_share,
+            row.store_hit_share,
+            row.store_miss_share,
+        ];
+        shares.into_iter().any(|share| self.holds(share))
     }
 }
 

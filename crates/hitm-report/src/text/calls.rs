@@ -6,7 +6,7 @@ use super::table::shorten;
 use crate::fields::{CALL_PATH_FIELDS, by_id};
 use crate::model::{CallPath, RowReport};
 
-/// What stands before a path, said once.
+/// Explanation of the call paths, written once.
 pub(super) const LEGEND: &str = "the calls that led to a row's function, innermost first, with their part \
                                  of what the row lost, or of its samples where it lost nothing";
 
@@ -16,7 +16,7 @@ const FUNCTION_WIDTH_MAX: usize = 40;
 const BEFORE: usize = 32;
 
 /// The notes below a row.
-pub(super) fn notes(row: &RowReport, width: usize) -> Vec<String> {
+pub(crate) fn notes(row: &RowReport, width: usize) -> Vec<String> {
     let has_lost = row.call_paths.iter().any(|path| path.lost_share > 0.0);
     let id = if has_lost {
         "lost_share"

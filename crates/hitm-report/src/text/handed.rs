@@ -21,7 +21,7 @@ impl Writer {
             figure("lost_cycles"),
             figure("run_share")
         );
-        self.push(Style::Plain, &text);
+        self.sentence(Style::Plain, &text);
         let figures = ["handover_count", "hitm_count", "lost_cycles", "lost_share"];
         let objects = [&["line_count"], &figures[..]].concat();
         self.handed_rows("object", &objects, &handed.objects);

@@ -2,8 +2,10 @@
 
 use hitm_base::{AccessOp, grouped};
 
+use super::name::shorten_name;
+use super::sources::{SourceRow, by_source};
 use super::style::Style;
-use super::table::{Align, FieldTable, shorten};
+use super::table::{Align, FieldTable};
 use super::{NAME_WIDTH_MAX, Writer, by, calls};
 use crate::fields::{FIGHT_FIELDS, LINE_FIELDS, ROW_FIELDS, by_id};
 use crate::model::{FightReport, LineReport, RowReport};
@@ -26,10 +28,24 @@ const ROW_COLUMNS: &[(&str, Align)] = &[
     ("nodes", Align::Right),
 ];
 
+/// Columns that a narrow screen leaves out, the first one first.
+const ROW_LEAVES_OUT: &[&str] = &[
+    "nodes",
+    "cpu_count",
+    "load_cycles_mean",
+    "local_hitm_cycles_mean",
+    "store_hit_share",
+    "remote_hitm_cycles_mean",
+    "access_count",
+    "store_miss_share",
+    "local_hitm_share",
+    "offset",
+];
+
 impl Writer {
     pub(super) fn line(&mut self, line: &LineReport, is_sampled: bool) {
         let figure = |id| by_id(LINE_FIELDS, id).text(line);
-        let name = shorten(&line.name(), NAME_WIDTH_MAX);
+        let name = shorten_name(&line.name(), NAME_WIDTH_MAX);
         self.title(&format!(
             "Line {}: {} {name}",
             figure("rank"),
@@ -115,21 +131,32 @@ impl Writer {
                 [] => String::new(),
                 members => format!(": {}", members.join(" ")),
             };
-            let name = shorten(&object.name, NAME_WIDTH_MAX);
-            let text = format!("{name} at {:#x}{size}{straddles}{members}", object.addr);
+            let name = shorten_name(&object.name, NAME_WIDTH_MAX);
+            let origin = match object.origin.as_str() {
+                "" => String::new(),
+                origin => format!(" ({origin})"),
+            };
+            let text = format!(
+                "{name} at {:#x}{size}{straddles}{origin}{members}",
+                object.addr
+            );
             self.paragraph(Style::Plain, "object", &text);
         }
     }
 
     fn rows(&mut self, line: &LineReport, is_sampled: bool) {
-        let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS);
-        let (large, small) = self.percent_limit.split_rows(line);
-        for row in large {
-            let cells = blank_what_cannot_be(row, table.cells(row));
-            let mut notes = vec![row_note(row)];
-            notes.extend(calls::notes(row, self.width));
+        let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
+        let rows = by_source(line);
+        let (large, small): (Vec<_>, Vec<_>) = rows
+            .iter()
+            .partition(|one| self.percent_limit.holds_row(&one.row));
+        for one in large {
+            let cells = blank_what_cannot_be(&one.row, table.cells(&one.row));
+            let mut notes = vec![row_note(one)];
+            notes.extend(calls::notes(&one.row, self.width));
             table.table.push_with_notes(cells, notes);
         }
+        let small: Vec<&RowReport> = small.iter().map(|one| &one.row).collect();
         by::push_rows(&mut table, &small, self.percent_limit);
         self.table(&table.table);
         if line.rows_left_out > 0 {
@@ -142,7 +169,7 @@ impl Writer {
                     figure("rows_left_out_lost_cycles")
                 ),
             };
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
     }
 }
@@ -171,13 +198,17 @@ fn blank_what_cannot_be(row: &RowReport, mut cells: Vec<String>) -> Vec<String> 
     cells
 }
 
-fn row_note(row: &RowReport) -> String {
+fn row_note(one: &SourceRow) -> String {
+    let row = &one.row;
     let mut parts = vec![row.threads_text()];
     for part in [&row.function, &row.source_short] {
         if !part.is_empty() {
-            parts.push(shorten(part, NAME_WIDTH_MAX));
+            parts.push(shorten_name(part, NAME_WIDTH_MAX));
         }
     }
     parts.push(by_id(ROW_FIELDS, "code_address").text(row));
+    if one.code_count > 1 {
+        parts.push(format!("+{} more", one.code_count - 1));
+    }
     parts.join("  ")
 }

@@ -20,7 +20,7 @@ const LINE_COLUMNS: &[(&str, Align)] = &[
     ("stall_share", Align::Right),
     ("lost_cycles", Align::Right),
     ("cpu_count", Align::Right),
-    ("members", Align::Name),
+    ("members", Align::Words),
 ];
 const ROW_COLUMNS: &[(&str, Align)] = &[
     ("offset", Align::Right),
@@ -34,6 +34,19 @@ const ROW_COLUMNS: &[(&str, Align)] = &[
     ("access_count", Align::Right),
     ("stall_share", Align::Right),
     ("cpu_count", Align::Right),
+];
+
+/// Columns that a narrow screen leaves out, the first one first.
+const LEAVES_OUT: &[&str] = &[
+    "cpu_count",
+    "stall_cycles",
+    "store_share",
+    "load_cycles_mean",
+    "lost_cycles",
+    "local_hitm_count",
+    "local_hitm_share",
+    "store_count",
+    "op",
 ];
 
 /// The whole report.
@@ -57,7 +70,7 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
         writer.paragraph(Style::Warning, "note", &text);
     }
     writer.title(&format!("Lines of {}", report.type_name));
-    let mut table = FieldTable::new(TYPE_LINE_FIELDS, LINE_COLUMNS);
+    let mut table = FieldTable::new(TYPE_LINE_FIELDS, LINE_COLUMNS).leave_out(LEAVES_OUT);
     report.lines.iter().for_each(|line| table.push(line));
     writer.table(&table.table);
     report.lines.iter().for_each(|line| writer.type_line(line));
@@ -74,7 +87,7 @@ impl Writer {
             grouped(line.store_count())
         );
         self.title(&title);
-        let mut table = FieldTable::new(TYPE_ROW_FIELDS, ROW_COLUMNS);
+        let mut table = FieldTable::new(TYPE_ROW_FIELDS, ROW_COLUMNS).leave_out(LEAVES_OUT);
         line.rows.iter().for_each(|row| table.push(row));
         self.table(&table.table);
         let members = wrap(&line.members.join(" "), self.width - 12);

@@ -27,6 +27,9 @@ impl Writer {
             columns.extend(heads.map(|head| Column::new(&head, Align::Right)));
         }
         let mut table = Table::new(columns);
+        // HITMs say what the cycles are lost by.
+        let hitms = 1 + sides.labels.len()..1 + 2 * sides.labels.len();
+        table.leave_out(hitms.rev());
         for row in rows.iter().chain([&sides.all]) {
             let numbers = row.stall_cycles.iter().chain(&row.hitm_count);
             let mut cells = vec![row.name.clone()];

@@ -2,7 +2,7 @@
 
 use hitm_base::Color;
 
-/// What a piece of text is, not which colour it has.
+/// Role of a piece of text, not its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,

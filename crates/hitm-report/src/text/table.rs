@@ -6,16 +6,25 @@ use std::borrow::Cow;
 
 use hitm_base::{Printout, printable};
 
+use super::name::{shorten_name, width_min};
 use super::style::{Painter, Style};
 use crate::fields::{Field, Unit, Value, by_id};
 
-/// How a column's cells are set.
+/// Alignment of a column's cells, and how they are shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
-    /// To the left, and shortened in the middle when the table is too wide.
+    /// To the left, and when the table is too wide shortened in the middle of its path.
     Name,
+    /// To the left, and when the table is too wide shortened in the middle.
+    Words,
+}
+
+impl Align {
+    const fn is_elastic(self) -> bool {
+        matches!(self, Align::Name | Align::Words)
+    }
 }
 
 /// A column's head.
@@ -45,17 +54,36 @@ impl Column {
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<(Vec<String>, Vec<String>)>,
+    /// Columns that a narrow screen leaves out, the first one first.
+    leaves_out: Vec<usize>,
 }
 
-/// The narrowest that a column of names becomes.
+/// The narrowest that a column of names becomes when no column is left that could give way.
 const NAME_WIDTH_MIN: usize = 10;
+/// The narrowest that a column of words becomes while another column could give way: `lock with its data`.
+const WORDS_WIDTH_MIN: usize = 18;
+
+/// The columns of a table that there is room for.
+#[derive(Debug, PartialEq, Eq)]
+struct Fit {
+    /// Their numbers, ascending.
+    shown: Vec<usize>,
+    /// Their widths.
+    widths: Vec<usize>,
+}
 
 impl Table {
     pub(crate) fn new(columns: Vec<Column>) -> Table {
         Table {
             columns,
             rows: Vec::new(),
+            leaves_out: Vec::new(),
         }
+    }
+
+    /// Leaves columns out when there is no room for all, the first one first.
+    pub(crate) fn leave_out(&mut self, columns: impl IntoIterator<Item = usize>) {
+        self.leaves_out = columns.into_iter().collect();
     }
 
     pub(crate) fn push(&mut self, cells: Vec<String>) {
@@ -68,23 +96,59 @@ impl Table {
         self.rows.push((cells, notes));
     }
 
-    /// Writes the table in at most `width` columns, unless its numbers alone are wider.
+    /// Writes the table in at most `width` columns, unless the figures that it cannot leave out are wider.
     pub(crate) fn render(&self, out: &mut Printout, width: usize, painter: Painter) {
-        let widths = self.widths(width);
+        let fit = self.fit(width);
         let titles: Vec<String> = self.columns.iter().map(|c| c.title.clone()).collect();
         let mut push = |style, text: &str| out.spans(&[(painter.color(style), text)]);
-        push(Style::Bold, &self.line(&titles, &widths));
+        push(Style::Bold, &self.line(&titles, &fit));
         for (cells, notes) in &self.rows {
-            push(Style::Plain, &self.line(cells, &widths));
+            push(Style::Plain, &self.line(cells, &fit));
             for note in notes {
-                let indent = widths[0] + 4;
+                let indent = fit.widths[0] + 4;
                 let note = shorten(note, width.saturating_sub(indent));
                 push(Style::Dim, &format!("{}{note}", " ".repeat(indent)));
             }
         }
     }
 
-    fn widths(&self, width: usize) -> Vec<usize> {
+    /// Names the columns that `width` has no room for, and the width that has; none when all are shown.
+    pub(crate) fn left_out(&self, width: usize) -> Option<String> {
+        let fit = self.fit(width);
+        let left_out = (0..self.columns.len()).filter(|column| !fit.shown.contains(column));
+        let titles: Vec<&str> = left_out
+            .map(|column| &*self.columns[column].title)
+            .collect();
+        if titles.is_empty() {
+            return None;
+        }
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let needed = taken(&all, &self.widths_min(&self.widths_wanted()));
+        Some(format!(
+            "Not shown in {width} columns: {}. --width {needed} shows all.",
+            titles.join(", ")
+        ))
+    }
+
+    fn fit(&self, width: usize) -> Fit {
+        let wanted = self.widths_wanted();
+        let least = self.widths_min(&wanted);
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        for column in &self.leaves_out {
+            if taken(&shown, &least) <= width {
+                break;
+            }
+            shown.retain(|other| other != column);
+        }
+        let mut widths = wanted;
+        self.narrow(&shown, &mut widths, |column| least[column], width);
+        // No column is left that could give way.
+        self.narrow(&shown, &mut widths, |_| NAME_WIDTH_MIN, width);
+        let widths = shown.iter().map(|column| widths[*column]).collect();
+        Fit { shown, widths }
+    }
+
+    fn widths_wanted(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self
             .columns
             .iter()
@@ -95,35 +159,70 @@ impl Table {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        // Two blanks before the first column, one before each other one.
-        let taken = widths.iter().sum::<usize>() + widths.len() + 1;
-        let mut excess = taken.saturating_sub(width);
-        while excess > 0 {
-            let names = widths.iter_mut().zip(&self.columns);
-            let names = names.filter(|(_, column)| column.align == Align::Name);
-            // The widest gives way first; of two, the second one.
-            match names.map(|(width, _)| width).max_by_key(|width| **width) {
-                Some(width) if *width > NAME_WIDTH_MIN => *width -= 1,
-                _ => break,
-            }
-            excess -= 1;
-        }
         widths
     }
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+    /// The widths at which names keep their last member.
+    fn widths_min(&self, wanted: &[usize]) -> Vec<usize> {
+        let mut least = wanted.to_vec();
+        for (column, least) in least.iter_mut().enumerate() {
+            let title = self.columns[column].title.chars().count();
+            match self.columns[column].align {
+                Align::Left | Align::Right => {}
+                Align::Words => *least = (*least).min(WORDS_WIDTH_MIN.max(title)),
+                Align::Name => {
+                    let cells = self.rows.iter().map(|(cells, _)| width_min(&cells[column]));
+                    *least = cells.max().unwrap_or(0).max(title);
+                }
+            }
+        }
+        least
+    }
+
+    /// Takes from the widest elastic column, of two from the second one, until the table fits or all are at their
+    /// least.
+    fn narrow(
+        &self,
+        shown: &[usize],
+        widths: &mut [usize],
+        least: impl Fn(usize) -> usize,
+        width: usize,
+    ) {
+        for _ in width..taken(shown, widths) {
+            let elastic = shown.iter().copied();
+            let elastic = elastic.filter(|column| self.columns[*column].align.is_elastic());
+            let elastic = elastic.filter(|column| widths[*column] > least(*column));
+            match elastic.max_by_key(|column| widths[*column]) {
+                Some(column) => widths[column] -= 1,
+                None => return,
+            }
+        }
+    }
+
+    fn line(&self, cells: &[String], fit: &Fit) -> String {
         let mut line = String::from(" ");
-        for ((cell, width), column) in cells.iter().zip(widths).zip(&self.columns) {
+        for (column, width) in fit.shown.iter().zip(&fit.widths) {
+            let cell = &cells[*column];
             line.push(' ');
-            match column.align {
+            match self.columns[*column].align {
                 Align::Right => line.push_str(&format!("{cell:>width$}")),
                 Align::Left => line.push_str(&format!("{cell:<width$}")),
-                Align::Name => line.push_str(&format!("{:<width$}", shorten(cell, *width))),
+                Align::Name => line.push_str(&format!("{:<width$}", shorten_name(cell, *width))),
+                Align::Words => line.push_str(&format!("{:<width$}", shorten(cell, *width))),
             }
         }
         line.truncate(line.trim_end().len());
         line
     }
+}
+
+/// Columns of the screen that columns of a table take: two blanks before the first, one before each other one.
+fn taken(shown: &[usize], widths: &[usize]) -> usize {
+    shown
+        .iter()
+        .map(|column| widths[*column] + 1)
+        .sum::<usize>()
+        + 1
 }
 
 fn make_printable(cell: &mut String) {
@@ -187,6 +286,17 @@ impl<T> FieldTable<T> {
         }
     }
 
+    /// Leaves the columns of these ids out when there is no room for all, the first one first. An id without a column
+    /// is none of this table's.
+    pub(crate) fn leave_out(mut self, ids: &[&str]) -> FieldTable<T> {
+        let fields = &self.fields;
+        let columns = ids
+            .iter()
+            .filter_map(|id| fields.iter().position(|field| field.id == *id));
+        self.table.leave_out(columns);
+        self
+    }
+
     pub(crate) fn cells(&self, item: &T) -> Vec<String> {
         self.fields.iter().map(|field| field.cell(item)).collect()
     }
@@ -225,6 +335,58 @@ mod tests {
         assert_eq!(shorten("dequeue_pushable_task", 12), "deque.._task");
         assert_eq!(shorten("größenänderung", 8), "grö..ung");
         assert_eq!(shorten("abc", 0), "..");
+    }
+
+    fn table() -> Table {
+        let heads = [
+            ("#", Align::Right),
+            ("object", Align::Name),
+            ("verdict", Align::Words),
+            ("lost", Align::Right),
+            ("nodes", Align::Right),
+        ];
+        let heads = heads.map(|(title, align)| Column::new(title, align));
+        let mut table = Table::new(heads.into());
+        table.leave_out([4, 3]);
+        for object in ["rd.cpupri.pri_to_cpu[0].count", "x"] {
+            let cells = [
+                "1",
+                object,
+                "lock with its data, false sharing",
+                "1.500M",
+                "0-3",
+            ];
+            table.push(cells.map(String::from).into());
+        }
+        table
+    }
+
+    #[track_caller]
+    fn check(width: usize, row: &str, left_out: Option<&str>) {
+        let mut out = Printout::new();
+        table().render(&mut out, width, Painter { color: false });
+        assert_eq!(out.lines().nth(1), Some(row));
+        let widest = out.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{out}");
+        assert_eq!(table().left_out(width).as_deref(), left_out);
+    }
+
+    #[test]
+    fn names_give_way_then_columns_do() {
+        let whole =
+            "  1 rd.cpupri.pri_to_cpu[0].count lock with its data, false sharing 1.500M   0-3";
+        check(80, whole, None);
+        let short = "  1 ..pri_to_cpu[0].count lock with..e sharing 1.500M   0-3";
+        check(59, short, None);
+        let nodes = "  1 ..count lock wit.. sharing 1.500M";
+        check(
+            37,
+            nodes,
+            Some("Not shown in 37 columns: nodes. --width 43 shows all."),
+        );
+        let lost = "  1 ..count lock wit.. sharing";
+        let told = "Not shown in 30 columns: lost, nodes. --width 43 shows all.";
+        check(30, lost, Some(told));
     }
 
     #[test]

@@ -49,21 +49,21 @@ impl Writer {
                     figure("tlb_miss_share")
                 );
             }
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
             return;
         }
         let private = by_id(RUN_FIELDS, "private_access_count").text(&report.run);
-        self.push(
+        self.sentence(
             Style::Plain,
             &format!(
-                "  private accesses, counted only: {private}; shared lines: {}",
+                "private accesses, counted only: {private}; shared lines: {}",
                 figure("line_count")
             ),
         );
-        self.push(
+        self.sentence(
             Style::Bold,
             &format!(
-                "  lost to contention: {} of {} thread cycles, {}",
+                "lost to contention: {} of {} thread cycles, {}",
                 figure("lost_cycles"),
                 figure("thread_cycles"),
                 figure("run_share")
@@ -96,13 +96,13 @@ impl Writer {
             figure("named_share"),
             figure("hitm_count")
         );
-        self.push(Style::Bold, &text);
+        self.sentence(Style::Bold, &text);
         let text = format!(
             "  from user space: {} accesses; left out: {} accesses to devices",
             figure("user_access_count"),
             figure("device_access_count")
         );
-        self.push(Style::Plain, &text);
+        self.sentence(Style::Plain, &text);
         let unnamed = machine.unnamed.iter().map(|one| {
             let count = grouped(one.hitm_count);
             format!("{} {count} ({:#x})", one.function, one.address)

@@ -58,6 +58,23 @@ const OBJECT_COLUMNS: &[(&str, Align)] = &[
     ("size_after_bytes", Align::Right),
 ];
 
+/// Columns of threads that a narrow screen leaves out, the first one first.
+const THREAD_LEAVES_OUT: &[&str] = &[
+    "instruction_count",
+    "cycles_change",
+    "lost_cycles_before",
+    "lost_cycles_after",
+];
+/// Columns of lines and members that a narrow screen leaves out.
+const PLACE_LEAVES_OUT: &[&str] = &[
+    "line_of_object",
+    "address",
+    "access_count_before",
+    "access_count_after",
+    "hitm_count_before",
+    "hitm_count_after",
+];
+
 /// The whole answer.
 pub fn render(view: &WhatifView, options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
@@ -124,7 +141,8 @@ impl Writer {
             .any(|thread| thread.cycles_per_iteration.is_some());
         let extra = if iterates { ITERATION_COLUMNS } else { &[] };
         let columns = [THREAD_COLUMNS, extra].concat();
-        let mut table = FieldTable::new(WHATIF_THREAD_FIELDS, &columns);
+        let mut table =
+            FieldTable::new(WHATIF_THREAD_FIELDS, &columns).leave_out(THREAD_LEAVES_OUT);
         let mut shown: Vec<_> = view.threads.iter().collect();
         shown.sort_by_key(|thread| {
             let cycles = thread.change.cycles;
@@ -143,7 +161,7 @@ impl Writer {
                 shown.len(),
                 view.threads.len()
             );
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
     }
 
@@ -153,7 +171,8 @@ impl Writer {
             self.push(Style::Plain, "  No line is contended.");
             return;
         }
-        let mut table = FieldTable::new(WHATIF_LINE_FIELDS, LINE_COLUMNS);
+        let mut table =
+            FieldTable::new(WHATIF_LINE_FIELDS, LINE_COLUMNS).leave_out(PLACE_LEAVES_OUT);
         view.report.lines.iter().for_each(|line| table.push(line));
         self.table(&table.table);
         if view.left_out.0 > 0 {
@@ -161,7 +180,7 @@ impl Writer {
                 "  {} more contended lines; --top shows more.",
                 view.left_out.0
             );
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
     }
 
@@ -171,7 +190,8 @@ impl Writer {
             return;
         }
         self.title("Moved members");
-        let mut table = FieldTable::new(WHATIF_MEMBER_FIELDS, MEMBER_COLUMNS);
+        let mut table =
+            FieldTable::new(WHATIF_MEMBER_FIELDS, MEMBER_COLUMNS).leave_out(PLACE_LEAVES_OUT);
         let is_used = |member: &&MemberChange| {
             member.sums.before.accesses > 0 || member.sums.after.accesses > 0
         };
@@ -188,7 +208,7 @@ impl Writer {
             .count();
         if unused > 0 {
             let text = format!("  {unused} members without recorded accesses.");
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
         self.title("Moved objects");
         let mut table = FieldTable::new(WHATIF_OBJECT_FIELDS, OBJECT_COLUMNS);
@@ -196,7 +216,7 @@ impl Writer {
         self.table(&table.table);
         if view.left_out.1 > 0 {
             let text = format!("  {} more objects; --top shows more.", view.left_out.1);
-            self.push(Style::Plain, &text);
+            self.sentence(Style::Plain, &text);
         }
         let figure = |id| by_id(WHATIF_MOVE_FIELDS, id).text(&report.moves);
         let text = format!(
@@ -205,7 +225,7 @@ impl Writer {
             figure("hole_access_count"),
             figure("split_access_count")
         );
-        self.push(Style::Plain, &text);
+        self.sentence(Style::Plain, &text);
     }
 }
 

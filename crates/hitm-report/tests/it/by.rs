@@ -5,7 +5,7 @@ use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, 
 use hitm_coherence::stats::{CallCollector, CallStats, RestOfLines, Statistics};
 use hitm_report::by::{TotalKind, TotalsBy};
 use hitm_report::text::{PercentLimit, TextOptions};
-use hitm_report::{By, Filters, Report, Selection, SortKey, json, text};
+use hitm_report::{By, Filters, Report, Selection, SkippedFunctions, SortKey, json, text};
 use proptest::prelude::*;
 
 use crate::example::{OPTIONS, Run, everything, select};
@@ -54,6 +54,9 @@ fn all_shown(report: &Report) -> String {
 /// Fails when the rows are not all of the run.
 fn check_sums(report: &Report) {
     for totals in &report.totals_by {
+        if totals.by == By::Children && report.has_call_chains {
+            continue;
+        }
         let sum = |of: &dyn Fn(&hitm_report::by::TotalRow) -> u64| -> u64 {
             totals.rows.iter().map(of).sum()
         };
@@ -65,13 +68,11 @@ fn check_sums(report: &Report) {
         );
         let counts = &report.totals.counts;
         assert_eq!(sum(&|row| row.access_count), counts.total(), "{what}");
-        if totals.by != By::Caller {
-            let hitm = |source| counts.loads_from(source);
-            let remote = sum(&|row| row.remote_hitm.unwrap());
-            assert_eq!(remote, hitm(DataSource::RemoteHitm), "{what}");
-            let local = sum(&|row| row.local_hitm.unwrap());
-            assert_eq!(local, hitm(DataSource::LocalHitm), "{what}");
-        }
+        let hitm = |source| counts.loads_from(source);
+        let remote = sum(&|row| row.remote_hitm.unwrap());
+        assert_eq!(remote, hitm(DataSource::RemoteHitm), "{what}");
+        let local = sum(&|row| row.local_hitm.unwrap());
+        assert_eq!(local, hitm(DataSource::LocalHitm), "{what}");
     }
 }
 
@@ -89,6 +90,17 @@ fn totals_add_up_to_the_run() {
         slots (heap) lost 32400 of 720 accesses, Some(0)+Some(360) HITM, Some(3) lines
         (no name) lost 310 of 2 accesses, Some(1)+Some(0) HITM, Some(1) lines
         (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        by member:
+        f.w lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        f.y lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        f.z lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        f.x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        account.lock lost 110000 of 600 accesses, Some(400)+Some(0) HITM, Some(1) lines
+        slots (heap)[].count lost 16200 of 360 accesses, Some(0)+Some(180) HITM, Some(2) lines
+        slots (heap)[].sum lost 16200 of 360 accesses, Some(0)+Some(180) HITM, Some(3) lines
+        (no name) lost 310 of 2 accesses, Some(1)+Some(0) HITM, Some(1) lines
+        account.balance lost 0 of 400 accesses, Some(0)+Some(0) HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
         by type:
         packed lost 695000 of 6500 accesses, Some(2000)+Some(0) HITM, Some(1) lines
         account lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
@@ -102,8 +114,15 @@ fn totals_add_up_to_the_run() {
         (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
         (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
         by caller:
-        (no caller known) lost 837710 of 8222 accesses, None+None HITM, Some(6) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, None+None HITM, Some(7) lines
+        (no caller known) lost 837710 of 8222 accesses, Some(2401)+Some(360) HITM, Some(6) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        by children:
+        bump lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
+        read_x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        account_add lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
+        count_in_slot lost 32710 of 721 accesses, Some(1)+Some(360) HITM, Some(4) lines
+        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
         by source:
         examples/packed.c:30 lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
         examples/packed.c:21 lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
@@ -216,7 +235,7 @@ fn text_of(report: &Report, percent_limit: PercentLimit) -> String {
         color: false,
         percent_limit,
     };
-    text::render(report, &options).to_string()
+    text::render(report, &[], &options).to_string()
 }
 
 #[test]
@@ -314,8 +333,7 @@ fn calls() -> CallStats {
                 queued: Cycles::ZERO,
                 stall: Cycles(300),
             };
-            // The first call is in the function itself: a sample taken late.
-            let chain = [CodeAddr(0x401110), CodeAddr(caller)];
+            let chain = [CodeAddr(caller), CodeAddr(0x401205)];
             calls.add(&access, &outcome, &chain);
         }
     }
@@ -330,11 +348,47 @@ fn callers_count_what_has_a_chain() {
     check_sums(&report);
     expect![[r#"
         by caller:
-        (no caller known) lost 822710 of 8172 accesses, None+None HITM, Some(6) lines
-        account_add lost 9000 of 30 accesses, None+None HITM, Some(1) lines
-        count_in_slot lost 6000 of 20 accesses, None+None HITM, Some(1) lines
+        (no caller known) lost 822710 of 8172 accesses, Some(2351)+Some(360) HITM, Some(6) lines
+        account_add lost 9000 of 30 accesses, Some(30)+Some(0) HITM, Some(1) lines
+        count_in_slot lost 6000 of 20 accesses, Some(20)+Some(0) HITM, Some(1) lines
     "#]]
     .assert_eq(&all_shown(&report));
+}
+
+/// A function that only locks says nothing: those who call it do.
+#[test]
+fn accesses_of_skipped_functions_are_their_callers() {
+    let mut statistics = everything();
+    statistics.calls = calls();
+    let skipping = |pattern: &str| Selection {
+        skip: SkippedFunctions::with(vec![pattern.parse().unwrap()]),
+        ..by(&[By::Function, By::Caller, By::Children])
+    };
+    let report = select(&statistics, 4, OPTIONS, &skipping("read_?"));
+    check_sums(&report);
+    expect![[r#"
+        by function:
+        bump lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
+        read_x lost 155000 of 450 accesses, Some(450)+Some(0) HITM, Some(1) lines
+        account_add lost 119000 of 1030 accesses, Some(430)+Some(0) HITM, Some(2) lines
+        count_in_slot lost 38710 of 741 accesses, Some(21)+Some(360) HITM, Some(5) lines
+        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
+        by caller:
+        (no caller known) lost 822710 of 8172 accesses, Some(2351)+Some(360) HITM, Some(6) lines
+        bump lost 15000 of 50 accesses, Some(50)+Some(0) HITM, Some(1) lines
+        by children:
+        bump lost 540000 of 6050 accesses, Some(1550)+Some(0) HITM, Some(1) lines
+        read_x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        account_add lost 119000 of 1030 accesses, Some(430)+Some(0) HITM, Some(2) lines
+        count_in_slot lost 38710 of 741 accesses, Some(21)+Some(360) HITM, Some(5) lines
+        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
+    "#]]
+    .assert_eq(&all_shown(&report));
+    // Where all are skipped, the function itself counts.
+    let report = select(&statistics, 4, OPTIONS, &skipping("*"));
+    check_sums(&report);
+    let plain = select(&statistics, 4, OPTIONS, &by(&[By::Function]));
+    assert_eq!(shown(&report.totals_by[0]), shown(&plain.totals_by[0]));
 }
 
 proptest! {

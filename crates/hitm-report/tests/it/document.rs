@@ -1,23 +1,30 @@
 //! docs/formats/report.md, live.md, whatif.md and sim.md describe every field.
 
 use hitm_report::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
-    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
-    RUN_FIELDS, SIDE_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS,
-    TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNNAMED_FIELDS, WHATIF_LINE_FIELDS,
-    WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS,
-    WHATIF_THREAD_FIELDS,
+    BOX_FIELDS, CALL_FRAME_FIELDS, CALL_PATH_FIELDS, CELL_FIELDS, COMPARED_FIELDS, FIGHT_FIELDS,
+    FILTERED_FIELDS, FRAME_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS, LAYOUT_MEMBER_FIELDS,
+    LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, ROW_FIELDS,
+    RUN_FIELDS, SEAT_FIELDS, SIDE_FIELDS, SOURCE_FIELDS, STACK_FIELDS, SUMMARY_FIELDS,
+    SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
+    SWEEP_RUN_FIELDS, THREAD_FIELDS, TIME_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS,
+    TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNKNOWN_FIELDS, UNNAMED_FIELDS,
+    WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
+    WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
 };
 use hitm_report::live;
 use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
 use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA};
 
+const CI: &str = include_str!("../../../../docs/formats/ci.md");
+const LAYOUT: &str = include_str!("../../../../docs/formats/layout.md");
 const LIVE: &str = include_str!("../../../../docs/formats/live.md");
+const PAGE: &str = include_str!("../../../../docs/formats/page.md");
 const REPORT: &str = include_str!("../../../../docs/formats/report.md");
 const TYPE: &str = include_str!("../../../../docs/formats/type.md");
 const SIDES: &str = include_str!("../../../../docs/formats/side-by-side.md");
 const SIM: &str = include_str!("../../../../docs/formats/sim.md");
+const SWEEP: &str = include_str!("../../../../docs/formats/sweep.md");
 const WHATIF: &str = include_str!("../../../../docs/formats/whatif.md");
 
 /// The part of a document under a heading, up to the next one.
@@ -70,8 +77,25 @@ fn every_field_is_described() {
     check(REPORT, "handed_over", HANDED_FIELDS);
     check(REPORT, "objects and takers", HANDED_ROW_FIELDS);
     check(REPORT, "threads", THREAD_FIELDS);
+    check(REPORT, "processes", PROCESS_FIELDS);
     check(REPORT, "of_machine", MACHINE_FIELDS);
     check(REPORT, "unnamed", UNNAMED_FIELDS);
+    check(CI, "compared", COMPARED_FIELDS);
+    check(LAYOUT, "The table of members", LAYOUT_MEMBER_FIELDS);
+    check(SWEEP, "run", SWEEP_RUN_FIELDS);
+    check(SWEEP, "keys", SWEEP_KEY_FIELDS);
+    check(SWEEP, "metrics", SWEEP_METRIC_FIELDS);
+    check(SWEEP, "effects", SWEEP_EFFECT_FIELDS);
+    check(SWEEP, "failures", SWEEP_FAILURE_FIELDS);
+    check(PAGE, "summary", SUMMARY_FIELDS);
+    check(PAGE, "boxes", BOX_FIELDS);
+    check(PAGE, "seats", SEAT_FIELDS);
+    check(PAGE, "cells", CELL_FIELDS);
+    check(PAGE, "transfers", TRANSFER_FIELDS);
+    check(PAGE, "unknown", UNKNOWN_FIELDS);
+    check(PAGE, "frames", FRAME_FIELDS);
+    check(PAGE, "stacks", STACK_FIELDS);
+    check(PAGE, "times", TIME_FIELDS);
     check(LIVE, "run", live::LIVE_RUN_FIELDS);
     check(LIVE, "locks", live::LIVE_LOCK_FIELDS);
     check(LIVE, "callers", live::LIVE_CALLER_FIELDS);
@@ -99,6 +123,7 @@ fn every_field_is_described() {
 #[test]
 fn the_document_is_about_this_schema() {
     assert!(REPORT.contains(&format!("`schema` is {SCHEMA}")));
+    assert!(PAGE.contains(&format!("`schema` is {}", hitm_report::page::PAGE_SCHEMA)));
     assert!(WHATIF.contains(&format!("`schema` is {WHATIF_SCHEMA}")));
     assert!(SIDES.contains(&format!("`schema` is {SIDE_BY_SIDE_SCHEMA}")));
     assert!(TYPE.contains(&format!("`schema` is {TYPE_SCHEMA}")));

@@ -70,6 +70,8 @@ pub(crate) fn machine() -> Machine {
             load_window_insns: 192,
             fill_buffers: 10,
             locked_hit: Cycles(20),
+            retire_width: 4,
+            ordering_clear: None,
         },
         costs: MachineCosts::defaults(Clock::from_khz(2_000_000)),
     }
@@ -198,7 +200,7 @@ impl Run {
     }
 }
 
-/// What a symbol table and debug information would say.
+/// Names as a symbol table and debug information would give them.
 pub(crate) struct Symbols;
 
 impl Names for Symbols {
@@ -209,6 +211,7 @@ impl Names for Symbols {
             object_size,
             member: member.to_owned(),
             element: None,
+            origin: String::new(),
         };
         match addr {
             PACKED..0x4040d0 => {
@@ -310,6 +313,7 @@ pub(crate) fn select(
         machine: &machine,
         window: Cycles(10_000),
         placement: "spread".to_owned(),
+        program_cpu_count: 16,
         seed: 1,
         threads: threads.collect(),
         private_access_count: 1_234_567,

@@ -1,10 +1,15 @@
 //! The report from statistics to text and JSON.
 
 mod by;
+mod ci;
 mod document;
 mod example;
 mod gates;
 mod live_recording;
 mod model;
 mod of_type;
+mod page;
+mod stacks;
+mod sweep;
+mod tables;
 mod views;

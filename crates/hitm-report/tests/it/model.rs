@@ -1,4 +1,4 @@
-//! What the model says, and that it stays bounded.
+//! Contents of the report's model, and their bounds.
 
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::Handovers;
@@ -166,5 +166,26 @@ proptest! {
         let after = report(&run.statistics(), 4, OPTIONS);
         prop_assert_eq!(before.lines, after.lines);
         prop_assert_eq!(before.flagged, after.flagged);
+    }
+}
+
+/// A recording that was cut short has its threads' times up to some moment before its last accesses.
+#[test]
+fn nobody_loses_more_time_than_there_was() {
+    let mut run = Run::default();
+    run.packed(50_000);
+    let report = report(&run.statistics(), 4, OPTIONS);
+    let times = report.threads.iter().map(|thread| thread.cycles);
+    assert_eq!(report.totals.thread_cycles, times.sum::<u64>());
+    let lost = report.threads.iter().map(|thread| thread.lost_cycles);
+    assert!(
+        lost.max() > Some(1_000_000),
+        "more than it is said to have run"
+    );
+    for thread in &report.threads {
+        assert!(thread.lost_share() <= 1.0, "{thread:?}");
+    }
+    for line in &report.lines {
+        assert!(line.run_share <= 1.0, "{}", line.run_share);
     }
 }

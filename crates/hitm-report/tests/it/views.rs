@@ -1,8 +1,10 @@
 //! Text and JSON of the example. `UPDATE_EXPECT=1 cargo test -p hitm-report` rewrites the goldens.
 
-use expect_test::expect_file;
+use std::path::Path;
+
+use expect_test::{expect, expect_file};
 use hitm_report::text::{PercentLimit, TextOptions};
-use hitm_report::{json, text};
+use hitm_report::{json, summary, text};
 
 use crate::example::{OPTIONS, Run, example, report};
 
@@ -14,7 +16,7 @@ const PLAIN: TextOptions = TextOptions {
 
 #[test]
 fn text_of_the_example() {
-    expect_file!["../golden/example/report.txt"].assert_eq(&text::render(&example(), &PLAIN));
+    expect_file!["../golden/example/report.txt"].assert_eq(&text::render(&example(), &[], &PLAIN));
 }
 
 #[test]
@@ -32,14 +34,14 @@ fn text_of_a_run_without_contention() {
     report
         .diagnostics
         .push("chunk 7 at byte 4096 is damaged and was skipped".to_owned());
-    expect_file!["../golden/quiet/report.txt"].assert_eq(&text::render(&report, &PLAIN));
+    expect_file!["../golden/quiet/report.txt"].assert_eq(&text::render(&report, &[], &PLAIN));
 }
 
 #[test]
 fn text_keeps_to_its_width() {
     for width in [80, 100, 120, 140, 200] {
         let options = TextOptions { width, ..PLAIN };
-        let text = text::render(&example(), &options);
+        let text = text::render(&example(), &[], &options);
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         let allowed = width.max(TextOptions::WIDTH_MIN);
         assert!(
@@ -55,7 +57,7 @@ fn colours_change_nothing_but_colours() {
         color: true,
         ..PLAIN
     };
-    let coloured = text::render(&example(), &options);
+    let coloured = text::render(&example(), &[], &options);
     assert!(coloured.contains("\x1b[1m"));
     let mut plain = String::new();
     let mut rest = coloured.as_str();
@@ -67,5 +69,98 @@ fn colours_change_nothing_but_colours() {
             .1;
     }
     plain.push_str(rest);
-    assert_eq!(plain, text::render(&example(), &PLAIN).as_str());
+    assert_eq!(plain, text::render(&example(), &[], &PLAIN).as_str());
+}
+
+#[test]
+fn a_summary_comes_first() {
+    let report = example();
+    let summary = summary::of(&report, &[], Path::new("run.hitm"));
+    let narrow = TextOptions { width: 80, ..PLAIN };
+    let text = text::render(&report, &summary, &narrow);
+    let above = text.split("  machine:").next().expect("a beginning");
+    expect![[r#"
+        hitm report: ./packed 100000
+          Lost   20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
+                 contended.
+          Where  83.0% of it on f at 0x4040c0.
+          Why    False sharing: 4 threads, 2,000 remote and 0 local HITMs.
+          Do     Give f.w, f.y and f.z, which different threads write, a cache line
+                 each, away from f.x, which is only read (align to 64 bytes), and assert
+                 the offsets at compile time: the false sharing that this ends costs
+                 695,000 cycles.
+          Next   hitm report -i run.hitm --by function,source
+    "#]]
+    .assert_eq(above);
+}
+
+#[test]
+fn a_narrow_screen_has_fewer_columns_and_says_so() {
+    let narrow = TextOptions { width: 80, ..PLAIN };
+    let mut report = example();
+    let name = "root_domain.cpupri.pri_to_cpu[0].count";
+    report.lines[0].rows[0].member = name.to_owned();
+    report.lines[0].objects[0].name = name.to_owned();
+    let text = text::render(&report, &[], &narrow);
+    let shared = text.split("== ").nth(2).expect("the table of lines");
+    expect![[r#"
+        Shared cache lines, by cycles lost to contention ============================
+          #       line object              verdict            lost cycles lost% rmt HITM
+          1   0x4040c0 root_domain..count  false sharing          695,000  83.0    2,000
+          2   0x404100 account             lock with its data     110,000  13.1      400
+          3 0x7f000040 slots (heap)        false sharing           16,200   1.9        0
+          Not shown in 80 columns: run%, lcl HITM, load mean, nodes. --width 103 shows
+          all.
+          3 lines changed hands too rarely to matter and lost 16,510 cycles.
+
+    "#]]
+    .assert_eq(shared);
+    let line = text.split("== ").nth(3).expect("the first line");
+    let rows = line.lines().skip_while(|line| !line.contains("member"));
+    let rows: Vec<&str> = rows.take(4).collect();
+    expect![[r#"
+        rows
+          off member  op    rmt% lcl% hit% miss% rmt cyc lcl cyc load cyc lost% accesses
+          0x0 ..count load  25.0  0.0    -     -     350       -      177  25.2    1,000
+               worker-1 (1001)  bump  packed.c:30  0x401240
+          0x0 f.w     store    -    - 33.3  33.3       -       -        -   0.0    1,000
+    "#]]
+    .assert_eq(&format!("rows\n{}\n", rows.join("\n")));
+    // Of tables that lack the same columns only the first says so.
+    let said = text.matches("Not shown in 80 columns: nodes").count();
+    assert!(said <= 1, "{text}");
+}
+
+#[test]
+fn instructions_of_one_source_line_are_one_row() {
+    let mut report = example();
+    let line = &mut report.lines[0];
+    let first = line.rows[0].clone();
+    let mut second = first.clone();
+    second.code.0 += 4;
+    second.access_count = 3 * first.access_count;
+    second.load_cycles_mean = Some(17.0);
+    second.lost_share = 0.5;
+    let mut elsewhere = second.clone();
+    elsewhere.source = "packed.c:31".to_owned();
+    elsewhere.source_short = "packed.c:31".to_owned();
+    line.rows = vec![first, second, elsewhere];
+    let text = text::render(&report, &[], &PLAIN);
+    let line = text.split("== ").nth(3).expect("the first line");
+    let rows = line.lines().skip_while(|line| !line.contains("member"));
+    let rows: Vec<&str> = rows.skip(1).take(4).collect();
+    expect![[r#"
+        rows
+          0x0 f.w    load 50.0  0.0    -     -     350       -       57  75.2    4,000    1     1
+               worker-1 (1001)  bump  packed.c:30  0x401240  +1 more
+          0x0 f.w    load 25.0  0.0    -     -     350       -       17  50.0    3,000    1     1
+               worker-1 (1001)  bump  packed.c:31  0x401244
+    "#]]
+    .assert_eq(&format!("rows\n{}\n", rows.join("\n")));
+    let json = json::render(&report);
+    assert!(
+        json.contains("\"packed.c:31\""),
+        "JSON keeps each instruction"
+    );
+    assert_eq!(json.matches("\"access_count\": 3000").count(), 2);
 }

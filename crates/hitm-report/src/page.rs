@@ -1,0 +1,126 @@
+//! A report as one HTML file: pictures, tables and their data, without anything from a network.
+//!
+//! The file has the data once, as JSON, and the scripts of `page/assets`, which draw from it. No script
+//! computes a figure that the data has not: it adds up what it shows together and formats by unit. A
+//! Content-Security-Policy lets the page run its own script only, by its hash, and ask for nothing.
+//!
+//! Names are hostile. In the data they are printable, and `<` is escaped, so that no name ends the script
+//! element; scripts write text, never markup.
+
+mod compare;
+mod data;
+mod policy;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+pub use compare::{diff, whatif};
+pub use sweep::sweep;
+
+use crate::Report;
+use crate::pictures::Pictures;
+
+/// Version of the page's data; docs/formats/page.md describes it.
+pub const PAGE_SCHEMA: u32 = 1;
+
+/// Styles, for screens of any width and paper.
+const STYLE: &str = include_str!("page/assets/page.css");
+
+/// Scripts, each with one job, in the order of their needs.
+const SCRIPTS: [&str; 16] = [
+    include_str!("page/assets/dom.js"),
+    include_str!("page/assets/format.js"),
+    include_str!("page/assets/colour.js"),
+    include_str!("page/assets/figure.js"),
+    include_str!("page/assets/table.js"),
+    include_str!("page/assets/linemap.js"),
+    include_str!("page/assets/layout.js"),
+    include_str!("page/assets/matrix.js"),
+    include_str!("page/assets/flame.js"),
+    include_str!("page/assets/time.js"),
+    include_str!("page/assets/charts.js"),
+    include_str!("page/assets/report.js"),
+    include_str!("page/assets/axes.js"),
+    include_str!("page/assets/plots.js"),
+    include_str!("page/assets/sweep.js"),
+    include_str!("page/assets/page.js"),
+];
+
+/// Advice on a structure, for the lines that it is on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineAdvice {
+    /// Ranks of the lines.
+    pub ranks: Vec<u64>,
+    /// The structure.
+    pub type_name: String,
+    /// The advice as docs/formats/advice.md has it, or why there is none.
+    pub advice: Result<Value, String>,
+}
+
+impl LineAdvice {
+    fn json(&self) -> Value {
+        let json = match &self.advice {
+            Ok(advice) => json!({ "ranks": self.ranks, "advice": advice }),
+            Err(why) => json!({ "ranks": self.ranks, "type": self.type_name, "problem": why }),
+        };
+        data::printable_value(json)
+    }
+}
+
+/// The page of a report.
+pub fn report(report: &Report, pictures: &Pictures, advice: &[LineAdvice]) -> String {
+    let command = report.run.command.join(" ");
+    let mut page = json!({
+        "schema": PAGE_SCHEMA,
+        "kind": "report",
+        "title": format!("hitm report: {command}"),
+    });
+    page["report"] = data::report(report);
+    page["pictures"] = data::pictures(pictures);
+    page["advice"] = advice.iter().map(LineAdvice::json).collect();
+    html(&page)
+}
+
+/// The file around the data of a page, which has a `title`.
+fn html(page: &Value) -> String {
+    let title = page["title"].as_str().unwrap_or("hitm");
+    let script = format!("(() => {{\n'use strict';\n{}}})();\n", SCRIPTS.concat());
+    let data = embedded(page);
+    let policy = policy::of(&script, STYLE);
+    format!(
+        "<!DOCTYPE html>\n\
+         <html lang=\"en\">\n\
+         <head>\n\
+         <meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n\
+         <style>{STYLE}</style>\n\
+         </head>\n\
+         <body>\n\
+         <noscript><p>This page draws its pictures with a script of its own, which is switched off here. \
+         <code>hitm report</code> prints the same as text.</p></noscript>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n\
+         <script>{script}</script>\n\
+         </body>\n\
+         </html>\n",
+        markup(title),
+    )
+}
+
+/// JSON for a script element: nothing in it ends the element or opens a comment.
+fn embedded(page: &Value) -> String {
+    // In JSON these characters occur in strings only.
+    let json = page.to_string();
+    let json = json.replace('<', "\\u003c").replace('>', "\\u003e");
+    json.replace('&', "\\u0026")
+}
+
+/// Text for markup.
+fn markup(text: &str) -> String {
+    let text = hitm_base::printable(text).replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,140 @@
+//! Pages of runs beside each other: a recording before and after a change, recordings of one load.
+
+use serde_json::{Value, json};
+
+use super::data::{printable_value, table};
+use super::{PAGE_SCHEMA, html};
+use crate::fields::{
+    SIDE_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
+    WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
+};
+use crate::side_by_side::SideBySide;
+use crate::whatif::WhatifView;
+
+/// The page of `hitm whatif`.
+pub fn whatif(view: &WhatifView) -> String {
+    let report = &view.report;
+    let runs = [view.run.before.clone(), view.run.after.clone()];
+    let command = report.command.join(" ");
+    let subtitle = match report.layouts.as_slice() {
+        [] => "Run again on another machine, or with other places of threads.".to_owned(),
+        names => format!("Run again with other layouts: {}.", names.join(", ")),
+    };
+    let tables = vec![
+        named("The two runs", table(WHATIF_RUN_FIELDS, &runs, &[])),
+        named("Lines", table(WHATIF_LINE_FIELDS, &report.lines, &[])),
+        named("Threads", table(WHATIF_THREAD_FIELDS, &view.threads, &[])),
+        named(
+            "Moved members",
+            table(WHATIF_MEMBER_FIELDS, &report.members, &[]),
+        ),
+        named(
+            "Moved objects",
+            table(WHATIF_OBJECT_FIELDS, &report.objects, &[]),
+        ),
+        named(
+            "Moves",
+            table(WHATIF_MOVE_FIELDS, std::slice::from_ref(&report.moves), &[]),
+        ),
+    ];
+    let mut notes = report.notes.clone();
+    let (lines, objects) = view.left_out;
+    if lines + objects > 0 {
+        notes.push(format!(
+            "{lines} lines and {objects} objects are left out; --top shows more"
+        ));
+    }
+    let page = Comparison {
+        title: format!("hitm whatif: {command}"),
+        subtitle,
+        labels: vec!["as recorded".to_owned(), "as replayed".to_owned()],
+        charts: json!([
+            chart(
+                ("Cycles lost on each line", "lines"),
+                (1, "name"),
+                &["lost_cycles_before", "lost_cycles_after"]
+            ),
+            chart(
+                ("Cycles of each thread", "threads"),
+                (2, "name"),
+                &["cycles_before", "cycles_after"]
+            ),
+        ]),
+        tables,
+        notes,
+    };
+    page.html()
+}
+
+/// The page of `hitm diff`.
+pub fn diff(sides: &SideBySide) -> String {
+    let tables = vec![
+        named(
+            "All",
+            table(SIDE_FIELDS, std::slice::from_ref(&sides.all), &[]),
+        ),
+        named("By place", table(SIDE_FIELDS, &sides.places, &[])),
+        named("By function", table(SIDE_FIELDS, &sides.functions, &[])),
+        named(
+            "By function and place",
+            table(SIDE_FIELDS, &sides.uses, &[]),
+        ),
+    ];
+    let page = Comparison {
+        title: format!("hitm diff: {}", sides.labels.join(", ")),
+        subtitle: "Recordings of one load side by side: where each waits, and who.".to_owned(),
+        labels: sides.labels.clone(),
+        charts: json!([
+            chart(
+                ("Cycles waited at each place", "places"),
+                (1, "name"),
+                &["stall_cycles"]
+            ),
+            chart(("HITM at each place", "hitm"), (1, "name"), &["hitm_count"]),
+            chart(
+                ("Cycles waited in each function", "functions"),
+                (2, "name"),
+                &["stall_cycles"]
+            ),
+        ]),
+        tables,
+        notes: Vec::new(),
+    };
+    page.html()
+}
+
+/// Runs beside each other: charts of columns of its tables.
+struct Comparison {
+    title: String,
+    subtitle: String,
+    /// Names of the runs.
+    labels: Vec<String>,
+    charts: Value,
+    tables: Vec<Value>,
+    notes: Vec<String>,
+}
+
+impl Comparison {
+    fn html(self) -> String {
+        html(&printable_value(json!({
+            "schema": PAGE_SCHEMA,
+            "kind": "comparison",
+            "title": self.title,
+            "subtitle": self.subtitle,
+            "labels": self.labels,
+            "charts": self.charts,
+            "tables": self.tables,
+            "notes": self.notes,
+        })))
+    }
+}
+
+fn named(caption: &str, mut table: Value) -> Value {
+    table["caption"] = json!(caption);
+    table
+}
+
+/// A chart of a table's columns: one for each run, or one whose values are lists by run.
+fn chart((title, name): (&str, &str), (table, rows): (usize, &str), columns: &[&str]) -> Value {
+    json!({ "title": title, "name": format!("hitm-{name}"), "table": table, "rows": rows, "columns": columns })
+}

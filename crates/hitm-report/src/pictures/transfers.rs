@@ -1,0 +1,122 @@
+//! Hand-overs by giver and taker, at the finest level of the machine that is bounded.
+
+use std::collections::BTreeMap;
+
+use hitm_base::{CpuId, Topology};
+use hitm_coherence::stats::{Giving, Transfers};
+
+/// A level of the machine whose parts hand lines to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Level {
+    /// Logical CPUs.
+    #[default]
+    Cpu,
+    /// Cores.
+    Core,
+    /// Last-level caches.
+    Llc,
+    /// NUMA nodes.
+    Node,
+    /// Packages.
+    Package,
+}
+
+impl Level {
+    /// All levels, the finest first.
+    pub const ALL: [Level; 5] = [
+        Level::Cpu,
+        Level::Core,
+        Level::Llc,
+        Level::Node,
+        Level::Package,
+    ];
+
+    /// The word for it: `core`.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Level::Cpu => "cpu",
+            Level::Core => "core",
+            Level::Llc => "llc",
+            Level::Node => "node",
+            Level::Package => "package",
+        }
+    }
+
+    /// Number of the part that holds a CPU.
+    pub fn of(self, topology: &Topology, cpu: CpuId) -> u64 {
+        match self {
+            Level::Cpu => cpu.0.into(),
+            Level::Core => topology.core_of(cpu).into(),
+            Level::Llc => topology.llc_of(cpu).into(),
+            Level::Node => topology.node_of(cpu).into(),
+            Level::Package => topology.package_of(cpu).into(),
+        }
+    }
+}
+
+/// Hand-overs between parts of one level.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TransferTable {
+    /// The level.
+    pub level: Level,
+    /// By giver, then taker.
+    pub pairs: Vec<TransferPair>,
+    /// Hand-overs whose giver is not known.
+    pub unknown: Transfers,
+}
+
+/// Hand-overs from one part to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferPair {
+    /// Number of the part that gives.
+    pub giver: u64,
+    /// Number of the part that takes.
+    pub taker: u64,
+    /// The hand-overs.
+    pub transfers: Transfers,
+}
+
+impl TransferTable {
+    /// Hand-overs at the finest level with at most `pairs_max` pairs.
+    pub(super) fn fold(giving: &Giving, topology: &Topology, pairs_max: usize) -> TransferTable {
+        let mut table = TransferTable::default();
+        for level in Level::ALL {
+            table = TransferTable::at(level, giving, topology);
+            if table.pairs.len() <= pairs_max {
+                break;
+            }
+        }
+        table
+    }
+
+    /// A recording may name CPUs that its machine does not have: they have no place.
+    fn at(level: Level, giving: &Giving, topology: &Topology) -> TransferTable {
+        let mut pairs: BTreeMap<(u64, u64), Transfers> = BTreeMap::new();
+        let mut unknown = giving.unknown;
+        for ((giver, taker), transfers) in &giving.pairs {
+            let are_known = [giver, taker]
+                .iter()
+                .all(|cpu| cpu.index() < topology.cpu_count());
+            let sum = match are_known {
+                true => {
+                    let pair = (level.of(topology, *giver), level.of(topology, *taker));
+                    pairs.entry(pair).or_default()
+                }
+                false => &mut unknown,
+            };
+            sum.merge(transfers);
+        }
+        let pairs = pairs.into_iter();
+        TransferTable {
+            level,
+            pairs: pairs
+                .map(|((giver, taker), transfers)| TransferPair {
+                    giver,
+                    taker,
+                    transfers,
+                })
+                .collect(),
+            unknown,
+        }
+    }
+}

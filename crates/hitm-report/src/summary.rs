@@ -1,0 +1,157 @@
+//! A run in five sentences: what is lost, where, why, what to do, what to run next.
+
+use std::path::Path;
+
+use hitm_base::grouped;
+use hitm_coherence::sharing::Verdict;
+
+use crate::Report;
+use crate::fields::{LINE_FIELDS, TOTALS_FIELDS, by_id};
+use crate::handed::HANDED_SHARE_MIN;
+use crate::model::LineReport;
+use crate::pictures::Structure;
+
+/// A sentence of the summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryLine {
+    /// The question that it answers, in a word.
+    pub label: &'static str,
+    /// The answer.
+    pub text: String,
+    /// True if it is a command to type.
+    pub is_command: bool,
+}
+
+/// The summary of a report. `structures` are those on its falsely shared lines
+/// ([`Pictures::structures`](crate::pictures::Pictures::structures)), `input` is the path of the recording.
+pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<SummaryLine> {
+    let sentence = |label, text| SummaryLine {
+        label,
+        text,
+        is_command: false,
+    };
+    let first = report.lines.first();
+    vec![
+        sentence("Lost", lost(report)),
+        sentence(
+            "Where",
+            first.map_or_else(|| elsewhere(report), |line| place(report, line)),
+        ),
+        sentence(
+            "Why",
+            first.map_or_else(|| "No line has fights worth a verdict.".into(), reason),
+        ),
+        sentence(
+            "Do",
+            first.map_or_else(
+                || "Nothing about cache lines.".into(),
+                |line| line.advice.clone(),
+            ),
+        ),
+        SummaryLine {
+            label: "Next",
+            text: next(report, structures, input),
+            is_command: true,
+        },
+    ]
+}
+
+fn lost(report: &Report) -> String {
+    let totals = &report.totals;
+    let figure = |id| by_id(TOTALS_FIELDS, id).text(totals);
+    let lines = match totals.flagged_line_count {
+        0 => "no line is contended".to_owned(),
+        1 => "1 line is contended".to_owned(),
+        count => format!("{} lines are contended", grouped(count)),
+    };
+    match &report.run.sampled {
+        Some(_) => format!("{} samples: {lines}.", figure("access_count")),
+        None => format!(
+            "{} of the threads' time, {} of {} cycles: {lines}.",
+            figure("run_share"),
+            figure("lost_cycles"),
+            figure("thread_cycles"),
+        ),
+    }
+}
+
+fn place(report: &Report, line: &LineReport) -> String {
+    let share = by_id(LINE_FIELDS, "lost_share").text(line);
+    let what = match &report.run.sampled {
+        Some(_) => "the sampled latency",
+        None => "it",
+    };
+    let address = by_id(LINE_FIELDS, "address").text(line);
+    let name = line.name();
+    let at = match name == address {
+        true => String::new(),
+        false => format!(" at {address}"),
+    };
+    format!("{share} of {what} on {name}{at}.")
+}
+
+fn elsewhere(report: &Report) -> String {
+    let handed = &report.handed;
+    let first = handed.objects.iter().find(|row| !row.name.is_empty());
+    match first.filter(|_| handed.run_share >= HANDED_SHARE_MIN) {
+        Some(row) => format!(
+            "{} lines that pass from CPU to CPU, most of all {}.",
+            grouped(handed.line_count),
+            row.name
+        ),
+        None => "On no line in particular.".to_owned(),
+    }
+}
+
+fn reason(line: &LineReport) -> String {
+    let threads = by_id(LINE_FIELDS, "thread_count").text(line);
+    let (remote, local) = (grouped(line.remote_hitm()), grouped(line.local_hitm()));
+    let mut text = line.verdict_text.clone();
+    if let Some(first) = text.get(..1) {
+        text.replace_range(..1, &first.to_uppercase());
+    }
+    format!("{text}: {threads} threads, {remote} remote and {local} local HITMs.")
+}
+
+/// The command that says most about the costliest line.
+fn next(report: &Report, structures: &[Structure], input: &Path) -> String {
+    let input = quoted(&input.display().to_string());
+    let Some(line) = report.lines.first() else {
+        return format!("hitm report -i {input} --by object,function");
+    };
+    if let Some(structure) = structures.iter().find(|one| one.ranks.contains(&line.rank)) {
+        return format!(
+            "hitm layout advise {} -i {} -p {input}",
+            quoted(&structure.inputs.type_name),
+            quoted(&structure.inputs.input.display().to_string()),
+        );
+    }
+    match (&report.run.sampled, line.verdict) {
+        (None, Verdict::Lock | Verdict::TrueSharing) => {
+            format!("hitm whatif -i {input} --threads-to compact")
+        }
+        _ => format!("hitm report -i {input} --by function,source"),
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:=@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_a_name_as_one_word() {
+        assert_eq!(quoted("/tmp/a.hitm"), "/tmp/a.hitm");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("x'; rm -rf /"), "'x'\\''; rm -rf /'");
+        assert_eq!(quoted(""), "''");
+    }
+}
