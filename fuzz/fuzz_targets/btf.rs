@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     check(bytes.to_vec(), None);
-    // The same bytes go on from themselves.
+    // The bytes are split BTF with themselves as base.
     if let Some(base) = check(as_sections(bytes, true), None) {
         check(as_sections(bytes, false), Some(&base));
     }

@@ -1,5 +1,5 @@
-//! Fails on purpose, behind a condition on the records of a recording: whoever finds it makes sound
-//! recordings. `cargo xtask fuzz` runs it first, and fails itself when it is not found.
+//! Fails on purpose, on a condition on the records of a recording: only sound recordings reach it.
+//! `cargo xtask fuzz` runs it first, and fails itself when it is not found.
 #![no_main]
 
 use hitm_base::AccessOp;

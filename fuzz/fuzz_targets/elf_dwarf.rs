@@ -1,5 +1,5 @@
-//! Any bytes as an ELF file, as the debug sections of one, and as a file with another one that its
-//! debug information refers to: a `.dwo` file, a package of them, what dwz shares.
+//! Any bytes as an ELF file, and as the debug sections of one. They are also a file that its debug
+//! information refers to: a `.dwo` file, a package of them, dwz's shared file.
 #![no_main]
 
 use hitm_fuzz::elf::{ask, symbolize};

@@ -1,5 +1,5 @@
-//! Any bytes as what a guest says of itself: its list of symbols, the agent's list of a program's memory,
-//! and the recorder's list of what lies elsewhere.
+//! Any bytes as a guest's description of itself: its list of symbols, the agent's list of a
+//! program's memory, and the recorder's list of moved objects.
 #![no_main]
 
 use hitm::kernel::KernelSymbols;

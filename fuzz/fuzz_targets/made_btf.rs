@@ -1,4 +1,4 @@
-//! BTF made from the bytes: alone, or as a module and the base that it goes on from.
+//! BTF made from the bytes: alone, or as a module and its base.
 #![no_main]
 
 use hitm_fuzz::btf::check;

@@ -1,4 +1,4 @@
-//! A recording made from the bytes, run again on another machine or with threads elsewhere.
+//! A recording made from the bytes, replayed on another machine or with another placement.
 #![no_main]
 
 use std::sync::LazyLock;

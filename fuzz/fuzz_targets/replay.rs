@@ -1,4 +1,4 @@
-//! Any records through a replay, read ahead at any moment: what comes out stays the same.
+//! Any records through a replay, read ahead at any moment: the output stays the same.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -78,7 +78,8 @@ fn of_few(mut record: Record) -> Record {
     record
 }
 
-/// Runs the records; what comes out is what went in, as far as threads had started.
+/// Replays the records; the output has the accesses of the input, as far as their threads had
+/// started.
 fn replay(
     mut replay: Replay<Scattered>,
     cpu: CpuId,

@@ -35,7 +35,7 @@ fn check_cut(file: &[u8], written: &[Record]) {
     }
 }
 
-/// A changed byte is found, wherever it is but in the index, which a stream does not need.
+/// A changed byte is found everywhere but in the index, which a stream does not need.
 fn check_changed(file: &[u8], written: &[Record]) {
     let Ok((found, recovery)) = read(file, true) else {
         return;

@@ -2,10 +2,10 @@
 
 use hitm_layout::{BtfFile, Bytes, TextLayout, c_source, layout_text};
 
-/// Structures that are asked about: one input shall not cost many times its length.
+/// Limit on shown structures: the cost of an input shall not be many times its length.
 const STRUCTURES: usize = 64;
 
-/// Parses a file and asks it everything. Returns it as a base for others.
+/// Parses a file and reads all of it. Returns it as a base for others.
 pub fn check(bytes: Vec<u8>, base: Option<&BtfFile>) -> Option<BtfFile> {
     BtfFile::is_in_elf(&bytes);
     let mut file = BtfFile::parse(Bytes::from(bytes), base, "fuzz").ok()?;
@@ -22,7 +22,7 @@ pub fn check(bytes: Vec<u8>, base: Option<&BtfFile>) -> Option<BtfFile> {
         assert!(hole_bytes + shape.padding <= layout.size);
         layout_text(file.types(), &layout, &definition.name, &options);
         let _ = c_source(file.types(), &layout, &definition.name);
-        // Another one may have the name, or no text does: names are any bytes.
+        // Another type may have the name, or no text has it: names are any bytes.
         let _ = file.struct_layout(&definition.name);
     }
     for variable in file.variables().into_iter().take(STRUCTURES) {

@@ -3,8 +3,9 @@
 use hitm_layout::{
     Bytes, Mapping, ObjectFile, Symbolizer, TextLayout, Unread, c_source, layout_text,
 };
+use hitm_test::elf::Elf;
 
-/// Asks a file everything. `other` is each other file that it wants.
+/// Reads all of a file. `other` is the content of each further file that it refers to.
 pub fn ask(bytes: Vec<u8>, other: Option<&[u8]>) {
     let Ok(mut file) = ObjectFile::parse(Bytes::from(bytes), "fuzz") else {
         return;
@@ -16,6 +17,12 @@ pub fn ask(bytes: Vec<u8>, other: Option<&[u8]>) {
     for address in (0x1100..0x1200).chain(0x4000..0x4100).step_by(7) {
         file.code_location(address);
         file.data_location(address, address % 17);
+        if let Some(accessed) = file.accessed_type(address) {
+            let range = accessed.offset..accessed.offset + 8;
+            file.members_of(("", accessed.type_id), 64, range);
+            file.content_at(accessed.type_id, accessed.offset);
+        }
+        file.result_use(address);
     }
     file.members_in(0x4000..0x4100);
     for name in ["s", "t", "t@s.c:3", "n"] {
@@ -58,4 +65,22 @@ pub fn symbolize(bytes: &[u8]) {
     }
     symbolizer.members_in(0x4000..0x4040);
     symbolizer.diagnostics();
+}
+
+/// Reads the functions of a stripped file. `bytes` are its remaining tables: for Go, as compressed
+/// symbols, or as rows for unwinding.
+pub fn stripped(bytes: &[u8]) {
+    for name in [".gopclntab", ".gnu_debugdata", ".eh_frame"] {
+        let mut elf = Elf::default();
+        elf.loaded(".text", 4, 0x1100, vec![0x90; 0x100]);
+        elf.loaded(name, 0, 0x2000, bytes.to_vec());
+        let Ok(mut file) = ObjectFile::parse(Bytes::from(elf.finish()), "fuzz") else {
+            continue;
+        };
+        for address in (0x1000..0x1300).step_by(13) {
+            if let Some((_, offset)) = file.code_location(address).symbol {
+                assert!(offset <= address, "a function begins before its code");
+            }
+        }
+    }
 }

@@ -4,10 +4,17 @@ use std::path::{Component, Path};
 
 use hitm_live::place::journal::Journal;
 
-/// Bytes as they are, and their lines behind right checksums, below a head that makes sense.
+/// Reads the bytes unchanged, and as lines with right checksums, below a valid head.
 pub fn check(bytes: &[u8]) {
     read(bytes);
-    let checked = |line: &[u8]| [format!("{:08x} ", crc32c::crc32c(line)).as_bytes(), line, b"\n"].concat();
+    let checked = |line: &[u8]| {
+        [
+            format!("{:08x} ", crc32c::crc32c(line)).as_bytes(),
+            line,
+            b"\n",
+        ]
+        .concat()
+    };
     let lines = bytes.split(|byte| *byte == b'\n').map(checked);
     let lines = lines.collect::<Vec<_>>().concat();
     read(&lines);
@@ -25,10 +32,13 @@ const HEAD: [&str; 7] = [
     "name x",
 ];
 
-/// A journal that is read is written in the same bytes, but for a last line that was cut off. A mistake
-/// has a line of the file. Paths to be removed are cgroups of our own.
+/// A journal that parses reads back as the same bytes, except for a last line that was cut off. A
+/// mistake has a line of the file. Paths to be removed are cgroups of hitm's own.
 fn read(bytes: &[u8]) {
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let whole = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
     match Journal::parse(bytes) {
         Ok(journal) => {
             assert_eq!(journal.encode().as_bytes(), &bytes[..whole]);

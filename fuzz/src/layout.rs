@@ -16,7 +16,7 @@ static BASE: LazyLock<LayoutTable> = LazyLock::new(|| {
     LayoutTable::new(&base).expect("the base is whole")
 });
 
-/// A layout file that parses reads back as written, and its members lie inside their structures.
+/// A layout file that parses reads back unchanged, and its members lie inside their structures.
 pub fn check(text: &str) {
     let Ok(file) = LayoutFile::parse(text, "fuzz") else {
         return;
@@ -40,7 +40,7 @@ pub fn check(text: &str) {
     }
 }
 
-/// Every rule asks for something and has a line.
+/// Every rule has a demand and a line.
 pub fn check_rules(text: &str) {
     let Ok(rules) = Rules::parse(text, "fuzz") else {
         return;
@@ -82,7 +82,8 @@ pub fn check_simulation(text: &str) {
         return;
     };
     assert!(profile.period.0 > 0 && profile.rows().next().is_some());
-    // Names in JSON may hold what a table cannot: then it says so, or takes two for one.
+    // Names in JSON may hold characters that a table cannot: then parsing fails, or takes two names
+    // for one.
     if let Ok(again) = Profile::parse(&profile.to_csv(), "written") {
         assert!(again.rows().count() <= profile.rows().count());
     }

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub mod elf;
+pub mod generated;
 pub mod journal;
 pub mod layout;
 pub mod live;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::path::{Path, PathBuf};
 
-/// An unnamed file. It goes away with the process.
+/// An unnamed file, freed at the end of the process.
 #[derive(Debug)]
 pub struct MemoryFile {
     file: File,
@@ -13,12 +13,12 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// A file with these bytes. One for each input: whoever reads a file may keep it mapped.
+    /// A file with these bytes. One for each input: a reader may keep it mapped.
     pub fn new(bytes: &[u8]) -> MemoryFile {
         // SAFETY: the name is a string that ends with a zero, and the flag is one that Linux knows.
         let descriptor = unsafe { libc::memfd_create(c"fuzz".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(descriptor >= 0, "the kernel has files in memory");
-        // SAFETY: the descriptor is open and nobody else's.
+        // SAFETY: the descriptor is open and has no other owner.
         let mut file = unsafe { File::from_raw_fd(descriptor) };
         file.write_all(bytes).expect("memory takes it");
         let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();

@@ -1,4 +1,4 @@
-//! perf.data: everything that counts samples, and the facade's way from a file to a report.
+//! perf.data: everything that counts samples, and the facade's path from a file to a report.
 
 use std::io::Cursor;
 
@@ -11,7 +11,7 @@ use hitm_perf::read::{CALLERS_MAX, PerfData, read};
 
 use crate::MemoryFile;
 
-/// Reads samples, and once more with what is known at the end.
+/// Reads samples, and once more with the facts from the end of the file.
 pub fn check(bytes: &[u8]) {
     let mut c2c = C2c::default();
     let mut importer = Importer::default();
@@ -53,7 +53,8 @@ pub fn check(bytes: &[u8]) {
     read_again(bytes, &data, count);
 }
 
-/// With what is known at the end: whose samples they are, and which node has which memory.
+/// Reads with the facts from the end of the file: the owners of numbers, and the memory of each
+/// node.
 fn read_again(bytes: &[u8], data: &PerfData, count: u64) {
     let mut c2c = C2c::of_memory(data.facts.memory.clone());
     let mut importer = Importer::default();

@@ -1,4 +1,4 @@
-//! Recordings through the facade: loaded, named, reported, exported and run again.
+//! Recordings through the facade: loaded, named, reported, exported and replayed.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ const OPTIONS: TextOptions = TextOptions {
     color: false,
 };
 
-/// Builds the report and renders it: what is JSON parses, and both ways name the same lines.
+/// Builds the report and renders it: JSON parses, and both forms name the same lines.
 pub fn show(recording: &Recording) {
     let options = ReportOptions {
         lines_max: ReportOptions::LINES_MAX_DEFAULT,
@@ -106,7 +106,7 @@ pub fn others(choices: &mut Choices<'_>, bytes: &[u8]) {
     }
 }
 
-/// Runs a recording again, on another machine or with threads elsewhere: both runs have the same
+/// Replays a recording, on another machine or with another placement: both runs have the same
 /// threads.
 pub fn run_again(choices: &mut Choices<'_>, machine: &Machine, bytes: &[u8]) {
     let Some(recording) = read(bytes) else {

@@ -114,7 +114,7 @@ fn written(folder: &str, name: &str, text: &str) -> std::io::Result<()> {
     fs::write(Path::new(folder).join(name), text)
 }
 
-/// What `elf_dwarf` asks for.
+/// Source of the seed for `elf_dwarf`.
 const SOURCE: &str = "enum e { A, B };\nunion u { int i; char c[9]; };\n\
     struct s { char c; int b : 3, d : 9; union { long l; struct { short x, y; }; }; struct s *n;\n\
     union u u[2][3]; enum e e; void (*f)(struct s *); long tail[]; };\n\

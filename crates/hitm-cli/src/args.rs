@@ -1,10 +1,11 @@
-//! What may be typed. Only names and texts here: `commands` makes sense of them.
+//! Command-line arguments. Only names and texts here: `commands` interprets them.
 
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    DiffArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs, MachineArgs, PlaceArgs, RecordArgs,
-    ReportArgs, ReproduceArgs, SimArgs, SweepArgs, VmArgs, WhatifArgs,
+    CompletionsArgs, DiffArgs, DoctorArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs,
+    MachineArgs, ManArgs, PlaceArgs, RecordArgs, ReportArgs, ReproduceArgs, SimArgs, SweepArgs,
+    ViewArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -21,11 +22,15 @@ Exit codes:
   70  an internal error of hitm
 
 Results go to standard output, everything else to standard error.
-Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb."
+Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb. On a terminal a
+long report goes through PAGER, or through less; PAGER=cat shows it at once."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(80..=1000))]
+    pub(crate) width: Option<u16>,
 }
 
 /// One subcommand each; each has a file of its name in `commands`.
@@ -35,6 +40,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Show which lines the threads of a recording fight over, and what to do about it
     Report(ReportArgs),
+    /// Look at a recording in the terminal: lines, objects, types, functions, source
+    View(ViewArgs),
     /// Show recordings of one load side by side: where each waits, and who
     Diff(DiffArgs),
     /// Run a recording again with members moved or on another machine, and compare
@@ -59,6 +66,11 @@ pub(crate) enum Command {
     Layout(LayoutArgs),
     /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
     Place(PlaceArgs),
-    /// Say what hitm can do on this host, and what to install for the rest
-    Doctor,
+    /// Check this host: what works, what to install
+    Doctor(DoctorArgs),
+    /// Write what a shell needs to complete hitm's commands and options
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(ManArgs),
 }

@@ -1,5 +1,6 @@
 //! One file for each subcommand: arguments to configuration, one call of the facade, answer to text.
 
+mod completions;
 mod diff;
 mod doctor;
 mod duration;
@@ -8,6 +9,7 @@ mod import;
 mod layout;
 mod live;
 mod machine;
+mod page;
 mod place;
 mod record;
 mod report;
@@ -15,6 +17,7 @@ mod reproduce;
 mod select;
 mod sim;
 mod sweep;
+mod view;
 mod vm;
 mod whatif;
 
@@ -27,7 +30,9 @@ use hitm_report::text::{PercentLimit, TextOptions};
 
 use crate::args::Command;
 use crate::{Exit, Terminal};
+pub(crate) use completions::{CompletionsArgs, ManArgs};
 pub(crate) use diff::DiffArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use layout::LayoutArgs;
@@ -39,6 +44,7 @@ pub(crate) use report::ReportArgs;
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use sim::SimArgs;
 pub(crate) use sweep::{EngineMissing, SweepArgs};
+pub(crate) use view::ViewArgs;
 pub(crate) use vm::VmArgs;
 pub(crate) use whatif::WhatifArgs;
 
@@ -51,7 +57,29 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How text is written for whoever looks at standard output.
+/// The form of a result that pictures show too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// A page with pictures, one file for any browser
+    Html,
+}
+
+impl From<PageFormat> for Option<Format> {
+    /// The form other than a page.
+    fn from(format: PageFormat) -> Option<Format> {
+        match format {
+            PageFormat::Text => Some(Format::Text),
+            PageFormat::Json => Some(Format::Json),
+            PageFormat::Html => None,
+        }
+    }
+}
+
+/// Returns the options for text on standard output.
 fn text_options(terminal: &Terminal) -> TextOptions {
     TextOptions {
         width: terminal.width(),
@@ -82,6 +110,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
     match command {
         Command::Record(args) => record::run(args, terminal),
         Command::Report(args) => report::run(args, terminal),
+        Command::View(args) => view::run(&args, terminal),
         Command::Diff(args) => diff::run(args, terminal),
         Command::Import(args) => import::run(args, terminal),
         Command::Export(args) => export::run(args, terminal),
@@ -94,6 +123,8 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Machine(args) => machine::run(args, terminal),
         Command::Layout(args) => layout::run(args, terminal),
         Command::Place(args) => place::run(args, terminal),
-        Command::Doctor => doctor::run(terminal),
+        Command::Doctor(args) => doctor::run(&args, terminal),
+        Command::Completions(args) => completions::completions(&args, terminal),
+        Command::Man(args) => completions::man(&args),
     }
 }

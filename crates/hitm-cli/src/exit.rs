@@ -1,4 +1,4 @@
-//! How a run ends.
+//! Exit codes.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub enum Exit {
     Done,
     /// A condition of `--fail-on` holds.
     GateFailed,
-    /// What the recorded program ended with.
+    /// Exit code of the recorded program.
     OfProgram(u8),
     /// Wrong usage, or something cannot be read or written.
     Usage,
@@ -45,7 +45,7 @@ impl Exit {
         }
     }
 
-    /// What an error of the facade means.
+    /// Returns the meaning of an error of the facade.
     pub(crate) fn of(error: &Error) -> Exit {
         match error.downcast_ref::<RecordError>() {
             Some(RecordError::Tools(ToolsError::CannotRun { .. })) => return Exit::Usage,

@@ -9,6 +9,7 @@ mod commands;
 mod exit;
 mod progress;
 mod terminal;
+mod tui;
 
 use std::ffi::OsString;
 use std::panic::{self, PanicHookInfo, UnwindSafe};
@@ -26,14 +27,18 @@ const PLEASE_REPORT: &str =
 
 /// Runs `action`; a panic in it becomes a message on standard error and [`Exit::Internal`].
 pub fn guarded(action: impl FnOnce() -> Exit + UnwindSafe) -> Exit {
-    panic::set_hook(Box::new(|info| Terminal::complain(&internal_error(info))));
+    panic::set_hook(Box::new(|info| {
+        if !hitm::sweep::is_reading() {
+            Terminal::complain(&internal_error(info));
+        }
+    }));
     panic::catch_unwind(action).unwrap_or_else(|_| {
         Terminal::complain(PLEASE_REPORT);
         Exit::Internal
     })
 }
 
-/// What replaces Rust's own message: the place is what a report of the bug needs.
+/// Returns the message that replaces Rust's own, with the place: a report of the bug needs it.
 fn internal_error(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let payload = info.payload();
@@ -52,6 +57,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) ->
         Ok(args) => args,
         Err(error) => return explain(&of_printable(&args, error), terminal),
     };
+    terminal.set_width(args.width);
     match commands::run(args.command, terminal) {
         Ok(exit) => exit,
         Err(error) => fail(&error, terminal),

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Time between two lines of a log.
 const LINE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Work whose length nobody knows. Where no terminal shows it, it writes a line now and then.
+/// Work whose length nobody knows. Where no bar shows it, it writes a line now and then.
 pub(crate) struct Spinner {
     bar: ProgressBar,
     what: &'static str,
@@ -24,13 +24,13 @@ pub(crate) struct Spinner {
 
 impl Spinner {
     pub(crate) fn start(what: &'static str) -> Spinner {
-        // The recorded program writes to standard output: on a terminal the two would mix.
+        // The recorded program writes to standard output: on a terminal it would write into the bar.
         let is_mixed = io::stdout().is_terminal();
         let bar = match is_mixed {
             true => ProgressBar::hidden(),
             false => visible(ProgressBar::new_spinner()),
         };
-        let is_log = bar.is_hidden() && !is_mixed;
+        let is_log = bar.is_hidden();
         bar.set_style(style("{spinner} {prefix}: {msg} ({elapsed})"));
         bar.set_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -283,6 +283,14 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is one of this file's")
 }
 
+/// The size of a file, in kB below 1 MB.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,5 +319,13 @@ mod tests {
         let steps = Bar::of_steps("searching");
         steps.set(3, 4);
         assert_eq!(steps.line(4), "searching: 75 %");
+    }
+
+    #[test]
+    fn small_files_have_a_size_too() {
+        assert_eq!(size(0), "0 kB");
+        assert_eq!(size(40_100), "41 kB");
+        assert_eq!(size(999_999), "1000 kB");
+        assert_eq!(size(1_260_000), "1.3 MB");
     }
 }

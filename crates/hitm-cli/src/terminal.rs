@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Error, Result};
+use hitm::pager::Pager;
 use hitm::streams::StandardOutput;
 use hitm::vm::VmError;
 use hitm_base::{Printout, printable_json};
@@ -21,12 +22,16 @@ impl fmt::Display for ResultNotWritten {
     }
 }
 
-/// Where results and messages go.
+/// Destination of results and messages.
 pub struct Terminal {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
     color: bool,
     is_terminal: bool,
+    /// Columns of text that the user chose.
+    width: Option<usize>,
+    /// Rows of the screen and what shows longer text; none where nobody looks at a screen.
+    pager: Option<(usize, Pager)>,
 }
 
 impl fmt::Debug for Terminal {
@@ -45,6 +50,8 @@ impl Terminal {
             err,
             color,
             is_terminal: color,
+            width: None,
+            pager: None,
         }
     }
 
@@ -52,17 +59,24 @@ impl Terminal {
     /// says that it has none.
     pub fn of_this_process() -> Terminal {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let refused = no_color || std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        let refused = no_color || is_dumb();
         let is_terminal = io::stdout().is_terminal();
         Terminal {
             out: Box::new(StandardOutput),
             err: Box::new(io::stderr()),
             color: is_terminal && !refused,
             is_terminal,
+            width: columns(),
+            pager: is_terminal.then(screen_pager).flatten(),
         }
     }
 
-    /// Whether results may have colours.
+    /// Sets the columns of text, if the user chose them.
+    pub(crate) fn set_width(&mut self, width: Option<u16>) {
+        self.width = width.map(usize::from).or(self.width);
+    }
+
+    /// True if results may have colours.
     pub fn color(&self) -> bool {
         self.color
     }
@@ -72,8 +86,11 @@ impl Terminal {
         self.is_terminal
     }
 
-    /// Columns of the terminal that results go to, or what suits a file.
+    /// Columns of text: those that the user chose, those of the terminal that results go to, or what suits a file.
     pub(crate) fn width(&self) -> usize {
+        if let Some(width) = self.width {
+            return width;
+        }
         let of_terminal = terminal_size::terminal_size_of(io::stdout());
         of_terminal.map_or(TextOptions::WIDTH_DEFAULT, |(width, _)| {
             usize::from(width.0)
@@ -83,6 +100,17 @@ impl Terminal {
     /// Writes a result for people, to the last byte.
     pub fn out(&mut self, text: &Printout) -> Result<()> {
         self.write_out(text)
+    }
+
+    /// Writes a result that may be longer than the screen.
+    pub(crate) fn long_out(&mut self, text: &Printout) -> Result<()> {
+        if let Some((rows, pager)) = &self.pager
+            && text.lines().count() >= *rows
+            && pager.show(text)?
+        {
+            return Ok(());
+        }
+        self.out(text)
     }
 
     /// Writes a result in JSON: no value changes, and none acts on a terminal.
@@ -158,11 +186,31 @@ impl Terminal {
     }
 }
 
+/// `COLUMNS`, where it is a number.
+fn columns() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?.parse().ok();
+    columns.filter(|columns| *columns > 0)
+}
+
+/// Rows of the screen, and its pager. Without a cursor there is none.
+fn screen_pager() -> Option<(usize, Pager)> {
+    if std::env::var_os("TERM").is_some_and(|name| name == "dumb") {
+        return None;
+    }
+    let (_, rows) = terminal_size::terminal_size_of(io::stdout())?;
+    Some((rows.0.into(), Pager::of_environment()?))
+}
+
+/// Returns true if the user's terminal has neither colours nor a cursor.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
+}
+
 /// An error with its causes. One that its error has told already is not told again.
 fn with_causes(error: &Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.ends_with(&cause) {
+        if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
         }
@@ -233,11 +281,13 @@ mod tests {
         let cause = || Error::msg("no such file");
         let untold = cause().context("cannot read a.toml");
         let told = cause().context("a.toml: no such file");
+        let within = cause().context("no such file: is it mounted?");
         let twice = cause()
             .context("a.toml: no such file")
             .context("cannot start");
         assert_eq!(with_causes(&untold), "cannot read a.toml: no such file");
         assert_eq!(with_causes(&told), "a.toml: no such file");
+        assert_eq!(with_causes(&within), "no such file: is it mounted?");
         assert_eq!(with_causes(&twice), "cannot start: a.toml: no such file");
     }
 }

@@ -24,7 +24,7 @@ struct Place {
     key: Option<String>,
 }
 
-/// The exception of an error, its causes in one line.
+/// Makes the exception of an error, with its causes in one line.
 pub(crate) fn raise(error: &(dyn Error + 'static)) -> PyErr {
     let mut message = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
 //! Long work without the interpreter's lock, which Ctrl-C ends.
 //!
-//! The work runs on a thread of its own; the calling thread asks the interpreter for signals meanwhile.
-//! Work that is cancelled unwinds from its next progress report: the facade knows nothing of it.
+//! The work runs on a thread of its own; the calling thread polls the interpreter for signals.
+//! Cancelled work unwinds from its next progress report, without the facade's knowledge.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,23 +12,23 @@ use std::time::Duration;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-/// Time between two looks for signals.
+/// Interval between polls for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The payload of work that was cancelled.
+/// Payload of cancelled work that unwinds.
 struct Cancelled;
 
-/// Set when the user wants the work to end.
+/// Set when the user cancels the work.
 #[derive(Debug, Default)]
 pub(crate) struct Cancel(AtomicBool);
 
 impl Cancel {
-    /// True if the work is to end.
+    /// True if the work is cancelled.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Unwinds when the work is to end. For callbacks that have no other way out.
+    /// Unwinds when the work is cancelled. For callbacks without another way out.
     pub(crate) fn check(&self) {
         if self.is_set() {
             resume_unwind(Box::new(Cancelled));

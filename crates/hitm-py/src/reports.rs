@@ -6,7 +6,10 @@ use hitm::layout::{LayoutFile, ListOptions, ShowOptions};
 use hitm::perf_data;
 use hitm::recording::Recording;
 use hitm::whatif::{HeapInstances, WhatifConfig};
-use hitm_report::fields::{LINE_FIELDS, ROW_FIELDS, THREAD_FIELDS};
+use hitm_report::fields::{
+    LAYOUT_MEMBER_FIELDS, LINE_FIELDS, ROW_FIELDS, THREAD_FIELDS, Unit, Value, WHATIF_LINE_FIELDS,
+    WHATIF_MEMBER_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
+};
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{Report, ReportOptions, Selection, json};
 use hitm_weave::Placement;
@@ -14,7 +17,7 @@ use pyo3::prelude::*;
 
 use crate::error::{HitmError, raise};
 use crate::interrupt::{Cancel, detached};
-use crate::table::{Table, columns, values};
+use crate::table::{ColumnFacts, Table, columns, values};
 
 /// Reads a recording or perf.data; returns the report's JSON (docs/formats/report.md) and its lines,
 /// their rows and the threads as tables.
@@ -73,9 +76,12 @@ fn load(path: &Path, cancel: &Cancel) -> PyResult<Recording> {
     Ok(recording)
 }
 
-/// Runs a recording again; returns the JSON of docs/formats/whatif.md.
+/// Runs, lines, threads, members and objects of a replay.
+type WhatifTables = (Table, Table, Table, Table, Table);
+
+/// Runs a recording again; returns the JSON of docs/formats/whatif.md and its lists as tables.
 #[pyfunction]
-#[pyo3(signature = (path, *, layouts, instances, machine = None, threads_to = None))]
+#[pyo3(signature = (path, *, layouts, instances, machine = None, threads_to = None, top = 20))]
 #[expect(
     clippy::too_many_arguments,
     reason = "keyword arguments of a Python function"
@@ -87,7 +93,8 @@ pub(crate) fn whatif(
     instances: Vec<String>,
     machine: Option<String>,
     threads_to: Option<String>,
-) -> PyResult<String> {
+    top: usize,
+) -> PyResult<(String, WhatifTables)> {
     let layouts: Result<Vec<_>, _> = layouts
         .iter()
         .map(|path| hitm::whatif::read_layout(path))
@@ -109,14 +116,37 @@ pub(crate) fn whatif(
     let work = |cancel: &Cancel| hitm::whatif::run(&config, &mut |_, _| cancel.check());
     let report = detached(py, work, |_| Ok(()))?.map_err(|error| raise(&error))?;
     let options = WhatifOptions {
-        lines_max: 20,
+        lines_max: top,
         iterations: None,
     };
-    Ok(json::whatif::render(&WhatifView::new(report, &options)))
+    let view = WhatifView::new(report, &options);
+    Ok((json::whatif::render(&view), whatif_tables(&view)))
 }
 
-/// A structure in cache lines, as the JSON of docs/formats/layout.md; of the running kernel where no
-/// file is given.
+fn whatif_tables(view: &WhatifView) -> WhatifTables {
+    let mut facts = vec![ColumnFacts {
+        id: "run",
+        unit: Unit::None,
+        description: "before (as recorded) or after (as replayed)",
+    }];
+    facts.extend(columns(WHATIF_RUN_FIELDS));
+    let runs = [("before", &view.run.before), ("after", &view.run.after)];
+    let runs = runs.map(|(name, run)| {
+        let mut row = vec![Value::Text(name.to_owned())];
+        row.extend(values(WHATIF_RUN_FIELDS, run));
+        row
+    });
+    (
+        Table::of_rows(facts, runs.into()),
+        Table::of_fields(WHATIF_LINE_FIELDS, &view.report.lines),
+        Table::of_fields(WHATIF_THREAD_FIELDS, &view.threads),
+        Table::of_fields(WHATIF_MEMBER_FIELDS, &view.report.members),
+        Table::of_fields(WHATIF_OBJECT_FIELDS, &view.report.objects),
+    )
+}
+
+/// A structure in cache lines, as the JSON of docs/formats/layout.md, and its members as a table; of
+/// the running kernel where no file is given.
 #[pyfunction]
 #[pyo3(signature = (name, *, file = None, expand = false, line_size = 64))]
 pub(crate) fn layout(
@@ -125,7 +155,7 @@ pub(crate) fn layout(
     file: Option<PathBuf>,
     expand: bool,
     line_size: u64,
-) -> PyResult<String> {
+) -> PyResult<(String, Table)> {
     if !hitm::layout::is_line_size(line_size) {
         let text = format!("line_size: found {line_size}, expected a power of two from 8 to 65536");
         return Err(HitmError::new_err(text));
@@ -133,9 +163,12 @@ pub(crate) fn layout(
     let options = ShowOptions { line_size, expand };
     let shown = py.detach(|| {
         let mut file = LayoutFile::open(file.as_deref(), None)?;
-        hitm::layout::show_json(&mut file, name, &options)
+        let json = hitm::layout::show_json(&mut file, name, &options)?;
+        let members = hitm::layout::member_rows(&mut file, name, &options)?;
+        Ok::<_, hitm::layout::LayoutError>((json, members))
     });
-    shown.map_err(|error| raise(&error))
+    let (json, members) = shown.map_err(|error| raise(&error))?;
+    Ok((json, Table::of_fields(LAYOUT_MEMBER_FIELDS, &members)))
 }
 
 /// Names of the structures of a file that match a pattern.

@@ -26,7 +26,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 #[derive(Debug, Clone)]
 enum Rows {
     Batch(RecordBatch),
-    /// A Parquet file, read when somebody asks.
+    /// A Parquet file, read on demand.
     Parquet(PathBuf),
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct Table {
 
 /// A column's name, unit and description.
 pub(crate) struct ColumnFacts {
-    id: &'static str,
-    unit: Unit,
-    description: &'static str,
+    pub(crate) id: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) description: &'static str,
 }
 
-/// The columns of a table of fields.
+/// Columns of a table of fields.
 pub(crate) fn columns<T>(fields: &'static [Field<T>]) -> Vec<ColumnFacts> {
     let column = |field: &Field<T>| ColumnFacts {
         id: field.id,
@@ -56,7 +56,7 @@ pub(crate) fn columns<T>(fields: &'static [Field<T>]) -> Vec<ColumnFacts> {
     fields.iter().map(column).collect()
 }
 
-/// The values of one item.
+/// Values of one item.
 pub(crate) fn values<T>(fields: &'static [Field<T>], item: &T) -> Vec<Value> {
     fields.iter().map(|field| (field.value)(item)).collect()
 }
@@ -134,7 +134,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A producer may ignore the wish; consumers cast.
+        // A producer may ignore the requested schema; consumers cast.
         drop(requested_schema);
         let stream = FFI_ArrowArrayStream::new(self.reader()?);
         PyCapsule::new(py, stream, Some(STREAM.to_owned()))
@@ -216,7 +216,8 @@ fn append(list: &Bound<'_, PyList>, column: &ArrayRef, row: usize) -> PyResult<(
     }
 }
 
-/// A column of the narrowest type that holds its values. One without values has the type of its unit.
+/// A column of the narrowest type that holds its values. One without values has the type of its
+/// unit.
 fn array(values: &[&Value], unit: Unit) -> ArrayRef {
     let has = |is: fn(&Value) -> bool| values.iter().any(|value| is(value));
     let is_text =

@@ -1,5 +1,6 @@
 """Simulations, machines, layouts and errors, as a user of the package meets them."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import hitm
+
+ROOT = Path(__file__).resolve().parents[3]
+HITM = ROOT / "target" / "release" / "hitm"
 
 
 def test_a_simulation_is_data_and_a_table(scenario: Path) -> None:
@@ -54,6 +58,54 @@ def test_machines_and_layouts() -> None:
     assert hitm.machine("xeon-480")["name"] == "xeon-480"
     with pytest.raises(hitm.HitmError):
         hitm.layout("rq", file=__file__)
+
+
+SOURCE = """
+struct inner { int depth; long total; };
+struct outer { char kind; struct inner first; int flags : 3; struct { int x; }; } outer;
+"""
+
+
+def test_a_layout_is_data_and_a_table(tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "outer.c").write_text(SOURCE)
+    subprocess.run(["cc", "-g", "-shared", "-fPIC", "-o", "outer.so", "outer.c"], cwd=tmp_path, check=True)
+    file = tmp_path / "outer.so"
+    shown = hitm.layout("outer", file=file, expand=True)
+    assert shown.data["size_bytes"] == 32
+    rows = shown.members.to_dict()
+    assert rows["path"] == ["kind", "first", "first.depth", "first.total", "flags", None, "x"]
+    assert rows["depth"] == [0, 0, 1, 1, 0, 0, 1]
+    assert rows["offset_bytes"] == [0, 8, 8, 16, 24, 28, 28]
+    assert rows["hole_after_bytes"][0] == 7 and rows["bit_size"][4] == 3
+    assert shown.members.units["hole_after_bytes"] == "bytes"
+    # Without `expand`, members of a structure without a name only.
+    assert hitm.layout("outer", file=file).members.to_dict()["path"] == ["kind", "first", "flags", None, "x"]
+
+
+def test_a_replay_is_data_and_tables(tmp_path: Path) -> None:
+    tools = [str(HITM), "cc", "qemu-x86_64"]
+    if any(shutil.which(tool) is None for tool in tools):
+        pytest.skip("no release build of hitm, no C compiler or no qemu-x86_64")
+    source = ROOT / "examples" / "false_sharing.c"
+    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", "run", source], cwd=tmp_path, check=True)
+    recorded = [HITM, "record", "-o", "run.hitm", "./run", "20000"]
+    subprocess.run(recorded, cwd=tmp_path, check=True, capture_output=True)
+    replay = hitm.whatif(tmp_path / "run.hitm", machine="milan-2s")
+    runs = replay.runs.to_dict()
+    assert runs["run"] == ["before", "after"] and runs["machine"][1] == "milan-2s"
+    assert runs["lost_cycles"][1] == replay.data["run"]["after"]["lost_cycles"] > 0
+    assert replay.runs.units["lost_cycles"] == "cycles"
+    for table, name in [(replay.lines, "lines"), (replay.threads, "threads")]:
+        rows = table.to_dict()
+        listed = replay.data[name]
+        assert len(table) == len(listed) > 0
+        assert rows["lost_cycles_after"] == [one["lost_cycles_after"] for one in listed]
+    # No layout was put in: tables without rows have their columns and types.
+    assert len(replay.members) == len(replay.objects) == 0
+    assert "offset_after_bytes" in replay.members.column_names
+    assert len(hitm.whatif(tmp_path / "run.hitm", machine="milan-2s", top=0).lines) == 0
 
 
 LONG = """

@@ -99,6 +99,7 @@ fn write_all(
             time: Cycles::ZERO,
             name: "worker".into(),
             seat: thread,
+            process: 0,
         }))?;
     }
     for number in 0..count {

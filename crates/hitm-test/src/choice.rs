@@ -64,9 +64,8 @@ const TEXTS: [&str; 24] = [
     "\u{1f980}\u{1f980}\u{1f980}",
 ];
 
-/// A source of decisions. It never fails: when the bytes are used up, every further choice is the
-/// first one, 0 or empty, so a generator that asks [`is_empty`](Self::is_empty) between its parts
-/// ends.
+/// A source of decisions. It never fails: without bytes left, every further choice is the first
+/// one, 0 or empty. So a generator that checks [`is_empty`](Self::is_empty) between its parts ends.
 #[derive(Debug, Clone)]
 pub struct Choices<'a> {
     bytes: &'a [u8],
@@ -82,13 +81,13 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// Decides whether [`odd`](Self::odd) is ever true: for half of the inputs it is not, so that
-    /// what lies behind a parser's checks is reached.
+    /// Decides if [`odd`](Self::odd) is ever true: for half of the inputs it is not, so that they
+    /// pass a parser's checks.
     pub fn draw_soundness(&mut self) {
         self.is_sound = self.one_in(2);
     }
 
-    /// Returns true if to do what a parser refuses, once in `times`.
+    /// Returns true if a choice shall be invalid, once in `times`.
     pub fn odd(&mut self, times: usize) -> bool {
         !self.is_sound && self.one_in(times)
     }
@@ -124,7 +123,7 @@ impl<'a> Choices<'a> {
         value % bound
     }
 
-    /// Once in `times` true.
+    /// Returns true once in `times`.
     pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -134,7 +133,7 @@ impl<'a> Choices<'a> {
         from[self.below(from.len())]
     }
 
-    /// A number that is small as often as not, and else an extreme or anything.
+    /// A number: small half of the time, else an extreme or any.
     pub fn number(&mut self) -> u64 {
         match self.byte() {
             small @ 0..=127 => u64::from(small),

@@ -2,8 +2,8 @@
 //!
 //! Each module has a builder that writes one format, and a `made` function that drives the builder
 //! with [`Choices`]: bytes of a fuzzer, or [`noise`] of a seed. The same bytes make the same file.
-//! What is made is mostly well-formed, with numbers at the ends of their ranges and structures that
-//! no ordinary program writes; byte mutation alone seldom gets that far.
+//! Most files are well-formed, with numbers at the ends of their ranges and structures that no
+//! ordinary program writes; byte mutation alone seldom gets that far.
 
 pub mod btf;
 mod choice;

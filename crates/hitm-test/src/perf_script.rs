@@ -46,7 +46,7 @@ const SYMBOLS: [&str; 7] = [
     "a b c",
 ];
 
-/// Lines that perf prints, with numbers at the ends and fields that are missing now and then.
+/// Lines of perf, with numbers at the ends and fields that are missing now and then.
 pub fn made(choices: &mut Choices<'_>) -> Vec<u8> {
     let mut out = String::new();
     if choices.one_in(4) {

@@ -1,7 +1,8 @@
 //! Recordings: records from bytes, files from records, and files written number by number.
 //!
-//! [`records`] makes typed records, which hold only what the types allow. [`made`] writes blocks and
-//! chunks itself, from docs/formats/trace.md, so that a file can say what no recorder says.
+//! [`records`] makes typed records, which hold only values of the types. [`made`] writes blocks and
+//! chunks itself, from docs/formats/trace.md, so that a file can hold values that no recorder
+//! writes.
 
 mod made;
 mod records;
@@ -51,7 +52,7 @@ pub fn header() -> Header {
     }
 }
 
-/// A complete file with these records. Records that no block holds are left out; the rest is
+/// A complete file with these records. Records that fit no block are left out; the others are
 /// returned beside the file.
 pub fn file(records: Vec<Record>) -> (Vec<u8>, Vec<Record>) {
     let mut writer = TraceWriter::new(Vec::new(), &header()).expect("memory takes it");

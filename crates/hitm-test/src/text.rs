@@ -1,8 +1,7 @@
 //! Text files: TOML, JSON and CSV, built from the keys that the parsers know.
 //!
-//! Most values are ones that a parser takes, so that what lies behind it is reached; the others are
-//! numbers at the ends, wrong units and wrong types. Keys are missing, repeated or unknown now and
-//! then.
+//! Most values are valid, so that parsing gets further; the others are numbers at the ends, wrong
+//! units and wrong types. Keys are missing, repeated or unknown now and then.
 
 mod layouts;
 mod machine;
@@ -133,7 +132,7 @@ fn some_keys(choices: &mut Choices<'_>, out: &mut String, from: &[Key], max: usi
     }
 }
 
-/// Changes a few bytes of one text in eight, as an editor's accident would.
+/// Changes a few bytes of one text in eight, like a slip in an editor.
 fn smudge(choices: &mut Choices<'_>, text: String) -> String {
     if !choices.odd(4) || text.is_empty() {
         return text;
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
     use crate::noise;
 
-    /// Returns how many of 300 texts a parser takes.
+    /// Returns the number of 300 texts that a parser accepts.
     fn accepted(takes: impl Fn(&mut Choices<'_>) -> bool) -> usize {
         let is_taken = |seed: &u64| takes(&mut Choices::new(&noise(*seed, 300)));
         (0..300).filter(is_taken).count()

@@ -1,13 +1,13 @@
 //! `hitm diff`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use hitm::recording::Recording;
 use hitm_report::{SideBySide, SideOptions, SideSums, json, text};
 
-use crate::commands::{Format, text_options};
+use crate::commands::{PageFormat, page, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -17,6 +17,9 @@ pub(crate) struct DiffArgs {
     /// The recordings, at least two
     #[arg(required = true, value_name = "FILE")]
     recordings: Vec<PathBuf>,
+    /// Write the page of `--format html` to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -27,12 +30,12 @@ pub(super) struct ViewArgs {
     /// Show only what functions do whose names contain TEXT; may be given several times
     #[arg(long, value_name = "TEXT")]
     function: Vec<String>,
-    /// How many rows each table has
+    /// Rows of each table
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// What to write; docs/formats/side-by-side.md has the JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// Output format; docs/formats/side-by-side.md has the JSON
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
 }
 
 pub(super) fn run(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
@@ -43,15 +46,17 @@ pub(super) fn run(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
         let name = path.file_name().unwrap_or(path.as_os_str());
         (name.to_string_lossy().into_owned(), path.clone())
     });
-    show(recordings.collect(), &args.view, terminal)
+    let recordings = recordings.collect();
+    show(recordings, (&args.view, args.output.as_deref()), terminal)
 }
 
-/// Shows recordings, each with what to call it.
+/// Shows recordings, each with what to call it. A page goes to `output`, or to standard output.
 pub(super) fn show(
     recordings: Vec<(String, PathBuf)>,
-    view: &ViewArgs,
+    (view, output): (&ViewArgs, Option<&Path>),
     terminal: &mut Terminal,
 ) -> Result<Exit> {
+    page::check_output(view.format, output, terminal)?;
     let options = SideOptions {
         rows_max: view.top,
         functions: view.function.clone(),
@@ -70,11 +75,15 @@ pub(super) fn show(
     }
     let sides = SideBySide::of_sums(all, &options);
     match view.format {
-        Format::Text => {
+        PageFormat::Text => {
             let text = text::side_by_side::render(&sides, &text_options(terminal));
-            terminal.out(&text)?;
+            terminal.long_out(&text)?;
         }
-        Format::Json => terminal.json(&json::side_by_side::render(&sides))?,
+        PageFormat::Json => terminal.json(&json::side_by_side::render(&sides))?,
+        PageFormat::Html => {
+            let html = hitm_report::page::diff(&sides);
+            page::write(&html, output, terminal)?;
+        }
     }
     Ok(Exit::Done)
 }

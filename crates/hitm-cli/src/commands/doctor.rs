@@ -1,16 +1,57 @@
 //! `hitm doctor`.
 
-use anyhow::Result;
-use hitm::doctor::{Finding, doctor};
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use hitm::doctor::{Finding, doctor, install};
 use hitm_base::Printout;
 
 use crate::{Exit, Terminal};
 
-pub(super) fn run(terminal: &mut Terminal) -> Result<Exit> {
-    let findings = doctor();
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Install what is missing and comes in a Debian package, with apt-get, after asking
+    #[arg(long)]
+    fix: bool,
+    /// Do not ask
+    #[arg(short, long, requires = "fix")]
+    yes: bool,
+}
+
+pub(super) fn run(args: &DoctorArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let mut findings = doctor();
     terminal.out(&text(&findings, terminal.color()))?;
+    let packages = packages(&findings);
+    if args.fix && !packages.is_empty() && (args.yes || agrees(&packages)?) {
+        install(&packages)?;
+        findings = doctor();
+        terminal.out(&text(&findings, terminal.color()))?;
+    }
     let works = findings.iter().all(|finding| finding.works);
     Ok(if works { Exit::Done } else { Exit::Missing })
+}
+
+/// The packages that bring what is missing, each once.
+fn packages(findings: &[Finding]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = findings
+        .iter()
+        .filter_map(|finding| finding.package)
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn agrees(packages: &[&str]) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("standard input is no terminal: nobody can be asked; --yes installs without");
+    }
+    eprint!("install {} with apt-get? [y/N] ", packages.join(" "));
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn text(findings: &[Finding], has_colors: bool) -> Printout {
@@ -40,6 +81,7 @@ mod tests {
             subject: subject.to_owned(),
             detail: "as found".to_owned(),
             works,
+            package: None,
         };
         let findings = [
             finding("record x86_64 programs", true),
@@ -51,5 +93,17 @@ mod tests {
         "#]]
         .assert_eq(&text(&findings, false));
         assert!(text(&findings, true).starts_with("\x1b[32mok     \x1b[0m  record"));
+    }
+
+    #[test]
+    fn a_package_is_installed_once() {
+        let finding = |package| Finding {
+            subject: String::new(),
+            detail: String::new(),
+            works: false,
+            package,
+        };
+        let findings = [Some("qemu-user"), None, Some("qemu-user"), Some("a")].map(finding);
+        assert_eq!(packages(&findings), ["a", "qemu-user"]);
     }
 }

@@ -2,8 +2,18 @@
 
 use std::time::Duration;
 
+use hitm::record::Begin;
+
 /// The longest: far from what a clock counts.
 const SECONDS_MAX: f64 = 30.0 * 86_400.0;
+
+/// The beginning of a recording: a time after the program's, or -1 for a command.
+pub(super) fn delay(text: &str) -> Result<Begin, String> {
+    match text {
+        "-1" => Ok(Begin::WhenAsked),
+        _ => duration(text).map(Begin::After),
+    }
+}
 
 /// A time with its unit: s, ms or m; s without one.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -37,5 +47,8 @@ mod tests {
         for wrong in ["", "0s", "-1s", "1h", "nan", "1e30"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(delay("-1"), Ok(Begin::WhenAsked));
+        assert_eq!(delay("1s"), Ok(Begin::After(Duration::from_secs(1))));
+        assert!(delay("-2").is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! `hitm export`.
 
+mod views;
+
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,9 @@ pub(crate) struct ExportArgs {
     input: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
+    /// Write only these tables of --csv and --parquet; several with commas between
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    table: Vec<String>,
     /// Make a sample of every Nth load and of every Nth store
     #[arg(long, value_name = "N", default_value = "1", requires = "perf_data")]
     period: NonZeroU64,
@@ -36,12 +41,26 @@ struct OutputArgs {
     /// (docs/formats/calls.md)
     #[arg(long, value_name = "FILE")]
     calls: Option<PathBuf>,
+    /// Write lost cycles by thread, callers, function and member, a stack a line, for flame graphs
+    /// (docs/formats/views.md)
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
+    /// Write the same as a profile that profiler.firefox.com opens
+    #[arg(long, value_name = "FILE")]
+    firefox: Option<PathBuf>,
+    /// Write every table of the report as CSV, each to a file of its name in this directory
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+    /// Write every table of the report as Parquet, each to a file of its name in this directory
+    #[arg(long, value_name = "DIR")]
+    parquet: Option<PathBuf>,
 }
 
 pub(super) fn run(args: ExportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if let Some(path) = &args.output.calls {
         write_calls(&args.input, path)?;
     }
+    views::write(&args, terminal)?;
     match &args.output.perf_data {
         Some(path) => write_perf_data(&args, path, terminal),
         None => Ok(Exit::Done),

@@ -67,7 +67,7 @@ struct ShowArgs {
     expand: bool,
     #[command(flatten)]
     line: LineArgs,
-    /// What to write; docs/formats/layout.md has the JSON
+    /// Output format; docs/formats/layout.md has the JSON
     #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
     format: ShowFormat,
 }
@@ -108,7 +108,7 @@ struct ListArgs {
     pattern: Option<String>,
     #[command(flatten)]
     line: LineArgs,
-    /// What to write; docs/formats/layout.md has the JSON
+    /// Output format; docs/formats/layout.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -129,7 +129,7 @@ struct DiffArgs {
     btf_base: Option<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
-    /// What to write; docs/formats/layout.md has the JSON
+    /// Output format; docs/formats/layout.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -145,7 +145,7 @@ struct CheckArgs {
     /// The BTF that split BTF, such as a module's, goes on from
     #[arg(long, value_name = "FILE")]
     btf_base: Option<PathBuf>,
-    /// What to write
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

@@ -23,7 +23,7 @@ pub(crate) struct MachineArgs {
 enum Command {
     /// List the machine models that come with hitm
     List {
-        /// What to write
+        /// Output format
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
@@ -32,7 +32,7 @@ enum Command {
         /// A preset, a file, or `host` for this machine
         #[arg(value_name = "NAME|FILE")]
         machine: String,
-        /// What to write
+        /// Output format
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },

@@ -65,7 +65,7 @@ struct CommonArgs {
     /// The folder of the journals; by default /run/hitm for root, hitm in XDG_RUNTIME_DIR for others
     #[arg(long, value_name = "FOLDER")]
     journals: Option<PathBuf>,
-    /// What to write
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

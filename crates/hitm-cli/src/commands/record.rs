@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use clap::Args;
-use hitm::record::{Ended, Progress, RecordConfig, record};
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use hitm::record::{Begin, ControlFiles, Ended, Progress, RecordConfig, record};
 use hitm_base::Cycles;
-use hitm_weave::Placement;
+use hitm_weave::{CpuChoice, Placement};
 
-use super::duration::duration;
-use crate::progress::Spinner;
+use super::duration::{delay, duration};
+use crate::progress::{Spinner, size};
 use crate::{Exit, Terminal};
 
 /// Options of `hitm record`.
@@ -19,11 +19,16 @@ pub(crate) struct RecordArgs {
     /// The machine to price accesses on: a preset (see `hitm machine list`), a file, or `host`
     #[arg(short, long, value_name = "NAME|FILE", default_value = "broadwell-4s")]
     machine: String,
-    /// Where threads run on the modelled machine: as far apart as possible (spread), as close
+    /// CPUs of the modelled machine for threads: as far apart as possible (spread), as close
     /// together (compact), or on the CPUs of a list like 0,2,8-11
     #[arg(long, value_name = "spread|compact|LIST", default_value = "spread")]
     threads_to: Placement,
-    /// How many cycles a thread's clock may run ahead of the slowest one
+    /// CPUs of the modelled machine that the program sees and runs on: the first N that --threads-to
+    /// gives out, or those of a list like 0,2,8-11; without it the program sees the first 16, and
+    /// further threads have the rest of the machine
+    #[arg(long, value_name = "N|LIST")]
+    cpus: Option<CpuChoice>,
+    /// Cycles that a thread's clock may run ahead of the slowest one
     #[arg(long, value_name = "CYCLES", default_value_t = hitm::record::DEFAULT_WINDOW.0,
           value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     window: u64,
@@ -40,9 +45,22 @@ pub(crate) struct RecordArgs {
     /// Let the program go on, unrecorded, when hitm is killed; otherwise it is killed as well
     #[arg(long)]
     keep_running: bool,
+    /// Which processes of the program to record: all of them, or only the first one (no)
+    #[arg(long, value_name = "all|no", value_enum, default_value_t = Follow::All)]
+    follow: Follow,
+    /// Record the callers of each function that accesses shared lines, for `hitm report -g`
+    #[arg(short = 'g', long)]
+    call_graph: bool,
     /// End the recording after this time, as 10s, 500ms or 2m, and the program with SIGTERM
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
+    /// Begin the recording so long after the program; -1: by the command `enable` of --control
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = delay, allow_hyphen_values = true)]
+    delay: Option<Begin>,
+    /// Take commands from a FIFO, one a line, as perf record does: enable, disable, ping and stop; each
+    /// is answered by a line `ack` in the second FIFO
+    #[arg(long, value_name = "FIFO[,FIFO]", value_parser = control)]
+    control: Option<ControlFiles>,
     /// The program to record and its arguments
     #[arg(
         required = true,
@@ -53,36 +71,92 @@ pub(crate) struct RecordArgs {
     command: Vec<String>,
 }
 
+/// Processes that are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Follow {
+    /// All of them.
+    All,
+    /// The first one, with its first program.
+    No,
+}
+
 pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
     let machine = match args.cpi {
         Some(cpi) => hitm::machine::resolve_with_cpi(&args.machine, cpi),
         None => hitm::machine::resolve(&args.machine),
     };
     let machine = machine.with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    let begin = args.delay.unwrap_or_default();
+    ensure!(
+        begin != Begin::WhenAsked || args.control.is_some(),
+        "--delay -1 needs --control: nothing else begins the recording"
+    );
     let config = RecordConfig {
         command: args.command,
         machine,
         placement: args.threads_to,
+        cpus: args.cpus,
         window: Cycles(args.window),
         output: args.output,
         qemu: args.qemu,
         keeps_running: args.keep_running,
+        follows: args.follow == Follow::All,
+        begin,
+        has_callers: args.call_graph,
         duration: args.duration,
+        control: args.control,
     };
     let spinner = Spinner::start("recording");
     let ended = record(&config, &mut |progress| spinner.say(&text(progress)))?;
     spinner.finish();
+    for (program, count) in &ended.left_alone {
+        terminal.note(&left_alone(program, *count));
+    }
+    if ended.unknown_commands > 0 {
+        terminal.note(&format!(
+            "{} lines of --control were no commands: expected enable, disable, ping or stop",
+            ended.unknown_commands
+        ));
+    }
+    if ended.seeing_host_cpus > 0 {
+        terminal.note(hitm::recording::SEES_HOST_CPUS);
+    }
     terminal.note(&summary(&config, &ended));
     Ok(Exit::OfProgram(ended.exit_code))
 }
 
+/// `FIFO` or `FIFO,FIFO`, with `fifo:` before it for those who know perf.
+fn control(text: &str) -> Result<ControlFiles, String> {
+    let files = text.strip_prefix("fifo:").unwrap_or(text);
+    let (commands, answers) = match files.split_once(',') {
+        Some((commands, answers)) => (commands, Some(answers)),
+        None => (files, None),
+    };
+    if commands.is_empty() || answers.is_some_and(str::is_empty) {
+        return Err("expected FIFO or FIFO,FIFO".to_owned());
+    }
+    Ok(ControlFiles {
+        commands: commands.into(),
+        answers: answers.map(Into::into),
+    })
+}
+
 fn text(progress: &Progress) -> String {
     format!(
-        "{:.1} M cycles, {:.1} M records, {:.1} MB",
+        "{:.1} M cycles, {:.1} M records, {}",
         progress.time.0 as f64 / 1e6,
         progress.record_count as f64 / 1e6,
-        progress.file_bytes as f64 / 1e6
+        size(progress.file_bytes)
     )
+}
+
+fn left_alone(program: &str, count: u64) -> String {
+    let (why, name) = program.split_once(':').unwrap_or((program, ""));
+    let times = match count {
+        1 => String::new(),
+        _ => format!(" {count} times"),
+    };
+    format!("{name} ran unrecorded{times} ({why})")
 }
 
 fn summary(config: &RecordConfig, ended: &Ended) -> String {
@@ -90,6 +164,9 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         progress,
         is_complete,
         exit_code,
+        left_alone: _,
+        unknown_commands: _,
+        seeing_host_cpus: _,
     } = ended;
     let file = config.output.display();
     let note = match (is_complete, exit_code) {
@@ -98,8 +175,8 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         (false, _) => ", up to where the program replaced itself (exec): record what it starts",
     };
     format!(
-        "{file}: {} records, {:.1} MB{note}; read it with `hitm report -i {file}`",
+        "{file}: {} records, {}{note}; read it with `hitm report -i {file}`",
         progress.record_count,
-        progress.file_bytes as f64 / 1e6,
+        size(progress.file_bytes),
     )
 }

@@ -1,55 +1,126 @@
 //! `hitm report`.
 
-use std::path::PathBuf;
+mod ci;
+mod sweep;
 
-use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use hitm::perf_data;
+use hitm::perf_data::{self, KernelSource};
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
+use hitm_report::baseline::Tolerance;
 use hitm_report::gate::{Gate, failures};
+use hitm_report::pictures::Pictures;
 use hitm_report::text::TextOptions;
-use hitm_report::{By, Report, ReportOptions, TypeReport, json, perf_c2c, text};
+use hitm_report::{By, Report, ReportOptions, TypeReport, json, perf_c2c, summary, text};
 
 use crate::commands::select::SelectArgs;
-use crate::commands::{Format, KernelArgs, live, text_options};
+use crate::commands::{Format, KernelArgs, PageFormat, live, page, text_options, view};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
 /// Options of `hitm report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The recording to read; what `hitm live --record` writes, perf.data and the text of perf script are
-    /// read as well
+    /// The recording to read; what `hitm live --record` writes, perf.data, the text of perf script and the
+    /// folder or the table of a sweep are read as well
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     input: PathBuf,
-    /// What to write; docs/formats/report.md has the JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// How many contended lines to show
-    #[arg(long, value_name = "N", default_value_t = ReportOptions::LINES_MAX_DEFAULT)]
-    top: usize,
-    /// How many call paths to show below each row, hottest first, 0 for none; for samples with call
-    /// chains (perf c2c record -- -g PROGRAM) [default: 3]
+    /// Output format; docs/formats/report.md has the JSON
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    format: ReportFormat,
+    /// Write the page of `--format html` to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Contended lines to show [default: 20; all with --format sarif, junit and github]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Call paths to show below each row, hottest first, 0 for none; for recordings and samples with
+    /// call chains (hitm record -g, perf c2c record -- -g PROGRAM) [default: 3]
     #[arg(short = 'g', long, value_name = "N", conflicts_with_all = ["type_name", "perf_c2c"])]
     call_graph: Option<usize>,
     /// End with exit code 1 when a line is falsely shared, or loses more than N cycles; may be
     /// given several times. Looks at the lines that filters leave, small ones included
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
+    /// End with exit code 1 when a member is contended that was not in this recording, or loses more cycles
+    /// than --tolerance allows; also takes what `hitm report --by member --format json` wrote of it
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Increase over --baseline that a member may have
+    #[arg(long, value_name = "PERCENT", default_value_t = Tolerance::DEFAULT, requires = "baseline")]
+    tolerance: Tolerance,
+    /// Directory that source files of --format sarif, junit and github are relative to [default: this one]
+    #[arg(long, value_name = "DIR")]
+    source_root: Option<PathBuf>,
     /// Show one type instead, all its objects together: each line, member and instruction
-    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["top", "fail_on", "perf_c2c", "SelectArgs"])]
+    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["top", "fail_on", "baseline", "perf_c2c", "SelectArgs"])]
     type_name: Option<String>,
     /// Show the tables of perf c2c report instead, with its rows and columns
-    #[arg(long, conflicts_with_all = ["top", "fail_on", "SelectArgs"])]
+    #[arg(long, conflicts_with_all = ["top", "fail_on", "baseline", "SelectArgs"])]
     perf_c2c: bool,
-    /// What --perf-c2c sorts lines by; as in perf, peer on Arm and tot elsewhere
+    /// Order of lines in --perf-c2c; as in perf, peer on Arm and tot elsewhere
     #[arg(long, value_enum, requires = "perf_c2c")]
     display: Option<DisplayArg>,
+    /// Look at the report in the terminal instead, as hitm view does
+    #[arg(long, conflicts_with_all = ["format", "output", "call_graph", "fail_on", "baseline", "type_name", "perf_c2c", "SelectArgs"])]
+    tui: bool,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
     kernel: KernelArgs,
+}
+
+/// The form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// SARIF 2.1.0, for code scanning: a result for each contended line
+    Sarif,
+    /// JUnit's XML: a suite for each gate, a case for each line or member it looks at
+    Junit,
+    /// Annotations in the log of a GitHub workflow
+    Github,
+    /// A page with pictures, one file for any browser
+    Html,
+}
+
+impl ReportFormat {
+    /// Returns true if lines are findings, for services.
+    const fn is_for_ci(self) -> bool {
+        matches!(
+            self,
+            ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github
+        )
+    }
+
+    /// The form among those that whatif and diff have too.
+    const fn page(self) -> PageFormat {
+        match self {
+            ReportFormat::Html => PageFormat::Html,
+            ReportFormat::Json => PageFormat::Json,
+            _ => PageFormat::Text,
+        }
+    }
+
+    /// The form of what is written for people and programs only.
+    fn plain(self, what: &str) -> Result<Format> {
+        match self {
+            ReportFormat::Text => Ok(Format::Text),
+            ReportFormat::Json => Ok(Format::Json),
+            ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => Err(anyhow!(
+                "{what} has no findings for services: expected --format text or json"
+            )),
+            ReportFormat::Html => Err(anyhow!(
+                "found --format html, expected text or json: {what} has no page"
+            )),
+        }
+    }
 }
 
 /// perf's words for what lines are sorted by.
@@ -87,7 +158,7 @@ fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let report = tables(&args.input, kernel.as_ref(), display, &mut progress)?;
     bar.finish();
-    match args.format {
+    match args.format.plain("--perf-c2c")? {
         Format::Text => terminal.out(&perf_c2c::text(&report))?,
         Format::Json => terminal.json(&perf_c2c::json(&report))?,
     }
@@ -106,15 +177,18 @@ fn show_type(
             args.input.display()
         );
     };
-    match args.format {
+    match args.format.plain("--type")? {
         Format::Text => {
             let text = text::of_type::render(&report, &text_options(terminal));
-            terminal.out(&text)?;
+            terminal.long_out(&text)?;
         }
         Format::Json => terminal.json(&json::of_type::render(&report))?,
     }
     Ok(Exit::Done)
 }
+
+/// Ways to get call chains.
+const RECORD_CALLS: &str = "`hitm record -g` and `perf c2c record -- -g PROGRAM` record them";
 
 /// Fails when the recording has not what was asked for.
 fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
@@ -130,47 +204,41 @@ fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
     }
     if args.call_graph.is_some_and(|paths| paths > 0) && recording.statistics.calls.is_empty() {
         bail!(
-            "--call-graph needs samples with call chains, and {} has none: perf c2c record -- -g \
-             PROGRAM records them",
+            "--call-graph needs accesses with call chains, and {} has none: {RECORD_CALLS}",
             args.input.display()
         );
     }
-    if args.select.selection().by.contains(&By::Caller) && recording.statistics.calls.is_empty() {
+    let needs_calls = |by: &&By| matches!(by, By::Caller | By::Children);
+    if let Some(by) = args.select.selection().by.iter().find(needs_calls)
+        && recording.statistics.calls.is_empty()
+    {
         bail!(
-            "--by caller needs accesses with call chains, and {} has none: perf c2c record -- -g \
-             PROGRAM records them",
+            "--by {} needs accesses with call chains, and {} has none: {RECORD_CALLS}",
+            by.id(),
             args.input.display()
         );
+    }
+    if args.format == ReportFormat::Junit && args.fail_on.is_empty() && args.baseline.is_none() {
+        bail!("--format junit has a suite for each gate: expected --fail-on or --baseline");
     }
     Ok(())
 }
 
-pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
-    if args.perf_c2c {
-        return run_perf_c2c(&args, terminal);
-    }
-    if hitm::live::is_live(&args.input) {
-        let recording = hitm::live::read_recording(&args.input)?;
-        live::show(
-            &recording,
-            args.format,
-            args.select.percent_limit(),
-            terminal,
-        )?;
-        return Ok(Exit::Done);
-    }
+/// Reads the recording or the samples, and their kernel's names.
+pub(super) fn load(
+    input: &Path,
+    kernel: Option<KernelSource>,
+    type_name: Option<&str>,
+) -> Result<Recording> {
     let bar = Bar::start("reading");
     let mut progress = |read, all| bar.set(read, all);
-    let is_perf_data = perf_data::sample_format(&args.input).is_some();
-    let kernel = args.kernel.source();
+    let is_perf_data = perf_data::sample_format(input).is_some();
     // A structure's accesses are shown whatever they cost.
-    let mut recording = match (is_perf_data, &args.type_name) {
-        (true, Some(name)) => {
-            perf_data::load_type(&args.input, name, kernel.as_ref(), &mut progress)?
-        }
-        (true, None) => perf_data::load(&args.input, kernel.as_ref(), &mut progress)?,
-        (false, Some(name)) => Recording::load_type(&args.input, name, &mut progress)?,
-        (false, None) => Recording::load_contended(&args.input, &mut progress)?,
+    let mut recording = match (is_perf_data, type_name) {
+        (true, Some(name)) => perf_data::load_type(input, name, kernel.as_ref(), &mut progress)?,
+        (true, None) => perf_data::load(input, kernel.as_ref(), &mut progress)?,
+        (false, Some(name)) => Recording::load_type(input, name, &mut progress)?,
+        (false, None) => Recording::load_contended(input, &mut progress)?,
     };
     bar.finish();
     // perf.data's addresses have got their names while it was read.
@@ -179,39 +247,111 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     } else if !is_perf_data && kernel.is_some() {
         bail!(
             "--kallsyms and --vmlinux name the kernel of samples, and {} has none",
-            args.input.display()
+            input.display()
         );
     }
+    Ok(recording)
+}
+
+pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if args.tui {
+        return view::show((&args.input, &args.kernel), args.top, terminal);
+    }
+    page::check_output(args.format.page(), args.output.as_deref(), terminal)?;
+    if let Some(table) = hitm::sweep::table_of(&args.input) {
+        return sweep::show(&args, &table, terminal);
+    }
+    if args.perf_c2c {
+        return run_perf_c2c(&args, terminal);
+    }
+    if hitm::live::is_live(&args.input) {
+        if args.baseline.is_some() {
+            bail!(
+                "--baseline compares recordings of accesses, and {} is one of hitm live",
+                args.input.display()
+            );
+        }
+        let recording = hitm::live::read_recording(&args.input)?;
+        live::show(
+            &recording,
+            args.format.plain("what hitm live records")?,
+            args.select.percent_limit(),
+            terminal,
+        )?;
+        return Ok(Exit::Done);
+    }
+    let type_name = args.type_name.as_deref();
+    let recording = load(&args.input, args.kernel.source(), type_name)?;
     if let Some(type_name) = &args.type_name {
         return show_type(&recording, type_name, &args, terminal);
     }
     check_input(&args, &recording)?;
+    show(&args, &recording, terminal)
+}
+
+/// Shows the report and answers the gates.
+fn show(args: &ReportArgs, recording: &Recording, terminal: &mut Terminal) -> Result<Exit> {
+    let lines_max = match args.format.is_for_ci() {
+        true => usize::MAX,
+        false => ReportOptions::LINES_MAX_DEFAULT,
+    };
     let options = ReportOptions {
-        lines_max: args.top,
+        lines_max: args.top.unwrap_or(lines_max),
         rows_max: ReportOptions::ROWS_MAX_DEFAULT,
         call_paths_max: args
             .call_graph
             .unwrap_or(ReportOptions::CALL_PATHS_MAX_DEFAULT),
     };
     let selection = args.select.selection();
-    let report = Report::of_selection(&recording, &options, &selection);
+    let (report, comparison) = match &args.baseline {
+        None => (Report::of_selection(recording, &options, &selection), None),
+        Some(baseline) => {
+            let (report, comparison) = ci::compare(
+                (recording, &options),
+                &selection,
+                (baseline, args.tolerance),
+            )?;
+            (report, Some(comparison))
+        }
+    };
+    let failures = failures(&report, &args.fail_on);
+    let checked = ci::Checked {
+        report: &report,
+        gates: &args.fail_on,
+        failures: &failures,
+        comparison: comparison.as_ref(),
+    };
     match args.format {
-        Format::Text => {
+        ReportFormat::Text => {
             let text_options = TextOptions {
                 percent_limit: args.select.percent_limit(),
                 ..text_options(terminal)
             };
-            terminal.out(&text::render(&report, &text_options))?;
+            let structures = Pictures::structures(recording, &report);
+            let summary = summary::of(&report, &structures, &args.input);
+            terminal.long_out(&text::render(&report, &summary, &text_options))?;
         }
-        Format::Json => terminal.json(&json::render(&report))?,
+        ReportFormat::Json => terminal.json(&json::render(&report))?,
+        ReportFormat::Html => {
+            let html = page::of_report(&args.input, recording, &report)?;
+            page::write(&html, args.output.as_deref(), terminal)?;
+        }
+        ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {
+            ci::show(&checked, args.format, args.source_root.as_deref(), terminal)?;
+        }
     }
-    let failures = failures(&report, &args.fail_on);
-    for failure in &failures {
-        terminal.note(&failure.to_string());
+    let has_gates = !args.fail_on.is_empty() || args.baseline.is_some();
+    if has_gates && is_empty(&report) {
+        terminal
+            .note("a gate over nothing: the recording has no instruction of a followed process");
+        return Ok(Exit::GateFailed);
     }
-    Ok(if failures.is_empty() {
-        Exit::Done
-    } else {
-        Exit::GateFailed
-    })
+    Ok(ci::answer(&checked, terminal))
+}
+
+/// Returns true for a whole recording in which no thread ran.
+fn is_empty(report: &Report) -> bool {
+    let mut threads = report.threads.iter();
+    let has_run = threads.any(|thread| thread.instruction_count > 0);
+    report.run.complete && report.run.sampled.is_none() && !has_run
 }

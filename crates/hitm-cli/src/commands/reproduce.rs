@@ -20,13 +20,13 @@ use crate::{Exit, Terminal};
 /// Options of `hitm reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// Which cases, by the number or name of their folder in scenarios/; all when none is given
+    /// Cases, by the number or name of their folder in scenarios/; all when none is given
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// Run a tenth of the duration and of the iterations
     #[arg(long)]
     quick: bool,
-    /// How many seeds to run of each variant, instead of as many as each scenario states
+    /// Seeds to run of each variant, instead of as many as each scenario states
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
     seeds: Option<u64>,
     /// End with exit code 1 when a workload's own check fails
@@ -45,7 +45,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 16, requires = "sensitivity",
           value_parser = clap::value_parser!(u64).range(0..=SAMPLES_MAX))]
     samples: u64,
-    /// What to write; docs/formats/sim.md has the JSON
+    /// Output format; docs/formats/sim.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use hitm_report::text::PercentLimit;
-use hitm_report::{By, Filters, Pattern, Selection, SortKey};
+use hitm_report::{By, Filters, Glob, Pattern, Selection, SkippedFunctions, SortKey};
 
 /// The part of a recording to show, its totals and their order.
 #[derive(Debug, Args)]
@@ -18,6 +18,11 @@ pub(crate) struct SelectArgs {
     /// JSON has all
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
     percent_limit: PercentLimit,
+    /// Totals by function give accesses of these functions to their callers, as they do for functions that
+    /// only lock, count or allocate. Patterns with * and ? match the whole name; for recordings and samples
+    /// with call chains
+    #[arg(long, value_name = "GLOB")]
+    skip_function: Vec<Glob>,
     /// Only objects with this in their name, `f` or `f.member`. Patterns with * or ? match the whole
     /// name. Several of one option: any of them; several options: all of them
     #[arg(long, value_name = "NAME")]
@@ -43,6 +48,8 @@ enum ByArg {
     Line,
     /// Variables, heap blocks by allocation site
     Object,
+    /// Members of objects, those of all elements of an array together
+    Member,
     /// Types of variables and of a kernel's objects
     Type,
     /// Functions, inlined ones included
@@ -51,6 +58,8 @@ enum ByArg {
     /// Functions that called those, where accesses have call chains
     #[value(alias = "parent")]
     Caller,
+    /// Functions with all that they call, where accesses have call chains
+    Children,
     /// Source files and lines
     #[value(alias = "srcline")]
     Source,
@@ -85,9 +94,11 @@ impl From<ByArg> for By {
         match arg {
             ByArg::Line => By::Line,
             ByArg::Object => By::Object,
+            ByArg::Member => By::Member,
             ByArg::Type => By::Type,
             ByArg::Function => By::Function,
             ByArg::Caller => By::Caller,
+            ByArg::Children => By::Children,
             ByArg::Source => By::Source,
             ByArg::Process => By::Process,
         }
@@ -125,6 +136,7 @@ impl SelectArgs {
                 process: self.process.clone(),
                 file: self.file.clone(),
             },
+            skip: SkippedFunctions::with(self.skip_function.clone()),
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct SimArgs {
     /// The first seed, instead of the scenario's; the only one unless --seeds says otherwise
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How many seeds to run, instead of as many as the scenario states; figures are then means with
+    /// Seeds to run, instead of as many as the scenario states; figures are then means with
     /// their spread
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
     seeds: Option<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct SimArgs {
     /// End with exit code 1 when a workload's own check fails
     #[arg(long)]
     check: bool,
-    /// What to write; docs/formats/sim.md has the JSON
+    /// Output format; docs/formats/sim.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

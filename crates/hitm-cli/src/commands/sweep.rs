@@ -29,7 +29,7 @@ pub(crate) struct SweepArgs {
     /// Runs at a time [default: one for each CPU]
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Who makes the runs: `local`, `ray` or `ray://ADDRESS` (needs Python with hitm and ray), or
+    /// Engine that makes the runs: `local`, `ray` or `ray://ADDRESS` (needs Python with hitm and ray), or
     /// `slurm`
     #[arg(long, value_name = "ENGINE", default_value = "local")]
     engine: Engine,

@@ -9,7 +9,7 @@ use hitm::vm::{KernelSource, StartAt, VmConfig, VmEnded, VmProgress, run as run_
 use hitm_base::Cycles;
 
 use crate::commands::diff::ViewArgs;
-use crate::progress::Spinner;
+use crate::progress::{Spinner, size};
 use crate::{Exit, Terminal};
 
 /// Options of `hitm vm`.
@@ -36,7 +36,7 @@ struct MachineArgs {
     /// `hitm machine list`), a file, or `host`
     #[arg(short, long, value_name = "NAME|FILE", default_value = "icelake-2s")]
     machine: String,
-    /// How many of the machine's CPUs the guest gets, the same from each package; all by default
+    /// CPUs of the machine that the guest gets, the same number from each package; all by default
     #[arg(long, value_name = "N")]
     smp: Option<usize>,
     /// The guest's memory
@@ -50,7 +50,7 @@ struct MachineArgs {
     /// be given several times
     #[arg(long, value_name = "PROGRAM")]
     with: Vec<String>,
-    /// Where downloaded kernels and the states of booted machines are kept
+    /// Folder for downloaded kernels and the states of booted machines
     /// [default: $XDG_CACHE_HOME/hitm or ~/.cache/hitm]
     #[arg(long, value_name = "DIR")]
     snapshot_cache: Option<PathBuf>,
@@ -90,7 +90,7 @@ struct DiffArgs {
     kernel: Vec<KernelSource>,
     #[command(flatten)]
     machine: MachineArgs,
-    /// How long the workload may take on this host, on each kernel
+    /// Time limit of the workload on this host, on each kernel
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
     /// The recordings to write: NAME-1, NAME-2 and so on
@@ -113,14 +113,14 @@ struct RunArgs {
     /// places while the kernel runs; may be given several times
     #[arg(short, long, value_name = "FILE")]
     layout: Vec<PathBuf>,
-    /// What starts the recording: the workload, or the first execution of a guest address
+    /// Start of the recording: the workload, or the first execution of a guest address
     #[arg(long, value_name = "workload|0xADDRESS", default_value = "workload")]
     start: StartAt,
-    /// How many cycles a CPU's clock may run ahead of the slowest one
+    /// Cycles that a CPU's clock may run ahead of the slowest one
     #[arg(long, value_name = "CYCLES", default_value_t = hitm::record::DEFAULT_WINDOW.0,
           value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     window: u64,
-    /// How long the workload may take on this host before the recording is ended
+    /// Time limit of the workload on this host before the recording is ended
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
     /// The file to write
@@ -141,7 +141,7 @@ pub(super) fn run(args: VmArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
 }
 
-/// What both verbs have in common; the rest is as a shell needs it.
+/// Returns the settings that all verbs share; the rest is as a shell needs it.
 fn config(kernel: KernelSource, args: MachineArgs, command: Vec<String>) -> Result<VmConfig> {
     let machine = hitm::machine::resolve(&args.machine)
         .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
@@ -234,7 +234,7 @@ fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
         }
         recordings.push((kernel.label(), config.output));
     }
-    super::diff::show(recordings, &args.view, terminal)
+    super::diff::show(recordings, (&args.view, None), terminal)
 }
 
 fn text(progress: VmProgress<'_>) -> String {
@@ -257,9 +257,9 @@ fn summary(config: &VmConfig, ended: &VmEnded) -> String {
     };
     let (machine, _) = &config.machine;
     format!(
-        "{file}: {:.3} ms of modelled time, {} records, {:.1} MB{note}; read it with `hitm report -i {file}`",
+        "{file}: {:.3} ms of modelled time, {} records, {}{note}; read it with `hitm report -i {file}`",
         machine.clock.nanos(ended.progress.time).0 / 1e6,
         ended.progress.record_count,
-        ended.progress.file_bytes as f64 / 1e6,
+        size(ended.progress.file_bytes),
     )
 }

@@ -9,7 +9,7 @@ use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{json, text};
 use hitm_weave::Placement;
 
-use crate::commands::{Format, text_options};
+use crate::commands::{PageFormat, page, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
@@ -29,52 +29,70 @@ pub(crate) struct WhatifArgs {
     /// Another machine to run on: a preset (see `hitm machine list`), a file, or `host`
     #[arg(short, long, value_name = "NAME|FILE")]
     machine: Option<String>,
-    /// Where threads run, if not as in the recording: spread, compact, or a list like 0,2,8-11
+    /// CPUs for threads, if not those of the recording: spread, compact, or a list like 0,2,8-11
     #[arg(long, value_name = "spread|compact|LIST")]
     threads_to: Option<Placement>,
     /// Iterations that each thread makes: show cycles of an iteration too
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     per: Option<u64>,
-    /// What to write; docs/formats/whatif.md has the JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// How many contended lines to show
+    /// Output format; docs/formats/whatif.md has the JSON
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
+    /// Write the page of `--format html` to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Contended lines to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }
 
+impl WhatifArgs {
+    /// The run that was asked for, with its layouts and its machine.
+    pub(super) fn config(&self) -> Result<WhatifConfig> {
+        let layouts = self.layout.iter().map(|path| whatif::read_layout(path));
+        let machine = match &self.machine {
+            Some(name) => Some(
+                hitm::machine::resolve(name)
+                    .with_context(|| format!("cannot use the machine '{name}'"))?
+                    .0,
+            ),
+            None => None,
+        };
+        Ok(WhatifConfig {
+            input: self.input.clone(),
+            layouts: layouts.collect::<Result<_, _>>()?,
+            instances: self.instances.clone(),
+            machine,
+            placement: self.threads_to.clone(),
+        })
+    }
+
+    /// Returns the options of the view.
+    pub(super) fn options(&self) -> WhatifOptions {
+        WhatifOptions {
+            lines_max: self.top,
+            iterations: self.per,
+        }
+    }
+}
+
 pub(super) fn run(args: WhatifArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let layouts = args.layout.iter().map(|path| whatif::read_layout(path));
-    let layouts = layouts.collect::<Result<_, _>>()?;
-    let machine = match &args.machine {
-        Some(name) => Some(
-            hitm::machine::resolve(name)
-                .with_context(|| format!("cannot use the machine '{name}'"))?
-                .0,
-        ),
-        None => None,
-    };
-    let config = WhatifConfig {
-        input: args.input,
-        layouts,
-        instances: args.instances,
-        machine,
-        placement: args.threads_to,
-    };
+    page::check_output(args.format, args.output.as_deref(), terminal)?;
+    let config = args.config()?;
     let bar = Bar::start("replaying");
     let report = whatif::run(&config, &mut |read, all| bar.set(read, all))?;
     bar.finish();
-    let options = WhatifOptions {
-        lines_max: args.top,
-        iterations: args.per,
-    };
-    let view = WhatifView::new(report, &options);
+    let view = WhatifView::new(report, &args.options());
     match args.format {
-        Format::Text => {
+        PageFormat::Text => {
             let text = text::whatif::render(&view, &text_options(terminal));
-            terminal.out(&text)?;
+            terminal.long_out(&text)?;
         }
-        Format::Json => terminal.json(&json::whatif::render(&view))?,
+        PageFormat::Json => terminal.json(&json::whatif::render(&view))?,
+        PageFormat::Html => {
+            let html = hitm_report::page::whatif(&view);
+            page::write(&html, args.output.as_deref(), terminal)?;
+        }
     }
     Ok(Exit::Done)
 }

@@ -142,8 +142,8 @@ fn advise(directory: &Path, of: &str, rest: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("the answer is UTF-8")
 }
 
-/// Records an example, applies the advice to its source, compiles that and records again: the replay
-/// foretells the second recording within 15 %, and what threads lost to each other is gone.
+/// Records an example, applies the advice to its source, compiles that and records again. The
+/// replay predicts the second recording within 15 %, and what threads lost to each other is gone.
 fn check_loop(name: &str, of: &str, allocated_in: Option<&str>) {
     const ITERATIONS: &str = "20000";
     let directory = tempfile::tempdir().expect("a temporary directory");

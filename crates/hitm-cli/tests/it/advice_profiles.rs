@@ -213,8 +213,8 @@ fn a_simulation_without_the_object_is_named() {
     );
 }
 
-/// A structure of `count` members of 8 bytes, as a layout file, and a table of who touches them: each
-/// is read by two cores and every third one written by another.
+/// Writes a layout file with a structure of `count` members of 8 bytes, and a table of their
+/// accesses. Two cores read each member, and another writes every third.
 fn large_structure(directory: &Path, count: usize) {
     let mut layout = format!(
         "schema = 1\nname = 'large'\ndescription = 'made'\nsource = 'made'\n\

@@ -43,6 +43,7 @@ fn start(thread: u32, name: &str) -> Record {
         time: Cycles(0),
         name: name.to_owned(),
         seat: thread,
+        process: 0,
     })
 }
 

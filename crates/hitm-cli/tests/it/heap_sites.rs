@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use hitm_trace::{ChunkDecoder, HeapObject, Record, TraceReader};
 
@@ -115,4 +116,39 @@ fn one_call_chain_is_one_stack_whatever_its_frames_take() {
     // allocate, below_a_buffer, main, two frames of the C library and the program's start.
     assert_eq!(stacks.len(), 1, "{stacks:x?}");
     assert!(stacks[0].len() >= 4, "{stacks:x?}");
+}
+
+/// Says where its first block lies in its page, and which libraries are preloaded.
+const FIRST_BLOCK: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    size_t place = (size_t)malloc(24) % 4096;
+    const char *preloaded = getenv("LD_PRELOAD");
+    printf("%zx %s\n", place, preloaded ? preloaded : "none");
+}
+"#;
+
+/// Allocators place blocks by what was allocated before: the observer allocates nothing.
+#[test]
+fn blocks_lie_where_they_lie_natively() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let source = directory.path().join("first.c");
+    fs::write(&source, FIRST_BLOCK).expect("a temporary file");
+    let program = programs::build(directory.path(), "first", &source, &[]);
+    let said = |mut command: Command, preloaded: Option<&str>| {
+        command.current_dir(directory.path()).arg(&program);
+        command.env_remove("LD_PRELOAD");
+        command.envs(preloaded.map(|preloaded| ("LD_PRELOAD", preloaded)));
+        let output = command.output().expect("it starts");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for preloaded in [None, Some("libm.so.6"), Some("libm.so.6:libdl.so.2")] {
+        let native = said(Command::new("env"), preloaded);
+        let mut recorder = Command::new(programs::hitm());
+        recorder.args(["record", "-o", "first.hitm", "--"]);
+        assert_eq!(said(recorder, preloaded), native);
+        assert!(native.ends_with(&format!("{}\n", preloaded.unwrap_or("none"))));
+    }
 }

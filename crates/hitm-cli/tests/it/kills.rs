@@ -1,9 +1,9 @@
 //! Kills recorders and recorded programs at random moments, and counts what is lost.
 //!
 //! The ring that a recorder shares with QEMU is a memfd. The test opens it through /proc before the
-//! kill, so that it can still be read when both are dead: it shows which blocks were committed and
-//! which of them the recorder had taken. What was taken must be in the file, but for the one block that
-//! the recorder was writing; of a killed program everything that was committed must be in it.
+//! kill, so that it can still be read when both are dead. It shows which blocks were committed and
+//! which of them the recorder had taken. Taken blocks must be in the file, but for the one that the
+//! recorder was writing. Of a killed program every committed block must be in it.
 //!
 //! `cargo xtask kills 200` runs 200 of each kind and prints the table; `cargo test` runs a few.
 
@@ -316,7 +316,7 @@ impl Attack {
     fn compare(&self, victim: Victim, memory: &RingMemory, status: ExitStatus, tally: &mut Tally) {
         let bytes = memory.read();
         let ring = RingSnapshot::parse(&bytes).expect("the recorder made a ring");
-        let mut file = RecordedFile::read(&self.recording());
+        let file = RecordedFile::read(&self.recording());
         if victim == Victim::Program {
             file.check_end(status);
         }

@@ -71,7 +71,8 @@ fn copy_profile(directory: &Path) {
     fs::copy(profile, directory.join("x.csv")).expect("a file in it");
 }
 
-/// The limit comes while the file grows: what was written stays readable, and the program goes on.
+/// The limit comes while the file grows: what was written stays readable, and the program
+/// continues.
 #[test]
 fn a_recording_that_reaches_the_file_size_limit_is_readable() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -147,9 +148,9 @@ fn a_memory_limit_is_named() {
     check_refused(&limited(76_000), &[memory, " 77824000 bytes"]);
     let qemu = [
         "did not start",
-        "memory limit (ulimit -v) of 102400000 bytes",
+        "memory limit (ulimit -v) of 491520000 bytes",
     ];
-    check_refused(&limited(100_000), &qemu);
+    check_refused(&limited(480_000), &qemu);
 }
 
 /// A recording needs neither TMPDIR nor /dev/shm, a machine needs TMPDIR.

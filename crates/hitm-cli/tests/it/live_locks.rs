@@ -160,8 +160,7 @@ fn a_program_that_takes_no_library_is_named() {
     compiler.args(["-O2", "-pthread", "-static", "-o"]);
     let built = compiler.arg(&program).arg(source).status();
     assert!(built.expect("the compiler starts").success());
-    let args = ["mutex", "2", "1000", "1000", "300"];
-    let output = live_locks(hitm(), &["--format", "json"], &program, &args).output();
+    let output = live_locks(hitm(), &["--format", "json"], &program, &HOLD_SHARE).output();
     let output = output.expect("hitm starts");
     if output.status.code() == Some(3) {
         let error = text(&output.stderr);
@@ -171,6 +170,22 @@ fn a_program_that_takes_no_library_is_named() {
     let (_, json) = parts(&output);
     assert_eq!(json["program"], Value::Null);
     assert!(has(&json, "missing", "is linked statically"), "{json}");
+    if !has(&json, "layers", "futex(2)") {
+        return say_not_run(
+            "futexes of a static program",
+            &json["run"]["missing"].to_string(),
+        );
+    }
+    let locks = json["locks"].as_array().expect("a list").iter();
+    let futexes = locks.filter(|lock| lock["class"] == "futex");
+    let waited = futexes.max_by_key(|lock| lock["wait_count"].as_u64());
+    let lock = waited.expect("its threads sleep for one mutex");
+    assert!(lock["wait_count"].as_u64() > Some(10), "{lock}");
+    assert!(lock["slept_ns"].as_u64() > Some(1_000_000), "{lock}");
+    let object = lock["object"].as_str().expect("its address");
+    assert!(object.ends_with(" (hold_share_stat)"), "{lock}");
+    assert_eq!(lock["hold_share"], Value::Null, "{lock}");
+    assert_eq!(lock["thread_count"], 4, "{lock}");
 }
 
 #[test]

@@ -1,12 +1,21 @@
 //! The command as a user meets it: what it prints where, and how it ends.
 
+mod accuracy;
 mod advice;
 mod advice_profiles;
+mod callers;
+mod ci;
 mod contended;
+mod control;
+mod cpus;
 mod ends;
 mod examples;
+mod export_views;
+mod generated;
+mod guide;
 mod handed_over;
 mod heap_sites;
+mod heap_types;
 mod hostile_names;
 mod hostile_program;
 mod kills;
@@ -17,10 +26,12 @@ mod limits;
 mod live_locks;
 mod live_rt;
 mod live_throttle;
+mod page;
 mod perf_data;
 mod perf_data_hostile;
 mod perf_data_names;
 mod place;
+mod processes;
 mod programs;
 mod pty;
 mod recording;
@@ -28,9 +39,11 @@ mod recording_hostile;
 mod sim;
 mod sim_calls;
 mod sleeping;
+mod steady;
 mod sweep;
 mod totals;
 mod verdicts;
+mod view;
 mod vm;
 mod whatif;
 
@@ -66,30 +79,34 @@ fn help_is_a_result() {
             -- stdout
             Finds out which cache lines the threads of a program fight over, and what it costs
 
-            Usage: hitm <COMMAND>
+            Usage: hitm [OPTIONS] <COMMAND>
 
             Commands:
-              record     Run a program and record what its threads do to shared cache lines
-              report     Show which lines the threads of a recording fight over, and what to do about it
-              diff       Show recordings of one load side by side: where each waits, and who
-              whatif     Run a recording again with members moved or on another machine, and compare
-              import     Make a recording of another tool's samples
-              export     Write a recording in another tool's format
-              live       Look at this host while it runs: locks, throttling, late wake-ups
-              vm         Record a whole kernel on a machine that you do not have
-              sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
-              reproduce  Simulate published cases again, and show published and simulated figures side by side
-              sweep      Make thousands of runs from one plan: simulations or recordings over machines, layouts
-                         and keys
-              machine    Show, import and measure machine models
-              layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
-              place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
-              doctor     Say what hitm can do on this host, and what to install for the rest
-              help       Print this message or the help of the given subcommand(s)
+              record       Run a program and record what its threads do to shared cache lines
+              report       Show which lines the threads of a recording fight over, and what to do about it
+              view         Look at a recording in the terminal: lines, objects, types, functions, source
+              diff         Show recordings of one load side by side: where each waits, and who
+              whatif       Run a recording again with members moved or on another machine, and compare
+              import       Make a recording of another tool's samples
+              export       Write a recording in another tool's format
+              live         Look at this host while it runs: locks, throttling, late wake-ups
+              vm           Record a whole kernel on a machine that you do not have
+              sim          Simulate a scheduler on a machine that you do not have: what a load costs, and why
+              reproduce    Simulate published cases again, and show published and simulated figures side by side
+              sweep        Make thousands of runs from one plan: simulations or recordings over machines,
+                           layouts and keys
+              machine      Show, import and measure machine models
+              layout       Show, list, compare and check how structures lie in cache lines; propose better
+                           layouts
+              place        Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+              doctor       Check this host: what works, what to install
+              completions  Write what a shell needs to complete hitm's commands and options
+              help         Print this message or the help of the given subcommand(s)
 
             Options:
-              -h, --help     Print help
-              -V, --version  Print version
+                  --width <N>  Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
+              -h, --help       Print help
+              -V, --version    Print version
 
             Exit codes:
               0   done (hitm record: the recorded program's own exit code)
@@ -99,7 +116,8 @@ fn help_is_a_result() {
               70  an internal error of hitm
 
             Results go to standard output, everything else to standard error.
-            Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb.
+            Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb. On a terminal a
+            long report goes through PAGER, or through less; PAGER=cat shows it at once.
             -- stderr
         "#]],
     );
@@ -117,7 +135,7 @@ fn an_unknown_command_is_wrong_usage() {
 
               tip: some similar subcommands exist: 'reproduce', 'record'
 
-            Usage: hitm <COMMAND>
+            Usage: hitm [OPTIONS] <COMMAND>
 
             For more information, try '--help'.
         "#]],
@@ -134,30 +152,34 @@ fn no_command_is_wrong_usage() {
             -- stderr
             Finds out which cache lines the threads of a program fight over, and what it costs
 
-            Usage: hitm <COMMAND>
+            Usage: hitm [OPTIONS] <COMMAND>
 
             Commands:
-              record     Run a program and record what its threads do to shared cache lines
-              report     Show which lines the threads of a recording fight over, and what to do about it
-              diff       Show recordings of one load side by side: where each waits, and who
-              whatif     Run a recording again with members moved or on another machine, and compare
-              import     Make a recording of another tool's samples
-              export     Write a recording in another tool's format
-              live       Look at this host while it runs: locks, throttling, late wake-ups
-              vm         Record a whole kernel on a machine that you do not have
-              sim        Simulate a scheduler on a machine that you do not have: what a load costs, and why
-              reproduce  Simulate published cases again, and show published and simulated figures side by side
-              sweep      Make thousands of runs from one plan: simulations or recordings over machines, layouts
-                         and keys
-              machine    Show, import and measure machine models
-              layout     Show, list, compare and check how structures lie in cache lines; propose better layouts
-              place      Put the threads that fight for a lock on the CPUs that it can keep busy, and back
-              doctor     Say what hitm can do on this host, and what to install for the rest
-              help       Print this message or the help of the given subcommand(s)
+              record       Run a program and record what its threads do to shared cache lines
+              report       Show which lines the threads of a recording fight over, and what to do about it
+              view         Look at a recording in the terminal: lines, objects, types, functions, source
+              diff         Show recordings of one load side by side: where each waits, and who
+              whatif       Run a recording again with members moved or on another machine, and compare
+              import       Make a recording of another tool's samples
+              export       Write a recording in another tool's format
+              live         Look at this host while it runs: locks, throttling, late wake-ups
+              vm           Record a whole kernel on a machine that you do not have
+              sim          Simulate a scheduler on a machine that you do not have: what a load costs, and why
+              reproduce    Simulate published cases again, and show published and simulated figures side by side
+              sweep        Make thousands of runs from one plan: simulations or recordings over machines,
+                           layouts and keys
+              machine      Show, import and measure machine models
+              layout       Show, list, compare and check how structures lie in cache lines; propose better
+                           layouts
+              place        Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+              doctor       Check this host: what works, what to install
+              completions  Write what a shell needs to complete hitm's commands and options
+              help         Print this message or the help of the given subcommand(s)
 
             Options:
-              -h, --help     Print help
-              -V, --version  Print version
+                  --width <N>  Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
+              -h, --help       Print help
+              -V, --version    Print version
 
             Exit codes:
               0   done (hitm record: the recorded program's own exit code)
@@ -167,7 +189,8 @@ fn no_command_is_wrong_usage() {
               70  an internal error of hitm
 
             Results go to standard output, everything else to standard error.
-            Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb.
+            Colours are used on a terminal only, and not when NO_COLOR is set or TERM is dumb. On a terminal a
+            long report goes through PAGER, or through less; PAGER=cat shows it at once.
         "#]],
     );
 }
@@ -177,14 +200,14 @@ fn an_unknown_option_is_wrong_usage() {
     check(
         &["doctor", "--fast"],
         expect![[r#"
-        exit code 2
-        -- stdout
-        -- stderr
-        hitm: error: unexpected argument '--fast' found
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: unexpected argument '--fast' found
 
-        Usage: hitm doctor
+            Usage: hitm doctor [OPTIONS]
 
-        For more information, try '--help'.
-    "#]],
+            For more information, try '--help'.
+        "#]],
     );
 }

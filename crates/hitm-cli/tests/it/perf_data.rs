@@ -297,7 +297,8 @@ fn samples_are_presented_as_samples() {
     assert_eq!(programs::run(directory, &gate).status.code(), Some(2));
 }
 
-/// What is counted by line, by offset and by instruction. Lines that count alike may change places.
+/// Returns the counts by line, by offset and by instruction. Lines that count alike may change
+/// places.
 fn per_line_and_offset(directory: &Path, file: &str) -> (Value, Value) {
     let args = ["report", "-i", file, "--perf-c2c", "--format", "json"];
     let mut tables: Value =
@@ -548,7 +549,7 @@ fn call_chains_go_from_perf_to_a_recording_and_back() {
     let output = programs::run(directory, &["report", "-i", name, "-g", "2"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("needs samples with call chains"), "{error}");
+    assert!(error.contains("needs accesses with call chains"), "{error}");
 }
 
 #[test]
@@ -577,8 +578,8 @@ fn what_is_read_is_not_written_over() {
     );
 }
 
-/// Two processes that had one number, one after the other: each has its name, its program and its own
-/// memory, in the report, in a recording and in what is exported of that.
+/// Two processes had one number, one after the other. Each has its name, its program and its own
+/// memory: in the report, in a recording and in an export of that.
 #[test]
 fn a_process_number_that_is_used_again_is_told_apart() {
     use generator::Happened;

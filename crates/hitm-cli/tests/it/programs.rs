@@ -44,7 +44,7 @@ pub(crate) fn has_compiler(source: &Path) -> bool {
     !is_go || Command::new("go").arg("version").output().is_ok()
 }
 
-/// Builds a C, Rust or Go program into `directory` as `name`.
+/// Builds a C, C++, Rust or Go program into `directory` as `name`.
 pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[String]) -> PathBuf {
     let program = directory.join(name);
     let mut compiler = match source.extension().and_then(OsStr::to_str) {
@@ -59,8 +59,8 @@ pub(crate) fn build(directory: &Path, name: &str, source: &Path, defines: &[Stri
             go.arg("build");
             go
         }
-        _ => {
-            let mut cc = Command::new("cc");
+        kind => {
+            let mut cc = Command::new(if kind == Some("cpp") { "c++" } else { "cc" });
             cc.args(["-O2", "-g", "-Wall", "-Wextra", "-pthread"]);
             cc.args(defines.iter().map(|define| format!("-D{define}")));
             cc

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// The longest time for anything that takes milliseconds on an idle host.
@@ -18,11 +18,42 @@ pub(crate) struct Pty {
     keys: File,
     program_side: OwnedFd,
     shown: Arc<Mutex<Shown>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 struct Shown {
     terminal: vt100::Parser,
     bytes: Vec<u8>,
+    has_hung_up: bool,
+}
+
+/// Milliseconds between the reader's checks for a terminal that is to be closed.
+const LOOK_MILLIS: libc::c_int = 50;
+
+/// Shows what the program writes, until the terminal has hung up.
+fn read_all(mut output: File, shown: &Mutex<Shown>) {
+    let mut part = [0; 4096];
+    loop {
+        let mut input = libc::pollfd {
+            fd: output.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: the kernel reads and writes the one description that is passed.
+        let ready = unsafe { libc::poll(&raw mut input, 1, LOOK_MILLIS) };
+        if shown.lock().expect("no reader panics").has_hung_up {
+            return;
+        }
+        if ready < 1 {
+            continue;
+        }
+        let Ok(length @ 1..) = output.read(&mut part) else {
+            return;
+        };
+        let mut shown = shown.lock().expect("no reader panics");
+        shown.terminal.process(&part[..length]);
+        shown.bytes.extend(&part[..length]);
+    }
 }
 
 impl Pty {
@@ -44,23 +75,28 @@ impl Pty {
         let shown = Arc::new(Mutex::new(Shown {
             terminal: vt100::Parser::new(rows, columns, 0),
             bytes: Vec::new(),
+            has_hung_up: false,
         }));
-        let mut output = keys.try_clone().expect("a descriptor");
+        let output = keys.try_clone().expect("a descriptor");
         let reader = Arc::clone(&shown);
-        thread::spawn(move || {
-            let mut part = [0; 4096];
-            while let Ok(length @ 1..) = output.read(&mut part) {
-                let mut shown = reader.lock().expect("no reader panics");
-                shown.terminal.process(&part[..length]);
-                shown.bytes.extend(&part[..length]);
-            }
-        });
+        let reader = thread::spawn(move || read_all(output, &reader));
         Pty {
             child,
             keys,
             program_side,
             shown,
+            reader: Some(reader),
         }
+    }
+
+    /// Closes the terminal, as a connection that breaks does.
+    pub(crate) fn hang_up(&mut self) {
+        self.shown.lock().expect("no reader panics").has_hung_up = true;
+        let reader = self.reader.take().expect("it hangs up once");
+        reader.join().expect("no reader panics");
+        let nothing = || File::open("/dev/null").expect("there is /dev/null");
+        self.keys = nothing();
+        self.program_side = nothing().into();
     }
 
     /// Presses keys, as a terminal sends them.

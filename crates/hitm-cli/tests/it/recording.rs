@@ -83,27 +83,6 @@ fn the_exit_status_is_the_programs() {
     assert_eq!(code("kill -TERM $$"), Some(128 + libc::SIGTERM));
 }
 
-/// A forked child and what it runs behave as ever, and are counted.
-#[test]
-fn forks_are_left_alone_and_told() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let script = "for i in 1 2 3; do (echo child $i); done; ls / | wc -l >/dev/null; echo end";
-    let output = run(
-        directory.path(),
-        &["record", "-o", "x.hitm", "--", "sh", "-c", script],
-    );
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "child 1\nchild 2\nchild 3\nend\n"
-    );
-    let report = report(&directory.path().join("x.hitm"));
-    let said = report["diagnostics"].to_string();
-    assert!(
-        said.contains("5 forked child processes were not recorded"),
-        "{said}"
-    );
-}
-
 /// A recording of a program that never ends, into `killed.hitm`.
 fn start_endless(directory: &Path) -> Child {
     endless(directory, &[])

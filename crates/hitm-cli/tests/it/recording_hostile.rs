@@ -207,6 +207,7 @@ fn what_names_are_made_of_takes_little_memory() {
             time: Cycles(0),
             name: "a thread".to_owned(),
             seat: 0,
+            process: 0,
         })
     });
     check_bounded("names of a thread", &|number| {
@@ -217,6 +218,7 @@ fn what_names_are_made_of_takes_little_memory() {
             time: Cycles(0),
             name: "a".repeat(number as usize % 8192),
             seat: 0,
+            process: 0,
         })
     });
     check_bounded("callers", &|number| {

@@ -1,4 +1,4 @@
-//! What a call of the simulated scheduler touches, beside what a call of the real one does: the table in
+//! Memory that a call of the simulated scheduler touches, beside that of the real one: the table in
 //! docs/accuracy/calls.md.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -36,6 +36,7 @@ impl Writer {
                 time: Cycles(0),
                 name: "a thread".to_owned(),
                 seat: thread,
+                process: 0,
             }));
         }
         writer
@@ -206,7 +207,7 @@ fn threads_that_never_wake_take_no_memory() {
     assert!(answer.contains(note), "{answer}");
 }
 
-/// What no recorder writes.
+/// Refuses a recording that no recorder writes.
 #[test]
 fn accesses_that_no_work_takes_are_refused() {
     let (code, error, _) = whatif(|writer| {

@@ -194,6 +194,136 @@ fn a_dry_run_counts_and_writes_nothing() {
     assert!(!bench.path("out").exists());
 }
 
+/// `hitm report`, in the bench's folder.
+fn report(bench: &Bench, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
+    command.arg("report").args(args).stdin(Stdio::null());
+    command.current_dir(bench.folder.path()).output().unwrap()
+}
+
+#[test]
+fn a_sweep_is_reported_as_text_json_and_page() {
+    let bench = Bench::new(PLAN);
+    bench.table("out", &[]);
+    let folder = report(&bench, &["-i", "out"]);
+    let text = String::from_utf8(folder.stdout).unwrap();
+    assert!(text.contains("  60 runs at 12 points, "), "{text}");
+    let effect = text
+        .lines()
+        .find(|line| line.starts_with("  timers.wakeups "));
+    assert!(
+        effect.is_some_and(|line| line.contains(" count ")),
+        "{text}"
+    );
+    let json = report(&bench, &["-i", "out/results.parquet", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["run"]["run_count"], RUN_COUNT);
+    let effects = json["effects"].as_array().unwrap();
+    let of_wakeups = effects
+        .iter()
+        .find(|one| one["metric"] == "timers.wakeups")
+        .unwrap();
+    // Threads that sleep half as long wake twice as often.
+    assert_eq!(of_wakeups["key"], "workload.0.sleep");
+    assert_eq!(
+        (&of_wakeups["least_at"], &of_wakeups["most_at"]),
+        (&"100000".into(), &"50000".into())
+    );
+    let page = |name: &str| {
+        let done = report(&bench, &["-i", "out", "--format", "html", "-o", name]);
+        assert_eq!(done.status.code(), Some(0));
+        fs::read(bench.path(name)).unwrap()
+    };
+    assert_eq!(page("one.html"), page("two.html"));
+}
+
+#[test]
+fn a_damaged_table_is_an_error_and_no_bug() {
+    let bench = Bench::new(PLAN);
+    let table = bench.table("out", &[]);
+    let check = |bytes: &[u8]| {
+        fs::write(bench.path("bad.parquet"), bytes).unwrap();
+        let done = report(&bench, &["-i", "bad.parquet"]);
+        let text = String::from_utf8(done.stderr).unwrap();
+        assert!(!text.contains("internal error"), "{text}");
+        let code = done.status.code().unwrap();
+        assert!(
+            code == 0 || code == 2 && text.starts_with("hitm: error: cannot read bad.parquet: "),
+            "{text}"
+        );
+        code
+    };
+    assert_eq!(check(&table[..table.len() / 2]), 2);
+    let step = table.len() / 60;
+    let codes: Vec<i32> = (4..table.len())
+        .step_by(step)
+        .map(|at| {
+            let mut bytes = table.clone();
+            bytes[at] ^= 0xff;
+            check(&bytes)
+        })
+        .collect();
+    assert!(codes.contains(&2), "{codes:?}");
+}
+
+#[test]
+fn what_a_sweep_has_not_is_refused() {
+    let bench = Bench::new(PLAN);
+    let refused = |args: &[&str], expected: &str| {
+        let done = report(&bench, args);
+        let text = String::from_utf8(done.stderr).unwrap();
+        assert_eq!((text.as_str(), done.status.code()), (expected, Some(2)));
+    };
+    fs::create_dir_all(bench.path("empty/runs")).unwrap();
+    refused(
+        &["-i", "empty"],
+        "hitm: error: cannot read empty/results.parquet: there is no such table: run the sweep to its end first\n",
+    );
+    refused(
+        &["-i", "empty", "--fail-on", "false-sharing"],
+        "hitm: error: empty is a sweep, which has no lines to choose from: expected --format and --output only\n",
+    );
+    refused(
+        &["-i", "empty", "--format", "sarif"],
+        "hitm: error: a sweep has no findings for services: expected --format text, json or html\n",
+    );
+}
+
+#[test]
+fn a_sample_takes_the_ranges_that_a_machine_file_states() {
+    let plan = "schema = 1\nname = \"p\"\nscenarios = \"small.toml\"\nmetrics = \"time.kernel_of_busy\"\n\
+        [sample]\npoints = 12\nstated = [\"machine.transfers\", \"machine.dram\", \"kernel.costs.context_switch\"]\n";
+    let bench = Bench::new(plan);
+    let once = bench.table("out", &[]);
+    assert_eq!(bench.table("again", &["--jobs", "1"]), once);
+    // Two policies at each point.
+    assert_eq!(bench.started("out").len(), 24);
+    let json = report(&bench, &["-i", "out", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let keys = json["keys"].as_array().unwrap();
+    let key = keys
+        .iter()
+        .find(|key| key["key"] == "kernel.costs.context_switch")
+        .unwrap();
+    assert_eq!(
+        (&key["unit"], &key["value_count"]),
+        (&"ns".into(), &12.into())
+    );
+    let end = |end: &str| key[end].as_str().unwrap().parse::<f64>().unwrap();
+    assert!(end("first") >= 400.0 && end("first") < 460.0, "{key}");
+    assert!(end("last") <= 2_000.0 && end("last") > 1_700.0, "{key}");
+    // The runs differ: the values reached them.
+    assert!(json["metrics"][0]["most"].as_f64() > json["metrics"][0]["least"].as_f64());
+    // The plan of more points of the same kind begins anew; that of another metric does not.
+    fs::write(
+        bench.path("plan.toml"),
+        plan.replace("time.kernel_of_busy", "time.idle"),
+    )
+    .unwrap();
+    bench.table("out", &[]);
+    assert_eq!(bench.started("out").len(), 24);
+}
+
 /// Compares the message about a plan; nothing may have run.
 fn check_mistake(rest: &str, expected: Expect) {
     let bench = Bench::new(&format!("schema = 1\nname = \"p\"\n{rest}"));
@@ -248,6 +378,18 @@ fn mistakes_have_a_place_before_anything_runs() {
         "scenarios = [\"small.toml\", \"none.toml\"]\n",
         expect![[r#"
             hitm: error: plan.toml:3:28: scenarios: cannot read none.toml: No such file or directory (os error 2)
+        "#]],
+    );
+    check_mistake(
+        &small("[sample]\npoints = 4\nstated = \"kernel.cost\"\n"),
+        expect![[r#"
+            hitm: error: plan.toml:6:10: sample.stated: found "kernel.cost", which no number of the scenarios lies in, expected a number with a range, or a table: machine, machine.caches.llc, machine.occupancy_ratio, machine.transfers.smt, machine.transfers.llc, machine.transfers.remote, machine.dram, machine.core, kernel.costs
+        "#]],
+    );
+    check_mistake(
+        "recordings = \"small.toml\"\n[sample]\npoints = 4\nstated = \"machine\"\n",
+        expect![[r#"
+            hitm: error: plan.toml:6:10: sample.stated: found recordings, expected `scenarios`: a replay takes the machine as it is
         "#]],
     );
     check_mistake(

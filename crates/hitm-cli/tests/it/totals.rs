@@ -198,7 +198,7 @@ fn refusals(directory: &Path) {
     );
     let error = refused(&["--by", "colour"]);
     assert!(
-        error.contains("possible values: line, object, type"),
+        error.contains("possible values: line, object, member, type"),
         "{error}"
     );
     let error = refused(&["--type", "control", "--sort", "accesses"]);

@@ -1,9 +1,9 @@
 //! A whole machine: Debian's kernel on four virtual CPUs, recorded, reported, and priced in another
 //! layout; and what goes wrong on the way.
 //!
-//! One test, because the host has room for one machine at a time. Where the host has no
-//! qemu-system-x86_64 of version 9, or no kernel can be had, it says NOT RUN on standard error, past the
-//! test harness, and .ci/run repeats that line at its end.
+//! One test, because the host has room for one machine at a time. It needs qemu-system-x86_64 of
+//! version 9 and a kernel. Without them it says NOT RUN on standard error, past the test harness,
+//! and .ci/run repeats that line at its end.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -164,7 +164,7 @@ fn layout(session: &Session<'_>) {
     assert!(moved > 100, "{}", again["moves"]);
 }
 
-/// What the writers of one file share is mostly its pages, which have the file's name.
+/// Writers of one file share mostly its pages, which have the file's name.
 fn page_cache(session: &Session<'_>) {
     let output = session.machine(&["-o", "file.hitm"], &["--", "file_copy", "-n", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));

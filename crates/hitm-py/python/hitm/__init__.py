@@ -22,6 +22,7 @@ from ._hitm import HitmError, Sweep, Table, __version__, read_table
 
 __all__ = [
     "HitmError",
+    "Layout",
     "Report",
     "Simulation",
     "Sweep",
@@ -73,6 +74,25 @@ class Whatif:
 
     data: dict[str, Any]
     """All of it, as docs/formats/whatif.md describes."""
+    runs: Table
+    """The two runs: the column `run` is "before" (as recorded) or "after" (as replayed)."""
+    lines: Table
+    """Lines that are contended in either run, the costliest first."""
+    threads: Table
+    members: Table
+    """Members of the moved structures; none where nothing moved."""
+    objects: Table
+    """Objects that were moved."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The result of `layout`."""
+
+    data: dict[str, Any]
+    """All of it, as docs/formats/layout.md describes."""
+    members: Table
+    """The members by offset, each before its own members; `path` and `depth` say whose they are."""
 
 
 def _toml(value: object) -> str:
@@ -129,27 +149,30 @@ def whatif(
     instances: Sequence[str] = (),
     machine: str | None = None,
     threads_to: str | None = None,
+    top: int = 20,
 ) -> Whatif:
-    """Runs a recording again with members moved, on another machine, or with threads elsewhere."""
+    """Runs a recording again with members moved, on another machine, or with threads elsewhere.
+
+    `top` is how many lines, and how many objects, the result has at most.
+    """
     layouts = [layout] if isinstance(layout, (str, os.PathLike)) else list(layout)
-    text = _hitm.whatif(
+    text, tables = _hitm.whatif(
         path,
         layouts=layouts,
         instances=list(instances),
         machine=machine,
         threads_to=threads_to,
+        top=top,
     )
-    return Whatif(json.loads(text))
+    return Whatif(json.loads(text), *tables)
 
 
 def layout(
     name: str, file: StrPath | None = None, *, expand: bool = False, line_size: int = 64
-) -> dict[str, Any]:
+) -> Layout:
     """A structure in cache lines: of a file, or of the running kernel."""
-    shown: dict[str, Any] = json.loads(
-        _hitm.layout(name, file=file, expand=expand, line_size=line_size)
-    )
-    return shown
+    text, members = _hitm.layout(name, file=file, expand=expand, line_size=line_size)
+    return Layout(json.loads(text), members)
 
 
 def layout_list(pattern: str | None = None, file: StrPath | None = None) -> list[str]:

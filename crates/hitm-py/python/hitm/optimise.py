@@ -98,7 +98,11 @@ def search(
         values: list[float] = [
             value for id_, value in zip(rows["metric"], rows["value"]) if id_ == metric
         ]
+        known = sorted({id_ for id_ in rows["metric"] if id_ is not None})
+        if not values and known:
+            raise HitmError(f"--optimise {metric}: no run has this metric, expected one of {', '.join(known)}")
         if not values:
+            # All runs of this point failed.
             raise optuna.TrialPruned()
         mean: float = sum(values) / len(values)
         return mean
@@ -108,6 +112,8 @@ def search(
         sampler=optuna.samplers.TPESampler(seed=1),
     )
     study.optimize(objective, n_trials=trials)
+    if not any(trial.state == optuna.trial.TrialState.COMPLETE for trial in study.trials):
+        raise HitmError(f"--optimise {metric}: the runs of every point failed")
     best: tuple[dict[str, Any], float] = (study.best_params, study.best_value)
     return best
 

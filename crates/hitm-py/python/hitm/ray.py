@@ -55,7 +55,10 @@ def run(
     if not missing:
         return sweep
     if not ray.is_initialized():
-        ray.init(address=address, num_cpus=None if address else jobs, log_to_driver=False)
+        try:
+            ray.init(address=address, num_cpus=None if address else jobs, log_to_driver=False)
+        except ConnectionError as error:
+            raise HitmError(f"cannot reach Ray at {address}: {error}") from error
     task = ray.remote(num_cpus=1, max_retries=-1)(_make)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     workers = max(1, int(resources.get("CPU", 1)))

@@ -46,7 +46,7 @@ impl Assembler {
         }
     }
 
-    /// BTF that goes on from a base.
+    /// BTF that extends a base.
     pub fn split(base: &Assembler) -> Assembler {
         Assembler {
             big_endian: base.big_endian,
@@ -74,7 +74,7 @@ impl Assembler {
         at
     }
 
-    /// Any record: kind, whether its flag is set, number of parts, size or type, what follows.
+    /// Any record: kind, its flag, number of parts, size or type, words that follow.
     pub fn record(
         &mut self,
         name: &str,

@@ -5,7 +5,7 @@ use crate::Choices;
 
 /// Types of one file.
 const TYPES_MAX: usize = 200;
-/// Names of types: callers ask for `s`, the others collide with it and with each other.
+/// Names of types: callers look up `s`, the others collide with it and with each other.
 const NAMES: [&str; 10] = [
     "s",
     "",
@@ -27,7 +27,7 @@ pub fn made(choices: &mut Choices<'_>) -> Vec<u8> {
     finish(choices, &assembler)
 }
 
-/// A file, and another that goes on where it ends.
+/// A file, and another that extends it.
 pub fn made_split(choices: &mut Choices<'_>) -> (Vec<u8>, Vec<u8>) {
     let mut base = Assembler::new(choices.one_in(8));
     let half = choices.rest().len() / 2;
@@ -37,7 +37,7 @@ pub fn made_split(choices: &mut Choices<'_>) -> (Vec<u8>, Vec<u8>) {
     (base.finish(), finish(choices, &module))
 }
 
-/// The bytes, of one file in eight with some changed.
+/// The bytes; one file in eight has some changed.
 fn finish(choices: &mut Choices<'_>, assembler: &Assembler) -> Vec<u8> {
     let mut bytes = assembler.finish();
     if choices.one_in(8) {

@@ -270,13 +270,13 @@ struct Writer<'a> {
     abbreviations: Vec<u8>,
     /// Offset of each entry.
     places: Vec<u32>,
-    /// Four bytes that are to say where an entry lies.
+    /// Four bytes that are to hold the offset of an entry.
     references: Vec<(usize, usize)>,
 }
 
 impl Writer<'_> {
-    /// Writes an entry and what is below it. Entries nest as deep as the caller made them: a list of
-    /// what is still open stands in for the stack.
+    /// Writes an entry and those below it. Entries may nest at any depth, so a list of the open
+    /// ones replaces the stack.
     fn write(&mut self, root: usize) {
         let dwarf = self.dwarf;
         self.write_one(root);

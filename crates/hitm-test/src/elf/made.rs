@@ -5,9 +5,9 @@ use super::attribute as at;
 use super::{Dwarf, Elf, LineProgram, Symbol, Value, tag};
 use crate::Choices;
 
-/// Entries of one unit that the input asks for, one by one.
+/// Limit on the entries of one unit.
 const ENTRIES_MAX: usize = 300;
-/// Names of types: callers ask for `s`, `t` and `ns::t`, the others collide.
+/// Names of types: callers look up `s`, `t` and `ns::t`, the others collide.
 const NAMES: [&str; 8] = ["s", "t", "s", "t", "a", "s<int>", "\u{1b}[31m", ""];
 /// Addresses at which callers look for code and data.
 const CODE: u64 = 0x1100;
@@ -18,13 +18,13 @@ const DEEP: usize = 2000;
 /// A file, and another one that it refers to.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
-    /// The program.
+    /// The program's ELF file.
     pub program: Vec<u8>,
     /// Its `.dwo` file, what dwz shares, or its separate debug information.
     pub other: Option<Vec<u8>>,
 }
 
-/// A program with symbols and debug information.
+/// A program with symbols and debug information, and perhaps its other file.
 pub fn made(choices: &mut Choices<'_>) -> Files {
     let mut elf = Elf::default();
     elf.is_aarch64 = choices.one_in(8);
@@ -49,7 +49,7 @@ pub fn made(choices: &mut Choices<'_>) -> Files {
     Files { program, other }
 }
 
-/// One file in eight has a few bytes changed.
+/// Changes a few bytes of one file in eight.
 fn damage(choices: &mut Choices<'_>, bytes: &mut [u8]) {
     if choices.one_in(8) {
         for _ in 0..choices.below(4) {
@@ -78,7 +78,7 @@ fn symbol(choices: &mut Choices<'_>) -> Symbol {
     }
 }
 
-/// Rows for the code that callers ask for, and rows at the ends.
+/// Rows for the code that callers look up, and rows at the ends.
 fn lines(choices: &mut Choices<'_>) -> Vec<u8> {
     let mut program = LineProgram::default();
     program.files.extend(["s.c".into(), choices.text()]);
@@ -130,7 +130,7 @@ fn root(choices: &mut Choices<'_>) -> Vec<(u16, Value)> {
     ]
 }
 
-/// A skeleton here, and the unit in a `.dwo` file.
+/// A skeleton in the program, and the unit in a `.dwo` file.
 fn split(choices: &mut Choices<'_>, elf: &mut Elf) -> Option<Vec<u8>> {
     let id = 0x1234;
     let version = choices.pick(&[4, 5]);
@@ -171,7 +171,7 @@ fn split(choices: &mut Choices<'_>, elf: &mut Elf) -> Option<Vec<u8>> {
     Some(dwo)
 }
 
-/// A unit here, and entries that dwz moved into another file.
+/// A unit in the program, and entries that dwz moved into another file.
 fn shared(choices: &mut Choices<'_>, elf: &mut Elf) -> Option<Vec<u8>> {
     let mut link = b"shared.debug\0".to_vec();
     link.extend([7; 20]);
@@ -186,7 +186,7 @@ fn shared(choices: &mut Choices<'_>, elf: &mut Elf) -> Option<Vec<u8>> {
     Some(other.finish())
 }
 
-/// A link here, and everything in another file.
+/// A link in the program, and all debug information in another file.
 fn separate(choices: &mut Choices<'_>, elf: &mut Elf) -> Option<Vec<u8>> {
     elf.build_id(&[9; 20]);
     let mut link = b"s.debug\0".to_vec();
@@ -202,7 +202,7 @@ fn separate(choices: &mut Choices<'_>, elf: &mut Elf) -> Option<Vec<u8>> {
     Some(other.finish())
 }
 
-/// An address near one that callers ask for, or any.
+/// An address near one that callers look up, or any.
 fn place(choices: &mut Choices<'_>, near: u64) -> u64 {
     match choices.below(8) {
         7 => choices.number(),
@@ -421,7 +421,7 @@ fn enumeration(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
     }
 }
 
-/// A variable where callers ask for data, with an expression that is an address most often.
+/// A variable at an address that callers read, mostly with an expression that is an address.
 fn variable(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
     let mut expression = vec![3];
     expression.extend(place(choices, DATA).to_le_bytes());

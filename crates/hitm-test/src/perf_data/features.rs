@@ -35,7 +35,6 @@ fn build_ids(content: &Content, out: &mut Out) {
     }
 }
 
-/// The CPUs of a node.
 fn cpu_list(content: &Content, node: u32) -> String {
     let per_node = content.cpus / content.nodes;
     format!("{}-{}", node * per_node, (node + 1) * per_node - 1)

@@ -26,11 +26,11 @@ pub mod bits {
     pub const IDENTIFIER: u64 = 1 << 16;
     pub const PHYS_ADDR: u64 = 1 << 19;
     pub const WEIGHT_STRUCT: u64 = 1 << 24;
-    /// What every sample here has.
+    /// Fields of every sample here.
     pub const BASE: u64 = IP | TID | TIME | ADDR | CPU | PERIOD | DATA_SRC | IDENTIFIER;
 }
 
-/// How the file is written.
+/// Encoding of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Most significant byte first.
@@ -42,7 +42,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What perf writes when nothing else is asked of it, on x86.
+    /// perf's default on x86.
     pub const PLAIN: Layout = Layout {
         is_big_endian: false,
         is_pipe: false,
@@ -55,14 +55,14 @@ impl Layout {
 pub struct Event {
     /// Its name.
     pub name: &'static str,
-    /// What its samples hold.
+    /// Contents of its samples.
     pub sample_type: u64,
 }
 
-/// What happened to a process or a thread, and when.
+/// Event in the life of a process or a thread.
 #[derive(Debug, Clone, Copy)]
 pub enum Happened {
-    /// A process began that has nothing from another one.
+    /// A process began that inherits nothing.
     Began(u32),
     /// A thread ended, of a process.
     Ended(u32, u32),
@@ -72,7 +72,7 @@ pub enum Happened {
     Mapped(u32, u64, u64, &'static str),
 }
 
-/// What is to be in a file.
+/// Contents of a file.
 #[derive(Debug, Clone)]
 pub struct Content {
     /// `uname -m`.
@@ -91,19 +91,19 @@ pub struct Content {
     pub mappings: Vec<(u32, u64, u64, &'static str)>,
     /// Build ids of mapped files.
     pub build_ids: Vec<(&'static str, Vec<u8>)>,
-    /// What happened, with its time; in the file it stands before all samples.
+    /// Events with their times; in the file they stand before all samples.
     pub happened: Vec<(u64, Happened)>,
-    /// The node of each GiB of physical memory; none to say nothing of it.
+    /// Node of each GiB of physical memory; empty to leave it out.
     pub memory: Vec<u32>,
-    /// The words of the call chain of each sample, whose events have them.
+    /// Words of each sample's call chain, for events that have them.
     pub chain: fn(&Sample) -> Vec<u64>,
-    /// Records of any kind that stand before the samples: kind, `misc`, and what is in them.
+    /// Records of any kind before the samples: kind, `misc` and body.
     pub others: Vec<(u32, u16, Vec<u8>)>,
-    /// Feature sections by their bit, in place of those that the file would have.
+    /// Feature sections by their bit, in place of the file's own.
     pub sections: Vec<(u8, Vec<u8>)>,
 }
 
-/// The file.
+/// Encodes the file.
 pub fn generate(content: &Content, layout: Layout) -> Vec<u8> {
     let mut records = Out::new(layout);
     write_records(content, &mut records);

@@ -26,7 +26,7 @@ const PATHS: [&str; 8] = [
     "\u{1b}]0;x\u{7}",
     "a\nb",
 ];
-/// Records about processes, lost events, traces, rounds, and what nobody knows.
+/// Kinds of records about processes, lost events, traces and rounds, and unknown ones.
 const OTHER_KINDS: [u32; 20] = [
     1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 16, 17, 65, 66, 67, 68, 71, 79, 9999,
 ];
@@ -102,7 +102,7 @@ fn content(choices: &mut Choices<'_>) -> Content {
     content
 }
 
-/// A chain whose length the sample's weight says, around what is kept of one.
+/// A chain with a length from the sample's weight, around the limit.
 fn long(sample: &Sample) -> Vec<u64> {
     let len = match sample.weight % 128 {
         few @ 0..=123 => few % 8,

@@ -1,4 +1,4 @@
-//! Samples as the vendors' machines make them, how many of each, and what they must count as.
+//! Samples of the vendors' machines, their numbers, and the counts that they must give.
 //!
 //! Sources, Linux 6.1: arch/x86/events/intel/ds.c (`pebs_data_source`, `precise_store_data`),
 //! arch/x86/events/amd/ibs.c (`perf_ibs_get_data_src`), tools/perf/util/arm-spe.c
@@ -8,7 +8,7 @@ use hitm_perf::{CpuMode, DataSrc, Sample, level, level_number, lock, op, snoop, 
 
 use super::{Content, Event, bits};
 
-/// The words of one machine: name, word, how often.
+/// Words of one machine: name, word, number of samples.
 pub type Words = Vec<(&'static str, u64, u64)>;
 
 fn word(op: u64, level: u64, snoop: u64, lock: u64) -> u64 {
@@ -188,8 +188,8 @@ pub const LINE: u64 = 0x7f00_0000_1040;
 /// The first instruction.
 pub const CODE: u64 = 0x40_1000;
 
-/// A file of these words: each word its own instruction, at one of eight offsets, from four threads
-/// on eight CPUs; weights that are different and give means between whole numbers.
+/// A file of these words. Each word is an instruction of its own, at one of eight offsets, from
+/// four threads on eight CPUs. Weights differ, so that means fall between whole numbers.
 pub fn content(
     arch: &'static str,
     cpuid: &'static str,
@@ -250,10 +250,10 @@ pub fn content(
     }
 }
 
-/// What stands before the program's calls in a chain.
+/// Mark before the program's calls in a chain.
 pub const USER: u64 = -512i64 as u64;
 
-/// The first two threads were begun in one function, the others in another; all of them call through a
+/// The first two threads begin in one function, the others in another; all of them call through a
 /// third one.
 pub fn chain(sample: &Sample) -> Vec<u64> {
     let begun = CODE + if sample.tid < 102 { 0x2000 } else { 0x3000 };

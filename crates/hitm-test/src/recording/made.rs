@@ -6,7 +6,7 @@ use super::wire::{Block, FileWriter, Payload, WireAccess, repair_checksums};
 use crate::Choices;
 use hitm_trace::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX};
 
-/// A machine of four CPUs in two packages: short, because every input that has it parses it.
+/// A machine of four CPUs in two packages: short, because many inputs parse it.
 pub const MACHINE: &str = r#"schema = 1
 name = "small"
 description = "two packages of two cores"
@@ -52,11 +52,11 @@ locked_hit = { value = "20cycles", assumed = "test" }
 
 /// Chunks of one file.
 const BLOCKS_MAX: usize = 24;
-/// Bytes after which a file gets no further record: a few bytes can ask for long chains.
+/// Bytes after which a file gets no further record: a few input bytes can demand long chains.
 const FILE_LEN_MAX: usize = 256 << 10;
 
-/// Numbers that the records of one file share, so that they meet: an access to a heap block, a stack
-/// in a mapping, a thread that has started.
+/// Numbers that the records of one file share, so that they refer to each other. So accesses hit
+/// heap blocks, stacks lie in mappings, and threads have started.
 struct Pool {
     addresses: [u64; 4],
     codes: [u64; 4],
@@ -116,8 +116,8 @@ impl Pool {
     }
 }
 
-/// A recording as bytes. Most of what is made is well-formed; ranges that wrap, chains of 20,000
-/// calls, times that run backwards, unknown kinds of records and damaged chunks are among it.
+/// A recording as bytes. Most parts are well-formed; some are ranges that wrap, chains of 20,000
+/// calls, times that run backwards, unknown kinds of records and damaged chunks.
 pub fn made(choices: &mut Choices<'_>) -> Vec<u8> {
     choices.draw_soundness();
     let mut file = FileWriter::new(&header(choices));
@@ -206,7 +206,7 @@ fn damage(choices: &mut Choices<'_>, bytes: &mut Vec<u8>) {
 
 /// Adds a record of any kind, most often an access.
 fn record(choices: &mut Choices<'_>, pool: &mut Pool, block: &mut Block) {
-    match choices.below(26) {
+    match choices.below(28) {
         0 => thread(choices, pool, block),
         1 => timed(choices, pool, block, 2, |choices, pool, time, payload| {
             payload.numbers(&[pool.thread(choices), small(choices, 5), time]);
@@ -228,11 +228,16 @@ fn record(choices: &mut Choices<'_>, pool: &mut Pool, block: &mut Block) {
             payload.counted(choices.text().as_bytes());
         }),
         11 => callers(choices, pool, block),
-        12 => {
-            // One that nobody knows, or one whose payload is something else.
+        12 => process(choices, pool, block),
+        13 => timed(choices, pool, block, 14, |choices, _, time, payload| {
+            let (process, reason) = (small(choices, 4), small(choices, 5));
+            payload.numbers(&[process, time, reason, small(choices, 20)]);
+        }),
+        14 => {
+            // An unknown kind, or a kind with the payload of another.
             let kind = match choices.odd(8) {
                 true => 1 + choices.below(127) as u8,
-                false => 13 + choices.below(115) as u8,
+                false => 15 + choices.below(113) as u8,
             };
             let len = choices.below(40);
             block.record(kind, |payload| payload.0.extend(choices.bytes(len)));
@@ -241,13 +246,13 @@ fn record(choices: &mut Choices<'_>, pool: &mut Pool, block: &mut Block) {
     }
 }
 
-/// Once more often than not, sometimes many times.
+/// Repeats mostly once, sometimes many times.
 fn repeat(choices: &mut Choices<'_>, mut write: impl FnMut(&mut Choices<'_>)) {
     let times = choices.pick(&[1, 1, 1, 1, 1, 2, 8, 40]);
     (0..times).for_each(|_| write(choices));
 }
 
-/// A number that a recording may hold where `max` is its limit; seldom any.
+/// A number within the format's limit `max`; rarely any.
 fn limited(choices: &mut Choices<'_>, max: u64) -> u64 {
     let number = choices.number();
     match choices.odd(16) {
@@ -256,7 +261,7 @@ fn limited(choices: &mut Choices<'_>, max: u64) -> u64 {
     }
 }
 
-/// A number below `bound`; now and then one that 16 bits hold, or anything.
+/// A number below `bound`; now and then any of 16 bits, or of 64.
 fn small(choices: &mut Choices<'_>, bound: usize) -> u64 {
     match choices.below(256) {
         254 => choices.half().into(),
@@ -285,6 +290,17 @@ fn thread(choices: &mut Choices<'_>, pool: &mut Pool, block: &mut Block) {
         payload.numbers(&[pool.thread(choices), tid, cpu, time]);
         payload.counted(choices.text().as_bytes());
         payload.numbers(&[small(choices, 8)]);
+        if choices.one_in(4) {
+            payload.numbers(&[small(choices, 4)]);
+        }
+    });
+}
+
+fn process(choices: &mut Choices<'_>, pool: &mut Pool, block: &mut Block) {
+    timed(choices, pool, block, 13, |choices, _, time, payload| {
+        let (process, pid, parent) = (small(choices, 4), small(choices, 256), small(choices, 4));
+        payload.numbers(&[process, pid, parent, time]);
+        payload.counted(choices.text().as_bytes());
     });
 }
 
@@ -314,7 +330,7 @@ fn mapping(choices: &mut Choices<'_>, pool: &Pool, block: &mut Block) {
     });
 }
 
-/// Addresses of a chain: a few that the pool has, or a long row.
+/// Addresses of a chain: a few from the pool, or a long row.
 fn addresses(choices: &mut Choices<'_>, pool: &Pool) -> Vec<u64> {
     let count = choices.count(20_000);
     let count = match choices.odd(2) {
@@ -469,7 +485,7 @@ fn callers(choices: &mut Choices<'_>, pool: &Pool, block: &mut Block) {
 }
 
 fn access(choices: &mut Choices<'_>, pool: &mut Pool, block: &mut Block) {
-    // The last line belongs to nobody.
+    // The last line of the address space holds nothing.
     let address = pool.address(choices).min(u64::MAX - 64);
     let offset = (address % 64) as u8;
     let op = choices.below(4) as u8;
@@ -520,6 +536,8 @@ mod tests {
         let is_kind = [
             matches!(record, Record::Access { .. }),
             matches!(record, Record::ThreadStart(_)),
+            matches!(record, Record::ProcessStart(_)),
+            matches!(record, Record::ProcessExit(_)),
             matches!(record, Record::ThreadPlaced(_)),
             matches!(record, Record::ThreadExit(_)),
             matches!(record, Record::Mapping(_)),
@@ -559,6 +577,6 @@ mod tests {
             );
             kinds.extend(records.0.iter().map(kind));
         }
-        assert!(kinds.len() == 13 && whole > 100, "{kinds:?}, {whole} files");
+        assert!(kinds.len() == 15 && whole > 100, "{kinds:?}, {whole} files");
     }
 }

@@ -78,7 +78,7 @@ fn access(choices: &mut Choices<'_>) -> Record {
         AccessOp::LockedRmw,
         AccessOp::Fence,
     ]);
-    // The last line belongs to nobody.
+    // The last line of the address space holds nothing.
     let addr = choices.number().min(u64::MAX - 64);
     let room = 64 - (addr % 64) as usize;
     let access = Access {
@@ -110,6 +110,7 @@ fn thread_start(choices: &mut Choices<'_>) -> Record {
     Record::ThreadStart(ThreadStart {
         thread: thread(choices),
         seat: choices.half(),
+        process: choices.half(),
         tid: choices.half(),
         cpu: cpu(choices),
         time: cycles(choices),
@@ -149,7 +150,7 @@ fn heap_object(choices: &mut Choices<'_>) -> Record {
     })
 }
 
-/// A range. Such that wrap are made at the level of the wire.
+/// A range that does not wrap; those are made at the level of the wire.
 fn range(choices: &mut Choices<'_>) -> AddrRange {
     let (one, other) = (choices.number(), choices.number());
     AddrRange::new(one.min(other), one.max(other)).expect("the smaller one is the first")

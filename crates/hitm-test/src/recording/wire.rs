@@ -1,5 +1,5 @@
-//! Writes a recording number by number, from docs/formats/trace.md and not with our own encoder:
-//! what an encoder refuses can be written here, and a mistake there is not repeated.
+//! Writes a recording number by number, from docs/formats/trace.md and not with our own encoder: it
+//! can write what an encoder refuses, and does not repeat a mistake there.
 
 use serde_json::Value;
 
@@ -119,7 +119,7 @@ impl Block {
         self.note_time(access.time);
     }
 
-    /// Says that a record has this time: chunks state the earliest and the latest.
+    /// Notes the time of a record: chunks state the earliest and the latest.
     pub fn note_time(&mut self, time: u64) {
         let (first, last) = self.times.unwrap_or((time, time));
         self.times = Some((first.min(time), last.max(time)));
@@ -162,7 +162,7 @@ impl Payload {
         self.numbers(&[addresses.len() as u64]).numbers(addresses)
     }
 
-    /// Adds callers as the record callers has them, each the difference to the one before.
+    /// Adds callers in the form of their record, each the difference to the one before.
     pub fn callers(&mut self, addresses: &[u64]) -> &mut Payload {
         self.numbers(&[0, addresses.len() as u64]);
         let mut last = 0u64;
@@ -198,7 +198,7 @@ impl FileWriter {
         }
     }
 
-    /// Adds a chunk of records, compressed when it is asked for and becomes shorter.
+    /// Adds a chunk of records, compressed if requested and shorter.
     pub fn block(&mut self, block: &Block, is_compressed: bool) {
         let (first, last) = block.times.unwrap_or((0, 0));
         let record_count = u64::from(block.record_count);
@@ -261,7 +261,7 @@ impl FileWriter {
     }
 }
 
-/// Makes every checksum of a damaged file right, so that what lies behind them is reached.
+/// Corrects every checksum of a damaged file, so that the parts behind them are reached.
 pub fn repair_checksums(bytes: &mut [u8]) {
     if bytes.len() >= PREFIX_LEN && bytes.starts_with(MAGIC) {
         let end = PREFIX_LEN.saturating_add(word(bytes, 12)).min(bytes.len());

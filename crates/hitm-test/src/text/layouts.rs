@@ -77,7 +77,7 @@ fn usual(choices: &mut Choices<'_>, number: usize) -> String {
     value(choices, &[&number.to_string()])
 }
 
-/// Members one behind the other, with gaps and now and then a place of their own.
+/// Members in sequence, with gaps and now and then a place of their own.
 fn members(choices: &mut Choices<'_>, out: &mut String, size: usize) {
     *out += "members = [\n";
     let mut offset = 0;

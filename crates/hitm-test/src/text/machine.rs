@@ -77,6 +77,11 @@ const NEEDED: [Table; 10] = [
             ),
             ("fill_buffers", &["\"10 lines\"", "\"1 lines\""]),
             ("locked_hit", NEAR),
+            (
+                "retire_width",
+                &["\"4 instructions\"", "\"0 instructions\""],
+            ),
+            ("ordering_clear", NEAR),
         ],
     ),
 ];

@@ -21,21 +21,21 @@ struct InputsArgs {
     /// The structure, or a variable that is an array of scalars
     #[arg(value_name = "TYPE")]
     name: String,
-    /// Where the structure is declared: BTF, an ELF file with BTF or DWARF, a layout file, or the name
+    /// Declaration of the structure: BTF, an ELF file with BTF or DWARF, a layout file, or the name
     /// of a layout that comes with hitm, such as linux-6.12
     #[arg(short, long, value_name = "NAME|FILE")]
     input: PathBuf,
     /// The BTF that split BTF, such as a module's, goes on from
     #[arg(long, value_name = "FILE")]
     btf_base: Option<PathBuf>,
-    /// Who touches its members: a recording, perf.data or the text of perf script, what hitm sim
+    /// Accesses to its members: a recording, perf.data or the text of perf script, what hitm sim
     /// --format json wrote, or a table as docs/formats/profile.md describes it
     #[arg(short, long, value_name = "FILE")]
     profile: PathBuf,
-    /// Which variant of a simulation [default: the one of the layout that is asked about]
+    /// Variant of a simulation [default: the one of the layout that is asked about]
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Where instances are that no variable's type tells: part of the name that `hitm report` gives a
+    /// Instances that no variable's type tells: part of the name that `hitm report` gives a
     /// heap block or a kernel's symbol, or the address of one, such as 0xffff888004a81000
     #[arg(long, value_name = "SITE|ADDRESS")]
     at: Option<String>,
@@ -89,7 +89,7 @@ pub(crate) struct AdviseArgs {
     /// For the search when more than a dozen members are touched
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Which proposal to write with --output and --emit, counted from 1 [default: the last, which
+    /// Proposal to write with --output and --emit, counted from 1 [default: the last, which
     /// costs least]
     #[arg(long, value_name = "N")]
     pick: Option<usize>,
@@ -105,7 +105,7 @@ pub(crate) struct AdviseArgs {
     /// With --emit: print a unified diff of this file, which declares the structure
     #[arg(long, value_name = "FILE", requires = "emit")]
     source: Option<PathBuf>,
-    /// What to write; docs/formats/advice.md has the JSON
+    /// Output format; docs/formats/advice.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -118,7 +118,7 @@ pub(crate) struct CompareArgs {
     /// A layout file, or the name of a layout that comes with hitm; may be given several times
     #[arg(short, long, value_name = "NAME|FILE", required = true)]
     layout: Vec<String>,
-    /// What to write; docs/formats/advice.md has the JSON
+    /// Output format; docs/formats/advice.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -237,7 +237,7 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// What the recording, if there is one, says of each proposal.
+/// Replays the recording, if there is one, with each proposal.
 fn proofs(session: &Session, advice: &Advice) -> Vec<Proven> {
     let prove = |candidate: &Candidate| {
         let bar = Bar::start("replaying");

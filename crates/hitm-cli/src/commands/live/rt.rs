@@ -28,14 +28,14 @@ pub(crate) struct RtArgs {
     /// Give all but the first thread one priority
     #[arg(short, long)]
     equal: bool,
-    /// Also write the results into FILE as JSON; docs/live.md has the keys
+    /// Also write the results into FILE as JSON; docs/formats/live.md has the keys
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Iterations
     #[arg(short, long, value_name = "LOOPS", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     loops: u32,
-    /// How much later than the next lower thread one may start, in microseconds
+    /// Time by which a thread may start later than the next lower one, in microseconds
     #[arg(short, long, value_name = "TIME", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(..=TIME_MAX))]
     maxerr: u32,
@@ -61,7 +61,7 @@ pub(crate) struct RtArgs {
 /// More than a quarter of an hour in milliseconds: threads of real time would stop the host for longer.
 const TIME_MAX: i64 = 1_000_000;
 
-/// What rt-migrate-test ends with when its check fails: -1.
+/// Exit code of rt-migrate-test when its check fails: -1.
 const FAILED: u8 = 255;
 
 impl RtArgs {

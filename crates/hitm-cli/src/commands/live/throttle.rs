@@ -35,7 +35,7 @@ pub(crate) struct ThrottleArgs {
     /// left out is as it is
     #[arg(long, value_name = "SETTING", value_parser = what_if, requires = "cgroup", conflicts_with = "trace")]
     what_if: Option<WhatIf>,
-    /// Form of the result; docs/live.md has the JSON
+    /// Form of the result; docs/formats/live.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

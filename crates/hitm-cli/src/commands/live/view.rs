@@ -1,26 +1,25 @@
 //! `hitm live` without a verb: locks, throttled groups and late wake-ups in the terminal.
 //!
-//! [`state`] says what a key or a window of time changes, [`draw`] shows it, [`screen`] borrows the terminal,
-//! [`layers`] observes in threads of its own. Figures are those of `hitm live locks`, `throttle` and `wakeups`.
+//! [`state`] says what a key or a window of time changes, [`draw`] shows it, [`layers`] observes in threads of its own,
+//! and [`tui`](crate::tui) borrows the terminal. Figures are those of `hitm live locks`, `throttle` and `wakeups`.
 
 mod draw;
 mod layers;
-mod screen;
 mod state;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use hitm_base::Printout;
 use hitm_live::place::{Stop, held_contention};
 
 use crate::commands::duration::duration;
 use crate::commands::place::{Holder, Means};
+use crate::tui::{self, Screen};
 use crate::{Exit, Terminal};
 use layers::{Layers, Watched};
-use screen::Screen;
 use state::{Action, State};
 
 /// Time between two looks at keys and at the placement.
@@ -61,16 +60,12 @@ impl ViewArgs {
 
 /// Refuses to show a view where nobody could see it.
 pub(super) fn check(terminal: &Terminal) -> Result<()> {
-    if !terminal.is_terminal() {
-        bail!(
-            "hitm live without a verb is a view in a terminal, and standard output is none; the verbs are locks, rt, \
-             throttle and wakeups (hitm live --help)"
-        );
-    }
-    if std::env::var_os("TERM").is_some_and(|name| name == "dumb") {
-        bail!("hitm live without a verb needs a terminal with a cursor, and TERM is dumb");
-    }
-    Ok(())
+    tui::check(
+        terminal,
+        "hitm live without a verb is a view in a terminal, and standard output is none; the verbs are locks, rt, \
+         throttle and wakeups (hitm live --help)",
+        "hitm live without a verb needs a terminal with a cursor, and TERM is dumb",
+    )
 }
 
 /// Shows the view until a key or a signal ends it. What it placed is undone then.
@@ -106,7 +101,7 @@ fn show(
     stop: Stop,
 ) -> Result<()> {
     loop {
-        screen.draw(&mut state)?;
+        screen.draw(|frame, has_colors| draw::draw(frame, &mut state, has_colors))?;
         let keys = screen.keys(PERIOD)?;
         if stop.is_requested() || layers.is_broken() {
             return Ok(());

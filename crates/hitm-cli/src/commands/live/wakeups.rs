@@ -27,7 +27,7 @@ pub(crate) struct WakeupsArgs {
     /// Load no BPF program: the kernel's sums alone
     #[arg(long)]
     counters: bool,
-    /// Form of the result; docs/live.md has the JSON
+    /// Form of the result; docs/formats/live.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

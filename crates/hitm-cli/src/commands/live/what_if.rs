@@ -82,7 +82,7 @@ impl WhatIf {
         let Some(quota_us) = quota_us else {
             bail!("--what-if: the group has no quota of its own: quota=TIME is required");
         };
-        // As in the kernel where nobody says otherwise.
+        // The kernel's default.
         const PERIOD_US: u64 = 100_000;
         let asked = Bandwidth {
             quota_us,

@@ -63,7 +63,7 @@ struct ProveArgs {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     prove_rounds: u16,
-    /// How much better the rate must be
+    /// Gain in the rate that keeps the placement
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent,
           allow_hyphen_values = true)]
     min_gain: f64,

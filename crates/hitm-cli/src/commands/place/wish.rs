@@ -45,10 +45,10 @@ pub(super) struct WishArgs {
 #[group(multiple = false)]
 struct TasksArgs {
     /// These threads
-    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
+    #[arg(short, long, value_name = "TID,...", value_delimiter = ',')]
     tids: Vec<u32>,
     /// All threads of a process, and those that it makes meanwhile
-    #[arg(long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
     /// All threads of a cgroup's processes, and those that they make meanwhile; a folder, or its path in a hierarchy
     #[arg(long, value_name = "PATH")]

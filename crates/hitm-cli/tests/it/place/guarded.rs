@@ -17,7 +17,7 @@ use crate::programs::say_not_run;
 const KILLS: u64 = 12;
 /// Starts of hitm after which nothing may be left.
 const STARTS_MAX: usize = 3;
-/// How long the threads stay placed when nobody is killed.
+/// Time that the threads stay placed when nobody is killed.
 const PLACED: &str = "60ms";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

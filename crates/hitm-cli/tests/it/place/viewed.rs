@@ -50,6 +50,30 @@ fn place(pty: &mut Pty, fight: &Fight) {
     pty.wait_for("(placed)");
 }
 
+/// A closed terminal gives an end to read, again and again: with SIGHUP, and without where nohup has it ignored.
+#[test]
+fn a_terminal_that_hangs_up_ends_the_view() {
+    if !here("the view", false) {
+        return;
+    }
+    for is_ignored in [false, true] {
+        let mut command = live(&["--pid", &std::process::id().to_string()]);
+        if is_ignored {
+            // SAFETY: a system call alone.
+            unsafe {
+                command.pre_exec(|| {
+                    libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                    Ok(())
+                });
+            }
+        }
+        let mut pty = Pty::start(&mut command, SIZE);
+        pty.wait_for("Locks by wasted CPU time");
+        pty.hang_up();
+        pty.end();
+    }
+}
+
 #[test]
 fn keys_show_a_lock_place_its_threads_and_put_them_back() {
     if !here("the view", true) {

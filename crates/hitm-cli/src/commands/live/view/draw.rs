@@ -1,48 +1,14 @@
-//! The view as lines of a screen. Every text comes from a [`Printout`] or becomes printable here, so that no name acts
-//! on the terminal.
+//! The view as lines of a screen.
 
-use hitm_base::{Printout, printable};
+use hitm_base::Printout;
 use hitm_live::throttle::{self, Source};
 use hitm_live::wakeups::{self, Measured};
 use hitm_report::fields::by_id;
 use hitm_report::live::{LIVE_RUN_FIELDS, screen};
 use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
 
 use super::state::{Detail, Row, Seen, State, Tab};
-
-/// Kinds of text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    Plain,
-    Head,
-    Selected,
-    Warning,
-}
-
-impl Look {
-    /// One of 16 colours at most, and none where they are not wanted.
-    fn style(self, has_colors: bool) -> Style {
-        let style = match self {
-            Look::Plain => Style::new(),
-            Look::Head => Style::new().add_modifier(Modifier::BOLD),
-            Look::Selected => Style::new().add_modifier(Modifier::REVERSED),
-            Look::Warning => Style::new().fg(Color::Yellow),
-        };
-        match has_colors {
-            true => style,
-            false => Style {
-                fg: None,
-                bg: None,
-                ..style
-            },
-        }
-    }
-}
-
-/// Lines of a part of the screen.
-type Lines = Vec<(String, Look)>;
+use crate::tui::{Lines, Look, lines, list, paint};
 
 const KEYS: &str = "Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit";
 const HELP: &[&str] = &[
@@ -69,14 +35,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, has_colors: bool) {
     body.resize(room, (String::new(), Look::Plain));
     lines.extend(body);
     lines.extend(foot);
-    for (row, (text, look)) in (0..area.height).zip(&lines) {
-        let style = look.style(has_colors);
-        let buffer = frame.buffer_mut();
-        buffer.set_stringn(0, row, printable(text), width, style);
-        if *look == Look::Selected {
-            buffer.set_style(Rect::new(0, row, area.width, 1), style);
-        }
-    }
+    paint(frame, &lines, has_colors);
 }
 
 /// The target, the host, and the tables.
@@ -172,26 +131,10 @@ fn nothing(state: &State) -> String {
 
 /// The head and the rows around the selected one.
 fn rows(state: &mut State, table: &Printout, room: usize) -> Lines {
-    let mut all = table.lines();
-    let head = all.next().unwrap_or_default().to_owned();
     let page = room.saturating_sub(1);
     state.page = page.max(1);
     let cursor = &mut state.cursors[state.tab as usize];
-    let lowest = cursor.index.saturating_sub(page.saturating_sub(1));
-    cursor.top = cursor.top.clamp(lowest, cursor.index);
-    let shown = all.enumerate().skip(cursor.top).take(page);
-    let row = |(index, line): (usize, &str)| match index == cursor.index {
-        // Rows begin with two blanks.
-        true => (
-            format!(">{}", line.get(1..).unwrap_or_default()),
-            Look::Selected,
-        ),
-        false => (line.to_owned(), Look::Plain),
-    };
-    let mut lines = vec![(head, Look::Head)];
-    lines.extend(shown.map(row));
-    lines.truncate(room);
-    lines
+    list(table, cursor.index, &mut cursor.top, room)
 }
 
 fn detail_lines(detail: &mut Detail, width: usize, room: usize) -> Lines {
@@ -252,8 +195,4 @@ fn notes(state: &State) -> Vec<String> {
         }),
     }
     .unwrap_or_default()
-}
-
-fn lines(text: &Printout, look: Look) -> impl Iterator<Item = (String, Look)> {
-    text.lines().map(move |line| (line.to_owned(), look))
 }

@@ -126,7 +126,7 @@ impl Layers {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Ends the layers, and goes on with a panic of theirs.
+    /// Ends the layers, and resumes a panic of theirs.
     pub(super) fn end(self) {
         self.is_over.store(true, Ordering::Release);
         for thread in self.threads {

@@ -7,6 +7,7 @@ use hitm_live::wakeups::{Measured, RunDelay, TaskLatencies, WakeupReport};
 use hitm_report::live::{LiveLocks, LockView};
 
 use super::layers::Window;
+use crate::tui::Key;
 
 /// A table of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,23 +31,6 @@ impl Tab {
     fn beside(self, by: usize) -> Tab {
         Tab::ALL[(self as usize + by) % Tab::ALL.len()]
     }
-}
-
-/// A key that was pressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
-    Character(char),
-    Interrupt,
-    Tab,
-    BackTab,
-    Enter,
-    Escape,
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    Home,
-    End,
 }
 
 /// Work that a key asks for.
@@ -291,7 +275,7 @@ impl State {
             Key::PageDown => self.step(self.page as isize),
             Key::Home => self.step(isize::MIN),
             Key::End => self.step(isize::MAX),
-            Key::Character(_) => {}
+            Key::Character(_) | Key::Left | Key::Right | Key::Backspace => {}
         }
         Action::None
     }

@@ -12,8 +12,9 @@ use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 
 use super::layers::Window;
-use super::state::{Action, Key, State, Tab};
+use super::state::{Action, State, Tab};
 use super::*;
+use crate::tui::Key;
 
 const MS: u64 = 1_000_000;
 
@@ -223,11 +224,11 @@ fn locks_fit_80_columns() {
         view_of([two_locks()], &[]),
         (80, 24),
         expect![[r#"
-        hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-        [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
-          CPUs lost   u% CPUs of use    slept threads class lock           of
-        >      0.25 43.0           3 300.0 ms       2 rwsem inode'.._rwsem inode ..th.db
-               0.01 43.0           3 300.0 ms       2 rwsem mmap_lock      proces..copy)
+            hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
+            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
+              CPUs lost   u% CPUs of use    slept threads class lock           of
+            >      0.25 43.0           3 300.0 ms       2 rwsem inode'.._rwsem inod..path.db
+                   0.01 43.0           3 300.0 ms       2 rwsem mmap_lock      proces..copy)
 
 
 
@@ -246,8 +247,8 @@ fn locks_fit_80_columns() {
 
 
 
-        Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
-    "#]],
+            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+        "#]],
     );
 }
 
@@ -260,7 +261,7 @@ fn wide_screens_have_all_columns() {
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
               CPUs lost waited% held%   u% +-% CPUs of use bound    slept threads class lock            of
-                   0.25    20.0  34.4 43.0 1.1           3  2.33 300.0 ms       2 rwsem inode's i_rwsem inode 8:1:7 /../long/path.db
+                   0.25    20.0  34.4 43.0 1.1           3  2.33 300.0 ms       2 rwsem inode's i_rwsem ..data/of a/long/path.db
             >      0.01     1.0  42.6 43.0 1.1           3  2.33 300.0 ms       2 rwsem mmap_lock       process 100 (copy)
 
 
@@ -360,7 +361,7 @@ fn a_lock_has_a_detail() {
               +-%                 1.1%  The standard error of hold_share, by the number of samples
               CPUs of use            3  CPUs that are of use to its threads: 1/u, rounded up
               bound               2.33  How many times as fast as one thread all of them can be: 1/u
-              waits                 12  Waits that the kernel's tracepoints saw: all but those that only spun for a rwsem
+              waits                 12  Waits that the kernel's tracepoints saw: all .. only spun for a rwsem; of a futex, all of it
               waits           300.0 ms  Time of those waits in all, spinning and asleep
               longest          40.0 ms  The longest of those waits
               slept           300.0 ms  Time for which its waiters slept: wait_ns, without waited_ns where waiters spin in it

@@ -1,36 +1,54 @@
-//! The terminal while the view has it, and its way back.
+//! The terminal while a view has it, and its way back.
 
-use std::io::{self, Stdout, Write as _};
+use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use ratatui::Terminal;
+use hitm::streams::{Input, wait_for_input};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, execute};
+use ratatui::{Frame, Terminal};
 
-use super::draw;
-use super::state::{Key, State};
+/// A key that was pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Character(char),
+    Interrupt,
+    Tab,
+    BackTab,
+    Enter,
+    Escape,
+    Backspace,
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+}
 
-/// Set while the terminal is the view's: it is given back once, by whoever comes first.
+/// Set while the terminal is the view's: the first to give it back clears it.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, without echo, on its second screen. Dropping it gives the terminal back; so does a panic, before it
 /// says anything.
 #[derive(Debug)]
-pub(super) struct Screen {
+pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     has_colors: bool,
 }
 
 impl Screen {
     /// Takes the terminal.
-    pub(super) fn enter(has_colors: bool) -> Result<Screen> {
+    pub(crate) fn enter(has_colors: bool) -> Result<Screen> {
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             leave();
@@ -52,22 +70,27 @@ impl Screen {
     }
 
     /// Draws the view, unless the terminal has been given back.
-    pub(super) fn draw(&mut self, state: &mut State) -> Result<()> {
+    pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>, bool)) -> Result<()> {
         if !IS_ENTERED.load(Ordering::Acquire) {
             return Ok(());
         }
         let has_colors = self.has_colors;
-        let drawn = self
-            .terminal
-            .draw(|frame| draw::draw(frame, state, has_colors));
+        let drawn = self.terminal.draw(|frame| draw(frame, has_colors));
         drawn.context("cannot write to the terminal")?;
         Ok(())
     }
 
-    /// Waits for keys, for a time at most, and returns those that were pressed.
-    pub(super) fn keys(&mut self, time: Duration) -> Result<Vec<Key>> {
+    /// Waits for keys, for a time at most, and returns those that were pressed. The end of the terminal is Ctrl-C.
+    pub(crate) fn keys(&mut self, time: Duration) -> Result<Vec<Key>> {
         let mut keys = Vec::new();
         let mut wait = time;
+        // Behind a closed terminal, crossterm would read its end for ever.
+        if io::stdin().is_terminal() {
+            wait = Duration::ZERO;
+            if wait_for_input(time) == Input::HungUp {
+                return Ok(vec![Key::Interrupt]);
+            }
+        }
         while event::poll(wait).context("cannot read keys from the terminal")? {
             let event = event::read().context("cannot read keys from the terminal")?;
             if let Event::Key(event) = event {
@@ -108,6 +131,9 @@ fn key(event: KeyEvent) -> Option<Key> {
         KeyCode::BackTab => Key::BackTab,
         KeyCode::Enter => Key::Enter,
         KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
         KeyCode::Up => Key::Up,
         KeyCode::Down => Key::Down,
         KeyCode::PageUp => Key::PageUp,
@@ -119,7 +145,7 @@ fn key(event: KeyEvent) -> Option<Key> {
 }
 
 #[cfg(test)]
-#[path = "../../../../tests/it/pty.rs"]
+#[path = "../../tests/it/pty.rs"]
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 mod pty;
 
@@ -128,9 +154,10 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::tui::{Look, paint};
     use crate::{Exit, guarded};
 
-    const NAME: &str = "commands::live::view::screen::tests::a_panic_gives_the_terminal_back";
+    const NAME: &str = "tui::screen::tests::a_panic_gives_the_terminal_back";
     /// Set in the process that panics.
     const PANICS: &str = "HITM_TEST_PANICS_IN_VIEW";
 
@@ -139,8 +166,9 @@ mod tests {
         if std::env::var_os(PANICS).is_some() {
             let exit = guarded(|| {
                 let mut screen = Screen::enter(true).unwrap();
-                let mut state = State::new("it".into(), Duration::from_secs(1));
-                screen.draw(&mut state).unwrap();
+                let line = (String::from("it"), Look::Plain);
+                let draw = |frame: &mut Frame<'_>, has_colors| paint(frame, &[line], has_colors);
+                screen.draw(draw).unwrap();
                 panic!("as the test wants");
             });
             assert_eq!(exit, Exit::Internal);

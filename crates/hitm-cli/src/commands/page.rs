@@ -1,0 +1,92 @@
+//! Pages: where they are written, and what of a recording they need beyond its report.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use hitm::advise::advise_recorded;
+use hitm::output_file;
+use hitm::perf_data;
+use hitm::recording::{Recording, traffic};
+use hitm_report::Report;
+use hitm_report::page::{self, LineAdvice};
+use hitm_report::pictures::Pictures;
+
+use super::PageFormat;
+use crate::Terminal;
+use crate::progress::Bar;
+
+/// Structures that are advised on: each reads the recording once more.
+const ADVICE_MAX: usize = 3;
+
+/// Fails before the work when its result has no place to go.
+pub(super) fn check_output(
+    format: PageFormat,
+    output: Option<&Path>,
+    terminal: &Terminal,
+) -> Result<()> {
+    match (format, output) {
+        (PageFormat::Html, None) if terminal.is_terminal() => {
+            bail!("a page is no text for a terminal: expected --output FILE")
+        }
+        (PageFormat::Text | PageFormat::Json, Some(_)) => {
+            bail!("--output is for pages: expected --format html")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a page to the file, or to standard output without one.
+pub(super) fn write(html: &str, output: Option<&Path>, terminal: &mut Terminal) -> Result<()> {
+    match output {
+        None => terminal.source(html)?,
+        Some(path) => {
+            output_file::write(path, html.as_bytes())?;
+            terminal.note(&format!("wrote {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// The page of a recording at `input`, or of samples.
+pub(super) fn of_report(input: &Path, recording: &Recording, report: &Report) -> Result<String> {
+    let is_recording =
+        perf_data::sample_format(input).is_none() && recording.header.sampled.is_none();
+    let plan = Pictures::plan(&recording.statistics, report);
+    let counted = match is_recording {
+        true => {
+            let bar = Bar::start("reading again");
+            let counted = traffic(input, &plan, &mut |read, all| bar.set(read, all))?;
+            bar.finish();
+            Some(counted)
+        }
+        false => None,
+    };
+    let pictures = Pictures::build(recording, report, counted.as_ref(), input);
+    let advice = match is_recording {
+        true => advice(input, recording, report),
+        false => Vec::new(),
+    };
+    Ok(page::report(report, &pictures, &advice))
+}
+
+/// Advice on the structures of falsely shared lines, or why there is none.
+fn advice(input: &Path, recording: &Recording, report: &Report) -> Vec<LineAdvice> {
+    let mut advised = Vec::new();
+    let structures = Pictures::structures(recording, report);
+    for structure in structures.into_iter().take(ADVICE_MAX) {
+        let type_name = structure.inputs.type_name.clone();
+        let bar = Bar::start("advising");
+        let progress = &mut |read, all| bar.set(read, all);
+        let found = advise_recorded(input, structure.inputs, progress);
+        bar.finish();
+        advised.push(LineAdvice {
+            ranks: structure.ranks,
+            type_name,
+            advice: match found {
+                Ok(found) => Ok(found.json().clone()),
+                Err(error) => Err(error.to_string()),
+            },
+        });
+    }
+    advised
+}

@@ -1,0 +1,373 @@
+"""The page of `hitm report --format html` in a real Chromium: drawn, clicked, saved, looked at.
+
+Needs Debian's chromium (scripts/setup installs it where it may) and the release build; without them the
+tests are skipped and say so. Screenshots go to HITM_SCREENSHOTS, when that names a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import chromium
+from chromium import Chromium
+
+ROOT = Path(__file__).resolve().parents[3]
+HITM = ROOT / "target" / "release" / "hitm"
+SIZES = (1280, 400)
+THEMES = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    if not HITM.exists() or shutil.which("cc") is None:
+        pytest.skip("no release build of hitm, or no C compiler")
+    if shutil.which("qemu-x86_64") is None:
+        pytest.skip("no qemu-x86_64 to record with")
+    for name in ("false_sharing",):
+        source = ROOT / "examples" / f"{name}.c"
+        subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", name, source], cwd=folder, check=True)
+        recorded = [HITM, "record", "-o", "run.hitm", f"./{name}", "20000"]
+        subprocess.run(recorded, cwd=folder, check=True, capture_output=True)
+    report = [HITM, "report", "-i", "run.hitm", "--format", "html", "-o", "page.html"]
+    subprocess.run(report, cwd=folder, check=True, capture_output=True)
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def comparisons(page: Path) -> list[Path]:
+    """Pages of a replay on another machine, and of a recording beside itself."""
+    commands = {
+        "whatif.html": ["whatif", "-i", "run.hitm", "--machine", "milan-2s"],
+        "diff.html": ["diff", "run.hitm", "run.hitm"],
+    }
+    for name, command in commands.items():
+        command = [HITM, *command, "--format", "html", "-o", name]
+        subprocess.run(command, cwd=page.parent, check=True, capture_output=True)
+    return [page.parent / name for name in commands]
+
+
+SWEEP = """schema = 1
+name = "p"
+scenarios = "small.toml"
+seeds = 3
+[[vary]]
+key = "machine.cpus"
+values = [2, 4, 8, 16, 64]
+[[vary]]
+key = "layout"
+values = ["linux-6.12", "root-domain-restructured", "cpupri-vec-line-each", "rto-count-per-node"]
+[[vary]]
+key = "kernel.tick"
+values = ["100/s", "1000/s"]
+"""
+SMALL = """schema = 1
+name = "small"
+description = "d"
+source = "made"
+[machine]
+preset = "broadwell-4s"
+[[workload]]
+kind = "cyclic"
+name = "timers"
+[run]
+duration = "2ms"
+"""
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a sweep over two numbers and a text."""
+    if not HITM.exists():
+        pytest.skip("no release build of hitm")
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "small.toml").write_text(SMALL)
+    (folder / "plan.toml").write_text(SWEEP)
+    for command in (["sweep", "plan.toml", "-o", "out"], ["report", "-i", "out", "--format", "html", "-o", "sweep.html"]):
+        subprocess.run([HITM, *command], cwd=folder, check=True, capture_output=True)
+    return folder / "sweep.html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    program = chromium.find()
+    if program is None:
+        pytest.skip("no chromium: pages are not looked at")
+    with Chromium(program) as started:
+        yield started
+
+
+@pytest.fixture
+def opened(browser: Chromium, page: Path) -> Iterator[Chromium]:
+    """The page, wide and light. Nothing may go wrong or leave it while a test uses it."""
+    browser.size(1280, 900)
+    browser.prefers("light")
+    browser.problems.clear()
+    browser.requests.clear()
+    browser.open(page)
+    browser.settle()
+    yield browser
+    assert browser.problems == []
+    outside = [url for url in browser.requests if not url.startswith(("file:", "blob:", "data:"))]
+    assert outside == []
+
+
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_size_and_theme(opened: Chromium, page: Path, width: int, theme: str) -> None:
+    opened.size(width, 900)
+    opened.prefers(theme)
+    opened.open(page)
+    opened.settle()
+    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    assert opened.evaluate("document.querySelectorAll('.canvas svg').length") >= 6
+    folder = os.environ.get("HITM_SCREENSHOTS")
+    if folder:
+        opened.screenshot(Path(folder) / f"report-{width}-{theme}.png")
+    # Colours of the theme, on the page and in its pictures.
+    background = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 22, 29)"}[theme]
+    assert opened.evaluate(LOW_CONTRAST) == []
+
+
+def test_no_text_of_a_picture_is_outside_of_it(opened: Chromium, page: Path) -> None:
+    for width in SIZES:
+        opened.size(width, 900)
+        opened.open(page)
+        opened.settle()
+        assert opened.evaluate(OUTSIDE) == []
+
+
+def test_runs_side_by_side(opened: Chromium, comparisons: list[Path]) -> None:
+    folder = os.environ.get("HITM_SCREENSHOTS")
+    for page in comparisons:
+        for width in SIZES:
+            opened.size(width, 900)
+            opened.open(page)
+            opened.settle()
+            assert opened.evaluate("document.documentElement.scrollWidth") == width
+            assert opened.evaluate("document.querySelectorAll('.canvas svg rect').length") >= 4
+            assert opened.evaluate("document.querySelectorAll('tbody td').length") >= 4
+            assert opened.evaluate(OUTSIDE) == []
+            assert opened.evaluate(LOW_CONTRAST) == []
+            assert opened.evaluate(UNLABELLED) == []
+            if folder:
+                opened.screenshot(Path(folder) / f"{page.stem}-{width}.png")
+
+
+SWEEP_FIGURES = ["hitm-sweep-curve", "hitm-sweep-map", "hitm-sweep-box", "hitm-sweep-front"]
+# Chooses an option of the choice with this label.
+CHOOSE = """(label, option) => {
+    const name = [...document.querySelectorAll('.choice label')].find((e) => e.textContent === label);
+    const select = document.getElementById(name.htmlFor);
+    select.value = [...select.options].find((e) => e.textContent === option).value;
+    select.dispatchEvent(new Event('change'));
+}"""
+
+
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_sweep_in_four_pictures(opened: Chromium, sweep: Path, width: int, theme: str) -> None:
+    opened.size(width, 900)
+    opened.prefers(theme)
+    opened.open(sweep)
+    opened.settle()
+    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    names = opened.evaluate("[...document.querySelectorAll('[data-save]')].map((b) => b.dataset.save)")
+    assert names == SWEEP_FIGURES
+    # A line for each layout, a cell for each pair, a box for each layout, a point for each layout.
+    marks = "[...document.querySelectorAll('.canvas')].map((c, at) => c.querySelectorAll(['circle', 'g rect', 'g rect', 'circle'][at]).length)"
+    assert opened.evaluate(marks) == [4 * 5, 4 * 5, 4, 4]
+    assert opened.evaluate(OUTSIDE) == []
+    assert opened.evaluate(LOW_CONTRAST) == []
+    assert opened.evaluate(UNLABELLED) == []
+    folder = os.environ.get("HITM_SCREENSHOTS")
+    if folder:
+        opened.screenshot(Path(folder) / f"sweep-{width}-{theme}.png")
+
+
+def test_choices_of_a_sweep_reach_its_pictures(opened: Chromium, sweep: Path) -> None:
+    opened.open(sweep)
+    opened.settle()
+    status = "document.querySelector('.run-choices [aria-live]').textContent"
+    assert opened.evaluate(status) == "40 of 40 points have this metric and are chosen."
+    opened.evaluate(f"({CHOOSE})('layout', 'linux-6.12')")
+    opened.evaluate(f"({CHOOSE})('Metric', 'timers.wakeups (count)')")
+    opened.settle()
+    assert opened.evaluate(status) == "10 of 40 points have this metric and are chosen."
+    assert opened.evaluate("document.querySelectorAll('.canvas')[0].querySelectorAll('circle').length") == 5
+    assert "timers.wakeups" in opened.evaluate("document.querySelector('.canvas svg').getAttribute('aria-label')")
+    # The table behind a picture has the figures of its tips.
+    opened.evaluate("document.querySelector('.figure-head button[aria-controls]').click()")
+    rows = opened.evaluate(
+        "[...document.querySelectorAll('.behind tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    )
+    assert [row[:3] for row in rows] == [["linux-6.12", str(cpus), "6"] for cpus in (2, 4, 8, 16, 64)]
+    tip = opened.evaluate("document.querySelector('.canvas circle').closest('[data-tip]').getAttribute('data-tip')")
+    assert tip.startswith("linux-6.12, machine.cpus 2\n") and f"mean {rows[0][3]}," in tip
+
+
+def test_a_line_closes_and_opens(opened: Chromium) -> None:
+    state = """(() => {
+        const button = document.querySelector('.opener');
+        const detail = document.getElementById(button.getAttribute('aria-controls'));
+        return [button.getAttribute('aria-expanded'), !detail.hidden];
+    })()"""
+    assert opened.evaluate(state) == ["true", True]
+    opened.evaluate("document.querySelector('.opener').focus()")
+    opened.key("Enter")
+    assert opened.evaluate(state) == ["false", False]
+    opened.key("Enter")
+    assert opened.evaluate(state) == ["true", True]
+
+
+def test_a_brush_filters_lines_and_stacks(opened: Chromium) -> None:
+    total = "document.querySelector('[data-depth=\"0\"]').getAttribute('aria-label')"
+    before = opened.evaluate(total)
+    box = opened.evaluate(
+        "(() => { document.querySelector('.brush').scrollIntoView({block: 'center'});"
+        "const b = document.querySelector('.brush').getBoundingClientRect();"
+        "return [b.left, b.top, b.width, b.height]; })()"
+    )
+    left, top, width, height = box
+    opened.drag((left + width * 0.2, top + height / 2), (left + width * 0.4, top + height / 2))
+    opened.settle()
+    status = "document.querySelector('.brush').closest('.figure').querySelector('[aria-live]').textContent"
+    assert "those of this window" in opened.evaluate(status)
+    after = opened.evaluate(total)
+    assert after != before
+    window = opened.evaluate("document.querySelector('.lines tbody tr td:last-child').textContent")
+    assert window not in ("", "0")
+    # By keyboard the sliders do the same; the button takes it back.
+    opened.evaluate(
+        "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Whole run').click()"
+    )
+    opened.settle()
+    assert opened.evaluate(total) == before
+
+
+def test_the_theme_switches(opened: Chromium) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    fill = "document.querySelector('.canvas svg text').getAttribute('fill')"
+    light = [opened.evaluate(background), opened.evaluate(fill)]
+    opened.evaluate(
+        "(() => { const s = document.querySelector('.page-head select');"
+        "s.value = 'dark'; s.dispatchEvent(new Event('change')); })()"
+    )
+    opened.settle()
+    dark = [opened.evaluate(background), opened.evaluate(fill)]
+    assert light[0] != dark[0] and light[1] != dark[1]
+    opened.evaluate("localStorage.clear()")
+
+
+def test_pictures_are_saved_as_svg(opened: Chromium, tmp_path: Path) -> None:
+    opened.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    names = opened.evaluate(
+        "[...document.querySelectorAll('[data-save]')].map((b) => (b.click(), b.dataset.save))"
+    )
+    opened.settle()
+    # Chromium asks before it saves several files of one page: the first is enough for the disk, and
+    # what all of them would be is asked of the page.
+    wanted = tmp_path / f"{names[0]}.svg"
+    for _ in range(100):
+        if wanted.exists():
+            break
+        opened.settle()
+    root = ElementTree.fromstring(wanted.read_text())
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.get("width") and list(root.iter("{http://www.w3.org/2000/svg}title"))
+    assert {"hitm-time", "hitm-line-1", "hitm-line-1-layout-1", "hitm-flame"} <= set(names)
+
+
+def test_the_flame_graph_by_keyboard(opened: Chromium) -> None:
+    opened.evaluate("document.querySelector('[data-depth=\"0\"]').focus()")
+    opened.key("ArrowDown")
+    opened.key("ArrowRight")
+    focused = "document.activeElement.getAttribute('data-depth')"
+    assert opened.evaluate(focused) == "1"
+    opened.key("Enter")
+    opened.settle()
+    zoomed = "document.activeElement.querySelector('rect').getAttribute('width')"
+    assert float(opened.evaluate(zoomed)) > 900
+
+
+def test_what_a_screen_reader_needs(opened: Chromium) -> None:
+    assert opened.evaluate(UNLABELLED) == []
+    assert opened.evaluate("new Set([...document.querySelectorAll('[id]')].map((e) => e.id)).size") == (
+        opened.evaluate("document.querySelectorAll('[id]').length")
+    )
+    levels = opened.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((e) => +e.tagName[1])")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    # Behind each picture is a table with the same figures.
+    opened.evaluate(
+        "document.querySelectorAll('.figure-head button[aria-controls]').forEach((b) => b.click())"
+    )
+    empty = "[...document.querySelectorAll('.behind')].filter((e) => !e.querySelector('td')).length"
+    assert opened.evaluate(empty) == 0
+
+
+# Controls without a name, pictures without one, tables without a caption.
+UNLABELLED = """[
+    ...[...document.querySelectorAll('button')].filter((e) => !e.textContent.trim()),
+    ...[...document.querySelectorAll('input, select')].filter((e) => e.labels.length === 0),
+    ...[...document.querySelectorAll('svg')].filter((e) => !e.getAttribute('aria-label') || !e.getAttribute('role')),
+    ...[...document.querySelectorAll('svg [role=button]')].filter((e) => !e.getAttribute('aria-label')),
+    ...[...document.querySelectorAll('table')].filter((e) => !e.caption || !e.caption.textContent.trim()),
+    ...[...document.querySelectorAll('[aria-labelledby]')].filter((e) => !document.getElementById(e.getAttribute('aria-labelledby'))),
+].map((e) => e.outerHTML.slice(0, 120))"""
+
+# Texts with a contrast below 4.5 (WCAG 2.1 AA) on the nearest background or on the box below them.
+LOW_CONTRAST = """(() => {
+    const parse = (text) => text.match(/[0-9.]+/g).map(Number);
+    const luminance = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
+        .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+    const contrast = (a, b) => {
+        const [dark, light] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+        return (light + 0.05) / (dark + 0.05);
+    };
+    const behind = (element) => {
+        for (let one = element; one; one = one.parentElement) {
+            const colour = parse(getComputedStyle(one).backgroundColor);
+            if (colour.length < 4 || colour[3] > 0) return colour;
+        }
+        return [255, 255, 255];
+    };
+    const bad = [];
+    for (const text of document.querySelectorAll('.canvas text')) {
+        if (!text.textContent) continue;
+        const box = text.parentElement.tagName === 'g' && text.parentElement.querySelector('rect[fill]');
+        const holds = (outer, inner) => inner.left + inner.right > 2 * outer.left && inner.left + inner.right < 2 * outer.right
+            && inner.top + inner.bottom > 2 * outer.top && inner.top + inner.bottom < 2 * outer.bottom;
+        const centred = box && holds(box.getBoundingClientRect(), text.getBoundingClientRect());
+        const ground = centred ? parse(getComputedStyle(box).fill) : behind(text.closest('div'));
+        const found = contrast(parse(getComputedStyle(text).fill), ground);
+        if (found < 4.5) bad.push([text.textContent, found]);
+    }
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const owner = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim() || owner.closest('svg, script, noscript, [hidden], option, .tip')) continue;
+        const found = contrast(parse(getComputedStyle(owner).color), behind(owner));
+        if (found < 4.5) bad.push([walker.currentNode.data.slice(0, 40), found]);
+    }
+    return bad;
+})()"""
+
+# Texts that leave their picture.
+OUTSIDE = """[...document.querySelectorAll('.canvas svg')].flatMap((svg) => {
+    const frame = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('text')].filter((text) => {
+        const box = text.getBoundingClientRect();
+        return text.textContent && (box.left < frame.left - 1 || box.right > frame.right + 1
+            || box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
+    }).map((text) => `${svg.getAttribute('aria-label')}: ${text.textContent}`);
+})"""
