@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: runs named benchmarks and keeps their results.
 //!
-//! Each benchmark is a function that measures once; the framework repeats it and takes the median. A
-//! [`Measure::Ratio`] measures two things in turn and takes the median of the ratios, which on a busy or
-//! virtual host says more than either figure. Results are printed as a table and appended as one JSON
-//! object a line to `target/bench-results.jsonl`, with a description of the host.
+//! Each benchmark is a function that measures once; the framework repeats it and takes the median.
+//! A [`Measure::Ratio`] measures two things in turn and takes the median of the ratios. On a busy
+//! or virtual host that says more than either figure. Results are printed as a table and appended
+//! to `target/bench-results.jsonl`, one JSON object a line, with a description of the host.
 //!
 //! The benchmarks themselves need the feature `bench`, so that the checks do not wait for the crates
 //! that are measured: [`start`] builds this crate again, in release, and calls [`run_here`] there.
@@ -38,7 +38,7 @@ use host::Host;
 /// Measures once.
 pub type Sample = fn() -> Result<f64>;
 
-/// How a benchmark comes to its figure.
+/// Way from samples to a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Measure {
     /// The median of the samples.
@@ -54,16 +54,15 @@ pub struct Bench {
     pub name: &'static str,
     /// Unit of the figure.
     pub unit: &'static str,
-    /// How often it is measured; odd, so that the median is a sample.
+    /// Number of measurements; odd, so that the median is a sample.
     pub run_count: usize,
-    /// What is measured.
+    /// Measurement of one figure.
     pub measure: Measure,
 }
 
 /// All benchmarks of this build.
 pub const BENCHES: &[Bench] = &[
-    // First, while this process is small: Linux counts the peak of the process that starts another
-    // as that one's own.
+    // First, while this process is small: Linux counts a parent's peak memory as its child's.
     #[cfg(feature = "bench")]
     Bench {
         name: "recording-slowdown",

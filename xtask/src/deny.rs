@@ -1,7 +1,7 @@
 //! `cargo deny` on the libraries: licences, duplicates and sources, and known advisories.
 //!
-//! deny.toml in the root has the rules. A check that this host cannot make prints a line that begins
-//! with `NOT RUN: `, and the rest goes on.
+//! deny.toml in the root has the rules. A check that this host cannot make prints a line that
+//! begins with `NOT RUN: `, and the others continue.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ pub fn check_advisories() -> Result<()> {
     }
     let fetched = Command::new("cargo")
         .args(["deny", "fetch", "db"])
-        // Nobody answers when git asks for a name.
+        // No terminal answers when git asks for a name.
         .env("GIT_TERMINAL_PROMPT", "0")
         .current_dir(root())
         .output()?;
@@ -59,7 +59,7 @@ fn not_run(what: &str, reason: &str) {
     println!("NOT RUN: cargo deny: {what}: {reason}");
 }
 
-/// The last line with text: what a tool says why it fails.
+/// Last line with text, in which a tool gives its reason.
 fn last_line(text: &str) -> &str {
     let mut lines = text.lines().rev().map(str::trim);
     lines

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: builds the fuzz targets, proves by a canary that they find something, and runs
-//! them for some seconds or for so many executions.
+//! `cargo xtask fuzz`: builds the fuzz targets, proves by a canary that they find faults, and runs
+//! them for a time or a number of executions.
 //!
 //! Executions are added up by commit and target in `target/fuzz-results.jsonl`, so that a long run
 //! may be stopped and started again.
@@ -23,7 +23,7 @@ use run::Finding;
 const CANARY: &str = "canary";
 /// Targets that run side by side.
 const WORKERS: usize = 2;
-/// Executions after which a result is written: what a stopped run loses at most.
+/// Executions after which a result is written: the most that a stopped run loses.
 const PIECE: u64 = 250_000;
 
 /// Runs `cargo xtask fuzz` with these arguments.
@@ -47,7 +47,7 @@ pub fn start(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Names of the targets that are to find nothing.
+/// Names of the targets that should find nothing.
 fn targets() -> Result<Vec<String>> {
     let folder = root().join("fuzz/fuzz_targets");
     let mut names = Vec::new();
@@ -77,7 +77,7 @@ fn sanitizer() -> &'static str {
     if has_it { "address" } else { "none" }
 }
 
-/// Builds the targets. A long run does without guidance by compared values: it costs a third of the time,
+/// Builds the targets. A long run skips guidance by compared values: it costs a third of the time,
 /// and builders turn any byte into a choice.
 fn build(amount: Amount) -> Result<()> {
     let mut args = vec![
@@ -107,7 +107,7 @@ fn build(amount: Amount) -> Result<()> {
     run_with_env("cargo", &args, &[])
 }
 
-/// The commit, and whether something beside it was built.
+/// Commit, with a mark if uncommitted changes were built.
 fn commit() -> Result<String> {
     let mut commit = output("git", &["rev-parse", "--short=12", "HEAD"])?
         .trim()
@@ -129,7 +129,7 @@ fn commit() -> Result<String> {
     Ok(commit)
 }
 
-/// The canary must be found, or nothing that the other targets say counts.
+/// Fails unless the canary is found: otherwise the other targets' silence means nothing.
 fn find_canary() -> Result<()> {
     let finding = run::canary(CANARY)?;
     let Some(finding) = finding else {
@@ -179,7 +179,7 @@ fn run_all(options: &Options, results: &mut Results) -> Result<Vec<Finding>> {
         .unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs one target, piece by piece, until it has done what is asked or finds something.
+/// Runs one target, piece by piece, until its amount is done or it finds something.
 fn run_one(target: &str, amount: Amount, results: &Mutex<&mut Results>) -> Result<Option<Finding>> {
     loop {
         let results_now = || results.lock().unwrap_or_else(PoisonError::into_inner);

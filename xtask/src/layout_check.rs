@@ -28,7 +28,7 @@ use crate::target;
 /// Structures that are always compared.
 const NAMED: [&str; 4] = ["root_domain", "cpupri", "rq", "task_struct"];
 
-/// How many others are.
+/// Number of other structures.
 const PICKED: usize = 2000;
 
 /// One in so many is written as C, too: each costs a run of the compiler.
@@ -40,7 +40,7 @@ const SEED: u64 = 0x6869_746d;
 /// Differences that are printed of each kind.
 const PRINTED: usize = 20;
 
-/// What was compared.
+/// Counts of comparisons.
 #[derive(Default)]
 struct Counts {
     by_pahole: usize,
@@ -125,7 +125,7 @@ fn compare(kernel: &kernel::Kernel, work: &Path) -> Result<Counts> {
     Ok(counts)
 }
 
-/// The names of structures and unions that are defined once, in an order that the seed makes; those
+/// Names of structures and unions that are defined once, in an order that the seed makes. Those
 /// that are always compared come first.
 fn choose(file: &BtfFile) -> Result<Vec<String>> {
     let mut count_by_name: BTreeMap<String, usize> = BTreeMap::new();
@@ -163,7 +163,7 @@ fn by_pahole(
     names: &[String],
     counts: &mut Counts,
 ) -> Result<()> {
-    // pahole complains of kinds that it does not know, and goes on.
+    // pahole complains about unknown kinds, and continues.
     let output = Command::new("pahole")
         .arg("-F")
         .arg("btf")

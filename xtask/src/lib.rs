@@ -1,11 +1,14 @@
-//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`] measures,
-//! [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets, [`deny`] checks libraries, and
-//! `layout_check` compares layouts with what other tools read.
+//! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`]
+//! measures, [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets. [`deny`] checks
+//! libraries, [`dist`] packs what a user installs, [`check`] puts these together for a merge and a
+//! release, and `layout_check` compares layouts with those of other tools.
 //!
 //! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
 
 pub mod bench;
+pub mod check;
 pub mod deny;
+pub mod dist;
 pub mod fuzz;
 #[cfg(feature = "layout-check")]
 pub mod layout_check;
@@ -26,12 +29,12 @@ pub fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// Where cargo builds.
+/// Folder of cargo's output.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The program, as `make build` built it.
+/// Path of the program, as `make build` built it.
 pub fn hitm() -> Result<PathBuf> {
     let program = target().join("release/hitm");
     ensure!(
@@ -46,12 +49,12 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().context("the path of target is not UTF-8")
 }
 
-/// Runs a command in the root, its output passed through; an error when it fails.
+/// Runs a command in the root and passes its output through; an error when it fails.
 pub fn run(program: &str, args: &[&str]) -> Result<()> {
     run_with_env(program, args, &[])
 }
 
-/// As [`run`], with environment variables.
+/// Like [`run`], with environment variables.
 pub fn run_with_env(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let shown = format!("{program} {}", args.join(" "));
     let status = Command::new(program)
@@ -66,13 +69,13 @@ pub fn run_with_env(program: &str, args: &[&str], env: &[(&str, &str)]) -> Resul
     Ok(())
 }
 
-/// The standard output of a command in the root, or an error when it fails.
+/// Returns the standard output of a command in the root, or an error when it fails.
 pub fn output(program: &str, args: &[&str]) -> Result<String> {
     let bytes = output_bytes(program, args)?;
     String::from_utf8(bytes).with_context(|| format!("{program} did not print UTF-8"))
 }
 
-/// As [`output`], of a command that may print anything.
+/// Like [`output`], for a command that may print any bytes.
 pub fn output_bytes(program: &str, args: &[&str]) -> Result<Vec<u8>> {
     let output = Command::new(program)
         .args(args)

@@ -1,24 +1,32 @@
-//! `cargo xtask ci | lint | deny | tidy | bench | pgo | determinism | swarm | kills | fuzz | layout-check`.
+//! `cargo xtask lint | ci | release | deny | tidy | bench | pgo | dist | docs | determinism | swarm | accuracy | kills | fuzz |
+//! layout-check`.
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
-// What is measured here allocates as it does in `hitm`.
+use anyhow::{Context as _, Result, ensure};
+// Benchmarks allocate as `hitm` does.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, deny, fuzz, output, pgo, run, run_with_env, tidy};
+use xtask::{bench, check, deny, dist, fuzz, output, pgo, run, run_with_env, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci             lint, advisories, and all tests
   lint           format, clippy, documentation, licences, duplicates and sources of libraries, tidy
+  ci             lint, advisories, the oldest compiler, all tests, and fuzz --smoke
+  release        ci on a clean checkout with a dated change log, then the wheel and dist
   deny           licences, duplicates and sources of libraries, and advisories about them
   tidy           the rules that no compiler checks
+  tidy --sentences
+                 lengths of the documents' sentences, by page
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
   pgo            target/release/hitm again, built by a profile of its own work; minutes
+  dist           target/dist: an archive and a Debian package of the release build
+  docs           target/book: the guide as a book; needs mdBook
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
+  accuracy CASE...
+                 cases of docs/accuracy run again in full, and their pages compared; minutes each
   kills COUNT    kills of recorders and of recorded programs, COUNT of each: what reads back afterwards
   kills COUNT --place
                  COUNT kills of `hitm place`, its guards and both: masks, cpusets and cgroups afterwards
@@ -64,6 +72,19 @@ const KILLS: [&str; 8] = [
     "--nocapture",
 ];
 
+/// Pages of published cases, with the release build of `hitm`.
+const ACCURACY: [&str; 9] = [
+    "test",
+    "--release",
+    "--package",
+    "hitm-cli",
+    "--test",
+    "it",
+    "--",
+    "accuracy::",
+    "--nocapture",
+];
+
 /// Kills of placements and their guards.
 const PLACE_KILLS: [&str; 8] = [
     "test",
@@ -80,16 +101,25 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
-        ["ci"] => ci(),
-        ["lint"] => lint(),
+        ["ci"] => check::ci(),
+        ["lint"] => check::lint(),
         ["deny"] => deny::check_libraries().and_then(|()| deny::check_advisories()),
-        ["tidy"] => check_tidy(),
+        ["tidy"] => check::check_tidy(),
+        ["release"] => check::release(),
+        ["tidy", "--sentences"] => tidy::sentences().map(|table| print!("{table}")),
         ["bench"] => bench::start(""),
         ["bench", name] => bench::start(name),
         ["bench-here", name] => bench::run_here(name),
         ["pgo"] => pgo::build(),
+        ["dist"] => dist::build(),
+        ["docs"] => {
+            run("mdbook", &["build", "docs"]).context("needs mdBook: `cargo install mdbook`")
+        }
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
+        ["accuracy", cases @ ..] if !cases.is_empty() => {
+            run_with_env("cargo", &ACCURACY, &[("HITM_ACCURACY", &cases.join(" "))])
+        }
         ["kills", count] => run_with_env("cargo", &KILLS, &[("HITM_KILLS", count)]),
         ["kills", count, "--place"] => {
             run_with_env("cargo", &PLACE_KILLS, &[("HITM_PLACE_KILLS", count)])
@@ -139,36 +169,5 @@ fn determinism() -> Result<()> {
         "{} runs, equal hashes in both processes",
         first.lines().count()
     );
-    Ok(())
-}
-
-fn ci() -> Result<()> {
-    lint()?;
-    deny::check_advisories()?;
-    run("cargo", &["test", "--workspace"])
-}
-
-fn lint() -> Result<()> {
-    run("cargo", &["fmt", "--all", "--check"])?;
-    let deny = ["--", "-D", "warnings"];
-    let clippy = ["clippy", "--workspace", "--all-targets"];
-    run("cargo", &[&clippy[..], &deny[..]].concat())?;
-    let bench = ["clippy", "-p", "xtask", "--features", "bench"];
-    run("cargo", &[&bench[..], &deny[..]].concat())?;
-    let check = ["clippy", "-p", "xtask", "--features", "layout-check"];
-    run("cargo", &[&check[..], &deny[..]].concat())?;
-    let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
-    run_with_env("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
-    deny::check_libraries()?;
-    check_tidy()
-}
-
-fn check_tidy() -> Result<()> {
-    let problems = tidy::problems()?;
-    for problem in &problems {
-        eprintln!("{problem}");
-    }
-    anyhow::ensure!(problems.is_empty(), "{} tidy problems", problems.len());
-    println!("tidy: {} checks hold", tidy::CHECKS.len());
     Ok(())
 }

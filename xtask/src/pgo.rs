@@ -1,9 +1,9 @@
-//! `cargo xtask pgo`: `hitm` built once more, for the way that its own work takes through it.
+//! `cargo xtask pgo`: builds `hitm` with a profile of its own work.
 //!
-//! The first build counts how often each branch goes which way while it does what `hitm` is for; the
-//! second lays out its code by that (`rustc -Cprofile-use`) and optimises all crates as one. What is done
-//! meanwhile is not what is measured: every scenario, a tenth of its time, and every way to look at a
-//! recording. No result changes: the build is not part of any.
+//! The first build counts the outcomes of each branch while it does hitm's usual work. The second
+//! lays out its code by these counts (`rustc -Cprofile-use`) and optimises all crates as one. The
+//! training runs differ from the benchmarks: every scenario, for a tenth of its time, and every
+//! view of a recording. No result changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn say(step: &str) {
     eprintln!("pgo: {step}");
 }
 
-/// The tool of this compiler that merges profiles.
+/// Path of this compiler's tool that merges profiles.
 fn profdata() -> Result<String> {
     let sysroot = output("rustc", &["--print", "sysroot"])?;
     let tool = Path::new(sysroot.trim())
@@ -72,10 +72,10 @@ fn host() -> Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
-/// Builds `hitm` in a folder of its own with one more flag; returns where it is.
+/// Builds `hitm` in a folder of its own with one more flag; returns its path.
 fn compile(folder: &Path, flag: &str) -> Result<PathBuf> {
     let host = host()?;
-    // A named target keeps the flag away from what runs while crates are built.
+    // With a named target the flag does not apply to build scripts and macros.
     let args = [
         "build",
         "--release",
@@ -94,7 +94,7 @@ fn compile(folder: &Path, flag: &str) -> Result<PathBuf> {
     Ok(folder.join(host).join("release/hitm"))
 }
 
-/// What `hitm` is for.
+/// Runs the usual work of `hitm`.
 fn work(hitm: &Path, recording: &Path) -> Result<()> {
     let structures = recording.with_file_name("mixed");
     let compile = [

@@ -1,10 +1,12 @@
 //! Rules that no compiler checks, each a function from the checkout to a list of problems.
 //!
-//! A rule that turns out to be wrong is changed here, not worked around; a rule that nobody wants is
-//! deleted with its check.
+//! A rule that proves wrong is changed here, not worked around; an unwanted rule is deleted with
+//! its check.
 
 mod edges;
+mod links;
 mod manifests;
+mod prose;
 mod text;
 
 use std::fs;
@@ -15,7 +17,8 @@ use serde::Deserialize;
 
 use crate::{output, root};
 
-/// What the checks look at: every file that git knows or would add, and cargo's view of the crates.
+/// Inputs of the checks: every file that git knows or would add, and cargo's metadata of the
+/// crates.
 #[derive(Debug)]
 pub struct Checkout {
     /// Files, by path from the root.
@@ -33,9 +36,9 @@ pub struct Package {
     pub description: Option<String>,
     /// The licence in its manifest.
     pub license: Option<String>,
-    /// Where its manifest is.
+    /// Path of its manifest.
     pub manifest_path: PathBuf,
-    /// What it depends on, crates from elsewhere included.
+    /// Its dependencies, crates from elsewhere included.
     pub dependencies: Vec<Dependency>,
 }
 
@@ -77,7 +80,7 @@ impl File {
 
     fn read(path: &str) -> Result<Option<File>> {
         let absolute: PathBuf = root().join(path);
-        // A file that was deleted but not yet committed, or a link.
+        // The file was deleted but not yet committed, or is a link.
         let Ok(metadata) = fs::symlink_metadata(&absolute) else {
             return Ok(None);
         };
@@ -123,12 +126,12 @@ impl Checkout {
     }
 }
 
-/// One rule: what it says, and the places that break it.
+/// One rule, and the search for places that break it.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
     /// The rule in a few words.
     pub rule: &'static str,
-    /// Finds what breaks it, each with its place.
+    /// Returns the places that break it.
     pub find: fn(&Checkout) -> Vec<String>,
 }
 
@@ -159,6 +162,22 @@ pub const CHECKS: &[Check] = &[
         find: |checkout| text::each_file(checkout, text::markdown_title),
     },
     Check {
+        rule: "links in Markdown lead to files of the checkout",
+        find: links::broken,
+    },
+    Check {
+        rule: "every page of docs/ is in docs/SUMMARY.md",
+        find: links::unreachable,
+    },
+    Check {
+        rule: "sentences of documents are short",
+        find: prose::long_sentences,
+    },
+    Check {
+        rule: "documents use the field's terms",
+        find: prose::words,
+    },
+    Check {
         rule: "a folder of fixtures says in a README where they come from",
         find: text::fixtures_without_readme,
     },
@@ -168,7 +187,7 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
-/// Every problem of the checkout, as `rule: place`.
+/// Problems of the checkout, as `rule: place`.
 pub fn problems() -> Result<Vec<String>> {
     let checkout = Checkout::read()?;
     let mut problems = Vec::new();
@@ -181,4 +200,9 @@ pub fn problems() -> Result<Vec<String>> {
         );
     }
     Ok(problems)
+}
+
+/// The lengths of the documents' sentences, by page.
+pub fn sentences() -> Result<String> {
+    Ok(prose::table(&Checkout::read()?))
 }

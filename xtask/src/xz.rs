@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 
 use crate::{hitm, output_bytes, text};
 
-/// Makes it in `folder`, by `hitm` as it is. `xz` compresses so many bytes of the start of `hitm` itself,
-/// machine code as good as any, in blocks of `block_size`.
+/// Records in `folder` with the built `hitm`. `xz` compresses `input_bytes` from the start of
+/// `hitm` itself, as typical machine code, in blocks of `block_size`.
 pub(crate) fn record(folder: &Path, input_bytes: usize, block_size: &str) -> Result<PathBuf> {
     let program = hitm()?;
     let (input, recording) = (folder.join("xz.in"), folder.join("xz.hitm"));

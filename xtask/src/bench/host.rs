@@ -1,4 +1,4 @@
-//! What a benchmark's figure was measured on.
+//! Description of the host of a benchmark.
 
 use std::{fmt, fs, thread};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::output;
 
-/// The host, the compiler and the commit. What cannot be found out is "unknown".
+/// Host, compiler and commit; "unknown" where one cannot be found out.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Host {
     cpu: String,
@@ -14,7 +14,7 @@ pub(super) struct Host {
     kernel: String,
     rustc: String,
     commit: String,
-    /// Whether the checkout differs from the commit.
+    /// The checkout differs from the commit.
     modified: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What showing and listing layouts costs, beside pahole on the same file: the running kernel's BTF, and
-//! a library with the DWARF of some thousand structures.
+//! Cost of showing and listing layouts, compared with pahole on the same file: the running kernel's
+//! BTF, and a library with the DWARF of some thousand structures.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn pahole(args: &[&str], input: &Path) -> Result<Used> {
     run(Command::new("pahole").args(args).arg(input))
 }
 
-/// A copy: reading from `/sys` costs the same for both, and is no work of theirs.
+/// A copy: reading from `/sys` costs the same for both, and is not part of their work.
 fn btf() -> Result<PathBuf> {
     ensure!(
         Path::new(VMLINUX).exists(),

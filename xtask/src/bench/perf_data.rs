@@ -1,9 +1,9 @@
-//! How fast perf.data is reported, against `perf c2c report` of the same file.
+//! Speed of a report on perf.data, against `perf c2c report` of the same file.
 //!
 //! Five million samples over 20,000 lines, popular by a power law: the line of rank r is about as
 //! hot as 1 / r. Each line is used by six instructions at four offsets, by 16 threads on 64 CPUs; a
-//! third of the samples are stores. CPU time is compared, of which both use one core: on a busy host
-//! it says more than the clock on the wall.
+//! third of the samples are stores. CPU time is compared, and both use one core: on a busy host it
+//! says more than the wall clock.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -66,7 +66,7 @@ fn hitm(more: &[&str]) -> Result<Used> {
     run(command.arg("report").arg("-i").arg(file()?).args(more))
 }
 
-/// The file, written when it is not there yet.
+/// Path of the file, written if it is missing.
 fn file() -> Result<PathBuf> {
     let folder = target().join("bench");
     std::fs::create_dir_all(&folder).context("cannot create target/bench")?;

@@ -1,4 +1,4 @@
-//! What recording costs: CPU time and memory of a recorded program against the program alone.
+//! Cost of recording: CPU time and memory of a recorded program against the program alone.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::{root, target};
 /// Iterations of each of the program's two threads.
 const ITERATIONS: &str = "10000000";
 
-/// What a process and those that it waited for used.
+/// Resources of a process and those that it waited for.
 pub(super) struct Used {
     pub(super) cpu_seconds: f64,
     pub(super) peak_mebibytes: f64,
@@ -75,7 +75,8 @@ pub(super) fn run_into(command: &mut Command, stdout: Stdio) -> Result<Used> {
         .stderr(Stdio::null());
     let child = command.spawn().context("cannot start the program")?;
     let mut status = 0;
-    // SAFETY: the two results are plain memory; the child is ours and nobody else waits for it.
+    // SAFETY: the two results are plain memory; the child is ours, and no other thread waits for
+    // it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let waited = libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage);

@@ -1,7 +1,7 @@
-//! How fast a stream of accesses is replayed with full statistics, on the 480-CPU machine.
+//! Speed of replaying a stream of accesses with full statistics, on the 480-CPU machine.
 //!
-//! Streams of 10^4 shared lines by 480 CPUs ([`super::streams`]): of the shape that a recorded one
-//! has, of contended lines only, and at random.
+//! Streams of 10^4 shared lines by 480 CPUs ([`super::streams`]): one with the shape of a
+//! recording, one of contended lines only, and a random one.
 
 use std::fs;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ pub(super) fn one_core() -> Result<f64> {
     warm_rate(recorded())
 }
 
-/// The same for a stream of contention.
+/// Like [`one_core`], for a stream of contention.
 pub(super) fn contended_one_core() -> Result<f64> {
     warm_rate(contended())
 }
@@ -41,7 +41,7 @@ pub(super) fn one_thread() -> Result<f64> {
     rate_on_threads(1)
 }
 
-/// The same on two threads.
+/// Like [`one_thread`], on two threads.
 pub(super) fn two_threads() -> Result<f64> {
     rate_on_threads(2)
 }
@@ -51,7 +51,7 @@ pub(super) fn from_cold() -> Result<f64> {
     cold_rate(&recorded())
 }
 
-/// The same for accesses of random CPUs to random lines.
+/// Like [`from_cold`], for accesses of random CPUs to random lines.
 pub(super) fn worst_case() -> Result<f64> {
     cold_rate(&uniform())
 }
@@ -72,7 +72,7 @@ fn new_replay(shards: usize) -> Result<Replay> {
     ))
 }
 
-/// A replay that has seen the stream once, and the stream to go on with.
+/// A replay that has seen the stream once, and the stream that follows.
 fn warmed_up(mut accesses: Vec<Access>, shards: usize) -> Result<(Replay, Vec<Access>)> {
     let mut replay = new_replay(shards)?;
     replay.push(&accesses)?;

@@ -1,4 +1,4 @@
-//! What simulating costs by the number of CPUs: the thread pools of scenarios/000-root-domain on
+//! Cost of simulating by the number of CPUs: the thread pools of scenarios/000-root-domain on
 //! machines from 64 to 4096 CPUs, one variant and one seed, by `hitm sim`.
 //!
 //! Each machine is machines/xeon-480.toml with other numbers in its tree, and each run has the same

@@ -1,4 +1,4 @@
-//! How long it takes to count one access with its outcome, once every row of every line exists.
+//! Time to count one access with its outcome, once every row of every line exists.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +15,7 @@ pub(super) fn add_many_lines() -> Result<f64> {
     Ok(nanos_per_access(10_000))
 }
 
-/// The same accesses, all to one line.
+/// Like [`add_many_lines`], all to one line.
 pub(super) fn add_one_line() -> Result<f64> {
     Ok(nanos_per_access(1))
 }

@@ -1,26 +1,25 @@
-//! The streams that are replayed.
+//! Streams for replays.
 
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, ThreadId};
 
 pub(super) const LINES: u64 = 10_000;
 pub(super) const CPUS: u64 = 480;
 pub(super) const ACCESS_COUNT: usize = 1 << 23;
-/// What a thread waits for the first access to a line before it goes on: the times of a recorded
-/// stream have the waiting in them.
+/// Wait of a thread for the first access to a line: the times of a recorded stream include waits.
 const WAIT_CYCLES: u64 = 1000;
-/// Between two accesses of a visit.
+/// Cycles between two accesses of a visit.
 const STEP_CYCLES: u64 = 30;
 
-/// Lines that are used alike: those of the ranks up to `rank_end`, by how often they are used.
+/// Lines with the same use: ranks up to `rank_end`, by number of accesses.
 struct Band {
     rank_end: u64,
     /// Share of all accesses, in thousandths.
     share: u64,
-    /// How many CPUs use each line.
+    /// CPUs that use each line.
     cpus: u64,
-    /// Through how many instructions each of them does.
+    /// Instructions through which each of them does.
     sites: u64,
-    /// How many accesses a CPU makes, on average, before another one comes.
+    /// Accesses of a CPU, on average, before another one comes.
     visit: u64,
 }
 
@@ -84,7 +83,7 @@ pub(super) fn recorded() -> Vec<Access> {
         let rank = start + random.below(band.rank_end - start);
         let cpu = (rank * 61 + random.below(band.cpus) * 37) % CPUS;
         let visit = 1 + random.below(2 * band.visit - 1);
-        // A way through the code: instructions one after the other, from one of a few places on.
+        // A path through the code: instructions in sequence, from one of a few entries on.
         let first = cpu + random.below(4) * band.sites / 4;
         for step in 0..visit {
             let waited = if step == 0 { 0 } else { WAIT_CYCLES };
@@ -121,13 +120,14 @@ fn recorded_access(time: u64, (rank, site): (u64, u64), cpu: u64) -> Access {
     }
 }
 
-/// Neighbouring ranks are no neighbours in memory.
+/// Adjacent ranks are not adjacent in memory.
 fn line_addr(rank: u64) -> u64 {
     0x10_0000 + rank * 4001 % LINES * 64
 }
 
-/// A stream of contention: lines popular by Zipf's law, the hottest used by all CPUs, each through
-/// six instructions, about four accesses a visit; as fast as the hottest line can just serve it.
+/// A stream of contention: lines popular by Zipf's law, the hottest used by all CPUs. Six
+/// instructions use each line, with about four accesses a visit. The stream is as fast as the
+/// hottest line can just serve it.
 pub(super) fn contended() -> Vec<Access> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut cumulative = Vec::new();
@@ -172,7 +172,7 @@ pub(super) fn uniform() -> Vec<Access> {
 /// Mean cycles between two accesses of the whole machine.
 const GAP_CYCLES: u64 = 12;
 
-/// How many CPUs use the line of this rank.
+/// CPUs that use the line of this rank.
 fn users(rank: u64) -> u64 {
     match rank {
         0..16 => CPUS,

@@ -1,4 +1,4 @@
-//! What a replay costs, beside a report of the same recording: `xz` with four threads, whose heap
+//! Cost of a replay, beside a report of the same recording: `xz` with four threads, whose heap
 //! blocks are large and whose lines are many.
 
 use std::path::PathBuf;

@@ -8,13 +8,13 @@ const SMOKE_SECONDS: u64 = 5;
 /// Length of each target's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Amount {
-    /// So many seconds.
+    /// A number of seconds.
     Seconds(u64),
-    /// Until it has so many executions at this commit, those of earlier runs included.
+    /// A number of executions at this commit, those of earlier runs included.
     Executions(u64),
 }
 
-/// The arguments, understood.
+/// Parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) amount: Amount,
@@ -22,7 +22,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Understands `[--smoke | --executions N] [TARGET...]`; without targets all of `known`.
+    /// Parses `[--smoke | --executions N] [TARGET...]`; without targets all of `known`.
     pub(super) fn parse(args: &[&str], known: &[String]) -> Result<Options> {
         let mut amount = Amount::Seconds(SMOKE_SECONDS);
         let mut targets = Vec::new();

@@ -39,7 +39,7 @@ fn path() -> PathBuf {
 }
 
 impl Results {
-    /// Loads earlier results of this commit. A line that is cut off is passed over.
+    /// Loads earlier results of this commit, and skips a line that is cut off.
     pub(super) fn load(commit: &str) -> Result<Results> {
         let text = match fs::read_to_string(path()) {
             Ok(text) => text,

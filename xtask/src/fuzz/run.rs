@@ -15,13 +15,13 @@ const INPUT_LEN_MAX: usize = 1024;
 const LIMITS: [&str; 2] = ["-rss_limit_mb=512", "-timeout=10"];
 /// Executions and seconds in which the canary must be found.
 const CANARY_LIMITS: [&str; 3] = ["-runs=20000000", "-max_total_time=300", "-max_len=512"];
-/// Freed memory is kept from being used again, but not so much that it looks like a leak. Stack frames
-/// are not kept: safe Rust cannot use one after its return, and it costs a fifth of the time.
+/// Freed memory is kept from reuse, but not so much that it looks like a leak. Stack frames are not
+/// kept: safe Rust cannot use one after its return, and it costs a fifth of the time.
 const SANITIZER: (&str, &str) = (
     "ASAN_OPTIONS",
     "quarantine_size_mb=16:malloc_context_size=2:detect_odr_violation=0:detect_stack_use_after_return=0",
 );
-/// Inputs are chosen alike: weighing them by rare features takes longer than most inputs.
+/// Inputs are chosen uniformly: weighing them by rare features takes longer than most inputs.
 const CHOICE: &str = "-entropic=0";
 
 /// A finding of a target.
@@ -58,7 +58,7 @@ pub(super) fn target(target: &str, amount: Amount) -> Result<Done> {
     run(target, &args)
 }
 
-/// Searches the canary from nothing.
+/// Searches for the canary from an empty corpus.
 pub(super) fn canary(target: &str) -> Result<Option<Finding>> {
     let mut args: Vec<String> = CANARY_LIMITS.map(str::to_owned).to_vec();
     args.extend(LIMITS.map(str::to_owned));
@@ -107,8 +107,8 @@ fn run(target: &str, args: &[String]) -> Result<Done> {
     })
 }
 
-/// Returns true if an input took too long only because the host did other work: libFuzzer goes by the
-/// clock on the wall, and alone the input is done in time.
+/// Returns true if an input took too long only because of the host's other work. libFuzzer uses the
+/// wall clock, and without that load the input is done in time.
 fn is_late_by_load(program: &Path, text: &str) -> bool {
     let Some(input) = late_input(text) else {
         return false;
@@ -122,14 +122,14 @@ fn is_late_by_load(program: &Path, text: &str) -> bool {
     again.is_ok_and(|again| again.status.success())
 }
 
-/// The input that took too long, in what libFuzzer printed.
+/// Finds the input that took too long, in libFuzzer's output.
 fn late_input(text: &str) -> Option<&str> {
     let written = "Test unit written to ";
     let path = text.lines().find_map(|line| line.split_once(written))?.1;
     path.contains("/timeout-").then_some(path)
 }
 
-/// A number that libFuzzer prints at its end.
+/// Finds a number in libFuzzer's final output.
 fn stat(text: &str, name: &str) -> u64 {
     let line = text.lines().rev().find_map(|line| line.strip_prefix(name));
     line.and_then(|number| number.trim().parse().ok())
@@ -142,7 +142,7 @@ fn seconds(text: &str) -> Option<f64> {
     line.split(' ').nth(4)?.parse().ok()
 }
 
-/// The lines that say what failed: the panic or the sanitizer's summary, and where the input is.
+/// Lines about the failure: the panic or the sanitizer's summary, and the path of the input.
 fn words(text: &str) -> String {
     let marks = [
         "panicked at",

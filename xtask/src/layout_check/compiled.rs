@@ -11,7 +11,7 @@ use hitm_layout::{AggregateKind, BtfFile, MemberKind, StructLayout, TypeStore, c
 use super::Counts;
 use super::kernel::Kernel;
 
-/// What the probes are written with.
+/// Head of the probes' source.
 const PRELUDE: &str = "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include \"vmlinux.h\"\n\
          int printf(const char *, ...);\n\
          static void row(unsigned long offset, unsigned long size)\n\
@@ -21,7 +21,7 @@ const PRELUDE: &str = "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include \"vmlinux.
          if (bytes[bit / 8] >> bit % 8 & 1) { if (!count) first = bit; count++; }\n\
          row(first, count); }\n";
 
-/// One thing that is measured, with what hitm says.
+/// One measured quantity, with hitm's value.
 struct Probe {
     /// `struct rq.lock`; the structure alone for its size.
     what: String,
@@ -29,12 +29,12 @@ struct Probe {
     ours: (u64, u64),
 }
 
-/// What bpftool's other dump says of the names that C code has after `struct`, `union` and `enum`.
+/// Facts from bpftool's raw dump about the names behind `struct`, `union` and `enum`.
 #[derive(Default)]
 struct Tags {
-    /// How many definitions have a name: C has one space of names for all three.
+    /// Number of definitions of a name: C has one name space for all three.
     count_by_name: BTreeMap<String, usize>,
-    /// Enumerations that are smaller than `int`: bpftool 7.1 does not write that into the header.
+    /// Enumerations smaller than `int`: bpftool 7.1 does not write that into the header.
     small_enums: BTreeMap<String, &'static str>,
 }
 
@@ -88,7 +88,7 @@ impl Tags {
     }
 }
 
-/// Compares sizes, offsets and bits of all structures with what the compiler measures.
+/// Compares sizes, offsets and bits of all structures with the compiler's.
 pub(super) fn compare(
     kernel: &Kernel,
     file: &mut BtfFile,
@@ -172,7 +172,7 @@ fn write_header(kernel: &Kernel, tags: &Tags, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a probe for each member, those of structures without a name among them.
+/// Writes a probe for each member, with those of anonymous structures.
 fn measure(
     store: &TypeStore,
     layout: &StructLayout,
@@ -208,7 +208,7 @@ fn measure(
     }
 }
 
-/// Compiles and runs the probes. Answers a pair of numbers for each.
+/// Compiles and runs the probes; returns a pair of numbers for each.
 fn build_and_run(work: &Path, source: &str) -> Result<Vec<(u64, u64)>> {
     std::fs::write(work.join("probes.c"), source)?;
     let compiled = Command::new("cc")

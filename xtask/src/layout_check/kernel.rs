@@ -11,7 +11,7 @@ pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 /// A kernel's BTF.
 pub(super) struct Kernel {
     pub(super) name: String,
-    /// What hitm reads: raw BTF, or the kernel as an ELF file.
+    /// hitm's input: raw BTF, or the kernel as an ELF file.
     pub(super) source: PathBuf,
     /// Raw BTF, for the other tools.
     pub(super) raw: PathBuf,
@@ -44,7 +44,7 @@ pub(super) fn debian(work: &Path) -> Result<Kernel> {
         let image = unpack(&folder, &package)?;
         std::fs::write(&vmlinux, decompressed(&std::fs::read(image)?)?)?;
         std::fs::write(&label, &package)?;
-        // Last: when it is there, all is.
+        // Last, so that its result marks the whole download as complete.
         extract(&vmlinux, &raw)?;
     }
     let package = std::fs::read_to_string(&label)?;
@@ -55,7 +55,7 @@ pub(super) fn debian(work: &Path) -> Result<Kernel> {
     })
 }
 
-/// Downloads the kernel's package. Answers its name.
+/// Downloads the kernel's package; returns its name.
 fn download(folder: &Path) -> Result<String> {
     for part in ["lists/partial", "cache/archives/partial"] {
         std::fs::create_dir_all(folder.join(part))?;
@@ -93,7 +93,7 @@ fn download(folder: &Path) -> Result<String> {
     Ok(package.to_owned())
 }
 
-/// Takes the compressed kernel out of the package.
+/// Extracts the compressed kernel from the package.
 fn unpack(folder: &Path, package: &str) -> Result<PathBuf> {
     let script = "dpkg-deb --fsys-tarfile \"$1\"_*.deb | tar -x --wildcards './boot/vmlinuz-*'";
     let mut command = Command::new("sh");
@@ -105,8 +105,9 @@ fn unpack(folder: &Path, package: &str) -> Result<PathBuf> {
     Ok(image.path())
 }
 
-/// The kernel inside a bzImage. The header says where it is: Documentation/arch/x86/boot.rst,
-/// `setup_sects`, `payload_offset`, `payload_length` (protocol 2.08).
+/// Decompresses the kernel inside a bzImage. The header has its place:
+/// Documentation/arch/x86/boot.rst, `setup_sects`, `payload_offset`, `payload_length` (protocol
+/// 2.08).
 fn decompressed(image: &[u8]) -> Result<Vec<u8>> {
     let word = |at: usize| {
         let bytes = image
@@ -126,7 +127,7 @@ fn decompressed(image: &[u8]) -> Result<Vec<u8>> {
     let payload = image.get(start..start + word(0x24c)?);
     let payload = payload.context("the payload goes on behind the image")?;
     if payload.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        // What follows the frame is the size, which the kernel's own loader wants.
+        // The size follows the frame, for the kernel's own loader.
         let decoder = zstd::Decoder::with_buffer(payload)?;
         let mut kernel = Vec::new();
         std::io::Read::read_to_end(&mut decoder.single_frame(), &mut kernel)?;
@@ -151,7 +152,7 @@ fn decompressed(image: &[u8]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The section of BTF as a file, for tools that want it raw.
+/// Writes the BTF section as a file, for tools that need it raw.
 fn extract(vmlinux: &Path, raw: &Path) -> Result<()> {
     let mut section = std::ffi::OsString::from(".BTF=");
     section.push(raw);
@@ -164,7 +165,7 @@ fn extract(vmlinux: &Path, raw: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command. Answers what it prints.
+/// Runs a command; returns its output.
 fn run(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");
     let output = command

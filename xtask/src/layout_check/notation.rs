@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The facts of each structure, by its head (`struct rq`). Of several with one head the first counts.
+/// Facts of each structure, by its head (`struct rq`). Of several with one head the first is kept.
 pub(super) fn split(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     let mut current: Option<(String, Vec<String>)> = None;
@@ -25,16 +25,17 @@ pub(super) fn split(text: &str) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The fact of one line, if it has one.
+/// Returns the fact of a line, if it has one.
 fn fact(line: &str) -> Option<String> {
     let line = line.trim();
     let Some((code, comment)) = line.split_once("/*") else {
-        // `};` of what is inside has a comment; `struct {` and values of enumerations say nothing.
+        // `};` of an inner structure has a comment; `struct {` and values of enumerations have no
+        // facts.
         return None;
     };
     let comment: Vec<&str> = comment.trim_end_matches("*/").split_whitespace().collect();
     let comment = comment.join(" ");
-    // How bit-fields share bytes is said by their numbers; alignments are inferred.
+    // The numbers of bit-fields tell how they share bytes; alignments are inferred.
     if comment.starts_with("Bitfield combined") || comment.starts_with("Force") {
         return None;
     }
@@ -44,7 +45,7 @@ fn fact(line: &str) -> Option<String> {
     Some(format!("{} {comment}", declared(code)))
 }
 
-/// The name that code declares: the last word before its dimensions, bits or parameters.
+/// Name that code declares: the last word before its dimensions, bits or parameters.
 fn declared(code: &str) -> String {
     let code = without_attributes(code);
     let code = code.trim().trim_end_matches(';');
@@ -74,7 +75,7 @@ fn without_attributes(code: &str) -> String {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// Whether pahole writes in full what a pointer points at, which hitm does not: it has no name.
+/// Returns true if pahole prints the structure behind a pointer. hitm does not: it has no name.
 pub(super) fn has_pointed_at(facts: &[String]) -> bool {
     facts.iter().any(|fact| fact.starts_with('*'))
 }

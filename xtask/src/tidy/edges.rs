@@ -9,7 +9,7 @@ use super::{Checkout, Package};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const TABLE_HEAD: &str = "| crate | may use |";
-/// Not part of the product: it may use what it measures.
+/// Not part of the product: it may use the crates that it measures.
 const FREE: &str = "xtask";
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
@@ -55,7 +55,7 @@ fn allowed(document: &str) -> Result<Edges, String> {
     Ok(edges)
 }
 
-/// What stands between backquotes.
+/// Texts between backquotes.
 fn quoted(cell: &str) -> Vec<String> {
     cell.split('`')
         .skip(1)

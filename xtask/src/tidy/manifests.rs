@@ -1,4 +1,4 @@
-//! What every crate's manifest says.
+//! Rules about every crate's manifest.
 
 use std::path::Path;
 
