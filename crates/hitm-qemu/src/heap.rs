@@ -117,6 +117,7 @@ impl Heap {
             .collect();
         let mut inner = self.lock();
         let index = inner.intern(&stack);
+        inner.remove_arena_of(range);
         inner.blocks.insert(
             range.start(),
             Block {
@@ -171,6 +172,16 @@ impl Heap {
 }
 
 impl Inner {
+    /// Forgets the block around a new one: it is a mapping that an allocator hands out in parts.
+    fn remove_arena_of(&mut self, range: AddrRange) {
+        let before = self.blocks.range(..=range.start()).next_back();
+        if let Some((&start, around)) = before
+            && around.range.end() >= range.end()
+        {
+            self.blocks.remove(&start);
+        }
+    }
+
     fn intern(&mut self, stack: &[CodeAddr]) -> u32 {
         if let Some(index) = self.stack_index.get(stack) {
             return *index;
@@ -224,5 +235,17 @@ mod tests {
         heap.freed(0x1030);
         assert_eq!(on(0x1040), [0x1060]);
         assert_eq!(on(0x2000), [0u64; 0]);
+    }
+
+    #[test]
+    fn what_an_allocator_maps_is_no_block_beside_its_parts() {
+        let heap = Heap::default();
+        for (addr, size) in [(0x10000, 0x10000), (0x10100, 64), (0x10140, 64)] {
+            let range = AddrRange::with_len(addr, size).unwrap();
+            heap.allocated(range, (0, 0), (ThreadId(0), Cycles(7)));
+        }
+        let on_line = heap.objects_on(LineAddr::of(0x10140));
+        let sizes: Vec<u64> = on_line.iter().map(|object| object.range.len()).collect();
+        assert_eq!(sizes, [64]);
     }
 }

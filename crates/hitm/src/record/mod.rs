@@ -38,7 +38,7 @@ pub use sink::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use target::find_in_path;
 pub use target::{Architecture, Target, TargetError};
-pub(crate) use tools::library_directory;
+pub(crate) use tools::{HEAP_OBSERVER, library_directory};
 pub use tools::{Qemu, Tools, ToolsError};
 
 /// Default window. Windows of 1,000 and 10,000 give the same HITM counts, and one of 100,000 loses

@@ -11,7 +11,8 @@ use crate::limits;
 
 /// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
 const PLUGINS: [&str; 2] = ["libhitm_qemu_api2.so", "libhitm_qemu_api1.so"];
-const HEAP_OBSERVER: &str = "libhitm_heap.so";
+/// The library that observes allocations, as its file is named.
+pub(crate) const HEAP_OBSERVER: &str = "libhitm_heap.so";
 
 /// A QEMU that loads the recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Names for the addresses of a recording.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hitm_base::{CodeAddr, ThreadId};
+use hitm_base::{CodeAddr, LineAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_layout::{Symbolizer, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Mapping, PROCESS_SHIFT, Region, RegionKind};
@@ -389,12 +389,43 @@ impl<'a> AddressNames<'a> {
 
     /// Returns messages about missing or damaged sources of names.
     pub fn diagnostics(&self) -> Vec<String> {
-        let symbolizer = self.symbolizer.borrow();
-        symbolizer
-            .diagnostics()
-            .iter()
-            .map(|diagnostic| diagnostic.to_string())
-            .collect()
+        // First, since it asks for names of its own.
+        let heap = self.unobserved_heap();
+        let files = self.symbolizer.borrow().diagnostics();
+        let files = files.iter().map(|diagnostic| diagnostic.to_string());
+        files.chain(heap).collect()
+    }
+
+    /// Returns how many lines lack names of heap blocks since nobody observed the heap, if any do.
+    fn unobserved_heap(&self) -> Option<String> {
+        if self.is_sampled || self.kernel.is_some() {
+            return None;
+        }
+        let processes = self.recording.processes.iter();
+        let mut unobserved: BTreeSet<u64> = processes
+            .map(|process| process.start.process.into())
+            .collect();
+        for mapping in &self.objects.mappings {
+            if mapping.path.ends_with(crate::record::HEAP_OBSERVER) {
+                unobserved.remove(&(mapping.range.start() >> PROCESS_SHIFT));
+            }
+        }
+        let lines = self.statistics.lines.keys().map(|line| line.first_byte());
+        let lines = lines.filter(|line| unobserved.contains(&(line >> PROCESS_SHIFT)));
+        match lines.filter(|line| self.is_of_nothing(*line)).count() {
+            0 => None,
+            count => Some(format!(
+                "lines without names of heap blocks: {count}; the heap observer gets into neither static \
+                 programs nor those for another architecture"
+            )),
+        }
+    }
+
+    /// Returns true for a line that neither a file, a stack nor a heap block is known to hold.
+    fn is_of_nothing(&self, line: u64) -> bool {
+        self.objects.heap_on(LineAddr::of(line)).next().is_none()
+            && self.regions.at(line).is_none()
+            && self.file_label(line, 1).is_none()
     }
 
     fn heap_label(&self, block: &HeapBlock, addr: u64, size: u8) -> DataLabel {
