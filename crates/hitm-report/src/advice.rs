@@ -10,7 +10,7 @@ use hitm_coherence::sharing::{FightKind, Sharing, Verdict};
 
 use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;
-use crate::names::LockKind;
+use crate::names::{LockKind, without_repeats};
 
 /// Members that a sentence names at most; it counts the rest.
 const NAMED_MAX: usize = 4;
@@ -220,7 +220,8 @@ fn is_array(object: &ObjectUse) -> bool {
 
 /// `a`, `a and b`, `a, b and c`, `a, b, c, d and 3 more`.
 fn list(names: &[&str]) -> String {
-    match names {
+    let names = without_repeats(names);
+    match names.as_slice() {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [head @ .., last] if names.len() <= NAMED_MAX => format!("{} and {last}", head.join(", ")),

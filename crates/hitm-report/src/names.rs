@@ -166,6 +166,25 @@ impl CodeName {
     }
 }
 
+/// Names for one sentence: of places in one heap block, mapping or stack, all but the first are their
+/// offsets alone.
+pub(crate) fn without_repeats<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
+    let mut block = None;
+    let names = names.iter().map(AsRef::as_ref);
+    names
+        .map(|name: &str| {
+            let at = name.rfind("+0x").filter(|_| name.contains(' '));
+            let of = at.map(|at| &name[..at]);
+            let is_known = of.is_some() && of == block;
+            block = of;
+            match at {
+                Some(at) if is_known => &name[at..],
+                _ => name,
+            }
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +204,24 @@ mod tests {
             "runqueues[].cfs[].x"
         );
         assert_eq!(without_numbers("jiffies", ""), "jiffies");
+    }
+
+    #[test]
+    fn a_block_is_named_once() {
+        let names = [
+            "heap block of 16 B from f+0x8",
+            "heap block of 16 B from f+0x9",
+            "a.b",
+            "x+0x1",
+            "x+0x2",
+        ];
+        let wanted = [
+            "heap block of 16 B from f+0x8",
+            "+0x9",
+            "a.b",
+            "x+0x1",
+            "x+0x2",
+        ];
+        assert_eq!(without_repeats(&names), wanted);
     }
 }

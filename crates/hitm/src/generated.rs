@@ -1,9 +1,12 @@
-//! Names of code that programs generate while they run: perf's map files.
+//! Names of code that programs generate while they run: perf's map files, and jitdump.
 //!
 //! A virtual machine can be asked to write `/tmp/perf-PID.map`, a line for each function: `START
-//! SIZE NAME`, the numbers hexadecimal (tools/perf/Documentation/jit-interface.txt, Linux 6.1). The
-//! file vanishes, and its PID is reused. So `hitm record` keeps a copy beside the recording; the
-//! copy names its recording.
+//! SIZE NAME`, the numbers hexadecimal (tools/perf/Documentation/jit-interface.txt, Linux 6.1). Others
+//! write `jit-PID.dump` in the folder where they run. These files vanish, and PIDs are reused. So
+//! `hitm record` keeps what all of its processes wrote as one map beside the recording. The map names
+//! its recording.
+
+mod jitdump;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +17,7 @@ use crate::input_file::{self, NamedBy};
 use crate::output_file::{self, OutputError};
 use crate::recording::Budget;
 use crate::text_file;
+use hitm_trace::PROCESS_SHIFT;
 
 /// Limit on the bytes of a map: those of the largest servers have some 20 MiB.
 const MAP_BYTES_MAX: u64 = 64 << 20;
@@ -28,25 +32,67 @@ fn kept_path(recording: &Path) -> PathBuf {
     name.into()
 }
 
-/// Keeps the map that process `pid` wrote, if it wrote one.
+/// Keeps the functions that processes generated. `programs` has the number of the program that each
+/// PID ran last.
 ///
 /// # Errors
-/// Those of writing the copy.
-pub(crate) fn keep(pid: u32, recording: &Path) -> Result<(), OutputError> {
-    let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
-    let (Ok(of_map), Ok(of_recording)) = (fs::metadata(&map), fs::metadata(recording)) else {
+/// Those of writing the map.
+pub(crate) fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<(), OutputError> {
+    let Ok(of_recording) = fs::metadata(recording) else {
         return Ok(());
     };
-    // Any user may leave files in /tmp.
-    if of_map.uid() != of_recording.uid() || !of_recording.is_file() {
+    if !of_recording.is_file() {
         return Ok(());
     }
-    let read = text_file::read_named(&map, NamedBy::Input, MAP_BYTES_MAX, "a perf map");
-    let Ok(text) = read else {
-        return Ok(());
+    let mut kept = format!("{HEADER}{}\n", of_recording.len());
+    let header_bytes = kept.len();
+    for (pid, number) in programs {
+        let upper = u64::from(*number) << PROCESS_SHIFT;
+        let functions = functions_of(*pid, of_recording.uid());
+        for (start, size, name) in functions {
+            // A name ends its line.
+            let name = name.lines().next().unwrap_or_default();
+            let line = format!("{:x} {size:x} {name}\n", start | upper);
+            if kept.len() + line.len() <= MAP_BYTES_MAX as usize {
+                kept.push_str(&line);
+            }
+        }
+    }
+    match kept.len() == header_bytes {
+        true => Ok(()),
+        false => output_file::write(&kept_path(recording), kept.as_bytes()),
+    }
+}
+
+/// Returns the functions that a process of user `uid` wrote down.
+fn functions_of(pid: u32, uid: u32) -> Vec<jitdump::Function> {
+    // Any user may leave files in /tmp.
+    let is_own = |path: &Path| fs::metadata(path).is_ok_and(|file| file.uid() == uid);
+    let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    let dump = PathBuf::from(format!("jit-{pid}.dump"));
+    let mut found = Vec::new();
+    if is_own(&map)
+        && let Ok(text) = text_file::read_named(&map, NamedBy::Input, MAP_BYTES_MAX, "a perf map")
+    {
+        let lines = text.lines().filter_map(function);
+        found.extend(lines.map(|(start, size, name)| (start, size, name.to_owned())));
+    }
+    if is_own(&dump)
+        && let Ok(bytes) = input_file::bytes(&dump, NamedBy::Input)
+    {
+        found.extend(jitdump::functions(&bytes));
+    }
+    found
+}
+
+/// Parses a line of a map: first address, size in bytes, name.
+fn function(line: &str) -> Option<(u64, u64, &str)> {
+    let mut fields = line.splitn(3, ' ');
+    let mut hex = || {
+        let digits = fields.next()?.trim_start_matches("0x");
+        u64::from_str_radix(digits, 16).ok()
     };
-    let kept = format!("{HEADER}{}\n{text}", of_recording.len());
-    output_file::write(&kept_path(recording), kept.as_bytes())
+    Some((hex()?, hex()?, fields.next()?))
 }
 
 /// Functions that a program generated.
@@ -80,16 +126,7 @@ impl GeneratedCode {
     pub(crate) fn parse(text: &str, budget: &mut Budget) -> GeneratedCode {
         const ENTRY_BYTES: usize = size_of::<(u64, u64, usize)>() + size_of::<String>();
         let mut found = GeneratedCode::default();
-        for line in text.lines() {
-            let mut fields = line.splitn(3, ' ');
-            let hex = |field: Option<&str>| {
-                let digits = field.map(|field| field.trim_start_matches("0x"));
-                u64::from_str_radix(digits.unwrap_or_default(), 16).ok()
-            };
-            let (start, size) = (hex(fields.next()), hex(fields.next()));
-            let (Some(start), Some(size), Some(name)) = (start, size, fields.next()) else {
-                continue;
-            };
+        for (start, size, name) in text.lines().filter_map(function) {
             let end = start.checked_add(size).filter(|end| *end > start);
             if let Some(end) = end
                 && budget.admits("generated functions", ENTRY_BYTES + name.len())

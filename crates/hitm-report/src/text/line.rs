@@ -9,6 +9,7 @@ use super::table::{Align, FieldTable};
 use super::{NAME_WIDTH_MAX, Writer, by, calls};
 use crate::fields::{FIGHT_FIELDS, LINE_FIELDS, ROW_FIELDS, by_id};
 use crate::model::{FightReport, LineReport, RowReport};
+use crate::names::without_repeats;
 
 /// Columns of a line's table; thread and code stand below each row.
 const ROW_COLUMNS: &[(&str, Align)] = &[
@@ -178,6 +179,7 @@ impl Writer {
 const PLACES_MAX: usize = 8;
 
 fn listed(places: &[String]) -> String {
+    let places = without_repeats(places);
     let (named, rest) = places.split_at(places.len().min(PLACES_MAX));
     match rest.len() {
         0 => named.join(", "),

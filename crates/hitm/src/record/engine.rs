@@ -42,6 +42,8 @@ pub(super) struct Shared {
     pub(super) running: Mutex<Vec<u32>>,
     /// The first process said that it ends, or a stop was asked for.
     pub(super) is_complete: AtomicBool,
+    /// Number of the program that each process ran last, by PID. Forks run their parent's.
+    pub(super) programs: Mutex<BTreeMap<u32, u32>>,
     /// A process has attached.
     pub(super) has_started: AtomicBool,
     /// Programs that were not followed, and why, each with a count.
@@ -211,6 +213,10 @@ impl Engine {
         self.shared.has_started.store(true, Ordering::Release);
         self.count_host_cpus(message.args[3] == 1);
         let number = start.process;
+        if parent.is_none() {
+            let mut programs = self.shared.programs.lock().expect("no holder panics");
+            programs.insert(pid, number);
+        }
         self.group.record(&Record::ProcessStart(start));
         self.tell_running();
         let mailbox = self.board.mailbox_for(mailbox);

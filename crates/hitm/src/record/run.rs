@@ -95,7 +95,6 @@ pub(crate) fn run(
         end_early(&shared, &mut region.consumer, &engine);
         system(&format!("start {}", tools.qemu.path.display()))(error)
     })?;
-    let pid = child.id();
     control.start();
     let recorded = Recorded {
         child,
@@ -114,7 +113,8 @@ pub(crate) fn run(
         return Err(not_started());
     }
     let progress = sink.finish()?;
-    generated::keep(pid, &config.output)?;
+    let programs = shared.programs.lock().expect("no holder panics").clone();
+    generated::keep(&programs, &config.output)?;
     // QEMU loads the recorder before it makes room for the program; a program that ran took time.
     let has_time = progress.time > Cycles::ZERO || config.begin != Begin::AtOnce;
     if !has_time && !status.success() && status.code().is_some() {
