@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hitm::sim::{LoadOptions, Simulation, shipped_scenario};
+use hitm::sim::{LoadOptions, Simulation};
 use hitm_report::fields::Value;
 use hitm_report::sim::fields::{METRIC_FIELDS, VARIANT_FIELDS};
 use hitm_report::sim::simulation_json;
@@ -36,10 +36,7 @@ pub(crate) fn simulate(
         settings,
         numbers: Vec::new(),
     };
-    let simulation = match shipped_scenario(&scenario) {
-        Some(file) => Simulation::of_text(file.text, &scenario, Path::new(""), &options),
-        None => Simulation::load(Path::new(&scenario), &options),
-    };
+    let simulation = Simulation::load_named(Path::new(&scenario), &options);
     let simulation = simulation.map_err(|error| raise(&error))?;
     let first = seed.unwrap_or_else(|| simulation.seed());
     let count = match (seed, seeds) {

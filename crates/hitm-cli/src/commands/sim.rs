@@ -16,7 +16,8 @@ use crate::{Exit, Terminal};
 /// Options of `hitm sim`.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// The scenario; docs/formats/scenario.md describes it
+    /// The scenario: a file (docs/formats/scenario.md describes it), or one that comes with hitm, such as
+    /// 000-root-domain/ffmpeg
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// The first seed, instead of the scenario's; the only one unless --seeds says otherwise
@@ -70,7 +71,7 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
         settings: args.set,
         numbers: Vec::new(),
     };
-    let simulation = Simulation::load(&args.scenario, &options)?;
+    let simulation = Simulation::load_named(&args.scenario, &options)?;
     let bar = VirtualTime::start();
     let (seed, seed_count) = match (args.seed, args.seeds) {
         (None, None) => (simulation.seed(), simulation.seed_count()),

@@ -74,6 +74,22 @@ fn a_scenario_runs_every_variant_and_its_check_is_a_gate() {
 }
 
 #[test]
+fn a_shipped_scenario_needs_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = [
+        "sim",
+        "001-rt-balancing/open-case",
+        "--quick",
+        "--seed",
+        "1",
+    ];
+    let output = hitm(&args, folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = hitm(&["sim", "001-rt-balancing/none"], folder.path());
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+}
+
+#[test]
 fn two_processes_give_the_same_bytes() {
     let args = ["--format", "json", "--quick"];
     let first = sim(SCENARIO, &args);

@@ -11,6 +11,7 @@ use hitm_sim::layout::Layouts;
 use hitm_sim::scenario::{ModelChoice, Scenario, TEXT_BYTES_MAX, WorkloadKind};
 use hitm_sim::workload::rt_app::{self, RtApp};
 
+use super::naming::shipped_scenario;
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
 use crate::input_file::{self, NamedBy};
@@ -29,6 +30,21 @@ impl Simulation {
         let text = read(path, TEXT_BYTES_MAX as u64, "a scenario")?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Simulation::of_text(&text, &path.display().to_string(), folder, options)
+    }
+
+    /// Like [`Simulation::load`], for the name of a scenario that comes with hitm or for a path.
+    ///
+    /// # Errors
+    /// As of [`Simulation::load`].
+    pub fn load_named(name: &Path, options: &LoadOptions) -> Result<Simulation, Error> {
+        let shipped = name.to_str().and_then(shipped_scenario);
+        match shipped {
+            Some(file) => {
+                let origin = name.display().to_string();
+                Simulation::of_text(file.text, &origin, Path::new(""), options)
+            }
+            None => Simulation::load(name, options),
+        }
     }
 
     /// Like [`Simulation::load`], for a text; `origin` is its name in errors, `folder` the base of

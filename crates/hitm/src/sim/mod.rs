@@ -34,7 +34,7 @@ pub use hitm_sim::scenario::{
 };
 pub use layouts::layouts_of;
 pub(crate) use naming::run_name;
-pub use naming::shipped_scenario;
+pub use naming::{shipped_scenario, shipped_scenarios};
 pub use reproduce::{Reproduction, folders, reproduce};
 pub use sections::{SectionError, Sections};
 pub use sensitivity::{Effect, Figure, Number, Sensitivity, SensitivityOptions, sensitivity};

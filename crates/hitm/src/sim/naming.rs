@@ -17,6 +17,14 @@ pub fn shipped_scenario(name: &str) -> Option<&'static ShippedFile> {
     })
 }
 
+/// Names of the scenarios that come with hitm, as [`shipped_scenario`] takes them.
+pub fn shipped_scenarios() -> impl Iterator<Item = String> {
+    shipped().map(|file| {
+        let name = file.name.strip_suffix(".toml").unwrap_or(file.name);
+        format!("{}/{name}", file.folder)
+    })
+}
+
 /// The name of the run of a variant with a seed.
 pub(crate) fn run_name(variant: &Naming, seed: u64) -> RunName {
     variant.clone().with("seed", &seed.to_string()).name()
