@@ -25,8 +25,8 @@ pub(super) fn initramfs(command: &[String], others: &[String]) -> Result<Vec<u8>
     for directory in MOUNT_POINTS {
         archive.add_directory(directory);
     }
-    archive.add_program("init", hitm_guest::AGENT);
-    for (name, bytes) in hitm_guest::WORKLOADS {
+    archive.add_program("init", hitm_guest::agent());
+    for (name, bytes) in hitm_guest::workloads() {
         archive.add_program(&format!("hitm/bin/{name}"), bytes);
     }
     for program in others {
@@ -50,7 +50,7 @@ const OWN_PROGRAMS: &str = "/hitm/bin/";
 /// Keeps hitm's own workloads in the cache, for the names in recordings of them. Files are named by
 /// content: the next hitm may have other workloads.
 pub(super) fn keep_own(cache: &Path) -> io::Result<()> {
-    for (name, bytes) in hitm_guest::WORKLOADS {
+    for (name, bytes) in hitm_guest::workloads() {
         let path = own_path(cache, name, bytes);
         if !path.exists() {
             std::fs::create_dir_all(path.parent().unwrap_or(cache))?;
@@ -70,7 +70,7 @@ fn own_path(cache: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 /// Path on this host of a guest's file.
 pub(super) fn path_on_host(path: &str, cache: &Path) -> String {
     let own = path.strip_prefix(OWN_PROGRAMS).and_then(|wanted| {
-        let mut programs = hitm_guest::WORKLOADS.iter();
+        let mut programs = hitm_guest::workloads().iter();
         let (name, bytes) = programs.find(|(name, _)| *name == wanted)?;
         Some(own_path(cache, name, bytes))
     });
@@ -80,7 +80,7 @@ pub(super) fn path_on_host(path: &str, cache: &Path) -> String {
 /// Adds a program and its libraries under their own paths, and a link in the guest's PATH. Returns
 /// the program's path in the guest. hitm's own workloads are there already.
 fn add_program(archive: &mut Initramfs, program: &str) -> Result<String, VmError> {
-    let mut own = hitm_guest::WORKLOADS.iter();
+    let mut own = hitm_guest::workloads().iter();
     if own.any(|(name, _)| *name == program) {
         return Ok(program.to_owned());
     }
