@@ -30,6 +30,7 @@ use hitm_report::text::{PercentLimit, TextOptions};
 
 use crate::args::Command;
 use crate::{Exit, Terminal};
+pub use completions::complete_for_shell;
 pub(crate) use completions::{CompletionsArgs, ManArgs};
 pub(crate) use diff::DiffArgs;
 pub(crate) use doctor::DoctorArgs;

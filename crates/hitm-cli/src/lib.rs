@@ -19,6 +19,7 @@ use clap::error::ErrorKind;
 use hitm_base::printable;
 
 use args::Args;
+pub use commands::complete_for_shell;
 pub use exit::Exit;
 pub use terminal::Terminal;
 

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use hitm_alloc as _;
-use hitm_cli::{Terminal, guarded, run};
+use hitm_cli::{Terminal, complete_for_shell, guarded, run};
 
 fn main() -> ExitCode {
+    complete_for_shell();
     hitm::limits::survive_file_size_limit();
     let exit = guarded(|| run(std::env::args_os(), &mut Terminal::of_this_process()));
     ExitCode::from(exit.code())

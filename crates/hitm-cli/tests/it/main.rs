@@ -5,6 +5,7 @@ mod advice;
 mod advice_profiles;
 mod callers;
 mod ci;
+mod completions;
 mod contended;
 mod control;
 mod cpus;
