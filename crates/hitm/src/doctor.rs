@@ -1,15 +1,15 @@
 //! `hitm doctor`: what works on this host, and what to install for the rest.
 
-use std::io;
-use std::process::{Command, ExitStatus, Stdio};
+mod install;
 
 use hitm_live::cgroups::{Hierarchy, Version};
 use hitm_live::place::{Backend, Linux, Mounts, Obstacle, means_for};
 use hitm_live::shim::{Launch, library_directory};
-use thiserror::Error;
 
+use crate::distribution::QemuUser;
 use crate::record::{Architecture, Tools, ToolsError};
 use crate::vm;
+pub use install::{InstallError, install};
 
 /// An ability of hitm, and its state on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,55 +20,9 @@ pub struct Finding {
     pub detail: String,
     /// True if it works.
     pub works: bool,
-    /// The Debian package that brings it. None where it works, and where no package helps.
+    /// The Debian package that brings it, as [`install`] takes it. None where it works, and where no
+    /// package helps.
     pub package: Option<&'static str>,
-}
-
-/// Errors of installing packages.
-#[derive(Debug, Error)]
-pub enum InstallError {
-    /// There is no apt-get.
-    #[error("apt-get cannot be run: {0}; install these with your package manager")]
-    NoApt(io::Error),
-    /// Only root may install packages.
-    #[error("only root installs packages; run: sudo apt-get install -y {packages}")]
-    NotRoot {
-        /// Their names, with blanks between.
-        packages: String,
-    },
-    /// apt-get failed.
-    #[error("apt-get install {packages}: {status}")]
-    Failed {
-        /// Their names, with blanks between.
-        packages: String,
-        /// Its exit status.
-        status: ExitStatus,
-    },
-}
-
-/// Installs Debian packages with apt-get, whose output goes to standard error.
-///
-/// # Errors
-/// There is no apt-get, it is not ours to run, or it fails.
-pub fn install(packages: &[&str]) -> Result<(), InstallError> {
-    let names = packages.join(" ");
-    // SAFETY: it takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        return Err(InstallError::NotRoot { packages: names });
-    }
-    let mut apt = Command::new("apt-get");
-    apt.args(["install", "-y", "--no-install-recommends"])
-        .args(packages);
-    apt.env("DEBIAN_FRONTEND", "noninteractive");
-    apt.stdin(Stdio::null()).stdout(io::stderr());
-    let status = apt.status().map_err(InstallError::NoApt)?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(InstallError::Failed {
-            packages: names,
-            status,
-        }),
-    }
 }
 
 /// Checks everything that hitm uses on this host.
@@ -205,9 +159,19 @@ fn recording(architecture: Architecture) -> Finding {
             subject,
             detail: error.to_string(),
             works: false,
-            package: matches!(error, ToolsError::NoQemu { .. }).then_some("qemu-user"),
+            package: package_of(&error, QemuUser::here()),
         },
     }
+}
+
+/// The package that helps against an error. One without plugins does not.
+fn package_of(error: &ToolsError, qemu: QemuUser) -> Option<&'static str> {
+    let helps = match error {
+        ToolsError::NoQemu { .. } => true,
+        ToolsError::UnfitQemu { .. } => qemu == QemuUser::WithoutPlugins,
+        _ => false,
+    };
+    helps.then(|| qemu.package())
 }
 
 /// The emulator of whole machines, for `hitm vm`.
@@ -216,7 +180,9 @@ fn machines() -> Finding {
     Finding {
         subject: "record whole kernels".into(),
         works: found.is_ok(),
-        package: found.is_err().then_some("qemu-system-x86"),
+        // Debian 12's own is too old; the error names the one in its backports.
+        package: (found.is_err() && QemuUser::here() != QemuUser::WithPlugins)
+            .then_some("qemu-system-x86"),
         detail: match found {
             Ok(path) => path.display().to_string(),
             Err(error) => error.to_string(),
@@ -247,6 +213,30 @@ mod tests {
             reason: "it is not there".into(),
             needed: needed.map(str::to_owned),
         })
+    }
+
+    #[test]
+    fn a_package_without_plugins_is_replaced() {
+        let missing = ToolsError::NoQemu {
+            name: "qemu-x86_64".into(),
+        };
+        let unfit = ToolsError::UnfitQemu {
+            path: "/usr/bin/qemu-x86_64".into(),
+            version: "qemu-x86_64 version 10.0.13".into(),
+            problem: "is built without plugins".into(),
+        };
+        for (error, qemu, expected) in [
+            (&missing, QemuUser::WithPlugins, Some("qemu-user")),
+            (
+                &missing,
+                QemuUser::WithoutPlugins,
+                Some("qemu-user/bookworm"),
+            ),
+            (&unfit, QemuUser::WithoutPlugins, Some("qemu-user/bookworm")),
+            (&unfit, QemuUser::Unknown, None),
+        ] {
+            assert_eq!(package_of(error, qemu), expected, "{error}, {qemu:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One function for each job of a user. The only crate that opens files and starts processes.
 
 pub mod advise;
+mod distribution;
 pub mod doctor;
 pub mod generated;
 mod input_file;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use thiserror::Error;
 
 use super::target::{Architecture, find_in_path};
+use crate::distribution::QemuUser;
 use crate::limits;
 
 /// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
@@ -39,13 +40,13 @@ pub struct Tools {
 #[non_exhaustive]
 pub enum ToolsError {
     /// No QEMU.
-    #[error("{name} is not installed; {}", install_hint())]
+    #[error("{name} is not installed; {}", QemuUser::here().hint())]
     NoQemu {
         /// The program that is needed.
         name: String,
     },
     /// A QEMU that cannot load plugins, or not ours.
-    #[error("{} ({version}) {problem}; {}", path.display(), install_hint())]
+    #[error("{} ({version}) {problem}; {}", path.display(), QemuUser::here().hint())]
     UnfitQemu {
         /// The QEMU.
         path: PathBuf,
@@ -70,11 +71,6 @@ pub enum ToolsError {
         /// Directory that was searched.
         directory: PathBuf,
     },
-}
-
-fn install_hint() -> &'static str {
-    "on Debian 12: `apt install qemu-user`; elsewhere a qemu-user built with --enable-plugins \
-     (Debian 13's own is built without)"
 }
 
 impl Tools {
@@ -162,7 +158,8 @@ fn output_of(program: &Path, argument: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Directory of hitm's libraries: beside the program, or in `../lib/hitm` as packages install them.
+/// Directory of hitm's libraries: beside the program, or in `../lib/hitm` as packages and the Python
+/// wheel install them.
 /// Tests run from a directory below.
 pub(crate) fn library_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
