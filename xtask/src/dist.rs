@@ -70,7 +70,13 @@ fn install(prefix: &Path) -> Result<()> {
         let script = output(text(&program)?, &["completions", shell])?;
         fs::write(path, script)?;
     }
-    for name in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+    for name in [
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "LICENSE-GPL",
+    ] {
         copy(
             &root().join(name),
             &prefix.join("share/doc/hitm").join(name),

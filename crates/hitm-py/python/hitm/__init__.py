@@ -201,19 +201,17 @@ def record(
 ) -> Report:
     """Records a program under QEMU and reads the recording. The program's output is its own.
 
-    The program `hitm` with its QEMU plugins must be in PATH.
+    QEMU's user-mode emulator (Debian: qemu-user) must be in PATH.
     """
-    args = ["hitm", "record", "-o", os.fspath(output)]
+    from . import _program
+
+    args = [_program.path(), "record", "-o", os.fspath(output)]
     options = {"--machine": machine, "--threads-to": threads_to, "--duration": duration}
     for option, value in options.items():
         if value is not None:
             args += [option, value]
-    try:
-        done = subprocess.run(
-            [*args, "--", *(os.fspath(word) for word in command)], stderr=subprocess.PIPE, text=True, check=False
-        )
-    except FileNotFoundError as error:
-        raise HitmError("cannot find the program hitm in PATH, which records") from error
+    command_line = [*args, "--", *(os.fspath(word) for word in command)]
+    done = subprocess.run(command_line, stderr=subprocess.PIPE, text=True, check=False)
     notes = done.stderr.splitlines(keepends=True)
     errors = [line for line in notes if line.startswith("hitm: error: ")]
     sys.stderr.writelines(line for line in notes if not line.startswith("hitm: "))
