@@ -1,11 +1,12 @@
 //! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`]
 //! measures, [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets. [`deny`] checks
-//! libraries, [`dist`] packs what a user installs, [`check`] puts these together for a merge and a
-//! release, and `layout_check` compares layouts with those of other tools.
+//! libraries, [`dist`] packs what a user installs, [`book`] builds the guide. [`check`] puts these
+//! together for a merge and a release, and `layout_check` compares layouts with those of other tools.
 //!
 //! `cargo xtask tidy` and `cargo test -p xtask` run the same checks.
 
 pub mod bench;
+pub mod book;
 pub mod check;
 pub mod deny;
 pub mod dist;

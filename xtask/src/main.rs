@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 // Benchmarks allocate as `hitm` does.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, check, deny, dist, fuzz, output, pgo, run, run_with_env, tidy};
+use xtask::{bench, book, check, deny, dist, fuzz, output, pgo, run, run_with_env, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
   pgo            target/release/hitm again, built by a profile of its own work; minutes
   dist           target/dist: an archive and a Debian package of the release build
-  docs           target/book: the guide as a book; needs mdBook
+  docs           target/book: the guide as a book, by mdBook, which it installs where it is missing
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
   accuracy CASE...
@@ -112,9 +112,7 @@ fn main() -> ExitCode {
         ["bench-here", name] => bench::run_here(name),
         ["pgo"] => pgo::build(),
         ["dist"] => dist::build(),
-        ["docs"] => {
-            run("mdbook", &["build", "docs"]).context("needs mdBook: `cargo install mdbook`")
-        }
+        ["docs"] => book::build(),
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
         ["accuracy", cases @ ..] if !cases.is_empty() => {
