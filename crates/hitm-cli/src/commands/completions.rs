@@ -19,6 +19,10 @@ const NAME: &str = "hitm";
 /// Set by the scripts of shells, to the shell's name: the program then prints completions.
 const VARIABLE: &str = "HITM_COMPLETE";
 
+/// zsh loads the script from its `fpath` at the first TAB, as the function that completes.
+const ZSH_FIRST_TAB: &[u8] =
+    b"if [[ $funcstack[1] == _hitm ]]; then _clap_dynamic_completer_hitm \"$@\"; fi\n";
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Shell {
     Bash,
@@ -54,6 +58,9 @@ pub(super) fn completions(args: &CompletionsArgs, terminal: &mut Terminal) -> Re
     };
     let mut script = Vec::new();
     shell.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
+    if matches!(args.shell, Shell::Zsh) {
+        script.extend_from_slice(ZSH_FIRST_TAB);
+    }
     let script = String::from_utf8(script).context("a completion is no UTF-8")?;
     terminal.source(script.trim_start())?;
     Ok(Exit::Done)

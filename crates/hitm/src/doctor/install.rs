@@ -14,6 +14,7 @@ const ARCHIVE: &str = "http://deb.debian.org/debian";
 /// What Debian signs its archives with, and the package that brings it.
 const KEYRING_PACKAGE: &str = "debian-archive-keyring";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const INSTALL: [&str; 3] = ["install", "-y", "--no-install-recommends"];
 const SOURCES: &str = "/etc/apt/sources.list.d/hitm-bookworm.list";
 const PREFERENCES: &str = "/etc/apt/preferences.d/hitm-bookworm";
 
@@ -67,18 +68,20 @@ pub fn install(packages: &[&str]) -> Result<(), InstallError> {
         let packages = packages.join(" ");
         return Err(InstallError::NotRoot { packages });
     }
-    let of_bookworm: Vec<&str> = packages
+    let (of_bookworm, own): (Vec<&str>, Vec<&str>) = packages
         .iter()
-        .filter_map(|name| name.strip_suffix(OF_BOOKWORM))
-        .collect();
-    let mut arguments = vec!["install", "-y", "--no-install-recommends"];
+        .partition(|name| name.ends_with(OF_BOOKWORM));
+    // The host's own first: libraries that they bring serve the others too.
+    if !own.is_empty() {
+        run(&[&INSTALL[..], &own].concat())?;
+    }
     if !of_bookworm.is_empty() {
         add_bookworm(&of_bookworm)?;
         run(&["update", "-q"])?;
-        arguments.extend(["--allow-downgrades", "--no-remove"]);
+        let options = ["--allow-downgrades", "--no-remove"];
+        run(&[&INSTALL[..], &options, &of_bookworm].concat())?;
     }
-    arguments.extend(packages);
-    run(&arguments)
+    Ok(())
 }
 
 /// Makes the archive of Debian 12 a source of apt. Only `packages` come from there although this
@@ -110,10 +113,14 @@ fn add_bookworm(packages: &[&str]) -> Result<(), InstallError> {
 
 /// Priorities of apt: 100 is below all that the host's version has, 1001 above it.
 fn preferences(packages: &[&str]) -> String {
+    let names: Vec<&str> = packages
+        .iter()
+        .map(|name| name.trim_end_matches(OF_BOOKWORM))
+        .collect();
     format!(
         "Package: *\nPin: release n=bookworm\nPin-Priority: 100\n\n\
-         Package: {}\nPin: release n=bookworm\nPin-Priority: 1001\n",
-        packages.join(" ")
+          Package: {}\nPin: release n=bookworm\nPin-Priority: 1001\n",
+        names.join(" ")
     )
 }
 
@@ -155,6 +162,6 @@ mod tests {
     fn only_the_packages_asked_for_replace_those_of_the_host() {
         let expected = "Package: *\nPin: release n=bookworm\nPin-Priority: 100\n\n\
                         Package: qemu-user\nPin: release n=bookworm\nPin-Priority: 1001\n";
-        assert_eq!(preferences(&["qemu-user"]), expected);
+        assert_eq!(preferences(&["qemu-user/bookworm"]), expected);
     }
 }
