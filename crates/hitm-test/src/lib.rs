@@ -10,6 +10,7 @@ mod choice;
 pub mod elf;
 pub mod perf_data;
 pub mod perf_script;
+pub mod perfetto;
 pub mod recording;
 pub mod text;
 

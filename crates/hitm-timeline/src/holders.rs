@@ -1,0 +1,101 @@
+//! Who gives a line to whom.
+//!
+//! A line that is found modified comes from the CPU that wrote it last. A clean copy, or the right to
+//! write, comes from the other CPU that touched the line last: with several sharers one of them.
+
+use hitm_base::{CpuId, Cycles};
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+/// Lines whose users are remembered: some 30 MiB of them.
+const LINES_MAX: usize = 1 << 18;
+
+/// A CPU's use of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Touch {
+    pub(crate) cpu: CpuId,
+    pub(crate) thread: u32,
+    /// End of its last access.
+    pub(crate) at: Cycles,
+    /// Number of the stall in which the CPU got the line; 0 when it did not stall.
+    pub(crate) stall: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    writer: Option<Touch>,
+    last: Option<Touch>,
+    /// The last one before `last` that is another CPU.
+    before: Option<Touch>,
+}
+
+/// The CPUs that touched each line last.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    lines: IndexMap<u64, Line, FxBuildHasher>,
+    /// Accesses to lines beyond [`LINES_MAX`].
+    pub(crate) forgotten: u64,
+}
+
+impl Holders {
+    /// Returns the last use of the line by the CPU that gives it to `taker`.
+    #[inline]
+    pub(crate) fn giver(&self, line: u64, taker: CpuId, is_hitm: bool) -> Option<Touch> {
+        let line = self.lines.get(&line)?;
+        let last = line.last.filter(|last| last.cpu != taker);
+        let giver = if is_hitm {
+            line.writer
+        } else {
+            last.or(line.before)
+        };
+        giver.filter(|giver| giver.cpu != taker)
+    }
+
+    /// Notes a use; `is_taken` when the CPU did not have the line before.
+    #[inline]
+    pub(crate) fn touch(&mut self, line: u64, mut touch: Touch, is_write: bool, is_taken: bool) {
+        if self.lines.len() >= LINES_MAX && !self.lines.contains_key(&line) {
+            self.forgotten += 1;
+            return;
+        }
+        let line = self.lines.entry(line).or_default();
+        if let Some(last) = line.last.filter(|last| last.cpu == touch.cpu && !is_taken) {
+            // It still has the line from then.
+            touch.stall = last.stall;
+        } else if line.last.is_some_and(|last| last.cpu != touch.cpu) {
+            line.before = line.last;
+        }
+        line.last = Some(touch);
+        if is_write {
+            line.writer = Some(touch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(cpu: u16, at: u64, stall: u64) -> Touch {
+        Touch {
+            cpu: CpuId(cpu),
+            thread: cpu.into(),
+            at: Cycles(at),
+            stall,
+        }
+    }
+
+    #[test]
+    fn the_writer_gives_what_is_modified_and_the_last_other_user_the_rest() {
+        let mut holders = Holders::default();
+        assert_eq!(holders.giver(1, CpuId(0), true), None);
+        holders.touch(1, touch(0, 10, 5), true, true);
+        holders.touch(1, touch(0, 20, 0), false, false);
+        assert_eq!(holders.giver(1, CpuId(1), true), Some(touch(0, 10, 5)));
+        assert_eq!(holders.giver(1, CpuId(1), false), Some(touch(0, 20, 5)));
+        assert_eq!(holders.giver(1, CpuId(0), false), None);
+        holders.touch(1, touch(1, 30, 6), false, true);
+        assert_eq!(holders.giver(1, CpuId(1), false), Some(touch(0, 20, 5)));
+        assert_eq!(holders.giver(1, CpuId(0), false), Some(touch(1, 30, 6)));
+    }
+}
