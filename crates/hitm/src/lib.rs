@@ -22,6 +22,7 @@ pub mod streams;
 pub mod sweep;
 mod temporary;
 mod text_file;
+pub mod timeline;
 pub mod vm;
 pub mod whatif;
 

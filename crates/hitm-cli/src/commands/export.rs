@@ -1,5 +1,6 @@
 //! `hitm export`.
 
+mod perfetto;
 mod views;
 
 use std::num::NonZeroU64;
@@ -10,6 +11,8 @@ use clap::Args;
 use hitm::recording::Recording;
 use hitm::{output_file, perf_data};
 use hitm_report::calls::CallTable;
+
+pub(super) use perfetto::note_trace;
 
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
@@ -48,6 +51,9 @@ struct OutputArgs {
     /// Write the same as a profile that profiler.firefox.com opens
     #[arg(long, value_name = "FILE")]
     firefox: Option<PathBuf>,
+    /// Write who ran, waited and handed lines over when, as a trace that ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     /// Write every table of the report as CSV, each to a file of its name in this directory
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
@@ -59,6 +65,9 @@ struct OutputArgs {
 pub(super) fn run(args: ExportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if let Some(path) = &args.output.calls {
         write_calls(&args.input, path)?;
+    }
+    if let Some(path) = &args.output.perfetto {
+        perfetto::write(&args.input, path, terminal)?;
     }
     views::write(&args, terminal)?;
     match &args.output.perf_data {
