@@ -223,6 +223,25 @@ impl Timeline {
     /// up are stalls; of the others only the user of the line is noted.
     #[inline]
     pub fn access(&mut self, access: &Access) {
+        self.take(access, access.op.is_write());
+    }
+
+    /// Like [`Timeline::access`], for runs that tell only who is granted a line: its CPU may write to it
+    /// later without another access.
+    #[inline]
+    pub fn grant(&mut self, access: &Access) {
+        self.take(access, true);
+    }
+
+    /// A thread was held up by older stores, whose lines were granted before.
+    pub fn store_wait(&mut self, access: &Access) {
+        if access.stall > Cycles::ZERO {
+            self.push_stall(access, None);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, access: &Access, is_write: bool) {
         let is_contended = access.source.is_contention();
         let giver = match is_contended {
             true => self
@@ -241,7 +260,7 @@ impl Timeline {
             stall: number,
         };
         self.holders
-            .touch(access.line, touch, access.op.is_write(), is_contended);
+            .touch(access.line, touch, is_write, is_contended);
     }
 
     /// Returns the number of the stall, 0 when there is none.
@@ -250,8 +269,12 @@ impl Timeline {
             self.hidden += 1;
             return 0;
         }
-        self.lost.add(access.cpu, access.start, access.stall);
         self.unknown_givers += u64::from(giver.is_none());
+        self.push_stall(access, giver)
+    }
+
+    fn push_stall(&mut self, access: &Access, giver: Option<Touch>) -> u64 {
+        self.lost.add(access.cpu, access.start, access.stall);
         let thread = &mut self.threads[access.thread as usize];
         // Overlapped loads end together; the later one waits from the end of the earlier one.
         let end = Cycles(access.start.0.saturating_add(access.stall.0));

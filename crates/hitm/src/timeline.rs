@@ -75,12 +75,15 @@ pub fn export(
     })
 }
 
-/// Writes a trace to a file.
-pub(crate) fn write(
-    timeline: Timeline,
-    names: &dyn Names,
-    to: &Path,
-) -> Result<Summary, TimelineError> {
+/// Writes the course of a simulated run to `to`.
+///
+/// # Errors
+/// An output that cannot be written.
+pub fn write_simulation(trace: crate::sim::Trace, to: &Path) -> Result<Summary, TimelineError> {
+    write(trace.timeline, &trace.names, to)
+}
+
+fn write(timeline: Timeline, names: &dyn Names, to: &Path) -> Result<Summary, TimelineError> {
     let file = BufWriter::with_capacity(1 << 20, OutputFile::create(to)?);
     perfetto::write(timeline, names, file).map_err(|source| TimelineError::Write {
         path: to.into(),

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::output_file;
 use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
+use hitm::{output_file, timeline};
 use hitm_report::calls::CallTable;
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
 
+use crate::commands::export::note_trace;
 use crate::commands::{Format, text_options};
 use crate::progress::VirtualTime;
 use crate::{Exit, Terminal};
@@ -55,6 +56,10 @@ pub(crate) struct SimArgs {
     /// seed of the first variant (docs/formats/calls.md)
     #[arg(long, value_name = "FILE")]
     calls: Option<PathBuf>,
+    /// Write who ran, waited, held locks and handed over lines when, as a trace that ui.perfetto.dev opens:
+    /// of the first seed of the first variant (docs/formats/views.md)
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     /// End with exit code 1 when a workload's own check fails
     #[arg(long)]
     check: bool,
@@ -80,11 +85,21 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
             count.unwrap_or(1),
         ),
     };
-    let report = simulation.run(seed, seed_count, &|progress| {
-        bar.set("simulating", progress)
-    });
+    let progress = |progress| bar.set("simulating", progress);
+    let run = match &args.perfetto {
+        Some(_) => simulation
+            .run_traced(seed, seed_count, &progress)
+            .map(|(report, trace)| (report, Some(trace))),
+        None => simulation
+            .run(seed, seed_count, &progress)
+            .map(|report| (report, None)),
+    };
     bar.finish();
-    let report = report?;
+    let (report, trace) = run?;
+    if let (Some(path), Some(trace)) = (&args.perfetto, trace) {
+        let summary = timeline::write_simulation(trace, path)?;
+        note_trace(&summary, path, terminal);
+    }
     if let Some(path) = &args.calls {
         let table = CallTable::of_simulation(&report.variants[0].outcomes[0]).csv();
         output_file::write(path, table.as_bytes())?;

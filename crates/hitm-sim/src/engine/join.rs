@@ -258,6 +258,15 @@ impl State {
             queued: grant.queued,
             other_node: grant.other_node,
         };
+        if let Some(tracer) = &mut self.tracer {
+            let op = match join.kind.overwrites {
+                // The copy waits for its lines, unlike a store.
+                true => AccessOp::LockedRmw,
+                false => AccessOp::Load,
+            };
+            let access = (group.first, group.site, op);
+            tracer.granted(index, access, (&grant, group.issued));
+        }
         let value = join.results[group.from as usize];
         let at = self.cpus[index].clock;
         self.record((index, at), (group.first, group.site), (sample, value));

@@ -63,6 +63,7 @@ mod slab;
 mod state;
 mod store_buffer;
 mod stores;
+mod trace;
 
 pub use arena::{Arena, Field, Object};
 pub use config::{EngineConfig, MODEL_VERSION, RUN_AHEAD, RunHeader, SimError};
@@ -77,3 +78,5 @@ pub use pool::{ObjectPool, PrefetchStep};
 pub use profile::{MemberKey, Profile, ProfileEntry, ProfileRow};
 pub use random::Random;
 pub use run::{Engine, Executor, RunTotals};
+pub use trace::{Trace, TraceNames};
+pub(crate) use trace::{TracedLock, TracedTask};

@@ -116,6 +116,11 @@ impl Profile {
         }
     }
 
+    /// The member of a number.
+    pub(super) fn member_key(&self, member: usize) -> Option<&MemberKey> {
+        self.members.get_index(member)
+    }
+
     /// The number of a member, new or known.
     pub(super) fn member(&mut self, key: MemberKey) -> u16 {
         let (index, new) = self.members.insert_full(key);

@@ -14,6 +14,7 @@ use super::join::Join;
 use super::log::{Log, Sample};
 use super::memory::{Op, Place, Site};
 use super::profile::Profile;
+use super::trace::Tracer;
 
 /// Time up to which a CPU may run when the earliest of the others is at `time`.
 #[inline]
@@ -60,6 +61,8 @@ pub(super) struct State {
     /// Accesses that `profile` and `accesses` do not have yet.
     log: Log,
     pub(super) profile: Profile,
+    /// Set if the run is traced.
+    pub(super) tracer: Option<Box<Tracer>>,
     /// The CPU whose code runs now.
     pub(super) current: usize,
     /// That CPU may access memory up to this time without asking whether others come first.
@@ -94,6 +97,7 @@ impl State {
             footprints,
             log: Log::new(),
             profile: Profile::new(config.sites, &config.machine),
+            tracer: None,
             current: 0,
             limit: Cycles::ZERO,
             others: Cycles::ZERO,
@@ -334,6 +338,9 @@ impl State {
             queued: grant.queued,
             other_node: grant.other_node,
         };
+        if let Some(tracer) = &mut self.tracer {
+            tracer.granted(index, (place, site, sample.op), (&grant, issued));
+        }
         let at = self.cpus[index].clock;
         self.record((index, at), (place, site), (sample, old));
         if op.is_write() {

@@ -83,6 +83,10 @@ impl State {
             queued: grant.queued,
             other_node: grant.other_node,
         };
+        if let Some(tracer) = &mut self.tracer {
+            let access = (posted.place, posted.site, sample.op);
+            tracer.granted(index, access, (&grant, issued));
+        }
         self.commit(index, posted, sample, grant.done);
         let cpu = &mut self.cpus[index];
         cpu.buffer.head = Head::Granted(grant.done);
@@ -178,6 +182,9 @@ impl State {
         cpu.clock = at;
         cpu.resume_at = at;
         cpu.wait = Wait::Sync;
+        if let Some(tracer) = &mut self.tracer {
+            tracer.waited_for_stores(index, (request.issued, at));
+        }
     }
 
     /// A fence of the running CPU.

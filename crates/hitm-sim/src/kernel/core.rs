@@ -25,7 +25,7 @@ use super::smp::Call;
 use super::task::{
     TASK_DEAD, TASK_RUNNING, TASK_WAKING, TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, Task,
 };
-use crate::engine::{Rmw, StackId};
+use crate::engine::{Rmw, StackId, TracedTask};
 
 /// A waker's hint about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,16 @@ pub(super) enum Wake {
     Plain,
     /// It is about to sleep: `WF_SYNC`.
     Sync,
+}
+
+impl<'a> From<&'a Task> for TracedTask<'a> {
+    fn from(task: &'a Task) -> TracedTask<'a> {
+        TracedTask {
+            number: task.id.index(),
+            name: &task.name,
+            is_idle: task.is_idle,
+        }
+    }
 }
 
 impl Kernel {
@@ -330,6 +340,9 @@ impl Kernel {
 
     fn note_switch(&self, prev: &Task, next: &Task) {
         let now = self.engine.now();
+        self.engine.trace(|tracer, _, (cpu, now)| {
+            tracer.switch(cpu, TracedTask::from(next), now);
+        });
         prev.on_cpu_sum.set(self.cpu_time(prev));
         next.on_cpu_since.set(now);
         let latency = next.woken_at.take().map(|at| now.saturating_sub(at));

@@ -9,7 +9,7 @@ use hitm_base::{CpuId, Cycles, Distance};
 
 use super::Kernel;
 use super::task::Task;
-use crate::engine::Place;
+use crate::engine::{Place, TracedLock};
 
 /// A lock, in order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,6 +143,10 @@ impl Kernel {
         let is_contended = wanted.is_taken || released != wanted.releases;
         let topology = &self.engine.machine().topology;
         let distance = released.map(|(_, before)| topology.distance(before, cpu));
+        self.engine.trace(|tracer, profile, (cpu, now)| {
+            let lock = TracedLock::Sleeping(stat.id.0, &stat.name);
+            tracer.lock_taken((lock, profile), cpu, (wanted.at, now), is_contended);
+        });
         stat.count(|totals| {
             totals.writes += 1;
             totals.contended += u64::from(is_contended);
@@ -168,6 +172,10 @@ impl Kernel {
     pub(super) fn lock_released(&self, task: &Task, stat: &LockStat) {
         let (now, cpu, taken) = (self.engine.now(), self.engine.cpu(), stat.taken.get());
         stat.released.set(Some((now, cpu)));
+        self.engine.trace(|tracer, profile, (_, now)| {
+            let lock = TracedLock::Sleeping(stat.id.0, &stat.name);
+            tracer.lock_released((lock, profile), now);
+        });
         stat.count(|totals| totals.hold += now.saturating_sub(taken.at));
         task.spun_on.set(None);
         let used = Use {

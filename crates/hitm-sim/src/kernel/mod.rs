@@ -83,7 +83,7 @@ use self::spinlock::{McsNodes, SecondaryQueues};
 pub use self::spinlock::{RawSpinlock, SpinlockKind};
 pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
 pub use self::topology::{Partition, RootDomain};
-use crate::engine::{Arena, Engine};
+use crate::engine::{Arena, Engine, TracedTask};
 
 /// Counts of events in a run, over all CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -197,6 +197,18 @@ impl Kernel {
     /// `span` in cycles of the machine.
     pub fn cycles(&self, span: Nanos) -> Cycles {
         self.engine.machine().clock.cycles(span)
+    }
+
+    /// Traces the run, before it begins: all CPUs are on their idle tasks.
+    pub(crate) fn start_trace(&self) {
+        self.engine.start_trace();
+        let tasks = self.tasks.borrow();
+        for (cpu, idle) in tasks.iter().take(self.cpu_count()).enumerate() {
+            let cpu = CpuId(cpu as u16);
+            self.engine.trace(|tracer, _, _| {
+                tracer.switch(cpu, TracedTask::from(&**idle), Cycles::ZERO);
+            });
+        }
     }
 
     /// The state of a run queue, without accesses: for checks.

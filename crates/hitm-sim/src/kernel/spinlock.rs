@@ -16,7 +16,7 @@ use hitm_base::{CpuId, Cycles};
 
 use super::functions as f;
 use super::{Kernel, Thread};
-use crate::engine::{MemberKey, Mode, Place};
+use crate::engine::{MemberKey, Mode, Place, TracedLock};
 
 pub(super) use cna::SecondaryQueues;
 pub(super) use mcs::McsNodes;
@@ -37,29 +37,47 @@ pub enum SpinlockKind {
 impl Kernel {
     /// Takes a lock; true when somebody had it.
     pub(super) async fn spin_lock(&self, lock: Place) -> bool {
-        match self.config.spinlock {
+        let wanted = self.engine.now();
+        let is_contended = match self.config.spinlock {
             SpinlockKind::Queued | SpinlockKind::Cna => self.queued_spin_lock(lock).await,
             SpinlockKind::Ticket => self.ticket_spin_lock(lock).await,
             SpinlockKind::Mcs => self.mcs_spin_lock(lock).await,
-        }
+        };
+        self.trace_taken(lock, wanted, is_contended);
+        is_contended
     }
 
     /// Takes a lock if nobody has it and nobody waits.
     pub(super) async fn spin_trylock(&self, lock: Place) -> bool {
-        match self.config.spinlock {
+        let wanted = self.engine.now();
+        let is_taken = match self.config.spinlock {
             SpinlockKind::Queued | SpinlockKind::Cna => self.queued_spin_trylock(lock).await,
             SpinlockKind::Ticket => self.ticket_spin_trylock(lock).await,
             SpinlockKind::Mcs => self.mcs_spin_trylock(lock).await,
+        };
+        if is_taken {
+            self.trace_taken(lock, wanted, false);
         }
+        is_taken
     }
 
     /// Gives a lock back.
     pub(super) async fn spin_unlock(&self, lock: Place) {
+        self.engine.trace(|tracer, profile, (_, now)| {
+            tracer.lock_released((TracedLock::Spinning(lock), profile), now);
+        });
         match self.config.spinlock {
             SpinlockKind::Queued | SpinlockKind::Cna => self.queued_spin_unlock(lock).await,
             SpinlockKind::Ticket => self.ticket_spin_unlock(lock).await,
             SpinlockKind::Mcs => self.mcs_spin_unlock(lock).await,
         }
+    }
+
+    fn trace_taken(&self, lock: Place, wanted: Cycles, is_contended: bool) {
+        self.engine.trace(|tracer, profile, (cpu, now)| {
+            let lock = (TracedLock::Spinning(lock), profile);
+            tracer.lock_taken(lock, cpu, (wanted, now), is_contended);
+        });
     }
 }
 

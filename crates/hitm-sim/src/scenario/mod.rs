@@ -46,7 +46,7 @@ use crate::kernel::{
 pub use c2c::{C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{Latencies, ModeShares, Outcome};
-pub use run::{RunRequest, run};
+pub use run::{RunRequest, run, run_traced};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{
     CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockBenchSpec,

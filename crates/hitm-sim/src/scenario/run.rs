@@ -9,7 +9,7 @@ use hitm_coherence::directory::Capacity;
 use super::outcome::{Ended, Outcome, Snapshot};
 use super::start::{Running, Window, nanos, start};
 use super::{Scenario, Variant};
-use crate::engine::{Engine, EngineConfig, Executor, SimError};
+use crate::engine::{Engine, EngineConfig, Executor, SimError, Trace};
 use crate::kernel::{Kernel, KernelConfig, functions};
 use crate::layout::Layouts;
 use crate::workload::rt_app::RtApp;
@@ -54,6 +54,26 @@ pub fn run(
     request: &RunRequest<'_>,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Outcome, SimError> {
+    run_kernel(request, progress, false).map(|(outcome, _)| outcome)
+}
+
+/// Like [`run`], and returns the course of the run, its warm-up included.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_traced(
+    request: &RunRequest<'_>,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<(Outcome, Trace), SimError> {
+    let (outcome, trace) = run_kernel(request, progress, true)?;
+    Ok((outcome, trace.expect("the run was traced")))
+}
+
+fn run_kernel(
+    request: &RunRequest<'_>,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+    is_traced: bool,
+) -> Result<(Outcome, Option<Trace>), SimError> {
     let scenario = request.scenario;
     let clock = request.machine.clock;
     let end = request.duration().map_or(Nanos(END_NS), nanos);
@@ -74,6 +94,9 @@ pub fn run(
     let mut workloads = Vec::new();
     for workload in &scenario.workloads {
         workloads.push(start(&kernel, request, workload)?);
+    }
+    if is_traced {
+        kernel.start_trace();
     }
     let mut executor = Executor::new(engine);
     let mut snapshot = Snapshot {
@@ -112,7 +135,8 @@ pub fn run(
             .collect(),
         totals,
     };
-    Ok(ended.outcome())
+    let trace = kernel.engine().take_trace(functions::NAMES);
+    Ok((ended.outcome(), trace))
 }
 
 fn run_in_steps(

@@ -14,11 +14,13 @@ mod summary;
 mod types;
 
 use std::cell::Cell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::Machine;
 use hitm_base::machine::{Item, MachineFile, Quantity};
 use hitm_layout::layout_file::LayoutFileError;
+pub use hitm_sim::engine::Trace;
 use hitm_sim::engine::{MODEL_VERSION, SimError};
 use hitm_sim::layout::Layouts;
 use hitm_sim::scenario::{self, RunRequest, Scenario, ScenarioError};
@@ -214,6 +216,30 @@ impl Simulation {
         seed_count: u64,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<SimReport, Error> {
+        self.run_all((first_seed, seed_count), progress, false)
+            .map(|(report, _)| report)
+    }
+
+    /// Like [`Simulation::run`], and returns the course of the first seed of the first variant.
+    ///
+    /// # Errors
+    /// Those of [`Simulation::run`].
+    pub fn run_traced(
+        &self,
+        first_seed: u64,
+        seed_count: u64,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<(SimReport, Trace), Error> {
+        let (report, trace) = self.run_all((first_seed, seed_count), progress, true)?;
+        Ok((report, trace.expect("the first run was traced")))
+    }
+
+    fn run_all(
+        &self,
+        (first_seed, seed_count): (u64, u64),
+        progress: &(dyn Fn(Progress) + Sync),
+        is_traced: bool,
+    ) -> Result<(SimReport, Option<Trace>), Error> {
         let seeds: Vec<u64> = (0..seed_count)
             .map(|n| first_seed.wrapping_add(n))
             .collect();
@@ -229,18 +255,29 @@ impl Simulation {
             .map(|time| time.as_nanos() as u64);
         let all_ns = per_run.map(|nanos| nanos * tasks.len() as u64);
         let done = AtomicU64::new(0);
-        let one = |(variant, seed): &(&Variant, u64)| {
+        let trace = Mutex::new(None);
+        let one = |(index, (variant, seed)): (usize, &(&Variant, u64))| {
             let told = Cell::new(0);
             let tell = |now: u64| {
                 let added = now - told.replace(now);
                 let done_ns = done.fetch_add(added, Ordering::Relaxed) + added;
                 progress(Progress { done_ns, all_ns });
             };
-            let outcome = self.run_one(variant, *seed, &mut |now, _| tell(now));
+            let mut progress = |now, _| tell(now);
+            let outcome = match is_traced && index == 0 {
+                true => {
+                    self.run_one_traced(variant, *seed, &mut progress)
+                        .map(|(outcome, course)| {
+                            *trace.lock().expect("no run panics with the lock") = Some(course);
+                            outcome
+                        })
+                }
+                false => self.run_one(variant, *seed, &mut progress),
+            };
             tell(per_run.unwrap_or(0).max(told.get()));
             outcome
         };
-        let outcomes: Vec<Result<Outcome, Error>> = tasks.par_iter().map(one).collect();
+        let outcomes: Vec<Result<Outcome, Error>> = tasks.par_iter().enumerate().map(one).collect();
         let mut outcomes = outcomes.into_iter();
         let mut reports = Vec::new();
         for variant in variants {
@@ -250,7 +287,7 @@ impl Simulation {
         }
         let comparisons = summary::comparisons(&self.scenario, &reports);
         let crossing = summary::crossing(&self.scenario, &reports);
-        Ok(SimReport {
+        let report = SimReport {
             scenario: self.scenario.name.clone(),
             description: self.scenario.description.clone(),
             source: self.scenario.source.clone(),
@@ -262,7 +299,9 @@ impl Simulation {
             variants: reports,
             comparisons,
             crossing,
-        })
+        };
+        let trace = trace.into_inner().expect("no run panics with the lock");
+        Ok((report, trace))
     }
 
     fn layouts_of_variant(&self, variant: &Variant) -> &(String, Layouts) {
@@ -278,8 +317,24 @@ impl Simulation {
         seed: u64,
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<Outcome, Error> {
+        scenario::run(&self.request(variant, seed), progress)
+            .map_err(|source| self.failed(variant, source))
+    }
+
+    /// Like `run_one`, and returns the course of the run.
+    fn run_one_traced(
+        &self,
+        variant: &Variant,
+        seed: u64,
+        progress: &mut dyn FnMut(u64, Option<u64>),
+    ) -> Result<(Outcome, Trace), Error> {
+        scenario::run_traced(&self.request(variant, seed), progress)
+            .map_err(|source| self.failed(variant, source))
+    }
+
+    fn request<'a>(&'a self, variant: &'a Variant, seed: u64) -> RunRequest<'a> {
         let (_, layouts) = self.layouts_of_variant(variant);
-        let request = RunRequest {
+        RunRequest {
             scenario: &self.scenario,
             machine: &self.machine,
             layouts: layouts.clone(),
@@ -287,11 +342,14 @@ impl Simulation {
             seed,
             scenario_hash: self.hash,
             rt_apps: &self.rt_apps,
-        };
-        scenario::run(&request, progress).map_err(|source| Error::Run {
+        }
+    }
+
+    fn failed(&self, variant: &Variant, source: SimError) -> Error {
+        Error::Run {
             scenario: self.scenario.name.clone(),
             variant: variant_label(&self.scenario, variant),
             source,
-        })
+        }
     }
 }

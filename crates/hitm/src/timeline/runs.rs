@@ -109,7 +109,11 @@ impl Runs {
                 continue;
             }
             thread.announced += 1;
-            if let Some(away) = thread.away.back_mut().filter(|away| away.all_insns.is_none()) {
+            if let Some(away) = thread
+                .away
+                .back_mut()
+                .filter(|away| away.all_insns.is_none())
+            {
                 away.all_insns = Some(thread.ahead.saturating_add(insns));
             }
             thread.ahead = 0;

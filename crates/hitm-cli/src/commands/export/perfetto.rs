@@ -54,7 +54,10 @@ pub(in crate::commands) fn note_trace(summary: &Summary, output: &Path, terminal
     note_left_out(&summary.uses, "uses of locks", terminal);
     note_left_out(&summary.waits, "waits for locks", terminal);
     let counts = [
-        (summary.hidden, "contended accesses held nobody up and are no slices"),
+        (
+            summary.hidden,
+            "contended accesses held nobody up and are no slices",
+        ),
         (
             summary.unknown_givers,
             "stalls have no arrow: nobody is known to have had the line before",
