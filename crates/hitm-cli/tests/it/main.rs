@@ -11,6 +11,7 @@ mod control;
 mod cpus;
 mod ends;
 mod examples;
+mod export_perfetto;
 mod export_views;
 mod generated;
 mod guide;

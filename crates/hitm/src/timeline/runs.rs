@@ -206,3 +206,78 @@ fn cycles(cpi_milli: u64, insns: u64) -> u64 {
     let cycles = u128::from(insns) * u128::from(cpi_milli) / 1000;
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::CodeAddr;
+    use hitm_trace::{Step, Steps, Stretch};
+
+    use super::*;
+
+    const THREAD: ThreadId = ThreadId(3);
+
+    fn work(steps: &[u64], ahead: u64) -> Work {
+        let stretch = |insns| Stretch { insns, stores: 0 };
+        let steps = steps.iter().map(|insns| Step {
+            since: stretch(*insns),
+            is_fence: false,
+        });
+        Work {
+            thread: THREAD,
+            adoptions: Vec::new(),
+            steps: Steps::from_iter(steps),
+            ahead: stretch(ahead),
+        }
+    }
+
+    fn access(time: u64) -> Access {
+        Access {
+            time: Cycles(time),
+            addr: 0,
+            code: CodeAddr(0),
+            thread: THREAD,
+            cpu: CpuId(1),
+            size: 8,
+            op: AccessOp::Load,
+        }
+    }
+
+    fn spans(runs: &Runs) -> Vec<(u64, u64)> {
+        let ended = runs.ended.iter();
+        ended.map(|run| (run.start.0, run.end.0)).collect()
+    }
+
+    /// Half a cycle an instruction. The thread leaves 20 instructions behind its second access, and comes
+    /// back 40 before its third. All of it is recorded before the first access.
+    #[test]
+    fn a_thread_is_away_between_two_accesses() {
+        let mut runs = Runs::new(500);
+        runs.start(THREAD, CpuId(1), Cycles(100));
+        runs.work(&work(&[10, 10], 20));
+        runs.turn(&Turn::Left { thread: THREAD });
+        runs.turn(&Turn::Returned {
+            thread: THREAD,
+            waker: None,
+        });
+        runs.work(&work(&[60], 0));
+        runs.access(&access(105), Cycles(30));
+        runs.access(&access(140), Cycles(60));
+        assert_eq!(spans(&runs), []);
+        runs.access(&access(1000), Cycles(0));
+        assert_eq!(spans(&runs), [(100, 210)]);
+        runs.end(THREAD, Cycles(1100));
+        assert_eq!(spans(&runs), [(100, 210), (980, 1100)]);
+        assert_eq!(runs.pending, 0);
+    }
+
+    #[test]
+    fn a_thread_that_never_returns_ends_where_it_left() {
+        let mut runs = Runs::new(1000);
+        runs.start(THREAD, CpuId(1), Cycles(0));
+        runs.work(&work(&[10], 5));
+        runs.turn(&Turn::Left { thread: THREAD });
+        runs.access(&access(10), Cycles(0));
+        runs.place(THREAD, CpuId(2), Cycles(400));
+        assert_eq!(spans(&runs), [(0, 15)]);
+    }
+}
