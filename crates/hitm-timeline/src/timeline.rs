@@ -366,7 +366,7 @@ pub struct Summary {
     pub waits: LeftOut,
     /// Hand-overs of lines that have an arrow.
     pub line_arrows: u64,
-    /// Hand-overs of lines without one, because both ends are in the same nanosecond.
+    /// Hand-overs of lines without one: the giver's access does not end a nanosecond before the taker's.
     pub line_arrows_missing: u64,
     /// Hand-overs of locks that have an arrow.
     pub lock_arrows: u64,

@@ -68,7 +68,7 @@ pub(in crate::commands) fn note_trace(summary: &Summary, output: &Path, terminal
         ),
         (
             summary.line_arrows_missing,
-            "hand-overs of lines have no arrow: both ends are in one nanosecond",
+            "hand-overs of lines have no arrow: the giver's access does not end before the taker's",
         ),
         (
             summary.lock_arrows_missing,
