@@ -234,3 +234,36 @@ proptest! {
         prop_assert_eq!(trace, again);
     }
 }
+
+/// More of everything than is kept, on 480 CPUs for a second of virtual time.
+#[test]
+fn the_largest_trace_is_below_80_mb() {
+    const CPUS: u64 = 480;
+    let mut timeline = Timeline::new(scene(CPUS as usize));
+    let process = timeline.add_process(10, "program");
+    for cpu in 0..CPUS as u32 {
+        timeline.add_thread(process, 11 + cpu, "a thread");
+    }
+    let lock = timeline.add_lock("a lock");
+    for index in 0..800_000_u64 {
+        let (cpu, start) = ((index % CPUS) as u16, 1250 * index);
+        timeline.access(&access(cpu, index % 7, (start, 500 + index % 500)));
+        if index % 4 == 0 {
+            let (thread, end) = (u32::from(cpu), start + 600);
+            timeline.run(thread, CpuId(cpu), (Cycles(start), Cycles(end)));
+            timeline.lock_wait(lock, thread, (Cycles(start), Cycles(end)));
+            timeline.lock_use(&Use {
+                lock,
+                thread,
+                start: Cycles(start),
+                end: Cycles(end),
+                is_handed_over: true,
+            });
+        }
+    }
+    let summary = write(timeline, &Numbers, std::io::sink()).expect("a sink takes all");
+    assert_eq!(summary.stalls.shown, 350_000);
+    assert_eq!(summary.slices, 350_000 + 2 * 100_000 + 2 * 100_000);
+    assert!(summary.line_arrows > 300_000, "{summary:?}");
+    assert!(summary.bytes < 80_000_000, "{} bytes", summary.bytes);
+}
