@@ -12,6 +12,7 @@
 //! several members is taken to touch them at about the same time; everything else is independent.
 
 mod cpu_set;
+mod fold;
 mod parse;
 #[cfg(test)]
 mod tests;
