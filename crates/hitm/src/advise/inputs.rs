@@ -35,6 +35,8 @@ pub struct Inputs {
     pub type_name: String,
     /// A layout file or the name of a shipped one, or a file with types.
     pub input: PathBuf,
+    /// Layout with the structures that `input`, a layout too, lacks.
+    pub below: Option<PathBuf>,
     /// Base of split BTF.
     pub btf_base: Option<PathBuf>,
     /// A recording, a table of accesses, samples, or the result of a simulation.
@@ -69,13 +71,19 @@ pub(super) struct Read {
     pub(super) bases: BTreeMap<u32, u64>,
     pub(super) machine: Machine,
     pub(super) proving: Option<Proving>,
+    /// Kind of the profile.
+    pub(super) source: Source,
+    /// Name of the machine on which accesses were counted; none for a table.
+    pub(super) recorded_on: Option<String>,
+    /// Meaning of the samples' counts, if it has samples.
+    pub(super) counted: Option<String>,
     /// Notes for the reader of the answer, one sentence each.
     pub(super) notes: Vec<String>,
 }
 
 /// Kind of a file of accesses, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     Table,
     Samples,
     Simulation,
@@ -83,7 +91,7 @@ enum Source {
 }
 
 impl Source {
-    fn of(path: &Path) -> Result<Source, SessionError> {
+    pub(super) fn of(path: &Path) -> Result<Source, SessionError> {
         let failed = |source| text_file::TextFileError::Read {
             path: path.to_owned(),
             source,
@@ -126,12 +134,11 @@ pub(super) fn read(
     };
     match source {
         Source::Table => {
-            let text = text_file::read(&inputs.profile, TABLE_BYTES_MAX, "a table of accesses")?;
-            let profile = Profile::parse(&text, &inputs.profile.display().to_string())?;
+            let profile = table(&inputs.profile)?;
             let machine = asked.ok_or_else(|| SessionError::NoMachine {
                 path: inputs.profile.clone(),
             })?;
-            without_addresses(inputs, structure, (profile, machine))
+            without_addresses(inputs, structure, (None, profile, machine))
         }
         Source::Simulation => {
             let text = text_file::read(
@@ -150,17 +157,23 @@ pub(super) fn read(
                 Some(machine) => machine,
                 None => machine::resolve(&simulated_on)?.0,
             };
-            without_addresses(inputs, structure, (profile, machine))
+            without_addresses(inputs, structure, (Some(simulated_on), profile, machine))
         }
         Source::Samples | Source::Recording => of_addresses(inputs, structure, asked, progress),
     }
+}
+
+/// Reads a table of accesses.
+pub(super) fn table(path: &Path) -> Result<Profile, SessionError> {
+    let text = text_file::read(path, TABLE_BYTES_MAX, "a table of accesses")?;
+    Ok(Profile::parse(&text, &path.display().to_string())?)
 }
 
 /// Reads a profile that counts by member, which has no instances and no replay.
 fn without_addresses(
     inputs: &Inputs,
     mut structure: Structure,
-    (profile, machine): (Profile, Machine),
+    (simulated_on, profile, machine): (Option<String>, Profile, Machine),
 ) -> Result<Read, SessionError> {
     Ok(Read {
         subject: subject_of(inputs, &mut structure)?,
@@ -169,6 +182,12 @@ fn without_addresses(
         bases: BTreeMap::new(),
         machine,
         proving: None,
+        source: match simulated_on {
+            Some(_) => Source::Simulation,
+            None => Source::Table,
+        },
+        recorded_on: simulated_on,
+        counted: None,
         notes: Vec::new(),
     })
 }
@@ -189,13 +208,17 @@ fn of_addresses(
         });
     }
     let mut notes = Vec::new();
+    let counted = weights.as_ref().map(count_of_samples);
     if let Some(weights) = &weights {
         if weights.span_ns().is_none() {
             return Err(SessionError::NoTimes {
                 path: inputs.profile.clone(),
             });
         }
-        notes.extend(notes_of_samples(weights));
+        notes.extend(counted.clone());
+        notes.push(String::from(
+            "not replayed: samples are some of the accesses, and a replay needs them all",
+        ));
         if asked.is_none() {
             notes.push(String::from(
                 "priced on the machine as the samples describe it, with latencies of its like: name \
@@ -211,6 +234,11 @@ fn of_addresses(
         type_name: Some(subject.name.clone()),
         site: site.clone(),
     });
+    let source = match weights {
+        Some(_) => Source::Samples,
+        None => Source::Recording,
+    };
+    let recorded_on = Some(recording.machine.name.clone());
     let proving = weights.is_none().then(|| Proving {
         path: inputs.profile.clone(),
         instances: at.collect(),
@@ -224,6 +252,9 @@ fn of_addresses(
         bases: recorded.bases,
         machine,
         proving,
+        source,
+        recorded_on,
+        counted,
         notes,
     })
 }
@@ -246,9 +277,10 @@ fn load(
     Ok((recording, Some(weights)))
 }
 
-fn notes_of_samples(weights: &Weights) -> [String; 2] {
+/// Says what the samples count.
+fn count_of_samples(weights: &Weights) -> String {
     let samples = weights.samples;
-    let counted = match weights.has_periods() {
+    match weights.has_periods() {
         true => format!(
             "{samples} samples, each counted as the accesses of its period: {} in all",
             weights.total
@@ -256,23 +288,24 @@ fn notes_of_samples(weights: &Weights) -> [String; 2] {
         false => format!(
             "{samples} samples, each counted as one access: none says that it stands for more"
         ),
-    };
-    let replay = "not replayed: samples are some of the accesses, and a replay needs them all";
-    [counted, replay.to_owned()]
+    }
+}
+
+/// Returns true if a path is that of a layout file, or the name of a shipped one.
+pub(super) fn is_layout(input: &Path) -> bool {
+    let is_layout = input
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    is_layout || input.to_str().is_some_and(|name| shipped(name).is_some())
 }
 
 fn structure_of(inputs: &Inputs, source: Source) -> Result<Structure, SessionError> {
-    let is_layout = inputs
-        .input
-        .extension()
-        .is_some_and(|extension| extension == "toml");
-    let is_shipped = inputs
-        .input
-        .to_str()
-        .is_some_and(|name| shipped(name).is_some());
-    if is_layout || is_shipped {
+    if is_layout(&inputs.input) {
         let (file, _) = layout_files::read(&inputs.input)?;
-        return Ok(Structure::Table(LayoutTable::new(&file)?));
+        return Ok(Structure::Table(match &inputs.below {
+            Some(below) => LayoutTable::new(&layout_files::read(below)?.0)?.overlay(&file)?,
+            None => LayoutTable::new(&file)?,
+        }));
     }
     let mut file = TypesFile::open(Some(&inputs.input), inputs.btf_base.as_deref())?;
     match file.struct_layout(&inputs.type_name) {

@@ -8,6 +8,7 @@ mod profile;
 mod proof;
 mod recorded;
 mod replay;
+pub mod review;
 mod session;
 mod simulated;
 mod source;

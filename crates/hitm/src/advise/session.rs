@@ -233,33 +233,9 @@ impl Session {
         }
         for name in layouts {
             let file = layout_files::read(Path::new(name))?.0;
-            let answer = match &mut self.read.structure {
-                Structure::Table(base) => {
-                    let table = base.clone().overlay(&file)?;
-                    let size = table
-                        .get(&self.read.subject.name)
-                        .map_or(0, |of| of.size_bytes);
-                    let locate = |path: &str| in_table(&table, &self.read.subject.name, path);
-                    demand.weigh_layout(size, &BTreeMap::new(), &locate)
-                }
-                other => {
-                    let replaced = file.get(&self.read.subject.name);
-                    let replaced = replaced.ok_or_else(|| SessionError::NotInLayout {
-                        layout: name.clone(),
-                        type_name: self.read.subject.name.clone(),
-                    })?;
-                    let locate = locator(other, &self.read.subject);
-                    let moved = |path: &str| {
-                        let (offset, size) = locate(path)?;
-                        let member =
-                            &self.read.subject.members[self.read.subject.member_at(offset)?].file;
-                        let to = replaced.get(&member.name)?;
-                        Some((to.offset_bytes + offset - member.offset_bytes, size))
-                    };
-                    let size = replaced.size_bytes;
-                    demand.weigh_layout(size, &BTreeMap::new(), &moved)
-                }
-            };
+            let (size, locate) =
+                replaced(&mut self.read.structure, &self.read.subject, (&file, name))?;
+            let answer = demand.weigh_layout(size, &BTreeMap::new(), &locate);
             weighed.push((file.name.clone(), answer.map_err(no_member)?));
         }
         Ok(weighed)
@@ -364,10 +340,40 @@ fn in_table(table: &LayoutTable, name: &str, path: &str) -> Option<(u64, u64)> {
 }
 
 /// Returns offset and size of a path.
-type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
+pub(super) type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
+
+/// Returns the size of the structure as the layout `file` has it, named `layout`, and a locator of
+/// paths in it.
+pub(super) fn replaced<'s>(
+    structure: &'s mut Structure,
+    subject: &'s Subject,
+    (file, layout): (&LayoutFile, &str),
+) -> Result<(u64, Locator<'s>), SessionError> {
+    if let Structure::Table(base) = structure {
+        let table = base.clone().overlay(file)?;
+        let size = table.get(&subject.name).map_or(0, |of| of.size_bytes);
+        let locate = move |path: &str| in_table(&table, &subject.name, path);
+        return Ok((size, Box::new(locate)));
+    }
+    let replaced = file.get(&subject.name);
+    let replaced = replaced.ok_or_else(|| SessionError::NotInLayout {
+        layout: layout.to_owned(),
+        type_name: subject.name.clone(),
+    })?;
+    let size = replaced.size_bytes;
+    let replaced = replaced.clone();
+    let locate = locator(structure, subject);
+    let moved = move |path: &str| {
+        let (offset, size) = locate(path)?;
+        let member = &subject.members[subject.member_at(offset)?].file;
+        let to = replaced.get(&member.name)?;
+        Some((to.offset_bytes + offset - member.offset_bytes, size))
+    };
+    Ok((size, Box::new(moved)))
+}
 
 /// Returns a locator of paths in the present structure.
-fn locator<'s>(structure: &'s mut Structure, subject: &'s Subject) -> Locator<'s> {
+pub(super) fn locator<'s>(structure: &'s mut Structure, subject: &'s Subject) -> Locator<'s> {
     match structure {
         Structure::Table(table) => Box::new(|path| in_table(table, &subject.name, path)),
         Structure::Types(object, layout) => {

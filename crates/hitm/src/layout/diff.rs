@@ -131,7 +131,7 @@ fn read(
 }
 
 /// Pairs members by name; several with one name in their order.
-fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
+pub(crate) fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
     let mut by_name: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
     for part in old.iter().rev() {
         by_name.entry(&part.name).or_default().push(part);
@@ -162,7 +162,9 @@ fn compare(name: &str, old: Option<&Part>, new: Option<&Part>, line_size: u64) -
     };
     let is_resized = old.zip(new).is_some_and(|(old, new)| {
         let sizes = (old.bits.end - old.bits.start, new.bits.end - new.bits.start);
-        sizes.0 != sizes.1 || old.type_name != new.type_name
+        // Layout files name no types.
+        let has_types = !old.type_name.is_empty() && !new.type_name.is_empty();
+        sizes.0 != sizes.1 || (has_types && old.type_name != new.type_name)
     });
     let place = |part: &Part| {
         let lines = part.lines(line_size);

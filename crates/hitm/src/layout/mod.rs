@@ -15,9 +15,11 @@ use thiserror::Error;
 use crate::text_file::TextFileError;
 
 pub use check::{CheckReport, Violation, check};
+pub(crate) use diff::pair;
 pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, WholePlace, diff};
 pub use json::{MemberRow, member_rows, show_json};
 pub use list::{LayoutList, ListOptions, ListRow, list};
+pub(crate) use parts::{Part, parts};
 pub use rules::{Rule, Rules, WithinLines};
 pub use source::{LayoutFile, VMLINUX};
 
@@ -116,7 +118,7 @@ pub fn show_c(file: &mut LayoutFile, name: &str) -> Result<String, LayoutError> 
 }
 
 /// Name of a type without `struct`, `class` or `union`.
-fn bare(name: &str) -> &str {
+pub(crate) fn bare(name: &str) -> &str {
     let words = ["struct ", "class ", "union "];
     let found = words.iter().find_map(|word| name.strip_prefix(word));
     found.unwrap_or(name)

@@ -54,6 +54,7 @@ impl InputsArgs {
         let inputs = Inputs {
             type_name: self.name,
             input: self.input,
+            below: None,
             btf_base: self.btf_base,
             profile: self.profile,
             variant: self.variant,
