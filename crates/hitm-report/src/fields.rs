@@ -10,6 +10,7 @@ mod layout;
 mod lines;
 mod of_type;
 mod pictures;
+mod review;
 mod rows;
 mod run;
 mod sweep;
@@ -28,6 +29,10 @@ pub use of_type::{
 pub use pictures::{
     BOX_FIELDS, CELL_FIELDS, FRAME_FIELDS, SEAT_FIELDS, STACK_FIELDS, SUMMARY_FIELDS, TIME_FIELDS,
     TRANSFER_FIELDS, UNKNOWN_FIELDS,
+};
+pub use review::{
+    REVIEW_COST_FIELDS, REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS,
+    REVIEW_MEMBER_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_WORSE_FIELDS,
 };
 pub use rows::{CALL_FRAME_FIELDS, CALL_PATH_FIELDS, ROW_FIELDS};
 pub use run::{PROCESS_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, TOTALS_FIELDS};
@@ -378,5 +383,12 @@ mod tests {
         check(WHATIF_MEMBER_FIELDS);
         check(WHATIF_OBJECT_FIELDS);
         check(WHATIF_MOVE_FIELDS);
+        check(REVIEW_FIELDS);
+        check(REVIEW_TYPE_FIELDS);
+        check(REVIEW_COST_FIELDS);
+        check(REVIEW_LINE_FIELDS);
+        check(REVIEW_MEMBER_FIELDS);
+        check(REVIEW_COVERAGE_FIELDS);
+        check(REVIEW_WORSE_FIELDS);
     }
 }

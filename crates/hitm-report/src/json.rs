@@ -3,6 +3,7 @@
 //! docs/formats/report.md describes the form; [`SCHEMA`] is its version.
 
 pub mod of_type;
+pub mod review;
 pub mod side_by_side;
 pub mod whatif;
 

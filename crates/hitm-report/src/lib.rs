@@ -29,6 +29,7 @@ pub mod page;
 pub mod perf_c2c;
 pub mod pictures;
 mod recording;
+pub mod review;
 pub mod screen;
 mod side_by_side;
 pub mod sim;

@@ -10,6 +10,7 @@
 mod compare;
 mod data;
 mod policy;
+mod review;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod tests;
 use serde_json::{Value, json};
 
 pub use compare::{diff, whatif};
+pub use review::review;
 pub use sweep::sweep;
 
 use crate::Report;
@@ -29,7 +31,7 @@ pub const PAGE_SCHEMA: u32 = 1;
 const STYLE: &str = include_str!("page/assets/page.css");
 
 /// Scripts, each with one job, in the order of their needs.
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 17] = [
     include_str!("page/assets/dom.js"),
     include_str!("page/assets/format.js"),
     include_str!("page/assets/colour.js"),
@@ -45,6 +47,7 @@ const SCRIPTS: [&str; 16] = [
     include_str!("page/assets/axes.js"),
     include_str!("page/assets/plots.js"),
     include_str!("page/assets/sweep.js"),
+    include_str!("page/assets/review.js"),
     include_str!("page/assets/page.js"),
 ];
 

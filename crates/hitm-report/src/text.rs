@@ -8,6 +8,7 @@ mod handed;
 mod line;
 pub(crate) mod name;
 pub mod of_type;
+pub mod review;
 pub mod side_by_side;
 mod sources;
 pub(crate) mod style;

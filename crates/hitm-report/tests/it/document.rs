@@ -3,15 +3,17 @@
 use hitm_report::fields::{
     BOX_FIELDS, CALL_FRAME_FIELDS, CALL_PATH_FIELDS, CELL_FIELDS, COMPARED_FIELDS, FIGHT_FIELDS,
     FILTERED_FIELDS, FRAME_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS, LAYOUT_MEMBER_FIELDS,
-    LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, ROW_FIELDS,
-    RUN_FIELDS, SEAT_FIELDS, SIDE_FIELDS, SOURCE_FIELDS, STACK_FIELDS, SUMMARY_FIELDS,
-    SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
-    SWEEP_RUN_FIELDS, THREAD_FIELDS, TIME_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS,
-    TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, UNKNOWN_FIELDS, UNNAMED_FIELDS,
-    WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
-    WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
+    LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, REVIEW_COST_FIELDS,
+    REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS, REVIEW_MEMBER_FIELDS,
+    REVIEW_TYPE_FIELDS, REVIEW_WORSE_FIELDS, ROW_FIELDS, RUN_FIELDS, SEAT_FIELDS, SIDE_FIELDS,
+    SOURCE_FIELDS, STACK_FIELDS, SUMMARY_FIELDS, SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS,
+    SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS, SWEEP_RUN_FIELDS, THREAD_FIELDS, TIME_FIELDS,
+    TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS,
+    TYPE_ROW_FIELDS, UNKNOWN_FIELDS, UNNAMED_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS,
+    WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
 };
 use hitm_report::live;
+use hitm_report::review::REVIEW_SCHEMA;
 use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
 use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA};
@@ -22,6 +24,7 @@ const LIVE: &str = include_str!("../../../../docs/formats/live.md");
 const PAGE: &str = include_str!("../../../../docs/formats/page.md");
 const REPORT: &str = include_str!("../../../../docs/formats/report.md");
 const TYPE: &str = include_str!("../../../../docs/formats/type.md");
+const REVIEW: &str = include_str!("../../../../docs/formats/review.md");
 const SIDES: &str = include_str!("../../../../docs/formats/side-by-side.md");
 const SIM: &str = include_str!("../../../../docs/formats/sim.md");
 const SWEEP: &str = include_str!("../../../../docs/formats/sweep.md");
@@ -118,6 +121,13 @@ fn every_field_is_described() {
     check(WHATIF, "members", WHATIF_MEMBER_FIELDS);
     check(WHATIF, "objects", WHATIF_OBJECT_FIELDS);
     check(WHATIF, "moves", WHATIF_MOVE_FIELDS);
+    check(REVIEW, "review", REVIEW_FIELDS);
+    check(REVIEW, "types", REVIEW_TYPE_FIELDS);
+    check(REVIEW, "costs", REVIEW_COST_FIELDS);
+    check(REVIEW, "lines", REVIEW_LINE_FIELDS);
+    check(REVIEW, "members", REVIEW_MEMBER_FIELDS);
+    check(REVIEW, "worse", REVIEW_WORSE_FIELDS);
+    check(REVIEW, "coverage", REVIEW_COVERAGE_FIELDS);
 }
 
 #[test]
@@ -125,6 +135,7 @@ fn the_document_is_about_this_schema() {
     assert!(REPORT.contains(&format!("`schema` is {SCHEMA}")));
     assert!(PAGE.contains(&format!("`schema` is {}", hitm_report::page::PAGE_SCHEMA)));
     assert!(WHATIF.contains(&format!("`schema` is {WHATIF_SCHEMA}")));
+    assert!(REVIEW.contains(&format!("`schema` is {REVIEW_SCHEMA}")));
     assert!(SIDES.contains(&format!("`schema` is {SIDE_BY_SIDE_SCHEMA}")));
     assert!(TYPE.contains(&format!("`schema` is {TYPE_SCHEMA}")));
 }

@@ -67,7 +67,7 @@ function installRedrawing() {
   });
 }
 
-const PAGES = { report: reportPage, comparison: comparisonPage, sweep: sweepPage };
+const PAGES = { report: reportPage, comparison: comparisonPage, sweep: sweepPage, review: reviewPage };
 
 function start() {
   const data = JSON.parse(document.getElementById('data').textContent);
