@@ -261,9 +261,7 @@ pub fn review(
         }
     }
     let mut pricing = price::Pricing::new(inputs, machines, (old, new))?;
-    if inputs.types.is_empty() {
-        pricing.order(&mut changed);
-    }
+    pricing.order(&mut changed);
     let most = if inputs.types.is_empty() {
         TYPES_MAX
     } else {
