@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     CompletionsArgs, DiffArgs, DoctorArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs,
-    MachineArgs, ManArgs, PlaceArgs, RecordArgs, ReportArgs, ReproduceArgs, SimArgs, SweepArgs,
-    ViewArgs, VmArgs, WhatifArgs,
+    MachineArgs, ManArgs, PlaceArgs, RecordArgs, ReportArgs, ReproduceArgs, ReviewArgs, SimArgs,
+    SweepArgs, ViewArgs, VmArgs, WhatifArgs,
 };
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Run a recording again with members moved or on another machine, and compare
     Whatif(WhatifArgs),
+    /// Compare two builds of structures: memory, and what each line costs on four machines
+    Review(ReviewArgs),
     /// Make a recording of another tool's samples
     Import(ImportArgs),
     /// Write a recording in another tool's format

@@ -14,6 +14,7 @@ mod place;
 mod record;
 mod report;
 mod reproduce;
+mod review;
 mod select;
 mod sim;
 mod sweep;
@@ -43,6 +44,7 @@ pub(crate) use place::PlaceArgs;
 pub(crate) use record::RecordArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use review::ReviewArgs;
 pub(crate) use sim::SimArgs;
 pub(crate) use sweep::{EngineMissing, SweepArgs};
 pub(crate) use view::ViewArgs;
@@ -118,6 +120,7 @@ pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
         Command::Live(args) => live::run(args, terminal),
         Command::Vm(args) => vm::run(args, terminal),
         Command::Whatif(args) => whatif::run(args, terminal),
+        Command::Review(args) => review::run(args, terminal),
         Command::Sim(args) => sim::run(args, terminal),
         Command::Reproduce(args) => reproduce::run(&args, terminal),
         Command::Sweep(args) => sweep::run(&args, terminal),

@@ -162,6 +162,41 @@ def test_runs_side_by_side(opened: Chromium, comparisons: list[Path]) -> None:
                 opened.screenshot(Path(folder) / f"{page.stem}-{width}.png")
 
 
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a review of the root_domain patch."""
+    if not HITM.exists():
+        pytest.skip("no release build of hitm")
+    page = tmp_path_factory.mktemp("review") / "review.html"
+    profile = ROOT / "profiles" / "root-domain-c2c.csv"
+    command = [HITM, "review", "linux-6.12", "root-domain-restructured", "-p", profile, "-o", page]
+    subprocess.run(command, check=True, capture_output=True)
+    return page
+
+
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_review_of_two_builds(opened: Chromium, reviewed: Path, width: int, theme: str) -> None:
+    opened.size(width, 900)
+    opened.prefers(theme)
+    opened.open(reviewed)
+    opened.settle()
+    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    names = opened.evaluate("[...document.querySelectorAll('[data-save]')].map((b) => b.dataset.save)")
+    assert names == ["hitm-review-1-layout", "hitm-review-1-costs"]
+    # The picture follows the machine that is chosen.
+    cycles = "document.querySelector('.canvas svg').textContent.match(/[0-9,]+ cycles/)[0]"
+    first = opened.evaluate(cycles)
+    opened.evaluate(f"({CHOOSE})('Machine', 'kunpeng920-96')")
+    assert opened.evaluate(cycles) != first
+    assert opened.evaluate(OUTSIDE) == []
+    assert opened.evaluate(LOW_CONTRAST) == []
+    assert opened.evaluate(UNLABELLED) == []
+    folder = os.environ.get("HITM_SCREENSHOTS")
+    if folder:
+        opened.screenshot(Path(folder) / f"review-{width}-{theme}.png")
+
+
 SWEEP_FIGURES = ["hitm-sweep-curve", "hitm-sweep-map", "hitm-sweep-box", "hitm-sweep-front"]
 # Chooses an option of the choice with this label.
 CHOOSE = """(label, option) => {

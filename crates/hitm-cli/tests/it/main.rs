@@ -38,6 +38,7 @@ mod programs;
 mod pty;
 mod recording;
 mod recording_hostile;
+mod review;
 mod sim;
 mod sim_calls;
 mod sleeping;
@@ -89,6 +90,7 @@ fn help_is_a_result() {
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
               whatif       Run a recording again with members moved or on another machine, and compare
+              review       Compare two builds of structures: memory, and what each line costs on four machines
               import       Make a recording of another tool's samples
               export       Write a recording in another tool's format
               live         Look at this host while it runs: locks, throttling, late wake-ups
@@ -162,6 +164,7 @@ fn no_command_is_wrong_usage() {
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
               whatif       Run a recording again with members moved or on another machine, and compare
+              review       Compare two builds of structures: memory, and what each line costs on four machines
               import       Make a recording of another tool's samples
               export       Write a recording in another tool's format
               live         Look at this host while it runs: locks, throttling, late wake-ups

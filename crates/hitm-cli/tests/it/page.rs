@@ -13,7 +13,7 @@ fn output(directory: &Path, args: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
-fn data(html: &str) -> Value {
+pub(crate) fn data(html: &str) -> Value {
     let start = "id=\"data\">";
     let from = html.find(start).expect("the page has data") + start.len();
     let to = html[from..].find("</script>").expect("the data ends");
@@ -21,7 +21,7 @@ fn data(html: &str) -> Value {
 }
 
 /// The values of one column of a table without its fields.
-fn column(fields: &Value, rows: &Value, id: &str) -> Vec<Value> {
+pub(crate) fn column(fields: &Value, rows: &Value, id: &str) -> Vec<Value> {
     let fields = fields.as_array().expect("fields");
     let at = fields.iter().position(|field| field["id"] == id);
     let at = at.unwrap_or_else(|| panic!("no field {id}"));
