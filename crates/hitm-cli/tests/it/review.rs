@@ -35,10 +35,10 @@ fn the_root_domain_patch_is_reviewed_on_four_machines() {
                       62
 
               machine       CPUs folded CPUs before   after change% confidence
-              xeon-480       480           - 5.596M  3.202M  -42.8% estimated
-              genoa-384      384         480 1.772M 912,049  -48.5% estimated
-              kunpeng920-96   96         480 68,181  63,499   -6.9% estimated
-              broadwell-4s   192         480 69,574  62,187  -10.6% estimated
+              xeon-480       480           - 5.596M  3.202M   -42.8 estimated
+              genoa-384      384         480 1.772M 912,049   -48.5 estimated
+              kunpeng920-96   96         480 68,181  63,499    -6.9 estimated
+              broadwell-4s   192         480 69,574  62,187   -10.6 estimated
 
               before, cycles of each touched line
               line xeon-480 genoa-384 kunpeng920-96 broadwell-4s members
@@ -73,7 +73,7 @@ fn the_root_domain_patch_is_reviewed_on_four_machines() {
               overutilized             0         30            41        1,921          1        0 moved-line
 
               worse: root_domain takes 168 more bytes: 1,816 -> 1,984 (+9.3%)
-              confidence: 3,544 accesses are stated, of 8 functions on 480 CPUs (perf c2c tables of the cover
+              confidence: 3,544 accesses are stated; functions: 8, CPUs: 480 (perf c2c tables of the cover
                           letter of "[PATCH v2 0/4] sched/rt: mitigate root_domain cache line contention",
                           lkml.indiana.edu/hypermail/linux/kernel/2507.2/05899.html)
               members not in the profile: refcount, rcu, span, online, dlo_mask, dlo_count, rto_push_work,
@@ -109,7 +109,7 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
                       0
 
               machine  CPUs before  after change% confidence
-              xeon-480  480 3.202M 5.596M  +74.7% estimated
+              xeon-480  480 3.202M 5.596M   +74.7 estimated
 
               before, cycles of each touched line
               line xeon-480 members
@@ -163,7 +163,7 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
               worse: rto_mask is on lines that cost more than before: 763 -> 2,410,084 cycles (+315769.5%) on
                      xeon-480
               worse: rto_push_work lies in 2 lines and would fit in one
-              confidence: 3,544 accesses are stated, of 8 functions on 480 CPUs (perf c2c tables of the cover
+              confidence: 3,544 accesses are stated; functions: 8, CPUs: 480 (perf c2c tables of the cover
                           letter of "[PATCH v2 0/4] sched/rt: mitigate root_domain cache line contention",
                           lkml.indiana.edu/hypermail/linux/kernel/2507.2/05899.html)
               members not in the profile: refcount, rcu, span, online, overutilized, dlo_mask, dlo_count, dl_bw,
@@ -177,25 +177,57 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
 #[test]
 fn what_cannot_be_reviewed_is_named() {
     let (old, new) = ("linux-6.12", "root-domain-restructured");
-    check(&["review", old, new, "-t", "rq"], expect![[r#""#]]);
-    check(&["review", old, new, "-t", "cpupri"], expect![[r#""#]]);
-    check(&["review", old, "nowhere.toml"], expect![[r#""#]]);
+    check(
+        &["review", old, new, "-t", "rq"],
+        expect![[r#"
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: linux-6.12 and root-domain-restructured: no structure rq
+        "#]],
+    );
+    check(
+        &["review", old, new, "-t", "cpupri"],
+        expect![[r#"
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: root-domain-restructured: no structure cpupri: only linux-6.12 has it, and a review compares two
+        "#]],
+    );
+    check(
+        &["review", old, "nowhere.toml"],
+        expect![[r#"
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: no layout named "nowhere.toml": there is no such file, and the shipped ones are count-per-node+mask-per-node, cpupri-mask-per-node, cpupri-vec-line-each, linux-6.12, restructured+count-per-node, restructured+count-per-node+mask-per-node, restructured+mask-per-node, restructured+vec-line-each, restructured+vec-line-each+count-per-node, restructured+vec-line-each+count-per-node+mask-per-node, restructured+vec-line-each+mask-per-node, root-domain-restructured, rto-count-per-node, vec-line-each+count-per-node, vec-line-each+count-per-node+mask-per-node, vec-line-each+mask-per-node
+        "#]],
+    );
     let profile = path("profiles/root-domain-c2c.csv");
     check(
         &["review", old, new, "-p", &profile, "-m", "xeon-481"],
-        expect![[r#""#]],
+        expect![[r#"
+            exit code 2
+            -- stdout
+            -- stderr
+            hitm: error: --machine xeon-481: no machine model named "xeon-481": there is no such file, and the presets are broadwell-4s, cascadelake-2s, genoa-384, icelake-2s, kunpeng920-96, milan-2s, xeon-480, xeon8176-8s
+        "#]],
     );
 }
 
 #[test]
 fn no_difference_is_a_result() {
-    check(&["review", "linux-6.12", "linux-6.12"], expect![[r#"
+    check(
+        &["review", "linux-6.12", "linux-6.12"],
+        expect![[r#"
         exit code 0
         -- stdout
         hitm review: linux-6.12 -> linux-6.12
           Nothing differs: types of both builds: 3.
         -- stderr
-    "#]]);
+    "#]],
+    );
 }
 
 fn run(directory: &Path, args: &[&str]) -> String {

@@ -119,7 +119,9 @@ impl Writer {
             let mut cells = table.cells(cost);
             let at = columns.iter().position(|(id, _)| *id == "cycles_change");
             let [before, after] = cost.cycles();
-            cells[at.expect("a column of its own")] = growth_text(before, after);
+            // The head of the column has the per cent sign.
+            let change = growth_text(before, after);
+            cells[at.expect("a column of its own")] = change.trim_end_matches('%').to_owned();
             table.table.push(cells);
         }
         self.out.blank();
@@ -236,7 +238,7 @@ impl Writer {
             _ => "accesses are",
         };
         let text = format!(
-            "{} {each} {}, of {} functions on {} CPUs ({})",
+            "{} {each} {}; functions: {}, CPUs: {} ({})",
             grouped(coverage.access_count),
             coverage.counted.name(),
             grouped(coverage.function_count),

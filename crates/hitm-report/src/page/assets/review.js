@@ -100,6 +100,6 @@ function confidence(coverage) {
   add(known.lacking_before, 'The old layout lacks these members of the profile, and its cost their accesses');
   add(known.lacking_after, 'The new layout lacks these members of the profile, and its cost their accesses');
   return h('section', { class: 'figure' }, h('h3', null, 'Confidence'),
-    h('p', null, `${grouped(known.access_count)} accesses are ${known.counted}, of ${grouped(known.function_count)} functions on ${grouped(known.cpu_count)} CPUs: ${known.source}.`),
+    h('p', null, `${grouped(known.access_count)} accesses are ${known.counted}; functions: ${grouped(known.function_count)}, CPUs: ${grouped(known.cpu_count)} (${known.source}).`),
     sentences.length === 0 ? null : h('ul', { class: 'reasons' }, sentences.map((text) => h('li', null, text))));
 }

@@ -73,7 +73,7 @@ pub enum ReviewError {
         /// Requested machine.
         name: String,
         /// Reason.
-        cause: crate::machine::Error,
+        cause: Box<crate::machine::Error>,
     },
     /// A build lacks a type that was asked for.
     #[error("{lacks}: no structure {type_name}{}", match has {
@@ -90,7 +90,13 @@ pub enum ReviewError {
     },
     /// The costs of a type that was asked for are unknown.
     #[error(transparent)]
-    Session(#[from] SessionError),
+    Session(Box<SessionError>),
+}
+
+impl From<SessionError> for ReviewError {
+    fn from(error: SessionError) -> ReviewError {
+        ReviewError::Session(Box::new(error))
+    }
 }
 
 /// A structure's bytes.

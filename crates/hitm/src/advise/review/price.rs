@@ -28,7 +28,7 @@ pub(super) fn machines(names: &[String]) -> Result<Vec<Machine>, ReviewError> {
         Ok((machine, _)) => Ok(machine),
         Err(cause) => Err(ReviewError::Machine {
             name: name.clone(),
-            cause,
+            cause: Box::new(cause),
         }),
     };
     names.iter().map(resolve).collect()
