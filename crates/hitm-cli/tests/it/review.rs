@@ -175,7 +175,7 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
 }
 
 #[test]
-fn what_cannot_be_reviewed_is_named() {
+fn a_type_that_a_build_lacks_is_named() {
     let (old, new) = ("linux-6.12", "root-domain-restructured");
     check(
         &["review", old, new, "-t", "rq"],
@@ -195,6 +195,11 @@ fn what_cannot_be_reviewed_is_named() {
             hitm: error: root-domain-restructured: no structure cpupri: only linux-6.12 has it, and a review compares two
         "#]],
     );
+}
+
+#[test]
+fn files_and_machines_that_are_not_there_are_named() {
+    let (old, new) = ("linux-6.12", "root-domain-restructured");
     check(
         &["review", old, "nowhere.toml"],
         expect![[r#"

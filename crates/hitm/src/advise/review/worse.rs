@@ -55,9 +55,12 @@ pub struct Worse {
     pub after: u64,
 }
 
+/// Cost before and after, and the machine.
+type Rise = (f64, f64, String);
+
 /// Collects what gets worse, by kind and name.
 pub(super) fn worse(review: &TypeReview) -> Vec<Worse> {
-    let mut rises: BTreeMap<(WorseKind, String), Vec<(f64, f64, String)>> = BTreeMap::new();
+    let mut rises: BTreeMap<(WorseKind, String), Vec<Rise>> = BTreeMap::new();
     for cost in &review.costs {
         let [before, after] = cost.cycles();
         let least = before.max(1.0) * RISE_MIN;
@@ -99,7 +102,7 @@ pub(super) fn worse(review: &TypeReview) -> Vec<Worse> {
 }
 
 /// Joins the rises of one thing on several machines.
-fn joined((kind, name): (WorseKind, String), mut rises: Vec<(f64, f64, String)>) -> Worse {
+fn joined((kind, name): (WorseKind, String), mut rises: Vec<Rise>) -> Worse {
     rises.sort_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0)));
     let (before, after) = (rises[0].0, rises[0].1);
     Worse {
