@@ -9,8 +9,6 @@ use thiserror::Error;
 
 /// Behind the name of a package that comes from Debian 12, whatever this host's version is.
 const OF_BOOKWORM: &str = "/bookworm";
-/// Debian's archive, for a host that takes nothing from it or from a mirror.
-const ARCHIVE: &str = "http://deb.debian.org/debian";
 /// What Debian signs its archives with, and the package that brings it.
 const KEYRING_PACKAGE: &str = "debian-archive-keyring";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -38,6 +36,11 @@ pub enum InstallError {
         /// Its exit status.
         status: ExitStatus,
     },
+    /// Packages of Debian 12 are wanted, and apt knows no Debian archive.
+    #[error(
+        "apt has no Debian archive among its sources: add one with bookworm, then run this again"
+    )]
+    NoArchive,
     /// A file of apt cannot be written.
     #[error("cannot write {path}: {source}")]
     CannotWrite {
@@ -61,7 +64,7 @@ fn command_line(packages: &str) -> String {
 /// for what it needs that this host's version has not.
 ///
 /// # Errors
-/// There is no apt-get, it is not ours to run, or it fails.
+/// There is no apt-get, it is not ours to run, it fails, or it knows no Debian archive.
 pub fn install(packages: &[&str]) -> Result<(), InstallError> {
     // SAFETY: it takes nothing and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
@@ -101,7 +104,7 @@ fn add_bookworm(packages: &[&str]) -> Result<(), InstallError> {
         .output()
         .map_err(InstallError::NoApt)?;
     let archives = String::from_utf8_lossy(&stdout);
-    let archive = archives.lines().next().unwrap_or(ARCHIVE);
+    let archive = archives.lines().next().ok_or(InstallError::NoArchive)?;
     if !Path::new(KEYRING).exists() {
         run(&["update", "-q"])?;
         run(&["install", "-y", KEYRING_PACKAGE])?;

@@ -43,7 +43,9 @@ struct Thread {
     /// Accesses of its work, and those seen.
     announced: u64,
     seen: u64,
-    /// Instructions since the last access of its work.
+    /// Instructions from the last access of its work to its last step, which may be a fence.
+    step_insns: u64,
+    /// Instructions from the last access of its work to where it is.
     ahead: u64,
     /// End of the last access that was seen.
     at: Cycles,
@@ -80,6 +82,7 @@ impl Runs {
             since: Some(time),
             announced: 0,
             seen: 0,
+            step_insns: 0,
             ahead: 0,
             at: time,
             away: VecDeque::new(),
@@ -102,7 +105,8 @@ impl Runs {
         let Some(thread) = self.threads.get_mut(&work.thread) else {
             return;
         };
-        let mut insns = 0_u64;
+        // A step counts from the one before, whatever work that was in.
+        let mut insns = thread.step_insns;
         for step in work.steps.iter() {
             insns = insns.saturating_add(step.since.insns);
             if step.is_fence {
@@ -114,16 +118,12 @@ impl Runs {
                 .back_mut()
                 .filter(|away| away.all_insns.is_none())
             {
-                away.all_insns = Some(thread.ahead.saturating_add(insns));
+                away.all_insns = Some(insns);
             }
-            thread.ahead = 0;
             insns = 0;
         }
-        // Of a fence behind the last access, the instructions up to it count as well.
-        thread.ahead = match work.steps.is_empty() {
-            true => work.ahead.insns,
-            false => insns.saturating_add(work.ahead.insns),
-        };
+        thread.step_insns = insns;
+        thread.ahead = insns.saturating_add(work.ahead.insns);
     }
 
     pub(super) fn turn(&mut self, turn: &Turn) {
