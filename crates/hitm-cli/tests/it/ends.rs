@@ -271,3 +271,45 @@ const ENDLESS_KERNEL: [u8; 34] = {
     image[33] = 0xfe;
     image
 };
+
+/// Exits while eight threads fight over a line, most of which wait for the others at any time.
+const EXITS: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+
+static volatile long shared[8];
+
+static void *run(void *argument) {
+    for (;;)
+        shared[(long)argument]++;
+    return 0;
+}
+
+int main(void) {
+    pthread_t thread;
+    for (long i = 0; i < 8; i++)
+        pthread_create(&thread, 0, run, (void *)i);
+    while (shared[7] < 2000)
+        ;
+    exit(3);
+}
+"#;
+
+/// QEMU's exit waits for all threads to leave its code, and threads that wait for each other are in it.
+#[test]
+fn a_program_exits_while_its_threads_wait_for_each_other() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let source = directory.path().join("exits.c");
+    fs::write(&source, EXITS).expect("a temporary file");
+    let program = programs::build(directory.path(), "exits", &source, &[]);
+    for _ in 0..20 {
+        let mut record = Command::new("timeout");
+        record
+            .arg("60")
+            .arg(hitm())
+            .args(["record", "-o", "x.hitm", "--"]);
+        let output = record.arg(&program).current_dir(directory.path()).output();
+        let output = output.expect("timeout(1) starts");
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+    }
+}

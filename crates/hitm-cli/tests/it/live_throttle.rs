@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -464,7 +465,19 @@ fn run_delays_stand_in_for_wakeups() {
         "--format",
         "json",
     ];
-    let report = json(&hitm(&args).output().expect("hitm runs"));
+    // Somebody has to wake up meanwhile, whatever the other tests of this process do.
+    let is_over = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(1));
+            }
+        });
+        let output = hitm(&args).output();
+        is_over.store(true, Ordering::Relaxed);
+        output
+    });
+    let report = json(&output.expect("hitm runs"));
     assert_eq!(report["source"], "schedstat");
     assert!(
         report["tasks"]

@@ -576,9 +576,16 @@ impl Engine {
         for (index, thread) in self.threads.iter_mut().enumerate() {
             if thread.process == process && !std::mem::replace(&mut thread.has_ended, true) {
                 self.group.remove(Slot(index));
+                // QEMU's exit waits for threads that wait here, those that timed out among them.
+                self.board.release(thread.channel, &[u64::MAX]);
             }
         }
-        self.early.retain(|incoming| incoming.pid != pid);
+        let early = std::mem::take(&mut self.early).into_iter();
+        let (early, others): (Vec<_>, Vec<_>) = early.partition(|incoming| incoming.pid == pid);
+        self.early = others;
+        for incoming in early {
+            self.board.answer(incoming.channel, &[u64::MAX]);
+        }
         self.note_end(pid, reason);
         if reason == EndReason::Exec {
             // The new program's first request waits in a channel of its own.
