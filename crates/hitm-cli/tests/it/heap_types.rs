@@ -105,6 +105,7 @@ fn cpp_nodes_and_shared_pointers() {
         "Shared.counters.*",
         "Shared.accounts.*",
         // Of std::thread.
+        "thread*",
         "_State_impl<*",
         "_Sp_counted_ptr_inplace<*",
     ]);
