@@ -1,10 +1,11 @@
 //! `cargo xtask docs`: the guide as a book, by mdBook.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::tidy::resolved;
 use crate::{output, root, run, target, text};
 
 const LINK: &str = "<a href=\"";
@@ -19,9 +20,8 @@ pub fn build() -> Result<()> {
     for page in pages(&book)? {
         let html = fs::read_to_string(&page)?;
         let inside = page.strip_prefix(&book)?;
-        let folder = inside.parent().unwrap_or(Path::new(""));
-        let exists = |path: &Path| book.join(path).exists();
-        let linked = checked(&html, folder, &exists);
+        let exists = |path: &str| book.join(path).exists();
+        let linked = checked(&html, text(inside)?, &exists);
         problems.extend(linked.missing.iter().map(|link| {
             let page = inside.display();
             format!("{page} links to {link}, which the book has not")
@@ -76,8 +76,8 @@ struct Linked {
     missing: Vec<String>,
 }
 
-/// Checks the links of a page in `folder` of the book.
-fn checked(html: &str, folder: &Path, exists: &dyn Fn(&Path) -> bool) -> Linked {
+/// Checks the links of the book's page at `page`.
+fn checked(html: &str, page: &str, exists: &dyn Fn(&str) -> bool) -> Linked {
     let mut linked = Linked {
         html: String::with_capacity(html.len()),
         missing: Vec::new(),
@@ -91,7 +91,7 @@ fn checked(html: &str, folder: &Path, exists: &dyn Fn(&Path) -> bool) -> Linked 
         let target = &target[..quote];
         let path = target.split(['#', '?']).next().unwrap_or_default();
         let is_local = !path.is_empty() && !path.contains(':');
-        let inside = is_local.then(|| resolve(folder, path));
+        let inside = is_local.then(|| resolved(page, path));
         if inside == Some(None)
             && let Some((replaced, behind)) = without_link(&rest[start..])
         {
@@ -119,19 +119,6 @@ fn without_link(html: &str) -> Option<(&str, &str)> {
     content.split_once(LINK_END)
 }
 
-/// Path in the book of a link in one of its folders; None for one that leaves the book.
-fn resolve(folder: &Path, link: &str) -> Option<PathBuf> {
-    let mut path = folder.to_path_buf();
-    for component in Path::new(link).components() {
-        match component {
-            Component::ParentDir if !path.pop() => return None,
-            Component::Normal(name) => path.push(name),
-            _ => {}
-        }
-    }
-    Some(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,8 +128,8 @@ mod tests {
         let html = "<p><a href=\"../place.html#undo\">place</a>, <a href=\"../../xtask/src/lib.rs\">\
                     <code>lib.rs</code></a>, <a href=\"https://a.b/c\">c</a>, <a href=\"#top\">top</a>\
                     <a href=\"gone.html\">gone</a></p>";
-        let exists = |path: &Path| path == Path::new("place.html");
-        let linked = checked(html, Path::new("guide"), &exists);
+        let exists = |path: &str| path == "place.html";
+        let linked = checked(html, "guide/install.html", &exists);
         let expected = html.replace(
             "<a href=\"../../xtask/src/lib.rs\"><code>lib.rs</code></a>",
             "<code>lib.rs</code>",

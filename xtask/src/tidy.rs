@@ -9,6 +9,8 @@ mod manifests;
 mod prose;
 mod text;
 
+pub(crate) use links::resolved;
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -119,18 +119,35 @@ def opened(browser: Chromium, page: Path) -> Iterator[Chromium]:
     assert outside == []
 
 
-@pytest.mark.parametrize("width", SIZES)
-@pytest.mark.parametrize("theme", THEMES)
-def test_every_size_and_theme(opened: Chromium, page: Path, width: int, theme: str) -> None:
+def show(opened: Chromium, page: Path, width: int, theme: str = "light") -> None:
+    """Opens a page, which fits the width."""
     opened.size(width, 900)
     opened.prefers(theme)
     opened.open(page)
     opened.settle()
     assert opened.evaluate("document.documentElement.scrollWidth") == width
-    assert opened.evaluate("document.querySelectorAll('.canvas svg').length") >= 6
+
+
+def check_readable(opened: Chromium) -> None:
+    """No text is cut or pale, and no control is without a name."""
+    assert opened.evaluate(OUTSIDE) == []
+    assert opened.evaluate(LOW_CONTRAST) == []
+    assert opened.evaluate(UNLABELLED) == []
+
+
+def keep(opened: Chromium, name: str) -> None:
+    """Keeps a screenshot where one is wanted."""
     folder = os.environ.get("HITM_SCREENSHOTS")
     if folder:
-        opened.screenshot(Path(folder) / f"report-{width}-{theme}.png")
+        opened.screenshot(Path(folder) / f"{name}.png")
+
+
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_size_and_theme(opened: Chromium, page: Path, width: int, theme: str) -> None:
+    show(opened, page, width, theme)
+    assert opened.evaluate("document.querySelectorAll('.canvas svg').length") >= 6
+    keep(opened, f"report-{width}-{theme}")
     # Colours of the theme, on the page and in its pictures.
     background = opened.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 22, 29)"}[theme]
@@ -139,27 +156,18 @@ def test_every_size_and_theme(opened: Chromium, page: Path, width: int, theme: s
 
 def test_no_text_of_a_picture_is_outside_of_it(opened: Chromium, page: Path) -> None:
     for width in SIZES:
-        opened.size(width, 900)
-        opened.open(page)
-        opened.settle()
+        show(opened, page, width)
         assert opened.evaluate(OUTSIDE) == []
 
 
 def test_runs_side_by_side(opened: Chromium, comparisons: list[Path]) -> None:
-    folder = os.environ.get("HITM_SCREENSHOTS")
     for page in comparisons:
         for width in SIZES:
-            opened.size(width, 900)
-            opened.open(page)
-            opened.settle()
-            assert opened.evaluate("document.documentElement.scrollWidth") == width
+            show(opened, page, width)
             assert opened.evaluate("document.querySelectorAll('.canvas svg rect').length") >= 4
             assert opened.evaluate("document.querySelectorAll('tbody td').length") >= 4
-            assert opened.evaluate(OUTSIDE) == []
-            assert opened.evaluate(LOW_CONTRAST) == []
-            assert opened.evaluate(UNLABELLED) == []
-            if folder:
-                opened.screenshot(Path(folder) / f"{page.stem}-{width}.png")
+            check_readable(opened)
+            keep(opened, f"{page.stem}-{width}")
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +185,7 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("width", SIZES)
 @pytest.mark.parametrize("theme", THEMES)
 def test_a_review_of_two_builds(opened: Chromium, reviewed: Path, width: int, theme: str) -> None:
-    opened.size(width, 900)
-    opened.prefers(theme)
-    opened.open(reviewed)
-    opened.settle()
-    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    show(opened, reviewed, width, theme)
     names = opened.evaluate("[...document.querySelectorAll('[data-save]')].map((b) => b.dataset.save)")
     assert names == ["hitm-review-1-layout", "hitm-review-1-costs"]
     # The picture follows the machine that is chosen.
@@ -189,12 +193,8 @@ def test_a_review_of_two_builds(opened: Chromium, reviewed: Path, width: int, th
     first = opened.evaluate(cycles)
     opened.evaluate(f"({CHOOSE})('Machine', 'kunpeng920-96')")
     assert opened.evaluate(cycles) != first
-    assert opened.evaluate(OUTSIDE) == []
-    assert opened.evaluate(LOW_CONTRAST) == []
-    assert opened.evaluate(UNLABELLED) == []
-    folder = os.environ.get("HITM_SCREENSHOTS")
-    if folder:
-        opened.screenshot(Path(folder) / f"review-{width}-{theme}.png")
+    check_readable(opened)
+    keep(opened, f"review-{width}-{theme}")
 
 
 SWEEP_FIGURES = ["hitm-sweep-curve", "hitm-sweep-map", "hitm-sweep-box", "hitm-sweep-front"]
@@ -210,22 +210,14 @@ CHOOSE = """(label, option) => {
 @pytest.mark.parametrize("width", SIZES)
 @pytest.mark.parametrize("theme", THEMES)
 def test_a_sweep_in_four_pictures(opened: Chromium, sweep: Path, width: int, theme: str) -> None:
-    opened.size(width, 900)
-    opened.prefers(theme)
-    opened.open(sweep)
-    opened.settle()
-    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    show(opened, sweep, width, theme)
     names = opened.evaluate("[...document.querySelectorAll('[data-save]')].map((b) => b.dataset.save)")
     assert names == SWEEP_FIGURES
     # A line for each layout, a cell for each pair, a box for each layout, a point for each layout.
     marks = "[...document.querySelectorAll('.canvas')].map((c, at) => c.querySelectorAll(['circle', 'g rect', 'g rect', 'circle'][at]).length)"
     assert opened.evaluate(marks) == [4 * 5, 4 * 5, 4, 4]
-    assert opened.evaluate(OUTSIDE) == []
-    assert opened.evaluate(LOW_CONTRAST) == []
-    assert opened.evaluate(UNLABELLED) == []
-    folder = os.environ.get("HITM_SCREENSHOTS")
-    if folder:
-        opened.screenshot(Path(folder) / f"sweep-{width}-{theme}.png")
+    check_readable(opened)
+    keep(opened, f"sweep-{width}-{theme}")
 
 
 def test_choices_of_a_sweep_reach_its_pictures(opened: Chromium, sweep: Path) -> None:

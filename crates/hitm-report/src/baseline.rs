@@ -14,7 +14,7 @@ use crate::by::{By, TotalKind};
 use crate::fields::{COMPARED_FIELDS, by_id};
 use crate::{RUN_SHARE_MIN, Report, SCHEMA};
 
-/// Why there is nothing to compare with.
+/// Errors of a baseline: there is nothing to compare with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BaselineError {

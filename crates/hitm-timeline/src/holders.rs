@@ -1,9 +1,6 @@
-//! Who gives a line to whom.
-//!
-//! A line that is found modified comes from the CPU that wrote it last. A clean copy, or the right to
-//! write, comes from the other CPU that touched the line last: with several sharers one of them.
+//! The last users of each line: givers of its next hand-over ([`LineUsers`]).
 
-use hitm_base::{CpuId, Cycles};
+use hitm_base::{CpuId, Cycles, LineUse, LineUsers};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
@@ -21,18 +18,16 @@ pub(crate) struct Touch {
     pub(crate) stall: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Line {
-    writer: Option<Touch>,
-    last: Option<Touch>,
-    /// The last one before `last` that is another CPU.
-    before: Option<Touch>,
+impl LineUse for Touch {
+    fn cpu(&self) -> CpuId {
+        self.cpu
+    }
 }
 
 /// The CPUs that touched each line last.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
-    lines: IndexMap<u64, Line, FxBuildHasher>,
+    lines: IndexMap<u64, LineUsers<Touch>, FxBuildHasher>,
     /// Accesses to lines beyond [`LINES_MAX`].
     pub(crate) forgotten: u64,
 }
@@ -41,14 +36,7 @@ impl Holders {
     /// Returns the last use of the line by the CPU that gives it to `taker`.
     #[inline]
     pub(crate) fn giver(&self, line: u64, taker: CpuId, is_hitm: bool) -> Option<Touch> {
-        let line = self.lines.get(&line)?;
-        let last = line.last.filter(|last| last.cpu != taker);
-        let giver = if is_hitm {
-            line.writer
-        } else {
-            last.or(line.before)
-        };
-        giver.filter(|giver| giver.cpu != taker)
+        self.lines.get(&line)?.giver(taker, is_hitm)
     }
 
     /// Notes a use; `is_taken` when the CPU did not have the line before.
@@ -58,17 +46,13 @@ impl Holders {
             self.forgotten += 1;
             return;
         }
-        let line = self.lines.entry(line).or_default();
-        if let Some(last) = line.last.filter(|last| last.cpu == touch.cpu && !is_taken) {
+        let users = self.lines.entry(line).or_default();
+        let last = users.last().filter(|last| last.cpu == touch.cpu);
+        if let Some(last) = last.filter(|_| !is_taken) {
             // It still has the line from then.
             touch.stall = last.stall;
-        } else if line.last.is_some_and(|last| last.cpu != touch.cpu) {
-            line.before = line.last;
         }
-        line.last = Some(touch);
-        if is_write {
-            line.writer = Some(touch);
-        }
+        users.touch(touch, is_write);
     }
 }
 

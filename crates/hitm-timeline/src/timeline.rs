@@ -1,4 +1,4 @@
-//! What is kept of a run, and how it is taken.
+//! The kept part of a run, and its taking.
 
 use hitm_base::{AccessOp, Clock, CpuId, Cycles, DataSource};
 
@@ -70,7 +70,7 @@ pub struct Access {
     pub queued: Cycles,
     /// Number of the line.
     pub line: u64,
-    /// What is accessed, for [`Names::place`].
+    /// First byte accessed, for [`Names::place`].
     pub addr: u64,
     /// Bytes accessed, for [`Names::place`].
     pub size: u8,

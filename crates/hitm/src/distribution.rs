@@ -46,7 +46,7 @@ impl QemuUser {
         }
     }
 
-    /// How to get one.
+    /// Advice on getting one.
     pub(crate) fn hint(self) -> &'static str {
         match self {
             QemuUser::WithPlugins => "`apt install qemu-user` brings one with plugins",

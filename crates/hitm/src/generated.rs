@@ -13,17 +13,21 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use hitm_trace::PROCESS_SHIFT;
+
 use crate::input_file::{self, NamedBy};
 use crate::output_file::{self, OutputError};
 use crate::recording::Budget;
 use crate::text_file;
-use hitm_trace::PROCESS_SHIFT;
 
 /// Limit on the bytes of a map: those of the largest servers have some 20 MiB.
 const MAP_BYTES_MAX: u64 = 64 << 20;
 
 /// Start of a kept map's first line; the size of its recording follows.
 const HEADER: &str = "# hitm: code that the program generated; bytes of the recording: ";
+
+/// A function: first address, size in bytes, name.
+type Function = (u64, u64, String);
 
 /// Path of the map that is kept for a recording.
 fn kept_path(recording: &Path) -> PathBuf {
@@ -65,7 +69,7 @@ pub(crate) fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<()
 }
 
 /// Returns the functions that a process of user `uid` wrote down.
-fn functions_of(pid: u32, uid: u32) -> Vec<jitdump::Function> {
+fn functions_of(pid: u32, uid: u32) -> Vec<Function> {
     // Any user may leave files in /tmp.
     let is_own = |path: &Path| fs::metadata(path).is_ok_and(|file| file.uid() == uid);
     let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));

@@ -46,7 +46,7 @@ pub struct Export {
     pub without_thread: u64,
     /// Waits of threads for the system that are not in it, because too many were under way at once.
     pub without_wait: u64,
-    /// What else a reader of the trace needs to know about the recording.
+    /// Other notes on the recording, for readers of the trace.
     pub notes: Vec<String>,
 }
 
@@ -63,10 +63,11 @@ pub fn export(
     // Names need all threads, mappings and heap blocks.
     let recording = Recording::load_contended(from, &mut |read, all| progress(read, 2 * all))?;
     let mut file = RecordingFile::open(from)?;
-    let mut reader = Reader::new(&recording);
+    let names = recording.names();
+    let mut reader = Reader::new(&recording, &names);
     file.visit(&mut reader, &mut |read, all| progress(all + read, 2 * all))?;
     let (timeline, without_thread, without_wait) = reader.finish(&recording);
-    let summary = write(timeline, &recording.names(), to)?;
+    let summary = write(timeline, &names, to)?;
     Ok(Export {
         summary,
         without_thread,
@@ -114,7 +115,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(recording: &Recording) -> Reader {
+    fn new(recording: &Recording, names: &AddressNames<'_>) -> Reader {
         let machine = &recording.machine;
         let mut timeline = Timeline::new(Scene {
             name: machine.name.clone(),
@@ -127,7 +128,6 @@ impl Reader {
             let number = timeline.add_process(start.pid, &start.program);
             processes.insert(start.process, number);
         }
-        let names = recording.names();
         let mut threads = BTreeMap::new();
         for thread in &recording.threads {
             let start = &thread.start;

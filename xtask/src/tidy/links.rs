@@ -64,7 +64,7 @@ fn targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Path from the root of `target` in the page at `page`. None if it leaves the checkout.
-fn resolved(page: &str, target: &str) -> Option<String> {
+pub(crate) fn resolved(page: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
     for part in target.trim_end_matches('/').split('/') {

@@ -1,4 +1,4 @@
-//! What shells complete, by the scripts of `hitm completions`. A shell that is missing says so.
+//! Completions in shells, by the scripts of `hitm completions`. A shell that is missing says so.
 
 use std::env;
 use std::fs;

@@ -4,14 +4,11 @@
 //! recording in its order a second time. A [`TrafficPlan`] says for which lines and rows it counts apart;
 //! everything else is summed up, so that memory is bounded by the plan.
 //!
-//! The giver of a line is inferred. A line that is found modified comes from the CPU that wrote it
-//! last. A clean copy, or the right to write, comes from the other CPU that touched the line last.
-//! With several sharers that is one of them. A line whose earlier users were not recorded has no
-//! giver.
+//! The giver of a line is inferred from the order of its uses ([`LineUsers`]).
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, Outcome};
+use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, LineUsers, Outcome};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
@@ -23,11 +20,8 @@ const BUCKETS_MAX: usize = 256;
 /// Width of a bucket before the first folding, as a power of two: 1,024 cycles.
 const BUCKET_SHIFT_MIN: u32 = 10;
 
-/// Lines of one collector whose users are remembered: 24 MiB of them.
-const HOLDERS_MAX: usize = 1 << 20;
-
-/// A CPU that is not known.
-const NOBODY: u16 = u16::MAX;
+/// Lines of one collector whose users are remembered: 32 MiB of them.
+const USERS_MAX: usize = 1 << 20;
 
 /// Lines and rows that are counted apart.
 #[derive(Debug, Clone, Default)]
@@ -123,43 +117,6 @@ pub struct Traffic {
     pub other_lines: Vec<u64>,
 }
 
-/// The CPUs that touched a line last.
-#[derive(Debug, Clone, Copy)]
-struct Holders {
-    writer: u16,
-    last: u16,
-    /// The last one before `last` that is another CPU.
-    before: u16,
-}
-
-impl Holders {
-    const NONE: Holders = Holders {
-        writer: NOBODY,
-        last: NOBODY,
-        before: NOBODY,
-    };
-
-    /// The CPU that gives the line to `taker`.
-    fn giver(&self, taker: CpuId, is_hitm: bool) -> Option<CpuId> {
-        let other = match self.last == taker.0 {
-            true => self.before,
-            false => self.last,
-        };
-        let giver = if is_hitm { self.writer } else { other };
-        (giver != NOBODY && giver != taker.0).then_some(CpuId(giver))
-    }
-
-    fn touch(&mut self, cpu: CpuId, op: AccessOp) {
-        if self.last != cpu.0 {
-            self.before = self.last;
-            self.last = cpu.0;
-        }
-        if op.is_write() {
-            self.writer = cpu.0;
-        }
-    }
-}
-
 /// Lost cycles by bucket of time, which doubles when the run outgrows the buckets.
 #[derive(Debug, Clone)]
 struct Series {
@@ -227,7 +184,7 @@ impl Series {
 #[derive(Debug)]
 pub struct TrafficCollector<'p> {
     plan: &'p TrafficPlan,
-    holders: IndexMap<LineAddr, Holders, FxBuildHasher>,
+    users: IndexMap<LineAddr, LineUsers<CpuId>, FxBuildHasher>,
     run: Giving,
     /// By place in the plan.
     lines: BTreeMap<usize, Giving>,
@@ -243,7 +200,7 @@ impl<'p> TrafficCollector<'p> {
     pub fn new(plan: &'p TrafficPlan) -> TrafficCollector<'p> {
         TrafficCollector {
             plan,
-            holders: IndexMap::default(),
+            users: IndexMap::default(),
             run: Giving::default(),
             lines: BTreeMap::new(),
             rows: BTreeMap::new(),
@@ -258,14 +215,14 @@ impl<'p> TrafficCollector<'p> {
             return;
         }
         let line = access.line();
-        let is_full = self.holders.len() >= HOLDERS_MAX && !self.holders.contains_key(&line);
-        let mut unknown = Holders::NONE;
-        let holders = match is_full {
+        let is_full = self.users.len() >= USERS_MAX && !self.users.contains_key(&line);
+        let mut unknown = LineUsers::default();
+        let users = match is_full {
             true => &mut unknown,
-            false => self.holders.entry(line).or_insert(Holders::NONE),
+            false => self.users.entry(line).or_default(),
         };
-        let giver = holders.giver(access.cpu, outcome.source.is_hitm());
-        holders.touch(access.cpu, access.op);
+        let giver = users.giver(access.cpu, outcome.source.is_hitm());
+        users.touch(access.cpu, access.op.is_write());
         if outcome.source.is_contention() {
             self.add_contended(access, outcome, giver);
         }

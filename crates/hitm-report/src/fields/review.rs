@@ -400,7 +400,7 @@ pub const REVIEW_MEMBER_FIELDS: &[Field<MemberReview>] = &[
     },
 ];
 
-/// What a profile knows of a type.
+/// Coverage of a type by a profile.
 pub const REVIEW_COVERAGE_FIELDS: &[Field<Coverage>] = &[
     Field {
         id: "counted",

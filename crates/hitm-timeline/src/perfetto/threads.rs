@@ -13,7 +13,7 @@ use crate::longest::Kept;
 use crate::timeline::{Run, Stall};
 use crate::{Names, Summary};
 
-/// What is on the tracks of threads.
+/// Contents of the tracks of threads.
 pub(super) struct Threads<'a> {
     stalls: &'a [Kept<Stall>],
     runs: &'a [Kept<Run>],
@@ -29,7 +29,7 @@ pub(super) struct Threads<'a> {
     functions: IndexMap<u64, String, FxBuildHasher>,
 }
 
-/// What an item of a thread's track is, by index.
+/// Kind of an item of a thread's track, with its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ItemKind {
     Run(usize),

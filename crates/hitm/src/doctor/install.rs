@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Behind the name of a package that comes from Debian 12, whatever this host's version is.
 const OF_BOOKWORM: &str = "/bookworm";
-/// What Debian signs its archives with, and the package that brings it.
+/// Keys of Debian's archives, and the package that brings them.
 const KEYRING_PACKAGE: &str = "debian-archive-keyring";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const INSTALL: [&str; 3] = ["install", "-y", "--no-install-recommends"];

@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use super::Function;
+
 /// First word of a file in this host's order of bytes.
 const MAGIC: u32 = 0x4a69_5444;
 /// Size of a record's header: kind, size, time.
 const RECORD_HEADER_BYTES: usize = 16;
 const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
-
-/// A function: first address, size in bytes, name.
-pub(super) type Function = (u64, u64, String);
 
 /// Returns the functions in the order in which they came to their addresses. Ends at the first record
 /// that is none: a program that was killed leaves half of one.

@@ -120,7 +120,7 @@ impl<'a> AddressNames<'a> {
     /// theirs.
     pub fn shown(&self, addr: u64) -> u64 {
         match self.has_processes && addr >> 63 == 0 {
-            true => addr & ((1 << 48) - 1),
+            true => addr & ((1 << PROCESS_SHIFT) - 1),
             false => addr,
         }
     }
@@ -307,7 +307,7 @@ impl<'a> AddressNames<'a> {
     pub fn process(&self, code: CodeAddr) -> Option<String> {
         let header = &self.recording.header;
         if let Some(sampled) = &header.sampled {
-            let number = (code.0 >> 48) as usize;
+            let number = (code.0 >> PROCESS_SHIFT) as usize;
             return Some(sampled.processes.get(number)?.name.clone());
         }
         if self.is_machine() {

@@ -131,7 +131,7 @@ function lineTable(data, stacks) {
   };
   if (rows.length > 0) rows[0].toggle(true);
   return {
-    element: h('div', null, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Table of contended lines' }, table), h('p', { class: 'note' }, others)),
+    element: h('div', null, scrollable('Table of contended lines', table), h('p', { class: 'note' }, others)),
     showWindow,
     onOpen: (listener) => { opened = listener; },
   };

@@ -145,7 +145,7 @@ impl MachineCost {
     }
 }
 
-/// How accesses were counted.
+/// Way in which accesses were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// Each one, by a recording.
@@ -170,10 +170,10 @@ impl Counted {
     }
 }
 
-/// What the profile knows of a type.
+/// The profile's knowledge of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
-    /// How accesses were counted.
+    /// Way in which accesses were counted.
     pub counted: Counted,
     /// Origin of the counts.
     pub source: String,
@@ -187,7 +187,7 @@ pub struct Coverage {
     pub unknown_members: Vec<String>,
     /// Members of the profile that a layout lacks, and their accesses: before, then after.
     pub lacking: [Vec<(String, u64)>; 2],
-    /// What else limits the figures, one sentence each.
+    /// Other limits of the figures, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -202,11 +202,11 @@ pub struct TypeReview {
     pub members: Vec<MemberReview>,
     /// Cost on each machine; empty when the profile does not know the type.
     pub costs: Vec<MachineCost>,
-    /// What the profile knows; none when it does not know the type.
+    /// The profile's knowledge; none when it does not know the type.
     pub coverage: Option<Coverage>,
-    /// Why there are no costs.
+    /// Reason for which there are no costs.
     pub unpriced: Option<String>,
-    /// What gets worse.
+    /// Everything that gets worse.
     pub worse: Vec<Worse>,
 }
 

@@ -1,4 +1,4 @@
-//! What gets worse: memory, machines, lines and members.
+//! Everything that gets worse: memory, machines, lines and members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::layout::{MemberDiff, MemberPlace};
 /// advisor.
 const RISE_MIN: f64 = 0.001;
 
-/// What gets worse.
+/// Something that gets worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorseKind {
     /// The type costs more on a machine.
