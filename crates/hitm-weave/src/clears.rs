@@ -121,6 +121,23 @@ impl Thread {
         self.blocked = Some(Blocked::Load);
     }
 
+    /// Returns true if the time from `since` to `now` is to be charged to something else, and charges a load
+    /// that blocks the thread from `now` on only. False when that load has stopped the thread before
+    /// `since`: all of it is the load's.
+    pub(crate) fn charge_before_retirement(&mut self, since: Cycles, now: Cycles) -> bool {
+        let Some(retirement) = &mut self.retirement else {
+            return true;
+        };
+        if self.blocked != Some(Blocked::Load) {
+            return true;
+        }
+        if since > retirement.waits_since {
+            return false;
+        }
+        retirement.waits_since = retirement.waits_since.max(now);
+        true
+    }
+
     /// Stops the thread if the window does not let instruction `insn` issue; returns whether it does.
     pub(crate) fn wait_for_window(&mut self, insn: u64) -> bool {
         let limit = self.loads.blocking_limit(insn);

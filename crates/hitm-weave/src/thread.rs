@@ -435,6 +435,9 @@ impl Thread {
                 None => return,
             },
         };
+        if !self.charge_before_retirement(since, now) {
+            return;
+        }
         let wait = now.saturating_sub(since);
         self.delay += wait;
         if let Some(oldest) = self.stores.oldest_mut() {

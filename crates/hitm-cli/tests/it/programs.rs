@@ -1,4 +1,4 @@
-//! Real programs to record, and the release build of `hitm` to record them with.
+//! Real programs to record, and the `hitm` to record them with.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -6,29 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-/// The release build of `hitm`, with the recorder's libraries beside it. Built once for all tests,
-/// so that `cargo test` alone never tests an old one.
+/// The program of this tree, with the recorder's libraries beside it.
 pub(crate) fn hitm() -> &'static Path {
     static HITM: OnceLock<PathBuf> = OnceLock::new();
-    HITM.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--release",
-            "--workspace",
-            "--exclude",
-            "xtask",
-        ]);
-        let status = build.current_dir(root()).status().expect("cargo starts");
-        assert!(status.success(), "the release build fails");
-        let debug_program = Path::new(env!("CARGO_BIN_EXE_hitm"));
-        let target = debug_program
-            .ancestors()
-            .nth(2)
-            .expect("target/PROFILE/hitm");
-        target.join("release/hitm")
-    })
+    HITM.get_or_init(|| hitm_test::program::built().join("hitm"))
 }
 
 /// The workspace.

@@ -5,22 +5,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use hitm_live::shim::{Launch, LockKind, LockUse, Observation, ShimError, check_program};
-
-/// The directory of the release build's libraries, with this tree's lock observer.
-fn libraries() -> &'static Path {
-    static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARIES.get_or_init(|| {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--release", "-p", "hitm-locks"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .expect("cargo starts");
-        assert!(status.success(), "the release build fails");
-        let test = std::env::current_exe().expect("a test has a path");
-        let target = test.ancestors().nth(3).expect("target/PROFILE/deps/NAME");
-        target.join("release")
-    })
-}
+use hitm_test::program::built;
 
 /// Programs, compiled once for all tests.
 fn programs() -> &'static Path {
@@ -61,7 +46,7 @@ fn compile(directory: &Path, name: &str, source: &str, options: &[&str]) {
 
 /// Runs a program under the observer; returns how it ended, what it printed, and what was seen.
 fn observe(name: &str, args: &[&str]) -> (ExitStatus, String, Observation) {
-    let launch = Launch::prepare(libraries()).expect("the library is there");
+    let launch = Launch::prepare(built()).expect("the library is there");
     let mut command = Command::new(programs().join(name));
     command.args(args).stdin(Stdio::null());
     command.env("LOCK_LIBRARY", programs().join("liblock.so"));
@@ -239,7 +224,7 @@ fn threads_beyond_the_records_share_them() {
 /// Threads begin while the region is read.
 #[test]
 fn a_running_program_is_read_whole() {
-    let launch = Launch::prepare(libraries()).expect("the library is there");
+    let launch = Launch::prepare(built()).expect("the library is there");
     let mut read_count = 0;
     for _ in 0..20 {
         let mut command = Command::new(programs().join("hold_share"));
@@ -315,7 +300,7 @@ fn without_a_region_programs_run_as_ever() {
     for region in ["", "/nowhere", "/dev/null", "/proc/self/exe"] {
         let mut command = Command::new(programs().join("lock_kinds"));
         command.arg("nine").env("HITM_LOCKS", region);
-        command.env("LD_PRELOAD", libraries().join("libhitm_locks.so"));
+        command.env("LD_PRELOAD", built().join("libhitm_locks.so"));
         let output = command.output().expect("the program starts");
         assert!(
             output.status.success() && output.stderr.is_empty(),

@@ -36,6 +36,46 @@ fn overtaken(machine: &Machine, after: u64) -> Run {
         .programs(&[reader, Program::default(), taker])
 }
 
+/// The store buffer and the window are full at the same instruction, while a store waits for a near line
+/// and a load for a far one. What comes after is known from the start, or when all before is priced.
+#[test]
+fn time_in_which_store_and_load_stop_a_thread_is_charged_once() {
+    let mut machine = xeon(Some(40));
+    machine.core.store_buffer_entries = 4;
+    machine.core.load_window_insns = 30;
+    let program = Program::default()
+        .store(SECOND)
+        .load(FIRST)
+        .private_stores(3)
+        .work(26)
+        .store(SECOND);
+    let others = [Program::default(), Program::default()];
+    let run = || {
+        Run::new(&machine, &CPUS)
+            .written_by(1, FIRST)
+            .written_by(2, SECOND)
+    };
+    let whole = run().programs(&[&[program.clone()], &others[..]].concat());
+    let mut late = run();
+    let last = program.events[2];
+    let frontier = hitm_weave::Position {
+        insn: last.insn,
+        stores: last.stores,
+    };
+    // Nothing is priced that is later than another thread is.
+    late.weave.leave(late.slots[2]);
+    let until = Program::default().work(60).end;
+    late.weave.push(late.slots[1], &[], until);
+    late.weave
+        .push(late.slots[0], &program.events[..2], frontier);
+    late.advance();
+    late.weave.push(late.slots[0], &[last], program.end);
+    late.finish();
+    let totals = |run: &Run| run.weave.totals(run.slots[0]);
+    assert_eq!(totals(&late), totals(&whole));
+    assert_eq!(totals(&late).stall, totals(&late).clock - Cycles(32));
+}
+
 #[test]
 fn a_load_that_loses_its_line_before_it_retires_runs_again() {
     let near = xeon(None).transfers[Distance::Llc.index()].dirty.0;

@@ -316,17 +316,6 @@ fn a_watch_that_dies_with_its_guard_is_undone_by_the_next_start() {
     assert_eq!(journals_in(journals.path()), 0);
 }
 
-/// The release build's libraries, with this tree's lock observer.
-fn libraries() -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--release", "-p", "hitm-locks"]);
-    let status = build.current_dir(programs::root()).status();
-    assert!(status.expect("cargo starts").success());
-    let program = Path::new(env!("CARGO_BIN_EXE_hitm"));
-    let target = program.ancestors().nth(2).expect("target/PROFILE/hitm");
-    target.join("release")
-}
-
 #[test]
 fn acquisitions_of_locks_prove_a_placement() {
     if cpus_of(std::process::id()).len() < 2 {
@@ -355,7 +344,7 @@ fn acquisitions_of_locks_prove_a_placement() {
             &[&lock[..], &proof, &rounds, &means].concat(),
         )
     };
-    let launch = Launch::prepare(&libraries()).expect("the library is there");
+    let launch = Launch::prepare(hitm_test::program::built()).expect("the library is there");
     let load = start(Some(&launch));
     wait_for("locks", || {
         let seen = launch.read().expect("a region").locks;
