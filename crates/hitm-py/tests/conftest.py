@@ -1,8 +1,11 @@
-"""A small scenario and a plan of it."""
+"""The program of the package, a small scenario and a plan of it."""
 
+import sys
 from pathlib import Path
 
 import pytest
+
+HITM = Path(sys.prefix) / "bin" / "hitm"
 
 SCENARIO = """schema = 1
 name = "small"

@@ -11,18 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PLAN, SCENARIO
+from conftest import HITM, PLAN, SCENARIO
 
-ROOT = Path(__file__).resolve().parents[3]
-HITM = ROOT / "target" / "release" / "hitm"
 SECONDS_MAX = 240
 """Ray starts a dozen processes for a node, on a host that may be busy."""
-
-
-@pytest.fixture(autouse=True)
-def program() -> None:
-    if not HITM.exists():
-        pytest.skip("no release build of hitm")
 
 
 def environment() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The page of `hitm report --format html` in a real Chromium: drawn, clicked, saved, looked at.
 
-Needs Debian's chromium (scripts/setup installs it where it may) and the release build; without them the
+Needs Debian's chromium (scripts/setup installs it where it may); without it the
 tests are skipped and say so. Screenshots go to HITM_SCREENSHOTS, when that names a folder.
 """
 
@@ -17,9 +17,9 @@ import pytest
 
 import chromium
 from chromium import Chromium
+from conftest import HITM
 
 ROOT = Path(__file__).resolve().parents[3]
-HITM = ROOT / "target" / "release" / "hitm"
 SIZES = (1280, 400)
 THEMES = ("light", "dark")
 
@@ -27,8 +27,8 @@ THEMES = ("light", "dark")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    if not HITM.exists() or shutil.which("cc") is None:
-        pytest.skip("no release build of hitm, or no C compiler")
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
     if shutil.which("qemu-x86_64") is None:
         pytest.skip("no qemu-x86_64 to record with")
     for name in ("false_sharing",):
@@ -85,8 +85,6 @@ duration = "2ms"
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a sweep over two numbers and a text."""
-    if not HITM.exists():
-        pytest.skip("no release build of hitm")
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "small.toml").write_text(SMALL)
     (folder / "plan.toml").write_text(SWEEP)
@@ -173,8 +171,6 @@ def test_runs_side_by_side(opened: Chromium, comparisons: list[Path]) -> None:
 @pytest.fixture(scope="module")
 def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a review of the root_domain patch."""
-    if not HITM.exists():
-        pytest.skip("no release build of hitm")
     page = tmp_path_factory.mktemp("review") / "review.html"
     profile = ROOT / "profiles" / "root-domain-c2c.csv"
     command = [HITM, "review", "linux-6.12", "root-domain-restructured", "-p", profile, "-o", page]

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import HITM
 
 import hitm
 
 ROOT = Path(__file__).resolve().parents[3]
-HITM = ROOT / "target" / "release" / "hitm"
 
 
 def test_a_simulation_is_data_and_a_table(scenario: Path) -> None:
@@ -85,9 +85,8 @@ def test_a_layout_is_data_and_a_table(tmp_path: Path) -> None:
 
 
 def test_a_replay_is_data_and_tables(tmp_path: Path) -> None:
-    tools = [str(HITM), "cc", "qemu-x86_64"]
-    if any(shutil.which(tool) is None for tool in tools):
-        pytest.skip("no release build of hitm, no C compiler or no qemu-x86_64")
+    if any(shutil.which(tool) is None for tool in ("cc", "qemu-x86_64")):
+        pytest.skip("no C compiler or no qemu-x86_64")
     source = ROOT / "examples" / "false_sharing.c"
     subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", "run", source], cwd=tmp_path, check=True)
     recorded = [HITM, "record", "-o", "run.hitm", "./run", "20000"]

@@ -9,7 +9,7 @@ use crate::by::{EmptyPattern, glob};
 
 /// Functions that are skipped without being asked for. Names as reports have them; `*` stands for any
 /// characters.
-const ALWAYS: [&str; 51] = [
+const ALWAYS: [&str; 56] = [
     // The C library: locks, allocation.
     "*pthread_mutex_*",
     "*pthread_rwlock_*",
@@ -41,6 +41,12 @@ const ALWAYS: [&str; 51] = [
     "malloc_consolidate",
     "tcache_*",
     "arena_get*",
+    // hitm's observer of the heap, in front of the program's allocator.
+    "observed_malloc",
+    "observed_calloc",
+    "observed_realloc",
+    "observed_memalign",
+    "observed_posix_memalign",
     // Atomics of the compiler.
     "__aarch64_*",
     "__atomic_*",
@@ -124,6 +130,7 @@ mod tests {
             "parking_lot::raw_mutex::RawMutex::lock_slow",
             "runtime.lock2",
             "sync.(*Mutex).lockSlow",
+            "observed_malloc",
         ] {
             assert!(skipped.contains(name), "{name}");
         }

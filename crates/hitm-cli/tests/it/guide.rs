@@ -1,13 +1,14 @@
 //! The commands of the README and of the guide, run as they stand there.
 //!
 //! A block of kind `console` has commands behind `$ ` and below each one what it prints. Numbers, addresses and the
-//! widths of columns may differ; `...` stands for any lines. A page's blocks share one folder.
+//! widths of columns may differ; `...` stands for any lines. A page's blocks share one folder. A comment
+//! `<!-- needs: java, javac -->` before a block names what not every host has.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::programs::{hitm, root};
+use crate::programs::{hitm, root, say_not_run};
 
 /// A command, and the lines that its page shows below it.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,15 +16,26 @@ struct Step {
     line: usize,
     command: String,
     shown: Vec<String>,
+    /// Programs, or files with their paths.
+    needs: Vec<String>,
 }
 
 /// The steps of a page's console blocks.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let (mut is_console, mut end_of_input) = (false, None);
+    let mut needs = Vec::new();
     for (line, text) in (1..).zip(page.lines()) {
         if text.starts_with("```") {
-            is_console = text == "```console";
+            let was_console = std::mem::replace(&mut is_console, text == "```console");
+            if was_console {
+                needs.clear();
+            }
+            continue;
+        }
+        if let Some(named) = text.strip_prefix("<!-- needs: ") {
+            let named = named.trim_end_matches(" -->").split(", ");
+            needs = named.map(str::to_owned).collect();
             continue;
         }
         if !is_console {
@@ -47,6 +59,7 @@ fn steps(page: &str) -> Vec<Step> {
                     line,
                     command: command.to_owned(),
                     shown: Vec::new(),
+                    needs: needs.clone(),
                 });
             }
             None => {
@@ -120,6 +133,10 @@ fn run(page: &str) {
     let programs = hitm().parent().expect("it lies in a folder");
     let path = std::env::var("PATH").unwrap_or_default();
     for step in &steps {
+        if let Some(missing) = step.needs.iter().find(|need| !is_there(need, &path)) {
+            say_not_run(&format!("{page}:{}", step.line), &format!("no {missing}"));
+            continue;
+        }
         check(
             page,
             step,
@@ -127,6 +144,11 @@ fn run(page: &str) {
             &format!("{}:{path}", programs.display()),
         );
     }
+}
+
+/// Returns true for a program of the search path, and for a file that exists.
+fn is_there(need: &str, path: &str) -> bool {
+    std::env::split_paths(path).any(|folder| folder.join(need).exists())
 }
 
 fn check(page: &str, step: &Step, folder: &Path, path: &str) {
@@ -195,13 +217,18 @@ fn numbers_may_differ_and_words_may_not() {
 
 #[test]
 fn a_block_is_commands_with_what_they_print() {
-    let page = "x\n```console\n$ a <<'E'\nin\nE\nout\n$ b\n```\n```\n$ no\n```\n";
-    let found: Vec<(usize, String, usize)> = steps(page)
-        .into_iter()
-        .map(|step| (step.line, step.command, step.shown.len()))
-        .collect();
+    let page = "x\n<!-- needs: go, /lib/x -->\n```console\n$ a <<'E'\nin\nE\nout\n```\n```console\n$ b\n```\n```\n$ no\n```\n";
+    let step = |line, command: &str, shown: &[&str], needs: &[&str]| Step {
+        line,
+        command: command.to_owned(),
+        shown: shown.iter().map(|line| (*line).to_owned()).collect(),
+        needs: needs.iter().map(|need| (*need).to_owned()).collect(),
+    };
     assert_eq!(
-        found,
-        [(3, "a <<'E'\nin\nE".to_owned(), 1), (7, "b".to_owned(), 0)]
+        steps(page),
+        [
+            step(4, "a <<'E'\nin\nE", &["out"], &["go", "/lib/x"]),
+            step(10, "b", &[], &[])
+        ]
     );
 }

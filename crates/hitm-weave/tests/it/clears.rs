@@ -55,7 +55,7 @@ fn time_in_which_store_and_load_stop_a_thread_is_charged_once() {
             .written_by(1, FIRST)
             .written_by(2, SECOND)
     };
-    let whole = run().programs(&[&[program.clone()], &others[..]].concat());
+    let whole = run().programs(&[std::slice::from_ref(&program), &others].concat());
     let mut late = run();
     let last = program.events[2];
     let frontier = hitm_weave::Position {
