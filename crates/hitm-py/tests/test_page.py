@@ -237,6 +237,53 @@ def test_choices_of_a_sweep_reach_its_pictures(opened: Chromium, sweep: Path) ->
     assert tip.startswith("linux-6.12, machine.cpus 2\n") and f"mean {rows[0][3]}," in tip
 
 
+@pytest.fixture(scope="module")
+def simulations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of a scenario with published figures, layouts and loads, and of a case."""
+    folder = tmp_path_factory.mktemp("simulations")
+    commands = {
+        "sim": ["sim", "000-root-domain/ffmpeg", "--quick", "--seeds", "2"],
+        "reproduce": ["reproduce", "001", "--quick", "--seeds", "2"],
+    }
+    for name, command in commands.items():
+        command = [HITM, *command, "--format", "html", "-o", f"{name}.html"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return {name: folder / f"{name}.html" for name in commands}
+
+
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_published_figures_beside_simulated_ones(
+    opened: Chromium, simulations: dict[str, Path], width: int, theme: str
+) -> None:
+    for name, page in simulations.items():
+        show(opened, page, width, theme)
+        parts = opened.evaluate("document.querySelectorAll('section.part').length")
+        names = opened.evaluate("[...document.querySelectorAll('[data-save]')].map((b) => b.dataset.save)")
+        assert names.count("hitm-sweep-box") == parts and (parts == 1) == (name == "sim")
+        # A point for each published figure that has a ratio.
+        rows, points = opened.evaluate(
+            "(() => { const data = JSON.parse(document.getElementById('data').textContent);"
+            "const ratio = (table) => table.fields.findIndex((field) => field.id === 'simulated');"
+            "const rows = data.scenarios.flatMap((one) => one.published.rows.filter((row) => row[ratio(one.published)] > 0)).length;"
+            "const canvas = [...document.querySelectorAll('[data-save=hitm-published]')].map((b) => b.closest('.figure').querySelector('.canvas'));"
+            "return [rows, canvas.flatMap((one) => [...one.querySelectorAll('circle')]).length]; })()"
+        )
+        assert rows == points > 0
+        if name == "sim":
+            # Lines of layouts over the load, and published figures beside them.
+            curve = "document.querySelector('[data-save=hitm-sweep-curve]').closest('.figure').querySelector('.canvas')"
+            assert opened.evaluate(f"{curve}.querySelectorAll('circle').length") == 6 * 6
+            assert opened.evaluate(f"{curve}.querySelectorAll('[data-tip^=published]').length") > 0
+        else:
+            opened.evaluate("document.querySelector('details').open = true")
+            opened.settle()
+            widths = "[...document.querySelectorAll('details[open] .canvas svg')].map((e) => e.getBoundingClientRect().width)"
+            assert [each > width / 2 for each in opened.evaluate(widths)] == [True] * 3
+        check_readable(opened)
+        keep(opened, f"{name}-{width}-{theme}")
+
+
 def test_a_line_closes_and_opens(opened: Chromium) -> None:
     state = """(() => {
         const button = document.querySelector('.opener');

@@ -11,6 +11,7 @@ mod compare;
 mod data;
 mod policy;
 mod review;
+mod sim;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 pub use compare::{diff, whatif};
 pub use review::review;
+pub use sim::{reproduction, simulation};
 pub use sweep::sweep;
 
 use crate::Report;
@@ -31,7 +33,7 @@ pub const PAGE_SCHEMA: u32 = 1;
 const STYLE: &str = include_str!("page/assets/page.css");
 
 /// Scripts, each with one job, in the order of their needs.
-const SCRIPTS: [&str; 17] = [
+const SCRIPTS: [&str; 18] = [
     include_str!("page/assets/dom.js"),
     include_str!("page/assets/format.js"),
     include_str!("page/assets/colour.js"),
@@ -47,6 +49,7 @@ const SCRIPTS: [&str; 17] = [
     include_str!("page/assets/axes.js"),
     include_str!("page/assets/plots.js"),
     include_str!("page/assets/sweep.js"),
+    include_str!("page/assets/sim.js"),
     include_str!("page/assets/review.js"),
     include_str!("page/assets/page.js"),
 ];

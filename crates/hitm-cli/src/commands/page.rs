@@ -26,10 +26,10 @@ pub(super) fn check_output(
 ) -> Result<()> {
     match (format, output) {
         (PageFormat::Html, None) if terminal.is_terminal() => {
-            bail!("a page is no text for a terminal: expected --output FILE")
+            bail!("a page is no text for a terminal: expected -o FILE")
         }
         (PageFormat::Text | PageFormat::Json, Some(_)) => {
-            bail!("--output is for pages: expected --format html")
+            bail!("-o is for pages: expected --format html")
         }
         _ => Ok(()),
     }

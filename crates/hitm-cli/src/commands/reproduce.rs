@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use hitm::sim::{
     Reproduction, SEEDS_MAX, Sections, SensitivityOptions, SimReport, reproduce, sensitivity,
@@ -12,8 +12,7 @@ use hitm_report::sim::{
 };
 
 use super::sim::check;
-use super::text_options;
-use crate::commands::Format;
+use super::{PageFormat, page, text_options};
 use crate::progress::{Steps, VirtualTime};
 use crate::{Exit, Terminal};
 
@@ -45,9 +44,12 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 16, requires = "sensitivity",
           value_parser = clap::value_parser!(u64).range(0..=SAMPLES_MAX))]
     samples: u64,
+    /// Write the page of `--format html` to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Output format; docs/formats/sim.md has the JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
 }
 
 impl ReproduceArgs {
@@ -77,8 +79,8 @@ fn vary(args: &ReproduceArgs, cases: Reproduction, terminal: &mut Terminal) -> R
     let all = sensitivity(&options, &|name, done, all| steps.set(name, done, all))?;
     steps.finish();
     match args.format {
-        Format::Text => terminal.out(&sensitivity_text(&all, &text_options(terminal)))?,
-        Format::Json => terminal.json(&sensitivity_json(&all))?,
+        PageFormat::Json => terminal.json(&sensitivity_json(&all))?,
+        _ => terminal.out(&sensitivity_text(&all, &text_options(terminal)))?,
     }
     Ok(Exit::Done)
 }
@@ -89,7 +91,11 @@ pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit>
         quick: args.quick,
         seed_count: args.seeds,
     };
+    page::check_output(args.format, args.output.as_deref(), terminal)?;
     if args.sensitivity {
+        if args.format == PageFormat::Html {
+            bail!("found --format html, expected text or json: --sensitivity has no page");
+        }
         return vary(args, wanted, terminal);
     }
     let cases = wanted.cases()?;
@@ -111,11 +117,15 @@ pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit>
         }
     }
     match args.format {
-        Format::Text => {
+        PageFormat::Text => {
             let text = reproduction_text(&reports, &text_options(terminal));
             terminal.out(&text)?;
         }
-        Format::Json => terminal.json(&reproduction_json(&reports))?,
+        PageFormat::Json => terminal.json(&reproduction_json(&reports))?,
+        PageFormat::Html => {
+            let html = hitm_report::page::reproduction(&reports);
+            page::write(&html, args.output.as_deref(), terminal)?;
+        }
     }
     Ok(if args.check {
         check(&reports, terminal)

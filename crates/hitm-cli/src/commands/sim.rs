@@ -10,7 +10,7 @@ use hitm_report::calls::CallTable;
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
 
 use crate::commands::export::note_trace;
-use crate::commands::{Format, text_options};
+use crate::commands::{PageFormat, page, text_options};
 use crate::progress::VirtualTime;
 use crate::{Exit, Terminal};
 
@@ -63,12 +63,16 @@ pub(crate) struct SimArgs {
     /// End with exit code 1 when a workload's own check fails
     #[arg(long)]
     check: bool,
+    /// Write the page of `--format html` to a file instead of standard output
+    #[arg(short = 'o', long = "page", value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Output format; docs/formats/sim.md has the JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
 }
 
 pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
+    page::check_output(args.format, args.page.as_deref(), terminal)?;
     let options = LoadOptions {
         machine: args.machine,
         layouts: args.layout,
@@ -105,7 +109,7 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
         output_file::write(path, table.as_bytes())?;
     }
     match args.format {
-        Format::Text => {
+        PageFormat::Text => {
             let options = SimTextOptions {
                 text: text_options(terminal),
                 lines_max: args.top,
@@ -114,7 +118,11 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
             };
             terminal.out(&simulation_text(&report, &options))?;
         }
-        Format::Json => terminal.json(&simulation_json(&report, args.perf_c2c))?,
+        PageFormat::Json => terminal.json(&simulation_json(&report, args.perf_c2c))?,
+        PageFormat::Html => {
+            let html = hitm_report::page::simulation(&report);
+            page::write(&html, args.page.as_deref(), terminal)?;
+        }
     }
     Ok(if args.check {
         check(&[report], terminal)

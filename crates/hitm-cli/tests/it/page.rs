@@ -132,7 +132,7 @@ fn files(directory: &Path, html: &str) {
     assert_eq!(code, 2);
     assert_eq!(
         error,
-        "hitm: error: --output is for pages: expected --format html\n"
+        "hitm: error: -o is for pages: expected --format html\n"
     );
     let args = [
         "report",

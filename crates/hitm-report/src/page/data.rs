@@ -17,6 +17,9 @@ use crate::json::{LeftOut, ValueJson};
 use crate::model::{LineReport, Report};
 use crate::pictures::{Level, LineMap, Pictures, Stacks, TransferTable};
 
+/// Significant digits of a value of a plot: more than a picture shows.
+const DIGITS: usize = 6;
+
 /// Makes all texts of a value printable: none acts on whoever copies it to a terminal.
 pub(super) fn printable_value(value: Value) -> Value {
     match value {
@@ -68,6 +71,17 @@ pub(super) fn table<T>(fields: &'static [Field<T>], items: &[T], left_out: LeftO
 /// One item with its fields.
 pub(super) fn item<T>(fields: &'static [Field<T>], one: &T, left_out: LeftOut) -> Value {
     json!({ "fields": columns(fields, left_out), "rows": [row(fields, one, left_out)] })
+}
+
+/// Values of a metric by point.
+pub(super) fn rounded(points: &[Vec<f64>]) -> Value {
+    let round = |number: &f64| -> f64 {
+        let text = format!("{number:.*e}", DIGITS - 1);
+        text.parse().expect("a number in scientific notation")
+    };
+    let points = points.iter();
+    let points = points.map(|values| values.iter().map(round).collect::<Vec<f64>>());
+    json!(points.collect::<Vec<_>>())
 }
 
 /// A report's tables.

@@ -3,7 +3,7 @@
 use hitm::sweep::Cell;
 use serde_json::{Value, json};
 
-use super::data::{item, printable_value, table};
+use super::data::{item, printable_value, rounded, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{
     SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
@@ -13,8 +13,6 @@ use crate::sweep::{SweepKey, SweepReport, cell_text};
 
 /// Values in a page: some two megabytes of text.
 const VALUES_MAX: usize = 250_000;
-/// Significant digits of a value: more than a picture shows.
-const DIGITS: usize = 6;
 
 /// The page of a sweep.
 pub fn sweep(report: &SweepReport) -> String {
@@ -84,17 +82,6 @@ fn key_json(key: &SweepKey) -> Value {
     };
     let values: Value = key.values.iter().map(value).collect();
     json!({ "name": key.name, "unit": key.unit, "is_number": is_number, "values": values })
-}
-
-/// Values of a metric by point.
-fn rounded(points: &[Vec<f64>]) -> Value {
-    let round = |number: &f64| -> f64 {
-        let text = format!("{number:.*e}", DIGITS - 1);
-        text.parse().expect("a number in scientific notation")
-    };
-    let points = points.iter();
-    let points = points.map(|values| values.iter().map(round).collect::<Vec<f64>>());
-    json!(points.collect::<Vec<_>>())
 }
 
 fn notes(report: &SweepReport, shown: usize) -> Vec<String> {

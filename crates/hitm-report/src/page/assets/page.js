@@ -67,7 +67,7 @@ function installRedrawing() {
   });
 }
 
-const PAGES = { report: reportPage, comparison: comparisonPage, sweep: sweepPage, review: reviewPage };
+const PAGES = { report: reportPage, comparison: comparisonPage, sweep: sweepPage, simulation: simulationPage, review: reviewPage };
 
 function start() {
   const data = JSON.parse(document.getElementById('data').textContent);

@@ -39,12 +39,28 @@ function seriesLegend(names, width) {
   return { parts, height: names.length > 0 ? y + 10 : 0 };
 }
 
-/** Means over a key as a line for each series, with a band from the least to the largest. */
-function drawCurve({ key, series, title }, width) {
+/** Published figures beside the points of their lines: hollow, from the least to the largest. */
+function drawMarks(marks, series, over, axis) {
+  return marks.map((mark) => {
+    const index = series.findIndex((one) => one.name === mark.name);
+    if (index < 0) return null;
+    const [x, top, bottom] = [over.x(mark.at), axis.y(mark.most) - 5, axis.y(mark.least) + 5];
+    const middle = (top + bottom) / 2;
+    const range = mark.most > mark.least ? `${digits(mark.least)} to ${digits(mark.most)}` : digits(mark.least);
+    return s('g', { 'data-tip': `published: ${range}\n${mark.text}` }, s('path', {
+      d: `M${x} ${top}L${x + 6} ${middle}L${x} ${bottom}L${x - 6} ${middle}Z`,
+      fill: plain('--page'), 'fill-opacity': 0.6, stroke: plain(SERIES_HUES[index]), 'stroke-width': 1.5,
+    }));
+  });
+}
+
+/** Means over a key as a line for each series, with a band from the least to the largest, and published `marks`. */
+function drawCurve({ key, series, title, marks }, width) {
   const legend = seriesLegend(series.length > 1 ? series.map((one) => one.name) : [], width);
   const frame = { left: PLOT.left, right: width - 8, top: legend.height + PLOT.top, bottom: legend.height + PLOT.height, title };
   const every = series.flatMap((one) => one.groups.filter(Boolean));
-  const axis = verticalAxis(extentOf(every.flatMap((stats) => [stats.least, stats.most])), frame);
+  const ends = [...every.flatMap((stats) => [stats.least, stats.most]), ...marks.flatMap((mark) => [mark.least, mark.most])];
+  const axis = verticalAxis(extentOf(ends), frame);
   const over = keyAxis(key, frame);
   const parts = [...legend.parts, ...axis.parts, ...over.parts];
   series.forEach((one, index) => {
@@ -61,7 +77,7 @@ function drawCurve({ key, series, title }, width) {
       parts.push(s('g', { 'data-tip': statsText(name, stats) }, s('circle', { cx: x, cy: axis.y(stats.mean), r: 3.5, fill: colour })));
     }
   });
-  return picture(width, frame.bottom + over.height, title, parts);
+  return picture(width, frame.bottom + over.height, title, [...parts, ...drawMarks(marks, series, over, axis)]);
 }
 
 /** Means over two keys as colours, the figure in each cell where there is room. */

@@ -85,7 +85,10 @@ function curveFigure(data, selection) {
     title: 'Over a key', name: 'hitm-sweep-curve', state,
     note: `Means of all chosen runs; the band goes from the least run to the largest. Up to ${SERIES_HUES.length} lines are drawn, the table has all.`,
     choices: [['Over', 'over', keyOptions(data)], ['Lines', 'series', [['-1', 'one'], ...keyOptions(data)]]],
-    draw: (width) => drawCurve({ key: overNow(), series: seriesNow().slice(0, SERIES_HUES.length), title: title() }, width),
+    draw: (width) => drawCurve({
+      key: overNow(), series: seriesNow().slice(0, SERIES_HUES.length), title: title(),
+      marks: publishedMarks(data, selection.metric, state.over, state.series === state.over ? -1 : state.series),
+    }, width),
     table: () => groupsTable(title(), ['line', keyTitle(overNow())],
       seriesNow().flatMap((one) => one.groups.map((stats, at) => [[one.name, overNow().values[at]], stats]))),
   });
@@ -166,7 +169,7 @@ function runChoices(data, selection, onChange) {
     status.replaceChildren(`${grouped(count)} of ${grouped(data.points.length)} points have this metric and are chosen.`);
     onChange();
   };
-  const metric = choice('Metric', data.metrics.map((one, at) => [String(at), metricTitle(one)]), '0', (value) => {
+  const metric = choice('Metric', data.metrics.map((one, at) => [String(at), metricTitle(one)]), String(selection.metric), (value) => {
     selection.metric = Number(value);
     show();
   });

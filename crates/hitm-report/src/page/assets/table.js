@@ -42,5 +42,5 @@ function fieldList(fields, row, { only, without } = {}) {
 
 /** A box that scrolls what is too wide, by keyboard too. */
 function scrollable(name, content) {
-  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name }, content);
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `${name}: table` }, content);
 }
