@@ -100,6 +100,50 @@ fn two_processes_give_the_same_bytes() {
 }
 
 #[test]
+fn a_page_has_the_variants_as_points_and_every_seed() {
+    let loads = SCENARIO.replace(
+        "[kernel]",
+        "[kernel]\nlayouts = [\"linux-6.12\", \"root-domain-restructured\"]",
+    );
+    let options = ["--format", "html", "--seeds", "3"];
+    let output = sim(&loads, &options);
+    let html = text(&output.stdout);
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(html, text(&sim(&loads, &options).stdout), "the same bytes");
+    let (_, data) = html.split_once("id=\"data\">").expect("data");
+    let (data, _) = data.split_once("</script>").expect("its end");
+    let page: serde_json::Value = serde_json::from_str(data).expect("the data is JSON");
+    let scenario = &page["scenarios"][0];
+    let keys = scenario["keys"].as_array().expect("keys");
+    let names: Vec<&str> = keys.iter().filter_map(|key| key["name"].as_str()).collect();
+    assert_eq!(names, ["variant", "layout", "balancing"]);
+    assert_eq!(
+        scenario["points"],
+        serde_json::json!([[0, 0, 0], [1, 1, 0], [2, 0, 1], [3, 1, 1]])
+    );
+    let values = scenario["values"][0].as_array().expect("values");
+    let counts: Vec<usize> = values
+        .iter()
+        .filter_map(|of| Some(of.as_array()?.len()))
+        .collect();
+    assert_eq!(counts, [3; 4], "a value for each seed of each variant");
+    assert_eq!(
+        scenario["published"]["rows"].as_array().map(Vec::len),
+        Some(2)
+    );
+    let output = sim(SCENARIO, &["-o", "page.html"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        "hitm: error: -o is for pages: expected --format html\n"
+    );
+    let options = ["reproduce", "--sensitivity", "--format", "html"];
+    let output = hitm(&options, Path::new("/"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--sensitivity has no page"));
+}
+
+#[test]
 fn another_layout_is_another_run_without_a_change_of_the_scenario() {
     let one = SCENARIO.replace("[\"passive\", \"push-ipi\"]", "\"push-ipi\"");
     let layouts = [
