@@ -35,7 +35,7 @@ pub struct LockWait {
 /// Sums over all waits, and waits that did not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LockWaitCounts {
-    /// Waits that ended.
+    /// Waits that ended. The rows may have some that ended later, never fewer.
     pub ended: u64,
     /// Waits that are missing because more tasks waited at once than the table holds (8,192).
     pub lost_begins: u64,
@@ -62,10 +62,19 @@ pub struct LockWaitTable {
 impl LockWaitTable {
     /// Decodes the tables of waits.h.
     pub(crate) fn read(object: &Object) -> Result<LockWaitTable, Error> {
+        // Waits go on ending. Counts of before the rows have no wait that is in no row.
+        let [
+            ended,
+            lost_begins,
+            lost_waits,
+            lost_stacks,
+            lost_processes,
+            unmatched,
+        ] = object.counts()?;
         let chains = StackTraceMap::try_from(object.map("stacks")?)?;
         let mut waits = Vec::new();
-        let ended: HashMap<_, [u64; 2], [u64; 6]> = HashMap::try_from(object.map("waits")?)?;
-        for row in ended.iter() {
+        let rows: HashMap<_, [u64; 2], [u64; 6]> = HashMap::try_from(object.map("waits")?)?;
+        for row in rows.iter() {
             let (key, value) = row?;
             waits.push(LockWait::ended(key, value, &chains));
         }
@@ -76,14 +85,6 @@ impl LockWaitTable {
             waits.push(LockWait::begun(key, value, now, &chains));
         }
         waits.sort();
-        let [
-            ended,
-            lost_begins,
-            lost_waits,
-            lost_stacks,
-            lost_processes,
-            unmatched,
-        ] = object.counts()?;
         Ok(LockWaitTable {
             waits: merged(waits),
             counts: LockWaitCounts {

@@ -93,7 +93,6 @@ INLINE void end_wait(struct begin *begin, u32 tid)
 	struct wait wait = {.flags = begin->flags, .pid = begin->pid};
 	struct wait *known = bpf_map_lookup_elem(&waits, &key);
 
-	count(counts, COUNT_ENDED);
 	if (!known) {
 		__builtin_memcpy(wait.comm, begin->comm, sizeof(wait.comm));
 		// Two idle CPUs may insert the same key: the second finds the first one's.
@@ -104,4 +103,6 @@ INLINE void end_wait(struct begin *begin, u32 tid)
 		add_wait(known, wait_ns);
 	else
 		count(counts, COUNT_LOST_WAITS);
+	// After the row has it: who reads counts first finds every counted wait in a row.
+	count(counts, COUNT_ENDED);
 }

@@ -485,7 +485,8 @@ impl<'a> AddressNames<'a> {
     /// Returns the label of a heap block: its size and the place that allocated it.
     pub fn heap_block(&self, block: &HeapBlock) -> String {
         let site = self.allocation_site(&block.stack);
-        format!("heap block of {} B from {site}", block.range.len())
+        let size = block_size(block.range.len());
+        format!("heap block of {size} from {site}")
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line, because allocators and
@@ -614,4 +615,26 @@ pub(crate) fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
             .map(|copy| copy.to_string_lossy().into_owned())
             .collect()
     })
+}
+
+/// A size, in MiB where that is exact: mappings of a runtime's heap would have a dozen digits.
+fn block_size(bytes: u64) -> String {
+    match bytes >> 20 {
+        mib if mib > 0 && bytes.is_multiple_of(1 << 20) => format!("{mib} MiB"),
+        _ => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_stay_exact() {
+        let sizes = [64, 1 << 20, (1 << 20) + 16, 398_458_880];
+        assert_eq!(
+            sizes.map(block_size),
+            ["64 B", "1 MiB", "1048592 B", "380 MiB"]
+        );
+    }
 }
