@@ -12,7 +12,7 @@ use hitm_report::sim::{
 };
 
 use super::sim::check;
-use super::{PageFormat, page, text_options};
+use super::{Format, PageFormat, page, text_options};
 use crate::progress::{Steps, VirtualTime};
 use crate::{Exit, Terminal};
 
@@ -71,6 +71,9 @@ impl ReproduceArgs {
 const SAMPLES_MAX: u64 = 10_000;
 
 fn vary(args: &ReproduceArgs, cases: Reproduction, terminal: &mut Terminal) -> Result<Exit> {
+    let Some(format) = Option::<Format>::from(args.format) else {
+        bail!("found --format html, expected text or json: --sensitivity has no page");
+    };
     let options = SensitivityOptions {
         cases,
         sample_count: args.samples as usize,
@@ -78,9 +81,9 @@ fn vary(args: &ReproduceArgs, cases: Reproduction, terminal: &mut Terminal) -> R
     let steps = Steps::start("varying");
     let all = sensitivity(&options, &|name, done, all| steps.set(name, done, all))?;
     steps.finish();
-    match args.format {
-        PageFormat::Json => terminal.json(&sensitivity_json(&all))?,
-        _ => terminal.out(&sensitivity_text(&all, &text_options(terminal)))?,
+    match format {
+        Format::Text => terminal.out(&sensitivity_text(&all, &text_options(terminal)))?,
+        Format::Json => terminal.json(&sensitivity_json(&all))?,
     }
     Ok(Exit::Done)
 }
@@ -93,9 +96,6 @@ pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit>
     };
     page::check_output(args.format, args.output.as_deref(), terminal)?;
     if args.sensitivity {
-        if args.format == PageFormat::Html {
-            bail!("found --format html, expected text or json: --sensitivity has no page");
-        }
         return vary(args, wanted, terminal);
     }
     let cases = wanted.cases()?;
