@@ -4,6 +4,7 @@ mod by_name;
 mod debug_files;
 mod definitions;
 mod flow;
+mod go_types;
 mod unnamed;
 
 pub use by_name::Definition;
@@ -52,6 +53,8 @@ struct Debug {
     code: CodeIndex,
     variables: Option<VariableIndex>,
     types: TypeStore,
+    /// Types of Go by the descriptions of them, read when first needed.
+    go_types: Option<go_types::GoTypes>,
     flow: FlowIndex,
 }
 
@@ -335,6 +338,7 @@ impl ObjectFile {
                 variables: None,
                 types: TypeStore::new(),
                 flow: FlowIndex::default(),
+                go_types: None,
             });
             self.note_all(problems);
         }

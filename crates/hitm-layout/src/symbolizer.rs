@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::Diagnostics;
-use crate::{AccessedType, ResultUse};
+use crate::{AccessedType, ResultUse, TypeId};
 use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile, Unread};
 
 /// A mapping of the recorded process.
@@ -216,6 +216,16 @@ impl<'l> Symbolizer<'l> {
             return None;
         };
         let found = self.file(&path)?.result_use(vaddr);
+        Some((path, found))
+    }
+
+    /// The type whose description Go's runtime has at a runtime address, and the path of the file that has the
+    /// type.
+    pub fn described_type(&mut self, at: u64) -> Option<(String, TypeId)> {
+        let Place::File { path, vaddr } = self.place(at) else {
+            return None;
+        };
+        let found = self.file(&path)?.described_type(vaddr)?;
         Some((path, found))
     }
 

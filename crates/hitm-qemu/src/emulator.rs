@@ -5,6 +5,7 @@
 //! C library and other libraries call in QEMU's process stays what it was.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Entries of a symbol, relocations of QEMU's own file.
@@ -88,6 +89,9 @@ impl Imports {
     /// `at` is the address of a relocation of a function.
     unsafe fn put(&self, at: u64, function: *mut c_void) -> bool {
         const PAGE: u64 = 4096;
+        /// One at a time: another thread would make the page read-only before this one writes.
+        static PROTECTION: Mutex<()> = Mutex::new(());
+        let _held = PROTECTION.lock().expect("no holder panics");
         // SAFETY: as the caller says.
         let place = unsafe { self.base + (*(at as *const libc::Elf64_Rela)).r_offset };
         let page = (place & !(PAGE - 1)) as *mut c_void;

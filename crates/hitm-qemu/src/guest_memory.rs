@@ -37,6 +37,16 @@ pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
     (copied == len as isize).then_some(bytes)
 }
 
+/// The word at `addr`, without a look whether there is one.
+///
+/// # Safety
+/// The guest has readable memory there.
+pub(crate) unsafe fn read_mapped(addr: u64) -> u64 {
+    let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed)) as *const u64;
+    // SAFETY: as the caller says; another thread of the guest may be writing it.
+    unsafe { host_addr.read_volatile() }
+}
+
 /// The words at `addr`.
 pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
     let bytes = read(addr, count * 8)?;

@@ -79,6 +79,7 @@ struct Block {
     thread: ThreadId,
     /// Index in the table of stacks.
     stack: u32,
+    told_type: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +96,13 @@ pub(crate) struct HeapGuard(
     #[expect(dead_code, reason = "held, not read")] std::sync::MutexGuard<'static, Inner>,
 );
 
+/// The return addresses of the observer's message, read from the guest.
+pub(crate) fn stack_of_note(addr: u64, depth: u64) -> Vec<CodeAddr> {
+    let words = guest_memory::read_words(addr, depth.min(STACK_DEPTH_MAX) as usize);
+    let words = words.unwrap_or_default().into_iter();
+    words.map(CodeAddr).collect()
+}
+
 /// All live blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
@@ -102,19 +110,13 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// Notes a new block. The stack is read from the guest.
+    /// Notes a new block, with the return addresses of its allocation and the type that the allocator was told.
     pub(crate) fn allocated(
         &self,
         range: AddrRange,
-        (stack_addr, depth): (u64, u64),
+        (stack, told_type): (Vec<CodeAddr>, Option<u64>),
         (thread, time): (ThreadId, Cycles),
     ) -> HeapObject {
-        let words = guest_memory::read_words(stack_addr, depth.min(STACK_DEPTH_MAX) as usize);
-        let stack: Vec<CodeAddr> = words
-            .unwrap_or_default()
-            .into_iter()
-            .map(CodeAddr)
-            .collect();
         let mut inner = self.lock();
         let index = inner.intern(&stack);
         inner.remove_arena_of(range);
@@ -125,6 +127,7 @@ impl Heap {
                 time,
                 thread,
                 stack: index,
+                told_type,
             },
         );
         HeapObject {
@@ -132,6 +135,7 @@ impl Heap {
             time,
             thread,
             stack,
+            told_type,
         }
     }
 
@@ -160,6 +164,7 @@ impl Heap {
                 time: block.time,
                 thread: block.thread,
                 stack: inner.stacks[block.stack as usize].clone(),
+                told_type: block.told_type,
             })
             .collect()
     }
@@ -222,7 +227,7 @@ mod tests {
         let at = (ThreadId(0), Cycles(7));
         for (addr, size) in [(0x1000, 48), (0x1030, 48), (0x1060, 16)] {
             let range = AddrRange::with_len(addr, size).unwrap();
-            heap.allocated(range, (0, 0), at);
+            heap.allocated(range, (Vec::new(), None), at);
         }
         let on = |line: u64| -> Vec<u64> {
             heap.objects_on(LineAddr::of(line))
@@ -242,7 +247,7 @@ mod tests {
         let heap = Heap::default();
         for (addr, size) in [(0x10000, 0x10000), (0x10100, 64), (0x10140, 64)] {
             let range = AddrRange::with_len(addr, size).unwrap();
-            heap.allocated(range, (0, 0), (ThreadId(0), Cycles(7)));
+            heap.allocated(range, (Vec::new(), None), (ThreadId(0), Cycles(7)));
         }
         let on_line = heap.objects_on(LineAddr::of(0x10140));
         let sizes: Vec<u64> = on_line.iter().map(|object| object.range.len()).collect();

@@ -22,6 +22,8 @@ pub(crate) struct Launch {
     pub(crate) is_guarded: bool,
     /// CPUs that programs see, ascending.
     pub(crate) cpus: Vec<CpuId>,
+    /// Functions of the programs that allocate, as the user has told them.
+    pub(crate) allocators: Vec<String>,
 }
 
 impl Launch {
@@ -45,6 +47,7 @@ impl Launch {
                     let cpus = value.split(',').filter_map(|cpu| cpu.parse().ok());
                     launch.cpus = cpus.map(CpuId).collect();
                 }
+                "allocator" => launch.allocators.push(value.into()),
                 "guard" => launch.is_guarded = value == "yes",
                 _ => {}
             }
@@ -60,12 +63,13 @@ mod tests {
     #[test]
     fn a_launch_is_read_back() {
         let text =
-            b"qemu=/usr/bin/qemu-x86_64\nfollow=all\nguard=no\ncallers=yes\ncpus=0,24\nplugin=/p.so,a=1\n";
+            b"qemu=/usr/bin/qemu-x86_64\nfollow=all\nguard=no\ncallers=yes\ncpus=0,24\nallocator=get,size=2\nplugin=/p.so,a=1\n";
         let bytes = [&(text.len() as u64).to_le_bytes()[..], text, b"rest"].concat();
         let launch = Launch::read(&bytes);
         assert_eq!(launch.qemu, "/usr/bin/qemu-x86_64");
         assert_eq!(launch.plugin, "/p.so,a=1");
         assert_eq!(launch.cpus, [CpuId(0), CpuId(24)]);
+        assert_eq!(launch.allocators, ["get,size=2"]);
         assert!(launch.follows && launch.has_callers && !launch.is_guarded);
         assert_eq!(Launch::read(&[1]), Launch::default());
     }

@@ -12,6 +12,7 @@
 //!
 //! Not recorded, and why: page walks and interrupt frames (QEMU does not show them).
 
+mod allocators;
 mod api;
 mod barrier;
 mod callers;

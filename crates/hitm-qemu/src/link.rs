@@ -569,6 +569,7 @@ impl Link {
         Some(Record::HeapObject(HeapObject {
             range,
             stack: block.stack.iter().map(code).collect(),
+            told_type: block.told_type.map(|at| self.code_addr(at).0),
             ..block
         }))
     }

@@ -55,6 +55,15 @@ pub(crate) fn stack_below(top: u64) -> Option<AddrRange> {
     range_at(top.wrapping_sub(1)).filter(|range| range.end().saturating_sub(top) < STACK_TAIL_MAX)
 }
 
+/// The readable memory around `addr`.
+pub(crate) fn readable_at(addr: u64) -> Option<AddrRange> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut lines = maps.lines();
+    let line = lines.find(|line| parse_range(line).is_some_and(|range| range.contains(addr)))?;
+    let permissions = line.split_ascii_whitespace().nth(1)?;
+    permissions.starts_with('r').then(|| parse_range(line))?
+}
+
 /// The memory around `addr`, of a file or not.
 fn range_at(addr: u64) -> Option<AddrRange> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering as MemoryOrdering};
 
-use hitm_base::{AccessOp, AddrRange, CpuId, ThreadId};
+use hitm_base::{AccessOp, AddrRange, CodeAddr, CpuId, ThreadId};
 
+use crate::allocators::{self, Allocators, Registers, Rule};
 use crate::api::{Api, ExecCb, Insn, MemCb, PluginId, QemuInfo, Tb};
 use crate::callers::Callers;
 use crate::config::{self, ProgramConfig};
@@ -17,7 +18,7 @@ use crate::exec::{Call, Plan};
 use crate::first_touch::{FirstTouch, Touch};
 use crate::flow::Flow;
 use crate::guest::{Numbers, Syscall};
-use crate::heap::{Heap, HeapNote, Observer};
+use crate::heap::{self, Heap, HeapNote, Observer};
 use crate::launch::Launch;
 use crate::link::{Link, WaitEnd};
 use crate::paths::{Convention, Handlers, block_argument, block_of};
@@ -41,6 +42,7 @@ struct Recorder {
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
     observer: Observer,
+    allocators: Allocators,
     link: Link,
     launch: Launch,
     cpus: Cpus,
@@ -145,6 +147,11 @@ impl Recorder {
             first_touch,
             heap,
             observer: Observer::default(),
+            allocators: Allocators::new(
+                target,
+                &config.launch.allocators,
+                !config.launch.observer.is_empty(),
+            ),
             link,
             cpus: Cpus::new(
                 config.launch.cpus.clone(),
@@ -208,8 +215,10 @@ impl Recorder {
             vcpu.callers = Some(Box::new(Callers::new()));
         }
         if is_first {
-            self.link
-                .record_mappings(&vcpu, &mappings::present(), false);
+            let mappings = mappings::present();
+            self.allocators
+                .begin(&self.program().path.to_string_lossy(), &mappings);
+            self.link.record_mappings(&vcpu, &mappings, false);
         }
         vcpu
     }
@@ -270,12 +279,29 @@ impl Recorder {
             false => [block_begins, block_begins_on_path],
         };
         let first = self.api.insns(tb).next();
-        match first.map(|insn| self.api.insn_vaddr(insn)) {
+        let first = first.map(|insn| self.api.insn_vaddr(insn));
+        match first {
             Some(addr) if self.launch.has_callers => {
                 let block = block_argument(addr, insn_count, self.handlers.contains(addr));
                 self.api.on_tb_exec(tb, begins_on_path, block);
             }
             _ => self.api.on_tb_exec(tb, begins, insn_count),
+        }
+        if let Some(addr) = first {
+            self.watch_allocators(tb, addr);
+        }
+    }
+
+    /// Registers what tells of allocators at the block's beginning.
+    fn watch_allocators(&self, tb: *mut Tb, addr: u64) {
+        if let Some(rule) = self.allocators.function_at(addr) {
+            let rule: *const Rule = rule;
+            self.api
+                .on_tb_exec(tb, allocators::function_entered, rule.expose_provenance());
+        }
+        if self.allocators.is_site(addr) {
+            self.api
+                .on_tb_exec(tb, allocators::function_returned, addr as usize);
         }
     }
 
@@ -394,7 +420,7 @@ impl Recorder {
         }
     }
 
-    fn begin_syscall(&self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
+    fn begin_syscall(&'static self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
         if let Some(callers) = &mut vcpu.callers {
             self.convention
                 .system_call((&self.handlers, callers), number, &args);
@@ -427,7 +453,7 @@ impl Recorder {
                 if self.launch.follows {
                     self.link.begin_fork(vcpu);
                 }
-                vcpu.forking = Some(self.heap.hold());
+                vcpu.forking = Some((self.heap.hold(), self.allocators.hold()));
             }
             Syscall::HeapNote => self.heap_note(vcpu, &args),
             Syscall::Prctl => {}
@@ -536,6 +562,7 @@ impl Recorder {
                 if let Some(range) = AddrRange::with_len(args[0], args[1]) {
                     self.link.unshare(range);
                 }
+                self.allocators.unmapped();
                 if std::mem::take(&mut vcpu.moves) {
                     self.link.register_shared(vcpu, result as u64);
                 }
@@ -563,7 +590,7 @@ impl Recorder {
     /// A mapping was made at `result`; of a file if there is a descriptor.
     fn mapped(&self, vcpu: &Vcpu, result: i64, args: &[u64; 6]) {
         const KIND_MASK: u64 = 3;
-        let [_, len, _, flags, fd, _] = *args;
+        let [_, len, protection, flags, fd, _] = *args;
         let Ok(addr) = u64::try_from(result) else {
             return;
         };
@@ -577,6 +604,9 @@ impl Recorder {
             && let Some(mapping) = mappings::at(addr)
         {
             self.observer.mapped(&mapping);
+            if protection & libc::PROT_EXEC as u64 != 0 {
+                self.allocators.mapped(&mapping);
+            }
             self.link.record_mappings(vcpu, &[mapping], true);
         }
     }
@@ -585,27 +615,30 @@ impl Recorder {
         let [operation, addr, size, stack, depth, _] = *args;
         match HeapNote::from_number(operation) {
             Some(HeapNote::Allocated) => {
-                let thread = ThreadId(vcpu.slot.0 as u32);
-                let at = (thread, vcpu.clock);
                 // The program may tell what it likes: a block that wraps is none.
-                let Some(range) = AddrRange::with_len(addr, size) else {
-                    return;
-                };
-                let object = self.heap.allocated(range, (stack, depth), at);
-                // Memory whose accesses were recorded before it was freed and is handed out again.
-                let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
-                let mut lines = lines.take(SHARED_CHECK_LINES);
-                if self.first_touch.shared_addr(range.start()).is_some()
-                    || lines.any(|addr| self.first_touch.is_recorded(addr))
-                {
-                    let record = self.link.block(object);
-                    self.link.record(vcpu, record.as_slice());
+                if let Some(range) = AddrRange::with_len(addr, size) {
+                    self.allocated(vcpu, range, (heap::stack_of_note(stack, depth), None));
                 }
             }
             Some(HeapNote::Freed) => self.heap.freed(addr),
             Some(HeapNote::UnwindingBegins) => vcpu.set_aside(),
             Some(HeapNote::UnwindingEnds) => vcpu.take_up(),
             None => {}
+        }
+    }
+
+    /// A block was handed out: return addresses of the allocation, and the type that the allocator was told.
+    fn allocated(&self, vcpu: &Vcpu, range: AddrRange, site: (Vec<CodeAddr>, Option<u64>)) {
+        let thread = ThreadId(vcpu.slot.0 as u32);
+        let object = self.heap.allocated(range, site, (thread, vcpu.clock));
+        // Memory whose accesses were recorded before it was freed and is handed out again.
+        let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
+        let mut lines = lines.take(SHARED_CHECK_LINES);
+        if self.first_touch.shared_addr(range.start()).is_some()
+            || lines.any(|addr| self.first_touch.is_recorded(addr))
+        {
+            let record = self.link.block(object);
+            self.link.record(vcpu, record.as_slice());
         }
     }
 }
@@ -764,6 +797,44 @@ unsafe fn flows(index: c_uint, insn: *mut c_void, flow: Flow) {
     let insn = unsafe { MemInsn::of_argument(insn) };
     if let Some(vcpu) = recorder.vcpus.get(index) {
         vcpu.flows(insn, flow);
+    }
+}
+
+/// A function that allocates or frees begins: [`allocators::function_entered`], with the guest's registers.
+pub(crate) unsafe extern "C" fn allocator_entered(
+    index: c_uint,
+    rule: *mut c_void,
+    state: *const u64,
+) {
+    let Some(recorder) = recording() else { return };
+    let vcpu = recorder.vcpu(index);
+    if vcpu.is_aside() {
+        return;
+    }
+    // SAFETY: the argument is the rule that was registered, which lives for ever; the block has just begun.
+    let (rule, registers) = unsafe { (&*rule.cast_const().cast::<Rule>(), Registers::new(state)) };
+    let calls = &mut vcpu.allocations;
+    if let Some(freed) = recorder.allocators.entered(calls, rule, registers) {
+        recorder.heap.freed(freed);
+    }
+}
+
+/// Code runs to which calls of an allocator return: [`allocators::function_returned`].
+pub(crate) unsafe extern "C" fn allocator_returned(
+    index: c_uint,
+    site: *mut c_void,
+    state: *const u64,
+) {
+    let Some(recorder) = recording() else { return };
+    let vcpu = recorder.vcpu(index);
+    if vcpu.is_aside() {
+        return;
+    }
+    // SAFETY: the block has just begun.
+    let registers = unsafe { Registers::new(state) };
+    let (calls, site) = (&mut vcpu.allocations, site.addr() as u64);
+    if let Some(handed) = recorder.allocators.returned(calls, site, registers) {
+        recorder.allocated(vcpu, handed.block, (handed.callers, handed.told_type));
     }
 }
 

@@ -8,6 +8,7 @@ use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId
 use hitm_weave::board::Channel;
 use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
 
+use crate::allocators::{AllocatorsGuard, ThreadCalls};
 use crate::callers::Callers;
 use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
 use crate::heap::HeapGuard;
@@ -166,8 +167,9 @@ pub(crate) struct Vcpu {
     pub(crate) cpu: CpuId,
     /// Memory for what it says.
     pub(crate) packed: Vec<u8>,
-    /// While the thread forks, no other one changes the table of blocks: the child gets a copy of it.
-    pub(crate) forking: Option<HeapGuard>,
+    /// While the thread forks, no other one changes the tables of blocks and allocations: the child gets a
+    /// copy of them.
+    pub(crate) forking: Option<(HeapGuard, AllocatorsGuard<'static>)>,
     /// The mapping that goes is to be at another place.
     pub(crate) moves: bool,
     /// The system call that the thread is in, for its return.
@@ -183,6 +185,8 @@ pub(crate) struct Vcpu {
     /// Shadow stack, when callers are recorded.
     pub(crate) callers: Option<Box<Callers>>,
     pub(crate) turns: Turns,
+    /// Its calls of allocators inside of the program.
+    pub(crate) allocations: ThreadCalls,
 }
 
 /// A thread's place in its program.
@@ -231,6 +235,7 @@ impl Vcpu {
             is_paused: false,
             callers: None,
             turns: Turns::default(),
+            allocations: ThreadCalls::default(),
         }
     }
 

@@ -179,6 +179,8 @@ pub struct HeapObject {
     pub thread: ThreadId,
     /// The allocation site, innermost call first.
     pub stack: Vec<CodeAddr>,
+    /// Address of the description of the type that the allocator was told (Go's `_type`); since version 1.6.
+    pub told_type: Option<u64>,
 }
 
 /// Memory that belongs to no file.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use hitm::record::{Begin, ControlFiles, Ended, Progress, RecordConfig, record};
+use hitm::record::{AllocatorRules, Begin, ControlFiles, Ended, Progress, RecordConfig, record};
 use hitm_base::Cycles;
 use hitm_weave::{CpuChoice, Placement};
 
@@ -51,6 +51,12 @@ pub(crate) struct RecordArgs {
     /// Record the callers of each function that accesses shared lines, for `hitm report -g`
     #[arg(short = 'g', long)]
     call_graph: bool,
+    /// Observe a function of the program that allocates: its name and which of its arguments, from 1, are
+    /// the block's size, what that is multiplied by (count), a block that it takes back (free), or the
+    /// place for the address (out), as in pool_get,size=2; or a file of such lines. Known without it:
+    /// the functions of the C library, jemalloc, tcmalloc, mimalloc, snmalloc, C++, Rust and Go
+    #[arg(long, value_name = "FUNCTION,KEY=N...|@FILE")]
+    allocator: Vec<AllocatorRules>,
     /// End the recording after this time, as 10s, 500ms or 2m, and the program with SIGTERM
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
@@ -103,6 +109,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         follows: args.follow == Follow::All,
         begin,
         has_callers: args.call_graph,
+        allocators: AllocatorRules::join(args.allocator).context("--allocator")?,
         duration: args.duration,
         control: args.control,
     };

@@ -123,20 +123,22 @@ fn a_heap_that_nobody_observed_is_named_as_such() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("frames.c");
     fs::write(&path, FRAMES).expect("a temporary file");
-    let says_so = |name: &str, link: &str| {
+    let says_so = |name: &str, link: &[&str]| {
         let program = directory.path().join(name);
         let mut compiler = Command::new("cc");
         compiler
-            .args(["-O2", "-g", "-pthread", link, "-o"])
-            .arg(&program);
+            .args(["-O2", "-g", "-pthread", "-o"])
+            .arg(&program)
+            .args(link);
         let status = compiler.arg(&path).status().expect("the compiler starts");
         assert!(status.success(), "{name} does not compile");
         let report = report(&record(directory.path(), &program, &[]));
         let notes = report["diagnostics"].to_string();
         notes.contains("lines without names of heap blocks")
     };
-    assert!(!says_so("dynamic", "-pie"));
-    assert!(says_so("static", "-static"));
+    assert!(!says_so("dynamic", &["-pie"]));
+    assert!(!says_so("static", &["-static"]));
+    assert!(says_so("stripped", &["-static", "-s"]));
 }
 
 /// Says where its first block lies in its page, and which libraries are preloaded.

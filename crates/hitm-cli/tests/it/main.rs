@@ -25,6 +25,7 @@ mod layout;
 mod layout_btf;
 mod limited;
 mod limits;
+mod linked_allocators;
 mod live_locks;
 mod live_rt;
 mod live_throttle;

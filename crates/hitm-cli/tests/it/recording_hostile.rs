@@ -179,6 +179,7 @@ fn what_names_are_made_of_takes_little_memory() {
             time: Cycles(0),
             thread: ThreadId(0),
             stack: vec![CodeAddr(number); 1],
+            told_type: None,
         })
     });
     check_bounded("mappings", &|number| {

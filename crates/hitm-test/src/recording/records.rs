@@ -147,6 +147,7 @@ fn heap_object(choices: &mut Choices<'_>) -> Record {
         time: cycles(choices),
         thread: thread(choices),
         stack: stack(choices),
+        told_type: None,
     })
 }
 

@@ -163,6 +163,9 @@ fn encode_heap_object(object: &HeapObject, out: &mut Vec<u8>) {
     push_all(out, [range.start(), range.len(), object.time.0]);
     push_varint(out, u64::from(object.thread.0));
     push_stack(out, &object.stack);
+    if let Some(told_type) = object.told_type {
+        push_varint(out, told_type);
+    }
 }
 
 fn encode_mapping(mapping: &Mapping, out: &mut Vec<u8>) {
@@ -383,6 +386,10 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
             time: cycles(cursor)?,
             thread: thread(cursor)?,
             stack: stack(cursor)?,
+            told_type: match cursor.is_at_end() {
+                true => None,
+                false => Some(cursor.varint()?),
+            },
         }),
         KIND_REGION => Record::Region(region(cursor)?),
         KIND_COUNTERS => Record::Counters(counters(cursor)?),

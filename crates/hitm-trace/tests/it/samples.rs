@@ -215,14 +215,22 @@ fn other() -> impl Strategy<Value = Record> {
                     executable,
                 })
             }),
-        (any::<[u64; 2]>(), cycles(), thread(), vec(code(), 0..10)).prop_map(
-            |([from, to], time, thread, stack)| Record::HeapObject(HeapObject {
-                range: between(from, to),
-                time,
-                thread,
-                stack
-            })
-        ),
+        (
+            any::<[u64; 2]>(),
+            cycles(),
+            thread(),
+            vec(code(), 0..10),
+            any::<Option<u64>>()
+        )
+            .prop_map(|([from, to], time, thread, stack, told_type)| {
+                Record::HeapObject(HeapObject {
+                    range: between(from, to),
+                    time,
+                    thread,
+                    stack,
+                    told_type,
+                })
+            }),
         (any::<[u64; 2]>(), region_kind())
             .prop_map(|([from, to], kind)| region(between(from, to), kind)),
         vec(("[a-z_]{1,12}", any::<u64>()), 0..5).prop_map(|counters| {

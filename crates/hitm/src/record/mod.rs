@@ -6,6 +6,7 @@
 //! that is whole up to its last chunk, and takes the program with it
 //! ([`RecordConfig::keeps_running`] leaves it alone).
 
+mod allocators;
 mod child;
 mod command;
 mod control;
@@ -29,6 +30,7 @@ use thiserror::Error;
 
 use crate::output_file::OutputError;
 
+pub use allocators::{AllocatorError, AllocatorRule, AllocatorRules};
 pub(crate) use child::{end_with_this_thread, inherit};
 pub use control::{Begin, ControlFiles};
 pub(crate) use region::Region;
@@ -69,6 +71,8 @@ pub struct RecordConfig {
     pub follows: bool,
     /// Set if the callers of each access's function are recorded.
     pub has_callers: bool,
+    /// Functions of the program that allocate, beside those that hitm knows.
+    pub allocators: AllocatorRules,
     /// The moment at which the recording begins; until then the program runs unrecorded.
     pub begin: Begin,
     /// Time from its beginning after which the recording ends as by a SIGTERM that is sent to this process.

@@ -172,8 +172,12 @@ fn launch((config, cpus): (&RecordConfig, &ProgramCpus), tools: &Tools, region: 
     let qemu = absolute(&tools.qemu.path);
     let plugin = absolute(&tools.qemu.plugin);
     let observer = tools.heap_observer.as_deref().map(absolute);
+    let allocators = config.allocators.0.iter();
+    let allocators: String = allocators
+        .map(|rule| format!("allocator={rule}\n"))
+        .collect();
     format!(
-        "qemu={qemu}\nplugin={plugin},{}\nobserver={}\nmemory={}\nfollow={}\nguard={}\ncallers={}\ncpus={}\n",
+        "qemu={qemu}\nplugin={plugin},{}\nobserver={}\nmemory={}\nfollow={}\nguard={}\ncallers={}\ncpus={}\n{allocators}",
         region.board_arguments(),
         observer.unwrap_or_default(),
         region.path(),

@@ -410,13 +410,16 @@ impl<'a> AddressNames<'a> {
                 unobserved.remove(&(mapping.range.start() >> PROCESS_SHIFT));
             }
         }
+        for block in self.objects.heap_blocks() {
+            unobserved.remove(&(block.range.start() >> PROCESS_SHIFT));
+        }
         let lines = self.statistics.lines.keys().map(|line| line.first_byte());
         let lines = lines.filter(|line| unobserved.contains(&(line >> PROCESS_SHIFT)));
         match lines.filter(|line| self.is_of_nothing(*line)).count() {
             0 => None,
             count => Some(format!(
-                "lines without names of heap blocks: {count}; the heap observer gets into neither static \
-                 programs nor those for another architecture"
+                "lines without names of heap blocks: {count}; no function that allocates was found in a program: it is \
+                 stripped, or its allocator has names of its own, for `hitm record --allocator`"
             )),
         }
     }
@@ -563,7 +566,13 @@ fn part_of(text: &str, object: &str) -> String {
 /// Source that comes with a language, as Rust's and C++'s libraries.
 fn is_language_library(file: &str) -> bool {
     let parts = ["/rustc/", "/rustlib/src/", "/include/c++/"];
-    parts.iter().any(|part| file.contains(part))
+    // As rustc names it where it is inlined.
+    let inlined = [
+        "library/alloc/src/",
+        "library/core/src/",
+        "library/std/src/",
+    ];
+    parts.iter().chain(&inlined).any(|part| file.contains(part))
 }
 
 /// Prefix of the name of a function that has none.
@@ -598,6 +607,7 @@ fn is_allocator(label: &CodeLabel) -> bool {
     is_language_library(&label.file)
         || label.function.starts_with("operator new")
         || label.function.starts_with("__rust_alloc")
+        || (label.file.ends_with(".go") && label.function.starts_with("runtime."))
 }
 
 /// Names for addresses in these mappings. Files are read when a name in them is first asked for.

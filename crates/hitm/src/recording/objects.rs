@@ -15,6 +15,8 @@ pub struct HeapBlock {
     pub range: AddrRange,
     /// The allocation site, innermost call first. Blocks of one site share it.
     pub stack: Arc<[CodeAddr]>,
+    /// Address of the description of the type that the allocator was told (Go's `_type`).
+    pub told_type: Option<u64>,
 }
 
 /// Files, regions, heap blocks and stacks of the recording.
@@ -62,7 +64,12 @@ impl Objects {
             return;
         }
         if let Some(stack) = self.intern(object.stack, budget) {
-            self.heap.insert(range.start(), HeapBlock { range, stack });
+            let block = HeapBlock {
+                range,
+                stack,
+                told_type: object.told_type,
+            };
+            self.heap.insert(range.start(), block);
         }
     }
 
@@ -258,6 +265,7 @@ mod tests {
             time: Cycles(0),
             thread: ThreadId(0),
             stack: vec![CodeAddr(site)],
+            told_type: None,
         }
     }
 

@@ -54,6 +54,7 @@ fn records() -> Vec<Record> {
         time: Cycles(0),
         thread: ThreadId(0),
         stack: vec![CodeAddr(0x40_2000)],
+        told_type: None,
     })];
     for thread in 0..3 {
         let thread = ThreadId(thread);

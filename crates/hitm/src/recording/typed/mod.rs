@@ -73,6 +73,8 @@ pub(super) struct MemoryTypes {
     lines: RefCell<BTreeMap<LineAddr, Rc<[Instance]>>>,
     /// Types that the results of allocations are used as, by their stacks.
     sites: RefCell<BTreeMap<Arc<[CodeAddr]>, Option<FileType>>>,
+    /// Types that allocators were told, by the addresses of their descriptions.
+    told: RefCell<BTreeMap<u64, Option<FileType>>>,
 }
 
 /// Inputs of the search for types.
@@ -138,7 +140,8 @@ impl MemoryTypes {
         let votes = self.votes(source, block.range.lines(), |addr| {
             block.range.contains(addr)
         });
-        let allocated = self.allocated(source, &block.stack);
+        let told = block.told_type.and_then(|at| self.told(source, at));
+        let allocated = told.or_else(|| self.allocated(source, &block.stack));
         let found = votes
             .whole(source.symbolizer, block.range, allocated)
             .map(Rc::new);
@@ -189,6 +192,20 @@ impl MemoryTypes {
             })
         };
         keep(&mut self.accessed.borrow_mut(), code, found.clone());
+        found
+    }
+
+    /// The type that an allocator was told, of the elements of an array.
+    fn told(&self, source: Source<'_>, at: u64) -> Option<FileType> {
+        if let Some(known) = self.told.borrow().get(&at) {
+            return known.clone();
+        }
+        let found = {
+            let mut symbolizer = source.symbolizer.borrow_mut();
+            let found = symbolizer.described_type(at);
+            found.and_then(|(path, id)| file_type(&mut symbolizer, &path, id))
+        };
+        keep(&mut self.told.borrow_mut(), at, found.clone());
         found
     }
 

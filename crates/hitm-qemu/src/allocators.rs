@@ -1,0 +1,333 @@
+//! Allocators inside of programs: static ones, those with names of their own, a runtime's.
+//!
+//! Their functions are found by name in the files that are mapped ([`module`], [`rules`]). A block of
+//! instructions that begins with such a function tells of its call: arguments and the return address are in
+//! the guest's registers and on its stack. That return address is a place at which the result is there: its
+//! block, which is not translated before the first call through it, tells of the return.
+//!
+//! The allocators of shared libraries are observed by `hitm-heap`, which is preloaded, where it can be.
+
+mod module;
+mod registers;
+mod rules;
+mod unwind;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use hitm_base::{AddrRange, CodeAddr};
+use hitm_trace::Mapping;
+
+use crate::flow::Flow;
+use crate::guest_memory;
+use crate::paths::Convention;
+
+use module::Module;
+use registers::Read;
+pub(crate) use registers::{Architecture, Registers, function_entered, function_returned};
+pub(crate) use rules::Rule;
+use rules::{Abi, Rules};
+use unwind::Walker;
+
+/// Bytes of stack that an allocator's own frames have at most: a call of one that lies so far below
+/// another's is a part of it. Assumed, from 4 KiB to 1 MiB. With less, blocks have the allocator as call
+/// site; with more, blocks that are allocated after an exception left an allocator are missed.
+const NESTED_MAX: u64 = 64 << 10;
+
+/// A call of an allocator that has not returned.
+#[derive(Debug)]
+struct Pending {
+    site: u64,
+    /// Stack pointer at the function's first instruction.
+    stack: u64,
+    size: u64,
+    /// Address at which the function leaves the block's; it returns 0 then.
+    out: Option<u64>,
+    told_type: Option<u64>,
+    callers: Vec<CodeAddr>,
+}
+
+impl Pending {
+    /// Returns true for a call that the allocator makes for itself. A function of Go begins again once its
+    /// stack has grown, at the same call.
+    fn is_around(&self, site: u64, stack: u64) -> bool {
+        self.site != site && stack < self.stack && self.stack - stack <= NESTED_MAX
+    }
+}
+
+/// A thread's call of an allocator, and what it has learnt of stacks.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadCalls {
+    pending: Option<Pending>,
+    /// Return addresses that are known to be some.
+    sites: HashSet<u64>,
+    walker: Walker,
+    /// Changes of the memory that it has taken note of.
+    seen: Changes,
+}
+
+/// Numbers of changes of a process's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Changes {
+    mapped_code: u64,
+    unmapped: u64,
+}
+
+/// What a call of an allocator comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Handed {
+    pub(crate) block: AddrRange,
+    /// Return addresses, innermost first.
+    pub(crate) callers: Vec<CodeAddr>,
+    /// Address of the description of its type, as the allocator was told.
+    pub(crate) told_type: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Path of the recorded program.
+    program: String,
+    /// First instructions of the functions.
+    functions: BTreeMap<u64, &'static Rule>,
+    /// Return addresses of their calls.
+    sites: HashSet<u64>,
+    modules: Vec<Module>,
+    /// Calls of goroutines, by the address of their `g`: they may return on another thread.
+    goroutines: HashMap<u64, Pending>,
+}
+
+/// The functions of a process that allocate, and their calls that are under way.
+#[derive(Debug)]
+pub(crate) struct Allocators {
+    architecture: Architecture,
+    convention: Convention,
+    rules: Rules,
+    inner: Mutex<Inner>,
+    mapped_code_count: AtomicU64,
+    unmapped_count: AtomicU64,
+}
+
+/// While this lives, the tables do not change.
+#[derive(Debug)]
+pub(crate) struct AllocatorsGuard<'a>(
+    #[expect(dead_code, reason = "held, not read")] MutexGuard<'a, Inner>,
+);
+
+impl Allocators {
+    /// For programs of QEMU's `target`. `rules` are the user's; `is_observed` if `hitm-heap` is preloaded.
+    pub(crate) fn new(target: &str, rules: &[String], is_observed: bool) -> Allocators {
+        Allocators {
+            architecture: Architecture::of_target(target),
+            convention: Convention::of_target(target),
+            rules: Rules::new(rules, is_observed),
+            inner: Mutex::default(),
+            mapped_code_count: AtomicU64::new(0),
+            unmapped_count: AtomicU64::new(0),
+        }
+    }
+
+    /// The program's own files are mapped: what is in them is looked at.
+    pub(crate) fn begin(&self, program: &str, mappings: &[Mapping]) {
+        self.lock().program = program.to_string();
+        let own = mappings.iter().filter(|mapping| mapping.path == program);
+        own.for_each(|mapping| self.mapped(mapping));
+    }
+
+    /// Code of a file was mapped into the program. What was there before is gone.
+    pub(crate) fn mapped(&self, mapping: &Mapping) {
+        let Some(mut module) = Module::open(mapping) else {
+            return;
+        };
+        let mut inner = self.lock();
+        let is_program = inner.program == mapping.path;
+        let functions = module.take_functions(
+            |name| self.rules.of(name, is_program),
+            // Under its other names as well.
+            |name| !is_program && self.rules.is_interposed(name),
+        );
+        inner.functions.extend(functions);
+        let is_over = |other: &Module| module.code.contains(other.code.start());
+        inner.modules.retain(|other| !is_over(other));
+        inner.modules.push(module);
+        self.mapped_code_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Memory was unmapped.
+    pub(crate) fn unmapped(&self) {
+        self.unmapped_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The function that begins at `addr`.
+    pub(crate) fn function_at(&self, addr: u64) -> Option<&'static Rule> {
+        self.lock().functions.get(&addr).copied()
+    }
+
+    /// Returns true if calls of allocators return to `addr`.
+    pub(crate) fn is_site(&self, addr: u64) -> bool {
+        self.lock().sites.contains(&addr)
+    }
+
+    /// A function was called; the block that it frees.
+    pub(crate) fn entered(
+        &self,
+        thread: &mut ThreadCalls,
+        rule: &Rule,
+        registers: Registers,
+    ) -> Option<u64> {
+        let registers = registers.of(self.architecture);
+        self.note_changes(thread);
+        let site = registers.return_address(&mut thread.walker)?;
+        if !thread.sites.contains(&site) {
+            self.learn_site(thread, site)?;
+        }
+        match rule.abi {
+            Abi::C => self.entered_by(thread, rule, (&registers, site)),
+            Abi::Go => self.entered_by_goroutine(thread, rule, (&registers, site)),
+        }
+    }
+
+    /// Lets the thread forget what is not so any more.
+    fn note_changes(&self, thread: &mut ThreadCalls) {
+        let now = Changes {
+            mapped_code: self.mapped_code_count.load(Ordering::Relaxed),
+            unmapped: self.unmapped_count.load(Ordering::Relaxed),
+        };
+        if thread.seen.mapped_code != now.mapped_code {
+            thread.walker.forget_code();
+        }
+        if thread.seen.unmapped != now.unmapped {
+            thread.walker.forget_memory();
+        }
+        thread.seen = now;
+    }
+
+    /// Makes a return address known. What is none is not read from the guest's registers: nothing is
+    /// believed of them then.
+    #[cold]
+    fn learn_site(&self, thread: &mut ThreadCalls, site: u64) -> Option<()> {
+        let mut inner = self.lock();
+        if !inner.sites.contains(&site) {
+            self.follows_a_call(site).then_some(())?;
+            inner.sites.insert(site);
+        }
+        thread.sites.insert(site);
+        Some(())
+    }
+
+    fn entered_by(
+        &self,
+        thread: &mut ThreadCalls,
+        rule: &Rule,
+        (registers, site): (&Read, u64),
+    ) -> Option<u64> {
+        let around = thread.pending.as_ref();
+        if around.is_some_and(|around| around.is_around(site, registers.stack())) {
+            return None;
+        }
+        let argument = |number: u8| registers.argument(rule.abi, number);
+        if rule.size.is_some() {
+            thread.pending = Some(self.pending(&mut thread.walker, rule, (registers, site)));
+        }
+        rule.old.map(argument)
+    }
+
+    fn entered_by_goroutine(
+        &self,
+        thread: &mut ThreadCalls,
+        rule: &Rule,
+        (registers, site): (&Read, u64),
+    ) -> Option<u64> {
+        let goroutine = registers.goroutine();
+        let around = self.lock().goroutines.remove(&goroutine);
+        let around = around.filter(|around| around.is_around(site, registers.stack()));
+        let pending =
+            around.unwrap_or_else(|| self.pending(&mut thread.walker, rule, (registers, site)));
+        self.lock().goroutines.insert(goroutine, pending);
+        None
+    }
+
+    fn pending(
+        &self,
+        walker: &mut Walker,
+        rule: &Rule,
+        (registers, site): (&Read, u64),
+    ) -> Pending {
+        let argument = |number: u8| registers.argument(rule.abi, number);
+        let size = rule.size.map_or(0, argument);
+        let frame_at = |call| {
+            let inner = self.lock();
+            let mut modules = inner.modules.iter();
+            let module = modules.find(|module| module.code.contains(call));
+            module.map(|module| module.frame_at(call))
+        };
+        Pending {
+            site,
+            stack: registers.stack(),
+            size: size.saturating_mul(rule.count.map_or(1, argument)),
+            out: rule.out.map(argument),
+            told_type: rule.told_type.map(argument).filter(|at| *at != 0),
+            callers: walker.walk(registers, site, frame_at),
+        }
+    }
+
+    /// The code at `site` runs: perhaps after a call of an allocator, whose block that is.
+    pub(crate) fn returned(
+        &self,
+        thread: &mut ThreadCalls,
+        site: u64,
+        registers: Registers,
+    ) -> Option<Handed> {
+        let registers = registers.of(self.architecture);
+        let stack = registers.stack_before_call();
+        let is_it = |pending: &mut Pending| pending.site == site && pending.stack == stack;
+        let call = match thread.pending.take_if(is_it) {
+            Some(call) => call,
+            None => {
+                // The stack may have moved meanwhile.
+                let goroutines = &mut self.lock().goroutines;
+                let goroutine = registers.goroutine();
+                let call = goroutines.get(&goroutine)?;
+                (call.site == site).then_some(())?;
+                goroutines.remove(&goroutine)?
+            }
+        };
+        let block = match call.out {
+            None => registers.result(),
+            Some(_) if registers.result() != 0 => return None,
+            Some(at) => guest_memory::read_words(at, 1)?[0],
+        };
+        let block = AddrRange::with_len(block, call.size)
+            .filter(|block| block.start() != 0 && !block.is_empty())?;
+        Some(Handed {
+            block,
+            callers: call.callers,
+            told_type: call.told_type,
+        })
+    }
+
+    /// Keeps the tables as they are until the guard goes.
+    pub(crate) fn hold(&self) -> AllocatorsGuard<'_> {
+        AllocatorsGuard(self.lock())
+    }
+
+    /// Returns true if the instruction before `site` is a call.
+    fn follows_a_call(&self, site: u64) -> bool {
+        /// Longest call: a prefix, the opcode, two bytes for the address and four for a displacement.
+        const CALL_BYTES_MAX: u64 = 8;
+        let lengths = match self.architecture {
+            Architecture::X86_64 => 2..=CALL_BYTES_MAX,
+            Architecture::Aarch64 => 4..=4,
+        };
+        lengths.into_iter().any(|length| {
+            let bytes = guest_memory::read(site.wrapping_sub(length), length as usize);
+            bytes.is_some_and(|bytes| (self.convention.classify)(&bytes) == Flow::Call)
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner
+            .lock()
+            .expect("a panic in the recorder ends the process")
+    }
+}
