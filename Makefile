@@ -36,6 +36,7 @@ lint:
 bench: build
 	$(CARGO) xtask bench
 
-# Records the packed and the padded example and shows what hitm says.
-demo: build
+# Records the packed and the padded example and shows what hitm says, with the build that tests use.
+demo: setup
+	$(CARGO) build --workspace
 	scripts/demo
