@@ -3,6 +3,7 @@
 mod budget;
 pub(crate) mod build_ids;
 pub(crate) mod contended;
+mod debuginfod;
 mod elements;
 mod file;
 mod locks;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use hitm_base::{Access, CodeAddr};
 use hitm_trace::{ChunkDecoder, Mapping, Record, TraceReader};
@@ -274,4 +275,53 @@ fn a_lock_costs_those_who_take_it() {
         callers.iter().any(|caller| folded.contains(caller)),
         "{folded}"
     );
+}
+
+/// Adds by functions of the compiler's: atomic operations are none of the instructions there.
+const OUTLINED: &str = r#"
+#include <pthread.h>
+
+static struct { _Alignas(64) long hits, misses; } counters;
+
+__attribute__((noinline)) static void hit(void) {
+    __atomic_fetch_add(&counters.hits, 1, __ATOMIC_SEQ_CST);
+}
+
+__attribute__((noinline)) static void miss(void) {
+    __atomic_fetch_add(&counters.misses, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *work(void *argument) {
+    for (int round = 0; round < 20000; round++)
+        (argument ? hit : miss)();
+    return argument;
+}
+
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, work, &counters);
+    work(NULL);
+    return pthread_join(other, NULL);
+}
+"#;
+
+#[test]
+fn outlined_atomics_of_aarch64_cost_those_who_call_them() {
+    const COMPILER: &str = "aarch64-linux-gnu-gcc";
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let source = directory.path().join("outlined.c");
+    fs::write(&source, OUTLINED).expect("a temporary file");
+    let program = source.with_extension("");
+    let mut compiler = Command::new(COMPILER);
+    compiler.args(["-O2", "-g", "-static", "-moutline-atomics", "-o"]);
+    let Ok(status) = compiler.arg(&program).arg(&source).status() else {
+        let test = "outlined_atomics_of_aarch64_cost_those_who_call_them";
+        return programs::say_not_run(test, &format!("no {COMPILER}"));
+    };
+    assert!(status.success(), "it does not compile");
+    let recording = record(directory.path(), &program, &["-g"]);
+    let found = totals(&recording, &["--by", "function"]);
+    assert!(found["hit"] > 1000 && found["miss"] > 1000, "{found:?}");
+    let is_outlined = |name: &String| name.starts_with("__aarch64");
+    assert!(!found.keys().any(is_outlined), "{found:?}");
 }

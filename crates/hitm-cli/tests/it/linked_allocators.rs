@@ -88,6 +88,25 @@ fn functions_with_names_of_their_own() {
 }
 
 #[test]
+fn programs_for_aarch64() {
+    const COMPILER: &str = "aarch64-linux-gnu-gcc";
+    if Command::new(COMPILER).arg("--version").output().is_err() {
+        return programs::say_not_run("programs_for_aarch64", &format!("no {COMPILER}"));
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let compiler = [COMPILER, "-O2", "-g", "-static", "-pthread"];
+    let program = build(directory.path(), "named.c", &compiler);
+    let rule = ["--allocator", "pool_get,out=2,size=3,count=4"];
+    let report = recorded(&program, &rule);
+    check(
+        &report,
+        "account.balance",
+        "block of 24 B from make_account",
+    );
+    check(&report, "counter[", "block of 32 B from make_counters");
+}
+
+#[test]
 fn operators_of_cpp() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let compiler = ["c++", "-O2", "-g", "-static", "-pthread"];

@@ -9,6 +9,7 @@ mod completions;
 mod contended;
 mod control;
 mod cpus;
+mod debuginfod;
 mod ends;
 mod examples;
 mod export_perfetto;

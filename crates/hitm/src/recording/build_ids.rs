@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use hitm_layout::{Bytes, Unread};
 
+use super::debuginfod;
 use crate::input_file::{self, NamedBy};
 
 /// Content of a copy.
@@ -69,13 +70,14 @@ fn build_id_of(path: &str) -> Option<Vec<u8>> {
 }
 
 /// The bytes of a file that a recording or debug information names. Debug information that a
-/// distribution has not installed may be in a cache.
+/// distribution has not installed may be in a cache, or on a server.
 pub(super) fn load(path: &str) -> Result<Bytes, Unread> {
     input_file::load(path).or_else(|unread| {
         let build_id = build_id_of(path).ok_or_else(|| unread.clone())?;
         let mut caches = copies(&build_id, CopyOf::DebugInfo).into_iter();
-        let found = caches.find_map(|copy| input_file::bytes(&copy, NamedBy::Input).ok());
-        found.ok_or(unread)
+        let read = |copy: PathBuf| input_file::bytes(&copy, NamedBy::Input).ok();
+        let fetched = || debuginfod::fetch(&build_id, "debuginfo").and_then(read);
+        caches.find_map(read).or_else(fetched).ok_or(unread)
     })
 }
 

@@ -13,6 +13,7 @@ use hitm_trace::{Mapping, PROCESS_SHIFT, Region, RegionKind};
 
 use super::Recording;
 use super::build_ids::{CopyOf, copies, load};
+use super::debuginfod;
 use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::typed::MemoryTypes;
@@ -393,7 +394,7 @@ impl<'a> AddressNames<'a> {
         let heap = self.unobserved_heap();
         let files = self.symbolizer.borrow().diagnostics();
         let files = files.iter().map(|diagnostic| diagnostic.to_string());
-        files.chain(heap).collect()
+        files.chain(heap).chain(debuginfod::diagnostic()).collect()
     }
 
     /// Returns how many lines lack names of heap blocks since nobody observed the heap, if any do.
@@ -620,7 +621,12 @@ pub(crate) fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
         build_id: (!mapping.build_id.is_empty()).then(|| mapping.build_id.clone()),
     });
     Symbolizer::new(mappings.collect(), load).with_copies(|build_id| {
-        let copies = copies(build_id, CopyOf::Executable).into_iter();
+        let copies = copies(build_id, CopyOf::Executable);
+        let fetched = match copies.iter().any(|copy| copy.exists()) {
+            true => None,
+            false => debuginfod::fetch(build_id, "executable"),
+        };
+        let copies = copies.into_iter().chain(fetched);
         copies
             .map(|copy| copy.to_string_lossy().into_owned())
             .collect()

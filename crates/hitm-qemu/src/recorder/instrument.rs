@@ -1,0 +1,150 @@
+//! What each instruction tells: decided when its block is translated.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering as MemoryOrdering;
+
+use crate::allocators::{self, Rule};
+use crate::api::{ExecCb, Insn, MemCb, Tb};
+use crate::decode::Ordering;
+use crate::flow::Flow;
+use crate::guest_memory;
+use crate::paths::block_argument;
+use crate::vcpu::MemInsn;
+
+use super::Recorder;
+use super::callbacks::{
+    block_begins, block_begins_on_path, call_accesses, call_runs, context_is_saved, fence_runs,
+    locking_block_begins, locking_block_begins_on_path, memory_accessed, nobody_asks,
+    observer_calls, observer_returns, return_accesses, return_runs, stack_moves,
+};
+impl Recorder {
+    pub(super) fn instrument(&self, tb: *mut Tb) {
+        let mut addrs = self.api.insns(tb).map(|insn| self.api.insn_vaddr(insn));
+        if addrs
+            .next()
+            .is_some_and(|addr| self.observer.contains(addr))
+        {
+            // Neither its accesses nor its time are the program's; what it calls is.
+            if self.launch.has_callers {
+                self.api
+                    .insns(tb)
+                    .for_each(|insn| self.follow_observer(insn));
+            }
+            return;
+        }
+        let (mut insn_count, mut has_locked) = (0, false);
+        for (index, insn) in self.api.insns(tb).enumerate() {
+            insn_count += 1;
+            has_locked |= self.instrument_insn(insn, index as u16);
+        }
+        let [begins, begins_on_path]: [ExecCb; 2] = match has_locked {
+            true => [locking_block_begins, locking_block_begins_on_path],
+            false => [block_begins, block_begins_on_path],
+        };
+        let first = self.api.insns(tb).next();
+        let first = first.map(|insn| self.api.insn_vaddr(insn));
+        match first {
+            Some(addr) if self.launch.has_callers => {
+                let block = block_argument(addr, insn_count, self.handlers.contains(addr));
+                self.api.on_tb_exec(tb, begins_on_path, block);
+            }
+            _ => self.api.on_tb_exec(tb, begins, insn_count),
+        }
+        if let Some(addr) = first {
+            self.watch_allocators(tb, addr);
+        }
+    }
+
+    /// Registers what tells of allocators at the block's beginning.
+    fn watch_allocators(&self, tb: *mut Tb, addr: u64) {
+        if let Some(rule) = self.allocators.function_at(addr) {
+            let rule: *const Rule = rule;
+            self.api
+                .on_tb_exec(tb, allocators::function_entered, rule.expose_provenance());
+        }
+        if self.allocators.is_site(addr) {
+            self.api
+                .on_tb_exec(tb, allocators::function_returned, addr as usize);
+        }
+    }
+
+    /// Follows the calls of the heap observer.
+    fn follow_observer(&self, insn: *mut Insn) {
+        let (bytes, len) = self.api.insn_bytes(insn);
+        let flow = (self.convention.classify)(&bytes[..len]);
+        if flow == Flow::Other {
+            // QEMU 7.2 keeps the callback of a block's last instruction for what helpers access later,
+            // until an instruction has one of its own: it would be taken for a call.
+            self.api.on_mem(insn, nobody_asks, std::ptr::null());
+            return;
+        }
+        let data = MemInsn {
+            code: self.link.code_addr(self.api.insn_vaddr(insn)),
+            index: 0,
+            locked: false,
+            len: len as u8,
+        }
+        .into_argument();
+        self.follow(insn, flow, (data, [observer_calls, observer_returns]));
+    }
+
+    /// Registers what tells of an instruction's flow. Calls and returns by the stack have the callbacks
+    /// `of_stack`; true if the instruction has one of those.
+    fn follow(
+        &self,
+        insn: *mut Insn,
+        flow: Flow,
+        (data, of_stack): (*const c_void, [MemCb; 2]),
+    ) -> bool {
+        let [calls, returns] = of_stack;
+        let on_stack = match flow {
+            Flow::Call => Some(calls),
+            Flow::Return => Some(returns),
+            _ => None,
+        };
+        if let Some(callback) = on_stack.filter(|_| self.convention.is_on_stack) {
+            self.api.on_mem(insn, callback, data);
+            return true;
+        }
+        let callback = match flow {
+            Flow::Call => call_runs,
+            Flow::Return => return_runs,
+            Flow::SetsStack => stack_moves,
+            Flow::SavesStack => context_is_saved,
+            Flow::Other => return false,
+        };
+        self.api.on_insn_exec(insn, callback, data);
+        false
+    }
+
+    /// Registers what tells of an instruction; true if it is a locked operation.
+    fn instrument_insn(&self, insn: *mut Insn, index: u16) -> bool {
+        let (bytes, len) = self.api.insn_bytes(insn);
+        let ordering = (self.classify)(&bytes[..len]);
+        let locked = ordering == Ordering::LockedRmw;
+        let addr = self.api.insn_vaddr(insn);
+        if self.is_new.swap(false, MemoryOrdering::Relaxed) {
+            guest_memory::learn_base(addr, self.api.insn_haddr(insn));
+        }
+        let code = self.link.code_addr(addr);
+        let data = MemInsn {
+            code,
+            index,
+            locked,
+            len: len as u8,
+        }
+        .into_argument();
+        if self.launch.has_callers {
+            let flow = (self.convention.classify)(&bytes[..len]);
+            if self.follow(insn, flow, (data, [call_accesses, return_accesses])) {
+                return false;
+            }
+        }
+        if ordering == Ordering::Fence {
+            self.api.on_insn_exec(insn, fence_runs, data);
+            return false;
+        }
+        self.api.on_mem(insn, memory_accessed, data);
+        locked
+    }
+}

@@ -1,0 +1,256 @@
+//! System calls of the program: what they say about threads, processes, memory and CPUs.
+
+use std::ffi::{c_int, c_uint};
+
+use hitm_base::{AddrRange, CodeAddr, CpuId, ThreadId};
+
+use crate::exec::{Call, Plan};
+use crate::guest::Syscall;
+use crate::heap::{self, HeapNote};
+use crate::link::WaitEnd;
+use crate::vcpu::{InSyscall, Vcpu};
+use crate::{cpu_files, cpus, guest_memory, mappings};
+
+use super::Recorder;
+
+/// `CLONE_VM`: the new task shares memory, so it is a thread.
+const CLONE_VM: u64 = libc::CLONE_VM as u64;
+/// Lines of a new block that are looked up in the first-touch table; larger blocks are fresh
+/// mappings, which nobody has shared.
+const SHARED_CHECK_LINES: usize = 4096;
+
+impl Recorder {
+    pub(super) fn begin_syscall(&'static self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
+        if let Some(callers) = &mut vcpu.callers {
+            self.convention
+                .system_call((&self.handlers, callers), number, &args);
+        }
+        let kind = self.numbers.classify(number, args[1]);
+        vcpu.syscall = Some(InSyscall { kind, args });
+        match kind {
+            Syscall::MayBlock => self.link.leave(vcpu),
+            Syscall::FutexWait => self.link.leave_for(vcpu, args[0]),
+            Syscall::ThreadExit => self.link.end_thread(vcpu),
+            Syscall::FutexWake => self.link.begin_wake(vcpu, args[0]),
+            Syscall::ProcessExit => self.link.end_process(vcpu, args[0] as i32 & 0xff),
+            Syscall::Exec => self.exec(vcpu, number, &args),
+            Syscall::SetAffinity => {
+                let mask = guest_memory::read_cpu_set(args[2], args[1]);
+                if let Some(is_pinned) = self.link.pin(vcpu, args[0] as u32, &mask) {
+                    self.cpus.answer_pinned(is_pinned);
+                }
+            }
+            Syscall::GetAffinity => {
+                let words = self.cpus.possible_count().div_ceil(64);
+                let mask = self.link.affinity(vcpu, args[0] as u32, words);
+                self.cpus.answer_affinity(mask);
+            }
+            Syscall::GetCpu => self.cpus.answer_cpu(vcpu.cpu),
+            Syscall::Prctl if args[0] == libc::PR_SET_NAME as u64 => {
+                self.link.rename(vcpu, &guest_memory::read_name(args[1]));
+            }
+            Syscall::Clone if self.forks(number, &args) => {
+                if self.launch.follows {
+                    self.link.begin_fork(vcpu);
+                }
+                vcpu.forking = Some((self.heap.hold(), self.allocators.hold()));
+            }
+            Syscall::HeapNote => self.heap_note(vcpu, &args),
+            Syscall::Prctl => {}
+            Syscall::Unmap => vcpu.moves = self.numbers.is_mremap(number),
+            Syscall::Short | Syscall::Clone | Syscall::Mmap => {}
+            Syscall::ShmAt | Syscall::ShmDt => {}
+        }
+    }
+
+    /// Answers questions about CPUs where nobody is recorded: children that are not followed, and what runs on
+    /// after the recording.
+    pub(super) fn answer_alone(&self, number: i64, args: &[u64; 6]) {
+        match self.numbers.classify(number, args[1]) {
+            Syscall::SetAffinity => {
+                let mask = guest_memory::read_cpu_set(args[2], args[1]);
+                let is_seen = |cpu| self.cpus.online().contains(cpu);
+                self.cpus.answer_pinned(mask.iter().any(is_seen));
+            }
+            Syscall::GetAffinity => self.cpus.answer_affinity(None),
+            Syscall::GetCpu => {
+                let first = self.cpus.online().first();
+                self.cpus.answer_cpu(first.copied().unwrap_or(CpuId(0)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns true if a clone makes a process. QEMU makes one of what only borrows its parent's memory (vfork).
+    fn forks(&self, number: i64, args: &[u64; 6]) -> bool {
+        const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
+        match self.numbers.clone_flags(number, args) {
+            Some(flags) => flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0,
+            None => true,
+        }
+    }
+
+    /// Another program is to take this process over.
+    fn exec(&self, vcpu: &mut Vcpu, number: i64, args: &[u64; 6]) {
+        let call = match self.numbers.is_execve(number) {
+            true => Call::read([args[0], args[1], args[2]]),
+            false => None,
+        };
+        let plan = call.as_ref().map_or(Plan::LetFail, |call| {
+            call.plan(&self.architecture, &self.program().path)
+        });
+        let why = match plan {
+            Plan::Follow(program) if self.launch.follows => {
+                self.link.begin_exec(vcpu);
+                if let Some(call) = &call {
+                    call.follow(&program, &self.launch);
+                }
+                // It did not work out.
+                self.link.rejoin(vcpu, WaitEnd::Other);
+                "no emulator"
+            }
+            Plan::Follow(_) => "not asked for",
+            Plan::LeaveAlone(why) => why,
+            Plan::LetFail => "execve",
+        };
+        let name = call.map_or(String::new(), |call| call.name());
+        self.link.begin_exec(vcpu);
+        self.link.leave_program_alone(vcpu, why, &name);
+    }
+
+    pub(super) fn end_syscall(&self, index: c_uint, vcpu: &mut Vcpu, (number, result): (i64, i64)) {
+        let Some(InSyscall { kind, args }) = vcpu.syscall.take() else {
+            return;
+        };
+        if let Some(path) = self.numbers.opened_path(number, &args) {
+            self.opened(vcpu, path, result);
+        }
+        match kind {
+            Syscall::SetAffinity | Syscall::GetAffinity | Syscall::GetCpu => cpus::take_back(),
+            Syscall::MayBlock => self.link.rejoin(vcpu, WaitEnd::Other),
+            // It failed.
+            Syscall::Exec => {
+                self.link.cancel_exec(vcpu);
+                self.link.rejoin(vcpu, WaitEnd::Other);
+            }
+            Syscall::FutexWait => self.link.rejoin(vcpu, WaitEnd::of(args[0], result)),
+            Syscall::FutexWake => self.link.end_wake(vcpu, args[0], result),
+            Syscall::Clone if std::process::id() != self.link.pid() => {
+                self.forked(index, vcpu);
+            }
+            Syscall::Clone if vcpu.forking.take().is_some() => {
+                let child = u32::try_from(result).ok().filter(|pid| *pid > 0);
+                match self.launch.follows {
+                    true => self.link.end_fork(vcpu, child),
+                    false if child.is_some() => self.link.leave_child_alone(vcpu),
+                    false => {}
+                }
+            }
+            Syscall::Clone if result > 0 => {
+                let futex = self.numbers.futex_of_end(&args);
+                self.link.expect_thread(vcpu, result as u32, futex);
+                if let Some(stack) = mappings::stack_below(args[1]) {
+                    self.link.register_stack(vcpu, result as u32, stack);
+                }
+            }
+            Syscall::Mmap => self.mapped(vcpu, result, &args),
+            Syscall::ShmAt if (0..1 << 47).contains(&result) => {
+                self.link.register_shared(vcpu, result as u64)
+            }
+            Syscall::ShmDt if result == 0 => self.link.unshare_from(args[0]),
+            Syscall::Unmap if (0..1 << 47).contains(&result) => {
+                if let Some(range) = AddrRange::with_len(args[0], args[1]) {
+                    self.link.unshare(range);
+                }
+                self.allocators.unmapped();
+                if std::mem::take(&mut vcpu.moves) {
+                    self.link.register_shared(vcpu, result as u64);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A file was opened as `fd`, if that is no error. Those that tell of CPUs tell of the machine's.
+    fn opened(&self, vcpu: &Vcpu, path: u64, fd: i64) {
+        let Ok(fd @ 0..) = c_int::try_from(fd) else {
+            return;
+        };
+        let path = guest_memory::read_string(path, libc::PATH_MAX as usize);
+        let Some(path) = path.filter(|path| cpu_files::may_tell(path.to_bytes())) else {
+            return;
+        };
+        if self.cpus.is_asked() {
+            let words = self.cpus.possible_count().div_ceil(64);
+            let mask = || cpus_of(&self.link.affinity(vcpu, 0, words).unwrap_or_default());
+            cpu_files::opened(fd, &path.to_string_lossy(), &self.cpus, mask);
+        }
+    }
+
+    /// A mapping was made at `result`; of a file if there is a descriptor.
+    fn mapped(&self, vcpu: &Vcpu, result: i64, args: &[u64; 6]) {
+        const KIND_MASK: u64 = 3;
+        let [_, len, protection, flags, fd, _] = *args;
+        let Ok(addr) = u64::try_from(result) else {
+            return;
+        };
+        if let Some(range) = AddrRange::with_len(addr, len) {
+            self.link.unshare(range);
+        }
+        if flags & KIND_MASK != libc::MAP_PRIVATE as u64 {
+            self.link.register_shared(vcpu, addr);
+        }
+        if fd as i32 >= 0
+            && let Some(mapping) = mappings::at(addr)
+        {
+            self.observer.mapped(&mapping);
+            if protection & libc::PROT_EXEC as u64 != 0 {
+                self.allocators.mapped(&mapping);
+            }
+            self.link.record_mappings(vcpu, &[mapping], true);
+        }
+    }
+
+    fn heap_note(&self, vcpu: &mut Vcpu, args: &[u64; 6]) {
+        let [operation, addr, size, stack, depth, _] = *args;
+        match HeapNote::from_number(operation) {
+            Some(HeapNote::Allocated) => {
+                // The program may tell what it likes: a block that wraps is none.
+                if let Some(range) = AddrRange::with_len(addr, size) {
+                    self.allocated(vcpu, range, (heap::stack_of_note(stack, depth), None));
+                }
+            }
+            Some(HeapNote::Freed) => self.heap.freed(addr),
+            Some(HeapNote::UnwindingBegins) => vcpu.set_aside(),
+            Some(HeapNote::UnwindingEnds) => vcpu.take_up(),
+            None => {}
+        }
+    }
+
+    /// A block was handed out: return addresses of the allocation, and the type that the allocator was told.
+    pub(super) fn allocated(
+        &self,
+        vcpu: &Vcpu,
+        range: AddrRange,
+        site: (Vec<CodeAddr>, Option<u64>),
+    ) {
+        let thread = ThreadId(vcpu.slot.0 as u32);
+        let object = self.heap.allocated(range, site, (thread, vcpu.clock));
+        // Memory whose accesses were recorded before it was freed and is handed out again.
+        let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
+        let mut lines = lines.take(SHARED_CHECK_LINES);
+        if self.first_touch.shared_addr(range.start()).is_some()
+            || lines.any(|addr| self.first_touch.is_recorded(addr))
+        {
+            let record = self.link.block(object);
+            self.link.record(vcpu, record.as_slice());
+        }
+    }
+}
+
+/// The CPUs of a mask.
+fn cpus_of(words: &[u64]) -> Vec<CpuId> {
+    let is_in = |cpu: &usize| words[cpu / 64] >> (cpu % 64) & 1 == 1;
+    let cpus = (0..words.len() * 64).filter(is_in);
+    cpus.map(|cpu| CpuId(cpu as u16)).collect()
+}
