@@ -291,7 +291,10 @@ __attribute__((noinline)) static void miss(void) {
     __atomic_fetch_add(&counters.misses, 1, __ATOMIC_SEQ_CST);
 }
 
+static pthread_barrier_t both;
+
 static void *work(void *argument) {
+    pthread_barrier_wait(&both);
     for (int round = 0; round < 20000; round++)
         (argument ? hit : miss)();
     return argument;
@@ -299,6 +302,7 @@ static void *work(void *argument) {
 
 int main(void) {
     pthread_t other;
+    pthread_barrier_init(&both, NULL, 2);
     pthread_create(&other, NULL, work, &counters);
     work(NULL);
     return pthread_join(other, NULL);
