@@ -281,7 +281,7 @@ fn a_lock_costs_those_who_take_it() {
 const OUTLINED: &str = r#"
 #include <pthread.h>
 
-static struct { _Alignas(64) long hits, misses; } counters;
+static struct { _Alignas(64) long hits; long misses; } counters;
 
 __attribute__((noinline)) static void hit(void) {
     __atomic_fetch_add(&counters.hits, 1, __ATOMIC_SEQ_CST);
