@@ -106,7 +106,13 @@ pub(crate) struct Allocators {
     inner: Mutex<Inner>,
     mapped_code_count: AtomicU64,
     unmapped_count: AtomicU64,
+    /// Calls without a return address, since there was one.
+    doubt_count: AtomicU64,
 }
+
+/// Calls without a return address after which no more are looked at: this QEMU keeps registers elsewhere.
+/// Assumed, from 16 to 10^6; each look takes some 100 us.
+const DOUBTS_MAX: u64 = 256;
 
 /// While this lives, the tables do not change.
 #[derive(Debug)]
@@ -124,6 +130,7 @@ impl Allocators {
             inner: Mutex::default(),
             mapped_code_count: AtomicU64::new(0),
             unmapped_count: AtomicU64::new(0),
+            doubt_count: AtomicU64::new(0),
         }
     }
 
@@ -175,11 +182,21 @@ impl Allocators {
         rule: &Rule,
         registers: Registers,
     ) -> Option<u64> {
+        let doubts = self.doubt_count.load(Ordering::Relaxed);
+        if doubts > DOUBTS_MAX {
+            return None;
+        }
         let registers = registers.of(self.architecture);
         self.note_changes(thread);
-        let site = registers.return_address(&mut thread.walker)?;
-        if !thread.sites.contains(&site) {
-            self.learn_site(thread, site)?;
+        let site = registers.return_address(&mut thread.walker);
+        let known = site.filter(|site| thread.sites.contains(site));
+        let known = known.or_else(|| self.learn_site(thread, site?));
+        let Some(site) = known else {
+            self.doubt_count.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        if doubts > 0 {
+            self.doubt_count.store(0, Ordering::Relaxed);
         }
         match rule.abi {
             Abi::C => self.entered_by(thread, rule, (&registers, site)),
@@ -205,14 +222,14 @@ impl Allocators {
     /// Makes a return address known. What is none is not read from the guest's registers: nothing is
     /// believed of them then.
     #[cold]
-    fn learn_site(&self, thread: &mut ThreadCalls, site: u64) -> Option<()> {
+    fn learn_site(&self, thread: &mut ThreadCalls, site: u64) -> Option<u64> {
         let mut inner = self.lock();
         if !inner.sites.contains(&site) {
             self.follows_a_call(site).then_some(())?;
             inner.sites.insert(site);
         }
         thread.sites.insert(site);
-        Some(())
+        Some(site)
     }
 
     fn entered_by(

@@ -144,7 +144,7 @@ fn recording(architecture: Architecture) -> Finding {
         Ok(tools) => {
             let heap = match &tools.heap_observer {
                 Some(_) => "heap blocks named by allocation site",
-                None => "heap blocks not named: no heap observer for this architecture",
+                None => "heap blocks named by allocation site where allocators have symbols",
             };
             let qemu = &tools.qemu;
             let detail = format!("{}, {} ({heap})", qemu.path.display(), qemu.version);

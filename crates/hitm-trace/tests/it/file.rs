@@ -204,15 +204,15 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[8] = 2,
         expect![[r#"
-            error: trace format 2.5, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
-            error: trace format 2.5, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.6, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.6, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
         "#]],
     );
     check_damage(
         |bytes, _| bytes[30] ^= 1,
         expect![[r#"
-            error: the header (bytes 0 to 304) is damaged: checksum 0x2e0d6c0a, expected 0x9b4e20e8
-            error: the header (bytes 0 to 304) is damaged: checksum 0x2e0d6c0a, expected 0x9b4e20e8
+            error: the header (bytes 0 to 304) is damaged: checksum 0xe17da91f, expected 0x543ee5fd
+            error: the header (bytes 0 to 304) is damaged: checksum 0xe17da91f, expected 0x543ee5fd
         "#]],
     );
 }

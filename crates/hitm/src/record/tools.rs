@@ -31,7 +31,7 @@ pub struct Qemu {
 pub struct Tools {
     /// The emulator.
     pub qemu: Qemu,
-    /// The library that tells of allocations; only for programs of this host's architecture.
+    /// The library that tells of allocations; on x86-64, and for its programs only.
     pub heap_observer: Option<PathBuf>,
 }
 
@@ -78,8 +78,9 @@ impl Tools {
     pub fn find(architecture: Architecture, qemu: Option<&Path>) -> Result<Tools, ToolsError> {
         let directory = library_directory();
         let qemu = Qemu::find(architecture, qemu, &directory)?;
+        // Elsewhere the recorder follows allocators by their addresses alone.
         let is_native = architecture.name() == std::env::consts::ARCH;
-        let heap_observer = match is_native {
+        let heap_observer = match is_native && architecture == Architecture::X86_64 {
             true => Some(library(&directory, HEAP_OBSERVER)?),
             false => None,
         };
