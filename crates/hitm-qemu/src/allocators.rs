@@ -74,7 +74,7 @@ struct Changes {
     unmapped: u64,
 }
 
-/// What a call of an allocator comes to.
+/// Outcome of a call of an allocator.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Handed {
     pub(crate) block: AddrRange,

@@ -57,17 +57,24 @@ pub(crate) fn stack_below(top: u64) -> Option<AddrRange> {
 
 /// The readable memory around `addr`.
 pub(crate) fn readable_at(addr: u64) -> Option<AddrRange> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut lines = maps.lines();
-    let line = lines.find(|line| parse_range(line).is_some_and(|range| range.contains(addr)))?;
-    let permissions = line.split_ascii_whitespace().nth(1)?;
-    permissions.starts_with('r').then(|| parse_range(line))?
+    range_where(addr, |line| {
+        let permissions = line.split_ascii_whitespace().nth(1);
+        permissions.is_some_and(|permissions| permissions.starts_with('r'))
+    })
 }
 
 /// The memory around `addr`, of a file or not.
 fn range_at(addr: u64) -> Option<AddrRange> {
+    range_where(addr, |_| true)
+}
+
+/// The memory around `addr`, if its line of maps is a wanted one.
+fn range_where(addr: u64, is_wanted: impl Fn(&str) -> bool) -> Option<AddrRange> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut ranges = maps.lines().filter_map(parse_range);
+    let mut ranges = maps
+        .lines()
+        .filter(|line| is_wanted(line))
+        .filter_map(parse_range);
     ranges.find(|range| range.contains(addr))
 }
 

@@ -69,21 +69,25 @@ fn is_unobserved(report: &Value) -> bool {
     notes.contains("lines without names of heap blocks")
 }
 
+/// Both allocators of `named.c` hand out blocks with names, in the program of a compiler.
+fn check_named(compiler: &[&str]) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = build(directory.path(), "named.c", compiler);
+    let rule = ["--allocator", "pool_get,out=2,size=3,count=4"];
+    let report = recorded(&program, &rule);
+    check(
+        &report,
+        "account.balance",
+        "block of 24 B from make_account",
+    );
+    check(&report, "counter[", "block of 32 B from make_counters");
+    assert!(!is_unobserved(&report));
+}
+
 #[test]
 fn functions_with_names_of_their_own() {
     for link in ["-static", "-pie"] {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let compiler = ["cc", "-O2", "-g", "-pthread", link];
-        let program = build(directory.path(), "named.c", &compiler);
-        let rule = ["--allocator", "pool_get,out=2,size=3,count=4"];
-        let report = recorded(&program, &rule);
-        check(
-            &report,
-            "account.balance",
-            "block of 24 B from make_account",
-        );
-        check(&report, "counter[", "block of 32 B from make_counters");
-        assert!(!is_unobserved(&report));
+        check_named(&["cc", "-O2", "-g", "-pthread", link]);
     }
 }
 
@@ -93,17 +97,7 @@ fn programs_for_aarch64() {
     if Command::new(COMPILER).arg("--version").output().is_err() {
         return programs::say_not_run("programs_for_aarch64", &format!("no {COMPILER}"));
     }
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let compiler = [COMPILER, "-O2", "-g", "-static", "-pthread"];
-    let program = build(directory.path(), "named.c", &compiler);
-    let rule = ["--allocator", "pool_get,out=2,size=3,count=4"];
-    let report = recorded(&program, &rule);
-    check(
-        &report,
-        "account.balance",
-        "block of 24 B from make_account",
-    );
-    check(&report, "counter[", "block of 32 B from make_counters");
+    check_named(&[COMPILER, "-O2", "-g", "-static", "-pthread"]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ const SYMBOL_BYTES: usize = 24;
 pub(super) struct Module {
     /// Addresses at which it is mapped.
     pub(super) code: AddrRange,
-    /// What is added to the file's own addresses.
+    /// Distance of the mapped addresses from the file's own.
     bias: u64,
     symbols: [Symbols; 2],
     frames: Option<Frames>,
@@ -57,7 +57,7 @@ pub(super) struct Frame {
     /// The canonical frame address is this far from the frame pointer; otherwise from the stack pointer.
     pub(super) is_by_frame_pointer: bool,
     pub(super) offset: i64,
-    /// Where the function has kept its caller's frame pointer, from the canonical frame address.
+    /// Place of its caller's frame pointer, from the canonical frame address, if the function has kept it.
     pub(super) kept: Option<i64>,
 }
 

@@ -119,12 +119,12 @@ impl Read {
         self.registers[register]
     }
 
-    /// What a function returned: x86-64's RAX, aarch64's X0.
+    /// Result of a function: x86-64's RAX, aarch64's X0.
     pub(super) fn result(&self) -> u64 {
         self.registers[0]
     }
 
-    /// Where a function that begins here returns to.
+    /// Return address of a function that begins here.
     pub(super) fn return_address(&self, walker: &mut Walker) -> Option<u64> {
         match self.architecture {
             Architecture::X86_64 => walker.word(self.stack()),

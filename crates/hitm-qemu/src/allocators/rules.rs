@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// How a function takes its arguments.
+/// Registers in which a function takes its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Abi {
     C,
@@ -10,7 +10,7 @@ pub(crate) enum Abi {
     Go,
 }
 
-/// What a function does with blocks. Arguments count from 1.
+/// A function's use of blocks. Arguments count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) abi: Abi,
@@ -77,7 +77,7 @@ const INTERPOSED: [(&str, Rule); 7] = [
     ("posix_memalign", POSIX_MEMALIGN),
 ];
 
-/// What allocators put before the C library's names: jemalloc and its Rust crate, mimalloc, tcmalloc,
+/// Prefixes of allocators to the C library's names: jemalloc and its Rust crate, mimalloc, tcmalloc,
 /// snmalloc, rpmalloc, TBB, and glibc's other names for them.
 const PREFIXES: [&str; 9] = [
     "je_",

@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 16;
 /// another use. Assumed, from 64 KiB to 8 MiB, the usual size of a stack.
 const FRAME_MAX: u64 = 1 << 20;
 
-/// What a thread knows of code and stacks.
+/// Knowledge of a thread about code and stacks.
 #[derive(Debug, Default)]
 pub(super) struct Walker {
     /// By return address: none of what is no code, and then none where there is no unwind information.

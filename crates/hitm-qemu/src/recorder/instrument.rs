@@ -1,4 +1,4 @@
-//! What each instruction tells: decided when its block is translated.
+//! Callbacks of each instruction: chosen when its block is translated.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering as MemoryOrdering;

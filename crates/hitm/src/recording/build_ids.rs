@@ -25,9 +25,14 @@ pub(crate) enum CopyOf {
     Kallsyms,
 }
 
+/// The build id as caches and servers have it.
+pub(super) fn hex(build_id: &[u8]) -> String {
+    build_id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns the paths where such a copy may lie, the likeliest first.
 pub(crate) fn copies(build_id: &[u8], wanted: CopyOf) -> Vec<PathBuf> {
-    let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(build_id);
     let Some((first, rest)) = hex.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {
         return Vec::new();
     };

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::build_ids::hex;
+
 /// The client (debuginfod-find(1)).
 const CLIENT: &str = "debuginfod-find";
 
@@ -21,9 +23,8 @@ pub(super) fn fetch(build_id: &[u8], kind: &str) -> Option<PathBuf> {
     if build_id.len() < 2 || urls.as_encoded_bytes().trim_ascii().is_empty() {
         return None;
     }
-    let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut client = Command::new(CLIENT);
-    client.args([kind, &hex]).stdin(Stdio::null());
+    client.args([kind, &hex(build_id)]).stdin(Stdio::null());
     match io::stderr().is_terminal() {
         true => client.env("DEBUGINFOD_PROGRESS", "1"),
         false => client.stderr(Stdio::null()),
