@@ -313,6 +313,15 @@ static int run_workload(char **command)
 	return status;
 }
 
+// The host ends the machine as soon as it knows the status, so nothing may be left to print.
+static int run_and_drain(char **command)
+{
+	int status = run_workload(command);
+
+	tcdrain(STDOUT_FILENO);
+	return status;
+}
+
 static int exit_status(int status)
 {
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -346,7 +355,7 @@ int main(void)
 		if (!strncmp(line, "file ", 5))
 			hand_over(line + 5);
 		else if (!strcmp(line, "run") && command)
-			fprintf(host, "exit %d\n", exit_status(run_workload(command)));
+			fprintf(host, "exit %d\n", exit_status(run_and_drain(command)));
 		else if (!strcmp(line, "off"))
 			break;
 		else
