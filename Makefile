@@ -26,9 +26,7 @@ test: setup
 
 # The Python wheel for any Linux with glibc 2.28, into target/wheels: minutes. Needs Python 3.10 or newer.
 wheel: setup
-	python3 -m venv target/python/build
-	target/python/build/bin/pip install --quiet 'maturin>=1.7,<2' ziglang cargo-zigbuild
-	scripts/wheel target/python/build/bin/python --portable
+	scripts/wheel --portable
 
 lint:
 	$(CARGO) xtask lint

@@ -53,8 +53,11 @@ pub fn release() -> Result<()> {
     let changelog = fs::read_to_string(&path).context("CHANGELOG.md")?;
     let date = release_date(&changelog, VERSION)?;
     ci()?;
-    run("make", &["build", "wheel"])?;
-    dist::build()?;
+    run("make", &["build"])?;
+    for architecture in dist::ARCHITECTURES {
+        run("scripts/wheel", &["--portable", architecture])?;
+        dist::build(Some(architecture))?;
+    }
     println!("{VERSION} of {date} is built: target/dist, target/wheels");
     Ok(())
 }

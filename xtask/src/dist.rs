@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: packages for users, from the release build.
+//! `cargo xtask dist [ARCH]`: packages for users, from what `scripts/portable` builds.
 //!
 //! An archive and a Debian package hold the same files. The plugins lie beside the program, where it looks for them.
 
@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::{hitm, output, root, run, run_with_env, target, text};
+
+/// Architectures that packages are made for.
+pub const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 
 /// Libraries that the program preloads or loads into QEMU, installed beside it.
 const LIBRARIES: [&str; 5] = [
@@ -27,13 +30,16 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time of all files in the archives, fixed so that the same sources give the same bytes.
 const TIME: &str = "@0";
 
-/// Makes `target/dist/hitm-VERSION-ARCH-linux.tar.gz` and `target/dist/hitm_VERSION_ARCH.deb`.
-pub fn build() -> Result<()> {
+/// Makes the packages of an architecture, this host's unless told: `target/dist/hitm-VERSION-ARCH-linux.tar.gz`
+/// and `target/dist/hitm_VERSION_ARCH.deb`.
+pub fn build(architecture: Option<&str>) -> Result<()> {
+    let architecture = architecture.unwrap_or(std::env::consts::ARCH);
+    run("scripts/portable", &[architecture])?;
     let folder = target().join("dist");
-    let _ = fs::remove_dir_all(&folder);
-    let name = format!("hitm-{VERSION}-{}-linux", std::env::consts::ARCH);
+    let name = format!("hitm-{VERSION}-{architecture}-linux");
     let tree = folder.join(&name);
-    install(&tree)?;
+    let _ = fs::remove_dir_all(&tree);
+    install(&tree, architecture)?;
     let archive = folder.join(format!("{name}.tar.gz"));
     let tar = format!(
         "tar --sort=name --mtime={TIME} --owner=0 --group=0 --numeric-owner -C {} -cf - {name} | gzip -n9 > {}",
@@ -42,22 +48,22 @@ pub fn build() -> Result<()> {
     );
     run("sh", &["-c", &tar])?;
     println!("{}", archive.display());
-    println!("{}", debian(&folder, &tree)?.display());
+    println!("{}", debian(&folder, &tree, architecture)?.display());
     Ok(())
 }
 
 /// Installs all files below `prefix`, in their places below /usr.
-fn install(prefix: &Path) -> Result<()> {
-    let program = hitm()?;
-    let built = program.parent().context("the program has no folder")?;
+fn install(prefix: &Path, architecture: &str) -> Result<()> {
+    let built = target().join(format!("{architecture}-unknown-linux-gnu/portable"));
     let library = prefix.join("lib/hitm");
-    copy(&program, &library.join("hitm"))?;
-    for name in LIBRARIES {
+    for name in ["hitm"].into_iter().chain(LIBRARIES) {
         copy(&built.join(name), &library.join(name))?;
     }
-    for file in ["hitm"].into_iter().chain(LIBRARIES) {
-        run("strip", &["--strip-debug", text(&library.join(file))?])?;
-    }
+    // Pages and completions are the same everywhere, so that a program of this host prints them.
+    let program = match architecture == std::env::consts::ARCH {
+        true => built.join("hitm"),
+        false => hitm()?,
+    };
     let bin = prefix.join("bin");
     fs::create_dir_all(&bin)?;
     std::os::unix::fs::symlink("../lib/hitm/hitm", bin.join("hitm"))?;
@@ -92,8 +98,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Makes the package of the files in `tree`.
-fn debian(folder: &Path, tree: &Path) -> Result<PathBuf> {
-    let architecture = match std::env::consts::ARCH {
+fn debian(folder: &Path, tree: &Path, architecture: &str) -> Result<PathBuf> {
+    let architecture = match architecture {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
@@ -132,12 +138,13 @@ fn debian(folder: &Path, tree: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Newest version of glibc that a symbol of the program needs.
+/// Newest version of glibc that the program needs.
 fn glibc(program: &Path) -> Result<String> {
-    let symbols = output("objdump", &["-T", text(program)?])?;
-    let versions = symbols.split("GLIBC_").skip(1);
+    let versions = output("readelf", &["--wide", "--version-info", text(program)?])?;
+    let versions = versions.split("GLIBC_").skip(1);
     let versions = versions.filter_map(|rest| {
-        let (major, minor) = rest.split([')', ' ', '\n']).next()?.split_once('.')?;
+        let end = |c: char| c != '.' && !c.is_ascii_digit();
+        let (major, minor) = rest.split(end).next()?.split_once('.')?;
         let minor = minor.split('.').next()?;
         Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
     });

@@ -14,14 +14,16 @@ usage: cargo xtask COMMAND
 
   lint           format, clippy, documentation, licences, duplicates and sources of libraries, tidy
   ci             lint, advisories, the oldest compiler, all tests, and fuzz --smoke
-  release        ci on a clean checkout with a dated change log, then the wheel and dist
+  release        ci on a clean checkout with a dated change log, then wheels and packages for
+                 each architecture
   deny           licences, duplicates and sources of libraries, and advisories about them
   tidy           the rules that no compiler checks
   tidy --sentences
                  lengths of the documents' sentences, by page
   bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
   pgo            target/release/hitm again, built by a profile of its own work; minutes
-  dist           target/dist: an archive and a Debian package of the release build
+  dist [ARCH]    target/dist: an archive and a Debian package for x86_64 or aarch64, this host's
+                 unless told; minutes
   docs           target/book: the guide as a book, by mdBook, which it installs where it is missing
   determinism    1000 small simulations and 5 of 480 CPUs, each in two processes: equal hashes
   swarm CASES    random workloads under the simulator's truth checks, shrunk on failure
@@ -111,7 +113,8 @@ fn main() -> ExitCode {
         ["bench", name] => bench::start(name),
         ["bench-here", name] => bench::run_here(name),
         ["pgo"] => pgo::build(),
-        ["dist"] => dist::build(),
+        ["dist"] => dist::build(None),
+        ["dist", architecture] => dist::build(Some(architecture)),
         ["docs"] => book::build(),
         ["determinism"] => determinism(),
         ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),

@@ -32,21 +32,35 @@ pub(crate) struct Holders {
     pub(crate) forgotten: u64,
 }
 
+/// Place of a line among those whose users are remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot(usize);
+
 impl Holders {
+    /// Returns the place of a line, None for one beyond [`LINES_MAX`].
+    #[inline]
+    pub(crate) fn slot(&mut self, line: u64) -> Option<Slot> {
+        if self.lines.len() < LINES_MAX {
+            let entry = self.lines.entry(line);
+            let slot = Slot(entry.index());
+            entry.or_default();
+            return Some(slot);
+        }
+        let known = self.lines.get_index_of(&line).map(Slot);
+        self.forgotten += u64::from(known.is_none());
+        known
+    }
+
     /// Returns the last use of the line by the CPU that gives it to `taker`.
     #[inline]
-    pub(crate) fn giver(&self, line: u64, taker: CpuId, is_hitm: bool) -> Option<Touch> {
-        self.lines.get(&line)?.giver(taker, is_hitm)
+    pub(crate) fn giver(&self, slot: Slot, taker: CpuId, is_hitm: bool) -> Option<Touch> {
+        self.lines[slot.0].giver(taker, is_hitm)
     }
 
     /// Notes a use; `is_taken` when the CPU did not have the line before.
     #[inline]
-    pub(crate) fn touch(&mut self, line: u64, mut touch: Touch, is_write: bool, is_taken: bool) {
-        if self.lines.len() >= LINES_MAX && !self.lines.contains_key(&line) {
-            self.forgotten += 1;
-            return;
-        }
-        let users = self.lines.entry(line).or_default();
+    pub(crate) fn touch(&mut self, slot: Slot, mut touch: Touch, is_write: bool, is_taken: bool) {
+        let users = &mut self.lines[slot.0];
         let last = users.last().filter(|last| last.cpu == touch.cpu);
         if let Some(last) = last.filter(|_| !is_taken) {
             // It still has the line from then.
@@ -72,14 +86,15 @@ mod tests {
     #[test]
     fn the_writer_gives_what_is_modified_and_the_last_other_user_the_rest() {
         let mut holders = Holders::default();
-        assert_eq!(holders.giver(1, CpuId(0), true), None);
-        holders.touch(1, touch(0, 10, 5), true, true);
-        holders.touch(1, touch(0, 20, 0), false, false);
-        assert_eq!(holders.giver(1, CpuId(1), true), Some(touch(0, 10, 5)));
-        assert_eq!(holders.giver(1, CpuId(1), false), Some(touch(0, 20, 5)));
-        assert_eq!(holders.giver(1, CpuId(0), false), None);
-        holders.touch(1, touch(1, 30, 6), false, true);
-        assert_eq!(holders.giver(1, CpuId(1), false), Some(touch(0, 20, 5)));
-        assert_eq!(holders.giver(1, CpuId(0), false), Some(touch(1, 30, 6)));
+        let line = holders.slot(1).expect("it is the first");
+        assert_eq!(holders.giver(line, CpuId(0), true), None);
+        holders.touch(line, touch(0, 10, 5), true, true);
+        holders.touch(line, touch(0, 20, 0), false, false);
+        assert_eq!(holders.giver(line, CpuId(1), true), Some(touch(0, 10, 5)));
+        assert_eq!(holders.giver(line, CpuId(1), false), Some(touch(0, 20, 5)));
+        assert_eq!(holders.giver(line, CpuId(0), false), None);
+        holders.touch(line, touch(1, 30, 6), false, true);
+        assert_eq!(holders.giver(line, CpuId(1), false), Some(touch(0, 20, 5)));
+        assert_eq!(holders.giver(line, CpuId(0), false), Some(touch(1, 30, 6)));
     }
 }

@@ -9,11 +9,13 @@
 //! bytes: among equally long slices a hash of their number decides, never the order of a table.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod background;
 mod holders;
 mod longest;
 mod lost;
 pub mod perfetto;
 mod timeline;
 
+pub use background::BackgroundTimeline;
 pub use longest::LeftOut;
 pub use timeline::{Access, Names, Scene, Summary, Timeline, Use};

@@ -243,12 +243,11 @@ impl Timeline {
     #[inline]
     fn take(&mut self, access: &Access, is_write: bool) {
         let is_contended = access.source.is_contention();
-        let giver = match is_contended {
-            true => self
-                .holders
-                .giver(access.line, access.cpu, access.source.is_hitm()),
-            false => None,
-        };
+        let slot = self.holders.slot(access.line);
+        let giver = slot.filter(|_| is_contended).and_then(|slot| {
+            let is_hitm = access.source.is_hitm();
+            self.holders.giver(slot, access.cpu, is_hitm)
+        });
         let number = match is_contended {
             true => self.stall(access, giver),
             false => 0,
@@ -259,8 +258,9 @@ impl Timeline {
             at: Cycles(access.start.0.saturating_add(access.stall.0)),
             stall: number,
         };
-        self.holders
-            .touch(access.line, touch, is_write, is_contended);
+        if let Some(slot) = slot {
+            self.holders.touch(slot, touch, is_write, is_contended);
+        }
     }
 
     /// Returns the number of the stall, 0 when there is none.

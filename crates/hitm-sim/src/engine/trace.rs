@@ -5,7 +5,7 @@
 
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Machine};
 use hitm_coherence::directory::Grant;
-use hitm_timeline::{Access, Names, Scene, Timeline, Use};
+use hitm_timeline::{Access, BackgroundTimeline, Names, Scene, Timeline, Use};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
@@ -49,7 +49,7 @@ struct Cpu {
 /// Takes what happens on the CPUs.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    timeline: Timeline,
+    timeline: BackgroundTimeline,
     cpus: Vec<Cpu>,
     /// Numbers in the timeline, by number of the task.
     threads: Vec<Option<u32>>,
@@ -61,7 +61,7 @@ pub(crate) struct Tracer {
 
 impl Tracer {
     fn new(machine: &Machine) -> Tracer {
-        let mut timeline = Timeline::new(Scene {
+        let mut timeline = BackgroundTimeline::new(Scene {
             name: machine.name.clone(),
             clock: machine.clock,
             cpu_count: machine.topology.cpu_count(),
@@ -295,7 +295,7 @@ impl Engine {
             tracer.end_run(CpuId(cpu as u16), end);
         }
         Some(Trace {
-            timeline: tracer.timeline,
+            timeline: tracer.timeline.finish(),
             names: TraceNames {
                 profile: state.profile.clone(),
                 sites,

@@ -1,0 +1,243 @@
+//! A timeline that a thread of its own fills, while the run goes on.
+
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use hitm_base::{CpuId, Cycles};
+
+use crate::{Access, Scene, Timeline, Use};
+
+/// Calls that are handed over together: some 100 KiB of them.
+const BATCH: usize = 1024;
+/// Batches on their way. A run waits when the other thread is that far behind.
+const BATCHES_MAX: usize = 16;
+
+/// A call of [`Timeline`].
+#[derive(Debug)]
+enum Call {
+    Process(u32, String),
+    Thread(usize, u32, String),
+    Lock(String),
+    Grant(Access),
+    StoreWait(Access),
+    Run(u32, CpuId, (Cycles, Cycles)),
+    LockWait(u32, u32, (Cycles, Cycles)),
+    LockUse(Use),
+}
+
+impl Call {
+    fn make(self, timeline: &mut Timeline) {
+        match self {
+            Call::Process(pid, name) => {
+                timeline.add_process(pid, &name);
+            }
+            Call::Thread(process, tid, name) => {
+                timeline.add_thread(process, tid, &name);
+            }
+            Call::Lock(name) => {
+                timeline.add_lock(&name);
+            }
+            Call::Grant(access) => timeline.grant(&access),
+            Call::StoreWait(access) => timeline.store_wait(&access),
+            Call::Run(thread, cpu, span) => timeline.run(thread, cpu, span),
+            Call::LockWait(lock, thread, span) => timeline.lock_wait(lock, thread, span),
+            Call::LockUse(used) => timeline.lock_use(&used),
+        }
+    }
+}
+
+/// Takes the calls of [`Timeline`] that a simulation makes, and has another thread make them in the same
+/// order. So the timeline is the same to the byte.
+#[derive(Debug)]
+pub struct BackgroundTimeline {
+    batch: Vec<Call>,
+    full: SyncSender<Vec<Call>>,
+    /// Batches that are empty again.
+    empty: Receiver<Vec<Call>>,
+    thread: JoinHandle<Timeline>,
+    processes: usize,
+    threads: u32,
+    locks: u32,
+}
+
+impl BackgroundTimeline {
+    /// A run of which nothing has happened yet.
+    pub fn new(scene: Scene) -> BackgroundTimeline {
+        let (full, batches) = sync_channel::<Vec<Call>>(BATCHES_MAX);
+        let (give_back, empty) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut timeline = Timeline::new(scene);
+            for mut batch in batches {
+                batch.drain(..).for_each(|call| call.make(&mut timeline));
+                // At the end nobody takes it.
+                let _ = give_back.send(batch);
+            }
+            timeline
+        });
+        BackgroundTimeline {
+            batch: Vec::with_capacity(BATCH),
+            full,
+            empty,
+            thread,
+            processes: 0,
+            threads: 0,
+            locks: 0,
+        }
+    }
+
+    /// Like [`Timeline::add_process`].
+    pub fn add_process(&mut self, pid: u32, name: &str) -> usize {
+        self.push(Call::Process(pid, name.to_owned()));
+        self.processes += 1;
+        self.processes - 1
+    }
+
+    /// Like [`Timeline::add_thread`].
+    pub fn add_thread(&mut self, process: usize, tid: u32, name: &str) -> u32 {
+        self.push(Call::Thread(process, tid, name.to_owned()));
+        self.threads += 1;
+        self.threads - 1
+    }
+
+    /// Like [`Timeline::add_lock`].
+    pub fn add_lock(&mut self, name: &str) -> u32 {
+        self.push(Call::Lock(name.to_owned()));
+        self.locks += 1;
+        self.locks - 1
+    }
+
+    /// Like [`Timeline::grant`].
+    #[inline]
+    pub fn grant(&mut self, access: &Access) {
+        self.push(Call::Grant(*access));
+    }
+
+    /// Like [`Timeline::store_wait`].
+    pub fn store_wait(&mut self, access: &Access) {
+        self.push(Call::StoreWait(*access));
+    }
+
+    /// Like [`Timeline::run`].
+    pub fn run(&mut self, thread: u32, cpu: CpuId, span: (Cycles, Cycles)) {
+        self.push(Call::Run(thread, cpu, span));
+    }
+
+    /// Like [`Timeline::lock_wait`].
+    pub fn lock_wait(&mut self, lock: u32, thread: u32, span: (Cycles, Cycles)) {
+        self.push(Call::LockWait(lock, thread, span));
+    }
+
+    /// Like [`Timeline::lock_use`].
+    pub fn lock_use(&mut self, used: &Use) {
+        self.push(Call::LockUse(*used));
+    }
+
+    /// Waits until all calls are made, and returns the timeline.
+    pub fn finish(mut self) -> Timeline {
+        self.hand_over();
+        drop(self.full);
+        match self.thread.join() {
+            Ok(timeline) => timeline,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, call: Call) {
+        self.batch.push(call);
+        if self.batch.len() == BATCH {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let next = self.empty.try_recv();
+        let next = next.unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let batch = std::mem::replace(&mut self.batch, next);
+        // Fails only after a panic of the other thread, which `finish` passes on.
+        let _ = self.full.send(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::{AccessOp, Clock, DataSource};
+
+    use super::*;
+    use crate::{Names, perfetto};
+
+    struct Numbers;
+
+    impl Names for Numbers {
+        fn place(&self, addr: u64, _size: u8) -> String {
+            format!("{addr}")
+        }
+
+        fn function(&self, code: u64) -> String {
+            format!("{code}")
+        }
+    }
+
+    fn scene() -> Scene {
+        Scene {
+            name: "two".into(),
+            clock: Clock::from_khz(1_000_000),
+            cpu_count: 2,
+        }
+    }
+
+    /// The line goes to and fro between two threads.
+    fn access(turn: u64) -> Access {
+        Access {
+            thread: (turn % 2) as u32,
+            cpu: CpuId((turn % 2) as u16),
+            start: Cycles(100 * turn),
+            stall: Cycles(50),
+            queued: Cycles(turn % 7),
+            line: 1,
+            addr: 64,
+            size: 8,
+            code: turn % 3,
+            op: AccessOp::LockedRmw,
+            source: DataSource::RemoteHitm,
+        }
+    }
+
+    /// More calls than batches on their way hold.
+    #[test]
+    fn calls_made_by_another_thread_give_the_same_trace() {
+        let turns = (BATCH * (BATCHES_MAX + 3)) as u64 / 2;
+        let mut here = Timeline::new(scene());
+        let mut there = BackgroundTimeline::new(scene());
+        macro_rules! fill {
+            ($timeline:ident) => {
+                let process = $timeline.add_process(7, "p");
+                let threads = [1, 2].map(|tid| $timeline.add_thread(process, tid, "worker"));
+                let lock = $timeline.add_lock("mutex");
+                for turn in 0..turns {
+                    let thread = threads[turn as usize % 2];
+                    let span = (Cycles(100 * turn), Cycles(100 * turn + 60));
+                    $timeline.grant(&access(turn));
+                    $timeline.store_wait(&access(turn));
+                    $timeline.run(thread, CpuId(0), span);
+                    $timeline.lock_wait(lock, thread, span);
+                    $timeline.lock_use(&Use {
+                        lock,
+                        thread,
+                        start: span.1,
+                        end: Cycles(span.1.0 + 5),
+                        is_handed_over: turn % 3 > 0,
+                    });
+                }
+            };
+        }
+        fill!(here);
+        fill!(there);
+        let [mut one, mut other] = [Vec::new(), Vec::new()];
+        let summary = perfetto::write(here, &Numbers, &mut one).expect("memory takes it");
+        assert!(summary.slices > turns && summary.line_arrows > 0);
+        let again = perfetto::write(there.finish(), &Numbers, &mut other);
+        assert_eq!(again.expect("memory takes it"), summary);
+        assert!(one == other, "the traces differ");
+    }
+}
