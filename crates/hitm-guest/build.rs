@@ -1,5 +1,5 @@
-//! Compiles the programs of guest/ with the host's C compiler, statically: the guest has no library.
-//! Then compresses all of them as one.
+//! Compiles the programs of guest/ for x86-64, statically: the guest has no library. Then compresses all of them
+//! as one.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,6 +16,12 @@ const PROGRAMS: [&str; 7] = [
     "loads",
 ];
 
+/// The guest's processor is the same on every host.
+const COMPILER: &str = match cfg!(target_arch = "x86_64") {
+    true => "cc",
+    false => "x86_64-linux-gnu-gcc",
+};
+
 /// All programs fit into the window, so that each finds the C library of the one before.
 const WINDOW_LOG: u32 = 23;
 const LEVEL: i32 = 19;
@@ -29,14 +35,16 @@ fn main() {
         let source = sources.join(program).with_extension("c");
         println!("cargo::rerun-if-changed={}", source.display());
         let built = Path::new(&out).join(program);
-        let status = Command::new("cc")
+        let status = Command::new(COMPILER)
             .args(["-static", "-O2", "-g", "-Wall", "-Wextra", "-pthread"])
             .arg(format!("-ffile-prefix-map={}=guest", sources.display()))
             .arg("-o")
             .arg(&built)
             .arg(&source)
             .status()
-            .expect("a C compiler is needed (Debian: apt install gcc libc6-dev)");
+            .unwrap_or_else(|error| {
+                panic!("{COMPILER} is needed (scripts/setup installs it): {error}")
+            });
         assert!(status.success(), "cannot compile {}", source.display());
         programs.push(fs::read(built).expect("the compiler wrote it"));
     }

@@ -4,14 +4,27 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// Owner of a file's bytes: memory, or a mapping.
+pub trait Buffer: AsRef<[u8]> + Send + Sync {
+    /// Gives back memory whose contents the system finds again. The bytes stay as they are.
+    fn release(&self) {}
+}
+
+impl Buffer for Vec<u8> {}
+
 /// Bytes of one file. Cloning shares the buffer.
 #[derive(Clone)]
-pub struct Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+pub struct Bytes(Arc<dyn Buffer>);
 
 impl Bytes {
     /// Takes over a buffer. A memory mapping stays a mapping: nothing is copied.
-    pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
+    pub fn new(owner: impl Buffer + 'static) -> Bytes {
         Bytes(Arc::new(owner))
+    }
+
+    /// Gives back memory that is not needed soon.
+    pub fn release(&self) {
+        self.0.release();
     }
 }
 

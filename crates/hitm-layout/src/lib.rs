@@ -36,7 +36,7 @@ mod symbols;
 mod types;
 
 pub use btf::{BtfDefinition, BtfFile, BtfVariable};
-pub use bytes::{Bytes, Unread};
+pub use bytes::{Buffer, Bytes, Unread};
 pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
 pub use elf::{Machine, ObjectKind, Segment};

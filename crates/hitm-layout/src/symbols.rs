@@ -19,13 +19,9 @@ impl Symbol {
     }
 }
 
-/// Symbols of one kind, sorted by address.
+/// Symbols of one kind, sorted by address: a browser has millions.
 #[derive(Debug, Default)]
-struct Sorted {
-    symbols: Vec<Symbol>,
-    /// `reach[i]`: the largest end of `symbols[..=i]`, so that a search backwards knows when to stop.
-    reach: Vec<u64>,
-}
+struct Sorted(Vec<Symbol>);
 
 /// Most symbols before an address that are searched for one that reaches it. Symbols nest two or
 /// three deep in practice.
@@ -36,42 +32,36 @@ pub(crate) const MAX_GUESS: u64 = 4096;
 
 impl Sorted {
     fn new(mut symbols: Vec<Symbol>) -> Sorted {
-        symbols.sort_by_key(|symbol| {
-            (
-                symbol.address,
-                std::cmp::Reverse(symbol.size > 0),
-                symbol.rank,
-                symbol.name,
-            )
+        symbols.sort_unstable_by_key(|symbol| {
+            let has_size = std::cmp::Reverse(symbol.size > 0);
+            let (rank, name, size) = (symbol.rank, symbol.name, symbol.size);
+            (symbol.address, has_size, rank, name, size)
         });
         symbols.dedup_by_key(|symbol| symbol.address);
-        let reach = symbols.iter().scan(0, |furthest: &mut u64, symbol| {
-            *furthest = (*furthest).max(symbol.end());
-            Some(*furthest)
-        });
-        let reach = reach.collect();
-        Sorted { symbols, reach }
+        symbols.shrink_to_fit();
+        Sorted(symbols)
     }
 
     /// The symbol that begins last among those that hold the address. One without a size holds what
     /// comes up to the next symbol, within [`MAX_GUESS`].
     fn find(&self, address: u64) -> Option<Symbol> {
-        let after = self.symbols.partition_point(|s| s.address <= address);
-        let nearest = self.symbols[..after].last()?;
+        let before = &self.0[..self.after(address)];
+        let nearest = before.last()?;
         if nearest.size == 0 {
             return (address - nearest.address < MAX_GUESS).then_some(*nearest);
         }
-        (0..after)
-            .rev()
-            .take(MAX_STEPS_BACK)
-            .take_while(|index| self.reach[*index] > address)
-            .map(|index| self.symbols[index])
-            .find(|symbol| address < symbol.end())
+        let mut close = before.iter().rev().take(MAX_STEPS_BACK);
+        close.find(|symbol| address < symbol.end()).copied()
     }
 
     fn next_start(&self, address: u64) -> Option<u64> {
-        let after = self.symbols.partition_point(|s| s.address <= address);
-        self.symbols.get(after).map(|symbol| symbol.address)
+        let next = self.0.get(self.after(address));
+        next.map(|symbol| symbol.address)
+    }
+
+    /// Symbols that begin at or before the address.
+    fn after(&self, address: u64) -> usize {
+        self.0.partition_point(|symbol| symbol.address <= address)
     }
 }
 
@@ -95,20 +85,21 @@ impl SymbolTable {
         let Some((Some(table), Some(strings))) = [full, dynamic].into_iter().find(not_empty) else {
             return SymbolTable::default();
         };
-        let mut code = Vec::new();
-        let mut data = Vec::new();
-        for entry in elf.bytes[table.range.clone()].chunks_exact(ENTRY_SIZE) {
-            match read_entry(entry) {
-                Some((SymbolUse::Code, symbol)) => code.push(symbol),
-                Some((SymbolUse::Data, symbol)) => data.push(symbol),
-                None => {}
-            }
-        }
-        SymbolTable {
-            code: Sorted::new(code),
-            data: Sorted::new(data),
+        let entries = || elf.bytes[table.range.clone()].chunks_exact(ENTRY_SIZE);
+        let used_as = |wanted| {
+            let of_kind = |entry| read_entry(entry).filter(|(kind, _)| *kind == wanted);
+            // A vector that grows would hold twice of them for a moment.
+            let mut symbols = Vec::with_capacity(entries().filter_map(of_kind).count());
+            symbols.extend(entries().filter_map(of_kind).map(|(_, symbol)| symbol));
+            Sorted::new(symbols)
+        };
+        let found = SymbolTable {
+            code: used_as(SymbolUse::Code),
+            data: used_as(SymbolUse::Data),
             strings: Some(strings.clone()),
-        }
+        };
+        elf.bytes.release();
+        found
     }
 
     /// The address of the symbol with this name, of whatever kind, marks of the linker included.
@@ -126,7 +117,7 @@ impl SymbolTable {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.code.symbols.is_empty() && self.data.symbols.is_empty()
+        self.code.0.is_empty() && self.data.0.is_empty()
     }
 
     /// The function that holds the address.
@@ -166,6 +157,7 @@ const MAX_RAW_NAME: usize = 32 * 1024;
 /// Bytes of an `Elf64_Sym`.
 const ENTRY_SIZE: usize = 24;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SymbolUse {
     Code,
     Data,

@@ -11,7 +11,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use hitm_layout::{Bytes, Unread};
+use hitm_layout::{Buffer, Bytes, Unread};
+use memmap2::{Mmap, UncheckedAdvice};
 
 /// Limit on a mapped file. Debug information of browsers and kernels has 1 to 10 GB.
 const MAPPED_BYTES_MAX: u64 = 64 << 30;
@@ -26,6 +27,23 @@ pub(crate) enum NamedBy {
     User,
     /// The contents of some input.
     Input,
+}
+
+/// A mapped file.
+struct Mapped(Mmap);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Buffer for Mapped {
+    fn release(&self) {
+        // SAFETY: the mapping is shared and only read, so that its pages come back from the file.
+        // A kernel that refuses keeps them.
+        let _ = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
+    }
 }
 
 /// Opens a file for reading.
@@ -60,9 +78,9 @@ pub(crate) fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
     // bytes. A file that shrinks ends this process as it would end a linker or a debugger.
     if len > 0
         && !path.starts_with("/sys")
-        && let Ok(map) = unsafe { memmap2::Mmap::map(&file) }
+        && let Ok(map) = unsafe { Mmap::map(&file) }
     {
-        return Ok(Bytes::new(map));
+        return Ok(Bytes::new(Mapped(map)));
     }
     let mut bytes = Vec::new();
     file.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -160,6 +178,18 @@ mod tests {
         let null = Path::new("/dev/null");
         assert_eq!(&*bytes(null, NamedBy::User).unwrap(), b"");
         assert!(bytes(null, NamedBy::Input).is_err());
+    }
+
+    #[test]
+    fn memory_that_was_given_back_has_the_same_bytes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("long");
+        let contents: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
+        std::fs::write(&path, &contents).unwrap();
+        let read = bytes(&path, NamedBy::Input).unwrap();
+        assert!(*read == *contents);
+        read.release();
+        assert!(*read == *contents);
     }
 
     #[test]

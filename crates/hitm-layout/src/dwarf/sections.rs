@@ -111,6 +111,11 @@ impl DebugSections {
         }
     }
 
+    /// Gives back memory that is not needed soon.
+    pub(crate) fn release(&self) {
+        self.bytes.release();
+    }
+
     /// gimli's reader of all sections, or of those parts of them that are `own`.
     pub(crate) fn dwarf(&self, own: Option<&Parts>) -> gimli::Dwarf<EndianSlice<'_, LittleEndian>> {
         let load = |id: SectionId| {

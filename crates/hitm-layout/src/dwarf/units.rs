@@ -31,6 +31,9 @@ pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 /// is not bounded by the file's size.
 const MAX_RANGES: usize = 1 << 21;
 
+/// Bytes after which a pass over all units gives back the memory of what it has read.
+const PASS_BYTES: usize = 32 << 20;
+
 /// Parsed abbreviation tables that are kept.
 const ABBREVIATION_CACHE: usize = 32;
 
@@ -156,10 +159,17 @@ impl DwarfFile {
         0..self.units.len() as u32
     }
 
-    /// The numbers of the units that belong to this program: a package may have others.
+    /// The numbers of the units that belong to this program, for a pass over all of them: a package may have
+    /// others. Memory of what the pass has read is given back on the way.
     pub(crate) fn own_units(&self) -> impl Iterator<Item = u32> + '_ {
-        self.unit_numbers().filter(|unit| {
+        let mut released = 0_usize;
+        self.unit_numbers().filter(move |unit| {
             let row = &self.units[*unit as usize];
+            if row.offset.abs_diff(released) >= PASS_BYTES {
+                released = row.offset;
+                let file = self.sources[row.source as usize].file;
+                self.files[file as usize].release();
+            }
             let is_split = self.is_split(row.source);
             !is_split || row.is_type_unit || row.root.partner.is_some()
         })
