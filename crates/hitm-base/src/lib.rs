@@ -7,6 +7,7 @@
 mod access;
 mod addr_range;
 pub mod document;
+mod go_table;
 mod hash;
 mod histogram;
 mod ids;
@@ -20,6 +21,7 @@ mod units;
 
 pub use access::{Access, AccessOp, DataSource, Outcome};
 pub use addr_range::AddrRange;
+pub use go_table::GoTable;
 pub use hash::Fnv1a;
 pub use histogram::Histogram;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};

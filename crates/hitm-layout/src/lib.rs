@@ -24,7 +24,6 @@ mod elf;
 pub mod emit;
 mod error;
 mod flow;
-mod go_table;
 pub mod layout_file;
 mod mini_debug;
 mod object_file;

@@ -23,6 +23,22 @@ const VARIABLE: &str = "HITM_COMPLETE";
 const ZSH_FIRST_TAB: &[u8] =
     b"if [[ $funcstack[1] == _hitm ]]; then _clap_dynamic_completer_hitm \"$@\"; fi\n";
 
+/// bash splits words at `=`, and hitm is asked about `--machine=xeon` as one.
+const BASH_JOINED: &[u8] = br#"_hitm() {
+    local at=$COMP_CWORD
+    [[ ${COMP_WORDS[at]} == '=' ]] && at=$((at + 1))
+    if ((at >= 2)) && [[ ${COMP_WORDS[at - 1]} == '=' && ${COMP_WORDS[at - 2]} == --* ]]; then
+        local option=${COMP_WORDS[at - 2]}=
+        local COMP_WORDS=("${COMP_WORDS[@]:0:at-2}" "$option$2") COMP_CWORD=$((at - 2))
+        _clap_complete_hitm "$1" "$option$2" "${COMP_WORDS[COMP_CWORD - 1]}"
+        COMPREPLY=("${COMPREPLY[@]#"$option"}")
+    else
+        _clap_complete_hitm "$@"
+    fi
+}
+complete -o nospace -o bashdefault -F _hitm hitm
+"#;
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Shell {
     Bash,
@@ -58,9 +74,11 @@ pub(super) fn completions(args: &CompletionsArgs, terminal: &mut Terminal) -> Re
     };
     let mut script = Vec::new();
     shell.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
-    if matches!(args.shell, Shell::Zsh) {
-        script.extend_from_slice(ZSH_FIRST_TAB);
-    }
+    script.extend_from_slice(match args.shell {
+        Shell::Bash => BASH_JOINED,
+        Shell::Zsh => ZSH_FIRST_TAB,
+        Shell::Fish => b"",
+    });
     let script = String::from_utf8(script).context("a completion is no UTF-8")?;
     terminal.source(script.trim_start())?;
     Ok(Exit::Done)

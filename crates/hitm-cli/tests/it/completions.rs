@@ -38,7 +38,7 @@ fn run(shell: &str, arguments: &[&str], folder: &Path) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Lines typed, their last word, and what it becomes.
+/// Lines typed, their last word, and what it becomes. Words are told apart by spaces, as bash does it.
 const CASES: [(&str, &str, &str); 4] = [
     ("hitm record --machine xeon-4", "xeon-4", "xeon-480"),
     (
@@ -57,13 +57,36 @@ fn bash_completes_commands_machines_and_scenarios() {
         let count = line.split(' ').count() - 1;
         let typed = format!(
             "source {}; COMP_WORDS=({line}); COMP_CWORD={count}; COMP_TYPE=9\n\
-             _clap_complete_hitm hitm {last} before; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+             _hitm hitm {last} before; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             script.display()
         );
         let Some(shown) = run("bash", &["--norc", "-c", &typed], folder.path()) else {
             return;
         };
         assert_eq!(shown.trim_end(), expected, "{line}");
+    }
+}
+
+/// What bash makes of a line is in its documentation: `=` is a word of its own.
+#[test]
+fn bash_completes_values_behind_an_equals_sign() {
+    let (folder, script) = prepared("bash");
+    let split = [
+        ("hitm record --machine = icel", "icel", "icelake-2s"),
+        ("hitm report --format =", "''", "sarif"),
+    ];
+    for (line, last, expected) in split {
+        let count = line.split(' ').count() - 1;
+        let typed = format!(
+            "source {}; COMP_WORDS=({line}); COMP_CWORD={count}; COMP_TYPE=9\n\
+             _hitm hitm {last} before; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let Some(shown) = run("bash", &["--norc", "-c", &typed], folder.path()) else {
+            return;
+        };
+        let found = shown.lines().any(|reply| reply == expected);
+        assert!(found, "{line}: {shown}");
     }
 }
 

@@ -139,6 +139,23 @@ fn gos_heap_with_the_types_that_it_is_told() {
     );
 }
 
+/// Names come from the table that Go needs itself; there are no types.
+#[test]
+fn gos_heap_without_symbols() {
+    if !programs::has_compiler(Path::new("accounts.go")) {
+        return programs::say_not_run("gos_heap_without_symbols", "no go");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let compiler = ["go", "build", "-ldflags=-s -w"];
+    let program = build(directory.path(), "accounts.go", &compiler);
+    let report = recorded(&program, &[]);
+    for bytes in [16, 24] {
+        let block = format!("heap block of {bytes} B from main.open");
+        let found = !origins(&report, &block).is_empty();
+        assert!(found, "no {block}: {report:#}");
+    }
+}
+
 #[test]
 fn a_rule_that_is_none() {
     let output = programs::run(

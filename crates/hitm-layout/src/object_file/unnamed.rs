@@ -1,10 +1,13 @@
 //! Functions of stripped files.
 
+use std::ops::Range;
+
+use hitm_base::GoTable;
+
 use super::ObjectFile;
 use crate::bounds::FunctionBounds;
 use crate::demangle::demangle;
 use crate::elf::Elf;
-use crate::go_table::GoTable;
 use crate::mini_debug::MiniDebug;
 use crate::symbols::{Symbol, SymbolTable};
 
@@ -13,7 +16,8 @@ use crate::symbols::{Symbol, SymbolTable};
 pub(super) struct Unnamed {
     bounds: FunctionBounds,
     mini: Option<MiniDebug>,
-    go: Option<GoTable>,
+    /// Go's table, and its place in the file.
+    go: Option<(GoTable, Range<usize>)>,
 }
 
 impl ObjectFile {
@@ -35,7 +39,9 @@ impl ObjectFile {
         {
             return Some(name_of(&mini.elf, &mini.symbols, symbol));
         }
-        if let Some(found) = unnamed.go.as_ref().and_then(|go| go.find(&self.elf, vaddr)) {
+        if let Some((go, section)) = &unnamed.go
+            && let Some(found) = go.find(&self.elf.bytes[section.clone()], vaddr)
+        {
             return Some(found);
         }
         let bounds = unnamed.bounds.find(vaddr);
@@ -60,9 +66,19 @@ impl ObjectFile {
         self.unnamed = Some(Unnamed {
             bounds: FunctionBounds::read(&self.elf),
             mini,
-            go: GoTable::read(&self.elf),
+            go: go_table(&self.elf),
         });
     }
+}
+
+fn go_table(elf: &Elf) -> Option<(GoTable, Range<usize>)> {
+    let section = GoTable::SECTIONS
+        .iter()
+        .find_map(|name| elf.section(name))?;
+    let text = elf.section(".text").map(|text| text.address);
+    let bytes = &elf.bytes[section.range.clone()];
+    let table = GoTable::read(bytes, text, |address| elf.is_loaded(address))?;
+    Some((table, section.range.clone()))
 }
 
 fn name_of(elf: &Elf, symbols: &SymbolTable, symbol: Symbol) -> (String, u64) {

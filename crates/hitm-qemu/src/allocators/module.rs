@@ -9,11 +9,11 @@ use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice, LittleEndian,
     RegisterRule, UnwindContext, UnwindSection as _, UnwindTableRow, X86_64,
 };
-use hitm_base::AddrRange;
+use hitm_base::{AddrRange, GoTable};
 use hitm_trace::Mapping;
 use object::elf::{PF_X, PT_LOAD, SHN_UNDEF, STT_FUNC};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
-use object::{Object as _, ObjectSection as _, ReadCache};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, ReadCache};
 
 use super::rules::Rule;
 
@@ -30,6 +30,8 @@ pub(super) struct Module {
     /// Distance of the mapped addresses from the file's own.
     bias: u64,
     symbols: [Symbols; 2],
+    /// Go's table, where it is the only one, and its section.
+    go: Option<(GoTable, Vec<u8>)>,
     frames: Option<Frames>,
 }
 
@@ -102,10 +104,21 @@ impl Module {
                 names,
             })
         };
+        let own = symbols(".symtab", ".strtab");
+        let go = || {
+            let (_, bytes) = GoTable::SECTIONS.into_iter().find_map(section)?;
+            let text = file.section_by_name(".text").map(|text| text.address());
+            let is_loaded = |at: u64| {
+                let mut segments = file.segments();
+                segments.any(|of| at.wrapping_sub(of.address()) < of.size())
+            };
+            Some((GoTable::read(&bytes, text, is_loaded)?, bytes))
+        };
         Some(Module {
             code: mapping.range,
             bias: mapping.range.start().wrapping_sub(address),
-            symbols: [symbols(".symtab", ".strtab"), symbols(".dynsym", ".dynstr")],
+            go: own.entries.is_empty().then(go).flatten(),
+            symbols: [own, symbols(".dynsym", ".dynstr")],
             frames: section(".eh_frame").map(|(at, data)| Frames {
                 data,
                 bases: BaseAddresses::default().set_eh_frame(at),
@@ -122,14 +135,16 @@ impl Module {
     ) -> BTreeMap<u64, &'static Rule> {
         let mut functions = BTreeMap::new();
         let mut left_out = Vec::new();
-        for symbols in std::mem::take(&mut self.symbols) {
-            for (name, address) in symbols.functions() {
-                let address = address.wrapping_add(self.bias);
-                if is_left_out(name) {
-                    left_out.push(address);
-                } else if let Some(rule) = rule_of(name) {
-                    functions.insert(address, rule);
-                }
+        let symbols = std::mem::take(&mut self.symbols);
+        let go = self.go.take();
+        let named = symbols.iter().flat_map(Symbols::functions);
+        let of_go = go.iter().flat_map(|(table, bytes)| table.functions(bytes));
+        for (name, address) in named.chain(of_go) {
+            let address = address.wrapping_add(self.bias);
+            if is_left_out(name) {
+                left_out.push(address);
+            } else if let Some(rule) = rule_of(name) {
+                functions.insert(address, rule);
             }
         }
         for address in left_out {

@@ -494,7 +494,7 @@ impl<'a> AddressNames<'a> {
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line, because allocators and
-    /// their wrappers rarely have one. A caller in a stripped program is named by its place in the file.
+    /// their wrappers rarely have one, or else the innermost that is no known wrapper. A caller in a stripped program is named by its place in the file.
     pub fn allocation_site(&self, stack: &[CodeAddr]) -> String {
         // Return addresses: the call is the instruction before.
         let calls = stack
@@ -502,10 +502,14 @@ impl<'a> AddressNames<'a> {
             .map(|frame| CodeAddr(frame.0.saturating_sub(1)));
         let mut labels = calls.map(|call| (call, self.code(call)));
         let mut first = None;
+        let mut has_caller = false;
         let found = labels.find(|(_, label)| {
-            first.get_or_insert(label.function.clone());
-            let is_own = label.line > 0 && !is_allocator(label);
-            is_own || is_stripped(label)
+            let is_own = !is_allocator(label);
+            if first.is_none() || (is_own && !has_caller) {
+                first = Some(label.function.clone());
+                has_caller = is_own;
+            }
+            (is_own && label.line > 0) || is_stripped(label)
         });
         if let Some((call, _)) = found.as_ref().filter(|(_, label)| is_stripped(label)) {
             return self.symbolizer.borrow_mut().code(call.0).place;
@@ -603,12 +607,14 @@ fn is_stripped(label: &CodeLabel) -> bool {
     !is_allocator && unnamed.is_some_and(|(_, function)| function.starts_with(UNNAMED))
 }
 
-/// Source that belongs to an allocator's plumbing: the caller of it is who allocates.
+/// Source that belongs to an allocator's plumbing: the caller of it is who allocates. Go programs without debug
+/// information name functions and no files.
 fn is_allocator(label: &CodeLabel) -> bool {
+    let may_be_go = label.file.is_empty() || label.file.ends_with(".go");
     is_language_library(&label.file)
         || label.function.starts_with("operator new")
         || label.function.starts_with("__rust_alloc")
-        || (label.file.ends_with(".go") && label.function.starts_with("runtime."))
+        || (may_be_go && label.function.starts_with("runtime."))
 }
 
 /// Names for addresses in these mappings. Files are read when a name in them is first asked for.
