@@ -1,7 +1,7 @@
 //! The side of a recorded process.
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::layout::*;
@@ -10,6 +10,10 @@ use super::{Futex, Mail};
 
 /// Time that a thread waits between two looks at the recorder.
 const LOOK_UP: Duration = Duration::from_millis(20);
+
+/// Looks for an answer before a thread sleeps, when all others wait as well: some 10 us, in which the recorder
+/// has mostly woken up and answered (zstd takes a sixth less time).
+const SPINS: u32 = 400;
 
 /// A thread's way to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,9 +234,22 @@ impl Port {
     /// Sleeps while the channel's word is what it was; true when that took the whole time.
     fn sleep(&self, channel: Channel, seen: u32, time: Duration) -> bool {
         let word = &self.shared.channel(channel.0 as usize).word;
+        if self.changes_soon(word, seen) {
+            return false;
+        }
         let asleep = seen | SLEEPER;
         let order = Ordering::AcqRel;
         let marked = word.compare_exchange(seen, asleep, order, Ordering::Acquire);
         marked.is_ok() && (self.futex.wait)(word, asleep, time)
+    }
+
+    /// Spins while a word is what it was, if nobody else runs; true when it has changed.
+    fn changes_soon(&self, word: &AtomicU32, seen: u32) -> bool {
+        let running = self.shared.control().running.load(Ordering::Relaxed);
+        let has_changed = || {
+            std::hint::spin_loop();
+            word.load(Ordering::Acquire) != seen
+        };
+        running as i32 <= 0 && (0..SPINS).any(|_| has_changed())
     }
 }
