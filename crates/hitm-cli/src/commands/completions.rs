@@ -36,7 +36,8 @@ const BASH_JOINED: &[u8] = br#"_hitm() {
         _clap_complete_hitm "$@"
     fi
 }
-complete -o nospace -o bashdefault -F _hitm hitm
+complete -o nospace -o bashdefault -o nosort -F _hitm hitm 2> /dev/null ||
+    complete -o nospace -o bashdefault -F _hitm hitm
 "#;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
