@@ -12,7 +12,7 @@ const ROW_BYTES: usize = 8;
 /// Longest name that is read.
 const NAME_MAX: usize = 32 * 1024;
 
-/// Where in its section the table of a program has what.
+/// The table of a program: places in its section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoTable {
     /// Start of the code that the rows count from.

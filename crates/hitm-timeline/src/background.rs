@@ -8,9 +8,9 @@ use hitm_base::{CpuId, Cycles};
 use crate::{Access, Scene, Timeline, Use};
 
 /// Calls that are handed over together: some 100 KiB of them.
-const BATCH: usize = 1024;
+pub(crate) const BATCH: usize = 1024;
 /// Batches on their way. A run waits when the other thread is that far behind.
-const BATCHES_MAX: usize = 16;
+pub(crate) const BATCHES_MAX: usize = 16;
 
 /// A call of [`Timeline`].
 #[derive(Debug)]
@@ -156,88 +156,5 @@ impl BackgroundTimeline {
         let batch = std::mem::replace(&mut self.batch, next);
         // Fails only after a panic of the other thread, which `finish` passes on.
         let _ = self.full.send(batch);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use hitm_base::{AccessOp, Clock, DataSource};
-
-    use super::*;
-    use crate::{Names, perfetto};
-
-    struct Numbers;
-
-    impl Names for Numbers {
-        fn place(&self, addr: u64, _size: u8) -> String {
-            format!("{addr}")
-        }
-
-        fn function(&self, code: u64) -> String {
-            format!("{code}")
-        }
-    }
-
-    fn scene() -> Scene {
-        Scene {
-            name: "two".into(),
-            clock: Clock::from_khz(1_000_000),
-            cpu_count: 2,
-        }
-    }
-
-    /// The line goes to and fro between two threads.
-    fn access(turn: u64) -> Access {
-        Access {
-            thread: (turn % 2) as u32,
-            cpu: CpuId((turn % 2) as u16),
-            start: Cycles(100 * turn),
-            stall: Cycles(50),
-            queued: Cycles(turn % 7),
-            line: 1,
-            addr: 64,
-            size: 8,
-            code: turn % 3,
-            op: AccessOp::LockedRmw,
-            source: DataSource::RemoteHitm,
-        }
-    }
-
-    /// More calls than batches on their way hold.
-    #[test]
-    fn calls_made_by_another_thread_give_the_same_trace() {
-        let turns = (BATCH * (BATCHES_MAX + 3)) as u64 / 2;
-        let mut here = Timeline::new(scene());
-        let mut there = BackgroundTimeline::new(scene());
-        macro_rules! fill {
-            ($timeline:ident) => {
-                let process = $timeline.add_process(7, "p");
-                let threads = [1, 2].map(|tid| $timeline.add_thread(process, tid, "worker"));
-                let lock = $timeline.add_lock("mutex");
-                for turn in 0..turns {
-                    let thread = threads[turn as usize % 2];
-                    let span = (Cycles(100 * turn), Cycles(100 * turn + 60));
-                    $timeline.grant(&access(turn));
-                    $timeline.store_wait(&access(turn));
-                    $timeline.run(thread, CpuId(0), span);
-                    $timeline.lock_wait(lock, thread, span);
-                    $timeline.lock_use(&Use {
-                        lock,
-                        thread,
-                        start: span.1,
-                        end: Cycles(span.1.0 + 5),
-                        is_handed_over: turn % 3 > 0,
-                    });
-                }
-            };
-        }
-        fill!(here);
-        fill!(there);
-        let [mut one, mut other] = [Vec::new(), Vec::new()];
-        let summary = perfetto::write(here, &Numbers, &mut one).expect("memory takes it");
-        assert!(summary.slices > turns && summary.line_arrows > 0);
-        let again = perfetto::write(there.finish(), &Numbers, &mut other);
-        assert_eq!(again.expect("memory takes it"), summary);
-        assert!(one == other, "the traces differ");
     }
 }

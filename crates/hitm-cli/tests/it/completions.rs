@@ -38,7 +38,19 @@ fn run(shell: &str, arguments: &[&str], folder: &Path) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Lines typed, their last word, and what it becomes. Words are told apart by spaces, as bash does it.
+/// Replies of bash at a TAB behind a line, whose words are told apart by spaces; `last` is the one that it
+/// completes.
+fn bash_replies((folder, script): (&Path, &Path), line: &str, last: &str) -> Option<String> {
+    let count = line.split(' ').count() - 1;
+    let typed = format!(
+        "source {}; COMP_WORDS=({line}); COMP_CWORD={count}; COMP_TYPE=9\n\
+         _hitm hitm {last} before; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        script.display()
+    );
+    run("bash", &["--norc", "-c", &typed], folder)
+}
+
+/// Lines typed, their last word, and what it becomes.
 const CASES: [(&str, &str, &str); 4] = [
     ("hitm record --machine xeon-4", "xeon-4", "xeon-480"),
     (
@@ -54,20 +66,14 @@ const CASES: [(&str, &str, &str); 4] = [
 fn bash_completes_commands_machines_and_scenarios() {
     let (folder, script) = prepared("bash");
     for (line, last, expected) in CASES {
-        let count = line.split(' ').count() - 1;
-        let typed = format!(
-            "source {}; COMP_WORDS=({line}); COMP_CWORD={count}; COMP_TYPE=9\n\
-             _hitm hitm {last} before; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            script.display()
-        );
-        let Some(shown) = run("bash", &["--norc", "-c", &typed], folder.path()) else {
+        let Some(shown) = bash_replies((folder.path(), &script), line, last) else {
             return;
         };
         assert_eq!(shown.trim_end(), expected, "{line}");
     }
 }
 
-/// What bash makes of a line is in its documentation: `=` is a word of its own.
+/// In bash `=` is a word of its own.
 #[test]
 fn bash_completes_values_behind_an_equals_sign() {
     let (folder, script) = prepared("bash");
@@ -76,13 +82,7 @@ fn bash_completes_values_behind_an_equals_sign() {
         ("hitm report --format =", "''", "sarif"),
     ];
     for (line, last, expected) in split {
-        let count = line.split(' ').count() - 1;
-        let typed = format!(
-            "source {}; COMP_WORDS=({line}); COMP_CWORD={count}; COMP_TYPE=9\n\
-             _hitm hitm {last} before; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            script.display()
-        );
-        let Some(shown) = run("bash", &["--norc", "-c", &typed], folder.path()) else {
+        let Some(shown) = bash_replies((folder.path(), &script), line, last) else {
             return;
         };
         let found = shown.lines().any(|reply| reply == expected);

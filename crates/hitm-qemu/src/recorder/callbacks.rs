@@ -14,6 +14,7 @@ use crate::system;
 use crate::vcpu::{MemInsn, op_of};
 
 use super::Recorder;
+
 /// The one recorder of this process.
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
@@ -145,8 +146,8 @@ pub(super) unsafe extern "C" fn locking_block_begins_on_path(index: c_uint, bloc
     recorder.start_locking_block(vcpu, insn_count);
 }
 
-/// A call that pushes its return address.
-pub(super) unsafe extern "C" fn call_accesses(
+/// A call that pushes its return address, or a return that takes it from the stack.
+pub(super) unsafe extern "C" fn stack_accessed<const IS_CALL: bool>(
     index: c_uint,
     info: u32,
     addr: u64,
@@ -155,55 +156,26 @@ pub(super) unsafe extern "C" fn call_accesses(
     // SAFETY: the arguments are QEMU's.
     unsafe {
         memory_accessed(index, info, addr, insn);
-        observer_calls(index, info, addr, insn);
+        observer_accesses_stack::<IS_CALL>(index, info, addr, insn);
     }
 }
 
-/// A return that takes its address from the stack.
-pub(super) unsafe extern "C" fn return_accesses(
+/// Like [`stack_accessed`], of the heap observer, whose accesses do not count.
+pub(super) unsafe extern "C" fn observer_accesses_stack<const IS_CALL: bool>(
     index: c_uint,
     info: u32,
     addr: u64,
     insn: *mut c_void,
 ) {
-    // SAFETY: the arguments are QEMU's.
-    unsafe {
-        memory_accessed(index, info, addr, insn);
-        observer_returns(index, info, addr, insn);
+    let Some(recorder) = recording() else { return };
+    // A call may also load the address of its function.
+    if IS_CALL && !recorder.api.is_store(info) {
+        return;
     }
-}
-
-/// Like [`call_accesses`], of the heap observer, whose accesses do not count.
-pub(super) unsafe extern "C" fn observer_calls(
-    index: c_uint,
-    info: u32,
-    addr: u64,
-    insn: *mut c_void,
-) {
-    if let Some(recorder) = recording()
-        && recorder.api.is_store(info)
-    {
-        // SAFETY: as in `memory_accessed`.
-        let insn = unsafe { MemInsn::of_argument(insn) };
-        if let Some(vcpu) = recorder.vcpus.get(index) {
-            vcpu.stack_accessed(insn, addr, true);
-        }
-    }
-}
-
-/// Like [`return_accesses`], of the heap observer.
-pub(super) unsafe extern "C" fn observer_returns(
-    index: c_uint,
-    _: u32,
-    addr: u64,
-    insn: *mut c_void,
-) {
-    if let Some(recorder) = recording()
-        && let Some(vcpu) = recorder.vcpus.get(index)
-    {
-        // SAFETY: as in `memory_accessed`.
-        let insn = unsafe { MemInsn::of_argument(insn) };
-        vcpu.stack_accessed(insn, addr, false);
+    // SAFETY: as in `memory_accessed`.
+    let insn = unsafe { MemInsn::of_argument(insn) };
+    if let Some(vcpu) = recorder.vcpus.get(index) {
+        vcpu.stack_accessed(insn, addr, IS_CALL);
     }
 }
 
@@ -241,7 +213,7 @@ unsafe fn flows(index: c_uint, insn: *mut c_void, flow: Flow) {
     }
 }
 
-/// A function that allocates or frees begins: [`allocators::function_entered`], with the guest's registers.
+/// A function that allocates or frees begins: [`crate::allocators::function_entered`], with the guest's registers.
 pub(crate) unsafe extern "C" fn allocator_entered(
     index: c_uint,
     rule: *mut c_void,
@@ -260,7 +232,7 @@ pub(crate) unsafe extern "C" fn allocator_entered(
     }
 }
 
-/// Code runs to which calls of an allocator return: [`allocators::function_returned`].
+/// Code runs to which calls of an allocator return: [`crate::allocators::function_returned`].
 pub(crate) unsafe extern "C" fn allocator_returned(
     index: c_uint,
     site: *mut c_void,

@@ -13,10 +13,18 @@ use crate::vcpu::MemInsn;
 
 use super::Recorder;
 use super::callbacks::{
-    block_begins, block_begins_on_path, call_accesses, call_runs, context_is_saved, fence_runs,
+    block_begins, block_begins_on_path, call_runs, context_is_saved, fence_runs,
     locking_block_begins, locking_block_begins_on_path, memory_accessed, nobody_asks,
-    observer_calls, observer_returns, return_accesses, return_runs, stack_moves,
+    observer_accesses_stack, return_runs, stack_accessed, stack_moves,
 };
+
+/// Callbacks of calls and returns by the stack: of the program, and of the heap observer.
+const ON_STACK: [MemCb; 2] = [stack_accessed::<true>, stack_accessed::<false>];
+const OBSERVER_ON_STACK: [MemCb; 2] = [
+    observer_accesses_stack::<true>,
+    observer_accesses_stack::<false>,
+];
+
 impl Recorder {
     pub(super) fn instrument(&self, tb: *mut Tb) {
         let mut addrs = self.api.insns(tb).map(|insn| self.api.insn_vaddr(insn));
@@ -85,7 +93,7 @@ impl Recorder {
             len: len as u8,
         }
         .into_argument();
-        self.follow(insn, flow, (data, [observer_calls, observer_returns]));
+        self.follow(insn, flow, (data, OBSERVER_ON_STACK));
     }
 
     /// Registers what tells of an instruction's flow. Calls and returns by the stack have the callbacks
@@ -136,7 +144,7 @@ impl Recorder {
         .into_argument();
         if self.launch.has_callers {
             let flow = (self.convention.classify)(&bytes[..len]);
-            if self.follow(insn, flow, (data, [call_accesses, return_accesses])) {
+            if self.follow(insn, flow, (data, ON_STACK)) {
                 return false;
             }
         }

@@ -4,8 +4,9 @@ use hitm_base::{AccessOp, Clock, CpuId, Cycles, DataSource};
 use hitm_test::perfetto::{PerfettoTrace, read};
 use proptest::prelude::*;
 
+use crate::background::{BATCH, BATCHES_MAX};
 use crate::perfetto::write;
-use crate::{Access, Names, Scene, Summary, Timeline, Use};
+use crate::{Access, BackgroundTimeline, Names, Scene, Summary, Timeline, Use};
 
 struct Numbers;
 
@@ -130,6 +131,50 @@ fn a_lock_passes_from_holder_to_holder() {
     assert_eq!((trace.arrows[0].0.0, trace.arrows[0].1.0), (100, 110));
     let names: Vec<&str> = trace.slices.iter().map(|slice| &*slice.3).collect();
     assert_eq!(names, ["wait for m", "first", "second"]);
+}
+
+/// More calls than batches on their way hold.
+#[test]
+fn calls_made_by_another_thread_give_the_same_trace() {
+    let turns = (BATCH * (BATCHES_MAX + 3)) as u64 / 2;
+    let mut here = Timeline::new(scene(2));
+    let mut there = BackgroundTimeline::new(scene(2));
+    macro_rules! fill {
+        ($timeline:ident) => {
+            let process = $timeline.add_process(7, "p");
+            let threads = [1, 2].map(|tid| $timeline.add_thread(process, tid, "worker"));
+            let lock = $timeline.add_lock("mutex");
+            for turn in 0..turns {
+                // The line goes to and fro between both.
+                let access = Access {
+                    queued: Cycles(turn % 7),
+                    code: turn % 3,
+                    ..access((turn % 2) as u16, 1, (100 * turn, 50))
+                };
+                let thread = threads[turn as usize % 2];
+                let span = (Cycles(100 * turn), Cycles(100 * turn + 60));
+                $timeline.grant(&access);
+                $timeline.store_wait(&access);
+                $timeline.run(thread, CpuId(0), span);
+                $timeline.lock_wait(lock, thread, span);
+                $timeline.lock_use(&Use {
+                    lock,
+                    thread,
+                    start: span.1,
+                    end: Cycles(span.1.0 + 5),
+                    is_handed_over: turn % 3 > 0,
+                });
+            }
+        };
+    }
+    fill!(here);
+    fill!(there);
+    let [mut one, mut other] = [Vec::new(), Vec::new()];
+    let summary = write(here, &Numbers, &mut one).expect("memory takes it");
+    assert!(summary.slices > turns && summary.line_arrows > 0);
+    let again = write(there.finish(), &Numbers, &mut other);
+    assert_eq!(again.expect("memory takes it"), summary);
+    assert!(one == other, "the traces differ");
 }
 
 #[test]

@@ -494,20 +494,20 @@ impl<'a> AddressNames<'a> {
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line, because allocators and
-    /// their wrappers rarely have one, or else the innermost that is no known wrapper. A caller in a stripped program is named by its place in the file.
+    /// their wrappers rarely have one, or else the innermost that is no known wrapper. A caller in a stripped
+    /// program is named by its place in the file.
     pub fn allocation_site(&self, stack: &[CodeAddr]) -> String {
         // Return addresses: the call is the instruction before.
         let calls = stack
             .iter()
             .map(|frame| CodeAddr(frame.0.saturating_sub(1)));
         let mut labels = calls.map(|call| (call, self.code(call)));
-        let mut first = None;
-        let mut has_caller = false;
+        let (mut first, mut caller) = (None, None);
         let found = labels.find(|(_, label)| {
             let is_own = !is_allocator(label);
-            if first.is_none() || (is_own && !has_caller) {
-                first = Some(label.function.clone());
-                has_caller = is_own;
+            first.get_or_insert_with(|| label.function.clone());
+            if is_own {
+                caller.get_or_insert_with(|| label.function.clone());
             }
             (is_own && label.line > 0) || is_stripped(label)
         });
@@ -515,7 +515,7 @@ impl<'a> AddressNames<'a> {
             return self.symbolizer.borrow_mut().code(call.0).place;
         }
         let in_source = found.map(|(_, label)| label);
-        match (in_source, first) {
+        match (in_source, caller.or(first)) {
             (Some(label), _) => {
                 let file = label.file.rsplit('/').next().unwrap_or_default();
                 format!("{} ({file}:{})", label.function, label.line)
