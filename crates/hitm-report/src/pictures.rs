@@ -12,7 +12,7 @@ mod transfers;
 use std::path::Path;
 
 use hitm::advise::{Inputs, structure_at};
-use hitm::recording::Recording;
+use hitm::recording::{AddressNames, Recording};
 use hitm_base::{LineAddr, Topology};
 use hitm_coherence::stats::{RowKey, Statistics, Traffic, TrafficPlan};
 
@@ -61,7 +61,7 @@ pub struct Structure {
 
 impl Pictures {
     /// The structures on lines with false sharing, by the costliest of these lines.
-    pub fn structures(recording: &Recording, report: &Report) -> Vec<Structure> {
+    pub fn structures(names: &AddressNames<'_>, report: &Report) -> Vec<Structure> {
         let mut found: Vec<Structure> = Vec::new();
         let lines = report.lines.iter();
         for line in lines.filter(|line| line.false_sharing_cycles > 0) {
@@ -69,7 +69,7 @@ impl Pictures {
             let first_byte = line.line.first_byte();
             let mut known = rows.filter_map(|row| {
                 let addr = first_byte + u64::from(row.offset);
-                structure_at(recording, addr, row.size_bytes)
+                structure_at(names, addr, row.size_bytes)
             });
             let Some(inputs) = known.next() else { continue };
             match found.iter_mut().find(|one| one.inputs == inputs) {
@@ -91,24 +91,27 @@ impl Pictures {
         TrafficPlan::new(lines, rows)
     }
 
-    /// Names what was counted. `traffic` is the second reading by [`Pictures::plan`]; samples have none.
+    /// Names what was counted, and finds the structures that a better layout helps. `traffic` is the second
+    /// reading by [`Pictures::plan`]; samples have none.
     /// `input` is the recording's path, for commands to run next.
     pub fn build(
         recording: &Recording,
         report: &Report,
         traffic: Option<&Traffic>,
         input: &Path,
-    ) -> Pictures {
+    ) -> (Pictures, Vec<Structure>) {
         let names = recording.names();
-        Pictures::of(&Sources {
+        let structures = Pictures::structures(&names, report);
+        let pictures = Pictures::of(&Sources {
             statistics: &recording.statistics,
             topology: &recording.machine.topology,
             names: &names,
             report,
             traffic,
-            structures: Pictures::structures(recording, report),
+            structures: &structures,
             input,
-        })
+        });
+        (pictures, structures)
     }
 
     /// Names what was counted, from parts.
@@ -126,7 +129,7 @@ impl Pictures {
             None => Vec::new(),
         };
         Pictures {
-            summary: summary::of(named.report, &named.structures, named.input),
+            summary: summary::of(named.report, named.structures, named.input),
             topology: topology.clone(),
             maps: lines().map(|line| LineMap::build(named, line)).collect(),
             run_transfers: named
@@ -155,7 +158,7 @@ pub struct Sources<'a> {
     /// Hand-overs and times by [`Pictures::plan`]; samples have none.
     pub traffic: Option<&'a Traffic>,
     /// Structures on falsely shared lines.
-    pub structures: Vec<Structure>,
+    pub structures: &'a [Structure],
     /// Path of the recording, for commands to run next.
     pub input: &'a Path,
 }

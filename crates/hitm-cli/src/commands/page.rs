@@ -9,13 +9,13 @@ use hitm::perf_data;
 use hitm::recording::{Recording, traffic};
 use hitm_report::Report;
 use hitm_report::page::{self, LineAdvice};
-use hitm_report::pictures::Pictures;
+use hitm_report::pictures::{Pictures, Structure};
 
 use super::PageFormat;
 use crate::Terminal;
 use crate::progress::Bar;
 
-/// Structures that are advised on: each reads the recording once more.
+/// Structures that are advised on: a search takes up to a twentieth of a second.
 const ADVICE_MAX: usize = 3;
 
 /// Fails before the work when its result has no place to go.
@@ -48,7 +48,7 @@ pub(super) fn write(html: &str, output: Option<&Path>, terminal: &mut Terminal) 
 }
 
 /// The page of a recording at `input`, or of samples.
-pub(super) fn of_report(input: &Path, recording: &Recording, report: &Report) -> Result<String> {
+pub(super) fn of_report(input: &Path, recording: Recording, report: &Report) -> Result<String> {
     let is_recording =
         perf_data::sample_format(input).is_none() && recording.header.sampled.is_none();
     let plan = Pictures::plan(&recording.statistics, report);
@@ -61,32 +61,34 @@ pub(super) fn of_report(input: &Path, recording: &Recording, report: &Report) ->
         }
         false => None,
     };
-    let pictures = Pictures::build(recording, report, counted.as_ref(), input);
-    let advice = match is_recording {
-        true => advice(input, recording, report),
-        false => Vec::new(),
+    let (pictures, mut structures) = Pictures::build(&recording, report, counted.as_ref(), input);
+    structures.truncate(if is_recording { ADVICE_MAX } else { 0 });
+    let advice = match structures.is_empty() {
+        true => Vec::new(),
+        false => advice(input, recording, structures)?,
     };
     Ok(page::report(report, &pictures, &advice))
 }
 
-/// Advice on the structures of falsely shared lines, or why there is none.
-fn advice(input: &Path, recording: &Recording, report: &Report) -> Vec<LineAdvice> {
-    let mut advised = Vec::new();
-    let structures = Pictures::structures(recording, report);
-    for structure in structures.into_iter().take(ADVICE_MAX) {
-        let type_name = structure.inputs.type_name.clone();
-        let bar = Bar::start("advising");
-        let progress = &mut |read, all| bar.set(read, all);
-        let found = advise_recorded(input, structure.inputs, progress);
-        bar.finish();
-        advised.push(LineAdvice {
-            ranks: structure.ranks,
-            type_name,
-            advice: match found {
-                Ok(found) => Ok(found.json().clone()),
-                Err(error) => Err(error.to_string()),
-            },
-        });
-    }
-    advised
+/// Advice on structures, or why there is none.
+fn advice(
+    input: &Path,
+    recording: Recording,
+    structures: Vec<Structure>,
+) -> Result<Vec<LineAdvice>> {
+    let asked = structures.iter().map(|one| one.inputs.clone()).collect();
+    let bar = Bar::start("advising");
+    let progress = &mut |read, all| bar.set(read, all);
+    let found = advise_recorded(input, recording, asked, progress)?;
+    bar.finish();
+    let advised = structures.into_iter().zip(found);
+    let advised = advised.map(|(structure, found)| LineAdvice {
+        ranks: structure.ranks,
+        type_name: structure.inputs.type_name,
+        advice: match found {
+            Ok(found) => Ok(found.json().clone()),
+            Err(error) => Err(error.to_string()),
+        },
+    });
+    Ok(advised.collect())
 }

@@ -286,11 +286,11 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         return show_type(&recording, type_name, &args, terminal);
     }
     check_input(&args, &recording)?;
-    show(&args, &recording, terminal)
+    show(&args, recording, terminal)
 }
 
 /// Shows the report and answers the gates.
-fn show(args: &ReportArgs, recording: &Recording, terminal: &mut Terminal) -> Result<Exit> {
+fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Result<Exit> {
     let lines_max = match args.format.is_for_ci() {
         true => usize::MAX,
         false => ReportOptions::LINES_MAX_DEFAULT,
@@ -304,10 +304,10 @@ fn show(args: &ReportArgs, recording: &Recording, terminal: &mut Terminal) -> Re
     };
     let selection = args.select.selection();
     let (report, comparison) = match &args.baseline {
-        None => (Report::of_selection(recording, &options, &selection), None),
+        None => (Report::of_selection(&recording, &options, &selection), None),
         Some(baseline) => {
             let (report, comparison) = ci::compare(
-                (recording, &options),
+                (&recording, &options),
                 &selection,
                 (baseline, args.tolerance),
             )?;
@@ -327,7 +327,7 @@ fn show(args: &ReportArgs, recording: &Recording, terminal: &mut Terminal) -> Re
                 percent_limit: args.select.percent_limit(),
                 ..text_options(terminal)
             };
-            let structures = Pictures::structures(recording, &report);
+            let structures = Pictures::structures(&recording.names(), &report);
             let summary = summary::of(&report, &structures, &args.input);
             terminal.long_out(&text::render(&report, &summary, &text_options))?;
         }

@@ -72,7 +72,7 @@ fn a_page_of_a_hundred_lines_stays_below_two_megabytes() {
         names: &Symbols,
         report: &report,
         traffic: Some(&traffic),
-        structures: Vec::new(),
+        structures: &[],
         input: Path::new("run.hitm"),
     });
     let stacks = &pictures.stacks.stacks;

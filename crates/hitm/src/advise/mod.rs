@@ -1,6 +1,7 @@
 //! Advice on the layout of a structure: the profile, the prices of a machine, and a replay that
 //! checks the advisor's prediction.
 
+mod accesses;
 mod inputs;
 mod instances;
 mod prices;
@@ -23,11 +24,9 @@ use hitm_layout::profile::Profile;
 pub use inputs::Inputs;
 pub(crate) use instances::instance_at;
 pub use prices::EnginePrices;
-pub(crate) use profile::InstancePlace;
+pub(crate) use profile::ProfileOptions;
 pub use profile::RecordedProfileError;
-pub(crate) use profile::{
-    ProfileOptions, RecordedProfile, lines_of_instances, profile_of_recording,
-};
+use profile::{RecordedProfile, lines_of_instances, profile_of_recording};
 pub use proof::Proof;
 pub use recorded::{RecordedAdvice, advise_recorded, structure_at};
 pub use replay::{Replayed, replay};

@@ -17,7 +17,7 @@ use hitm_layout::profile::{Counts, CpuSet, Profile, RowKey};
 use thiserror::Error;
 
 use crate::perf_data::Weights;
-use crate::recording::Recording;
+use crate::recording::{AddressNames, Recording};
 
 /// Selection of accesses, and their weights.
 #[derive(Debug, Clone)]
@@ -76,16 +76,13 @@ const INSTANCE_LINES_MAX: usize = 1 << 20;
 
 /// Lines of all instances of a type of `type_size` bytes.
 pub(crate) fn lines_of_instances(
-    recording: &Recording,
+    names: &AddressNames<'_>,
     type_size: u64,
     options: &ProfileOptions<'_>,
 ) -> BTreeSet<LineAddr> {
-    let names = recording.names();
-    let places = recording.places();
-    let bases = places.filter_map(|(addr, size)| {
-        let instance = names.instance_of(addr, size, (options, type_size));
-        instance?.base
-    });
+    let places = names.recording.places();
+    let bases =
+        places.filter_map(|(addr, size)| names.instance_base(addr, size, (options, type_size)));
     let bases: BTreeSet<u64> = bases.collect();
     let ranges = bases.into_iter();
     let ranges = ranges.filter_map(|base| AddrRange::with_len(base, type_size));
@@ -97,11 +94,11 @@ pub(crate) fn lines_of_instances(
 /// Collects the accesses to instances of a type of `type_size` bytes. `member_at` names the member
 /// at an offset.
 pub(crate) fn profile_of_recording(
-    recording: &Recording,
+    names: &AddressNames<'_>,
     (type_size, member_at): (u64, &dyn Fn(u64) -> Option<String>),
     options: &ProfileOptions<'_>,
 ) -> Result<RecordedProfile, RecordedProfileError> {
-    let names = recording.names();
+    let recording = names.recording;
     let by = match options.sampled {
         Some(_) => "sampled, read",
         None => "recorded",
@@ -114,17 +111,11 @@ pub(crate) fn profile_of_recording(
         ),
         bases: BTreeMap::new(),
     };
-    let mut known: BTreeMap<String, u64> = BTreeMap::new();
-    let mut unnamed = Unnamed::default();
     for (line, stats) in &recording.statistics.lines {
         for (place, row) in &stats.rows {
             let addr = line.0 * LINE_SIZE + u64::from(place.offset);
-            let Some(instance) = names.instance_of(addr, place.size, (options, type_size)) else {
-                unnamed.add(addr, row.latency.count);
-                continue;
-            };
-            *known.entry(instance.object).or_default() += row.latency.count;
-            let Some(base) = instance.base else { continue };
+            let base = names.instance_base(addr, place.size, (options, type_size));
+            let Some(base) = base else { continue };
             let Some(path) = member_at(addr - base) else {
                 continue;
             };
@@ -140,26 +131,40 @@ pub(crate) fn profile_of_recording(
         }
     }
     if found.bases.is_empty() {
-        let mut known: Vec<(u64, String)> = known
-            .into_iter()
-            .map(|(name, count)| (count, name))
-            .collect();
-        known.sort_by(|a, b| b.cmp(a));
-        let mut known: Vec<String> = known.into_iter().take(8).map(|(_, name)| name).collect();
-        if known.is_empty() {
-            known.push("(nothing has a name)".to_owned());
-        }
-        return Err(RecordedProfileError::NothingFound {
-            recording: options.name.clone(),
-            wanted: options.type_name.clone(),
-            known: known.join(", "),
-            hint: unnamed.hint(options),
-        });
+        return Err(nothing_found(names, options));
     }
     Ok(match options.sampled {
         Some((weights, machine)) => found.finish_samples(weights, machine),
         None => found.finish(recording),
     })
+}
+
+/// Says what was accessed instead of the wanted type.
+fn nothing_found(names: &AddressNames<'_>, options: &ProfileOptions<'_>) -> RecordedProfileError {
+    let mut known: BTreeMap<String, u64> = BTreeMap::new();
+    let mut unnamed = Unnamed::default();
+    for (line, stats) in &names.recording.statistics.lines {
+        for (place, row) in &stats.rows {
+            let addr = line.0 * LINE_SIZE + u64::from(place.offset);
+            match names.object_asked_for(addr, place.size) {
+                Some((object, _)) => *known.entry(object).or_default() += row.latency.count,
+                None => unnamed.add(addr, row.latency.count),
+            }
+        }
+    }
+    let known = known.into_iter().map(|(name, count)| (count, name));
+    let mut known: Vec<(u64, String)> = known.collect();
+    known.sort_by(|a, b| b.cmp(a));
+    let mut known: Vec<String> = known.into_iter().take(8).map(|(_, name)| name).collect();
+    if known.is_empty() {
+        known.push("(nothing has a name)".to_owned());
+    }
+    RecordedProfileError::NothingFound {
+        recording: options.name.clone(),
+        wanted: options.type_name.clone(),
+        known: known.join(", "),
+        hint: unnamed.hint(options),
+    }
 }
 
 /// Accesses to addresses without a name.
@@ -283,13 +288,4 @@ impl Found {
             bases: bases.map(|(base, instance)| (instance, base)).collect(),
         }
     }
-}
-
-/// Place of an address in a recording's memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InstancePlace {
-    /// The object's name.
-    pub(crate) object: String,
-    /// Address of the wanted type's instance in it.
-    pub(crate) base: Option<u64>,
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use hitm_base::{Cycles, Machine};
 use hitm_layout::layout_file::LayoutFile;
 
+use super::Inputs;
 use crate::recording::Recording;
 use crate::whatif::{
     Change, HeapInstances, ThreadChange, WhatifConfig, WhatifError, WhatifReport, run_loaded,
@@ -23,15 +24,33 @@ pub struct Proof {
 /// A recording on which proposals are tried.
 #[derive(Debug)]
 pub(super) struct Proving {
-    pub(super) path: PathBuf,
-    pub(super) recording: Recording,
+    path: PathBuf,
+    recording: Recording,
     /// Allocation sites of the structures.
-    pub(super) instances: Vec<HeapInstances>,
+    instances: Vec<HeapInstances>,
     /// A machine other than the recording's.
-    pub(super) machine: Option<Machine>,
+    machine: Option<Machine>,
 }
 
 impl Proving {
+    /// `machine` is the one that was asked for.
+    pub(super) fn new(
+        inputs: &Inputs,
+        type_name: &str,
+        (recording, machine): (Recording, Option<Machine>),
+    ) -> Proving {
+        let at = inputs.at.iter().map(|site| HeapInstances {
+            type_name: Some(type_name.to_owned()),
+            site: site.clone(),
+        });
+        Proving {
+            path: inputs.profile.clone(),
+            instances: at.collect(),
+            machine,
+            recording,
+        }
+    }
+
     /// Replays the recording with the layout. `progress` gets the bytes read so far and in all.
     pub(super) fn prove(
         &self,

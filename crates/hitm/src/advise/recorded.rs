@@ -6,9 +6,11 @@ use hitm_layout::advise::{Advice, Candidate, Options};
 use hitm_layout::layout_file::FileStruct;
 use serde_json::{Value, json};
 
+use super::accesses::Accesses;
+use super::inputs::{Asked, TypesFiles};
 use super::text::{difference_text, members_json};
 use super::{Inputs, Session, SessionError, advice_json};
-use crate::recording::Recording;
+use crate::recording::{AddressNames, Recording};
 
 /// Most steps of a search: a twentieth of a second, where `hitm layout advise` takes up to two.
 /// More steps gain a few percent for structures with hundreds of members.
@@ -38,8 +40,8 @@ impl RecordedAdvice {
 
 /// Name of the structure that holds the byte at `addr`, and the file that declares it; none where
 /// the recording lacks either.
-pub fn structure_at(recording: &Recording, addr: u64, size: u8) -> Option<Inputs> {
-    let (type_name, input) = recording.names().declared(addr, size)?;
+pub fn structure_at(names: &AddressNames<'_>, addr: u64, size: u8) -> Option<Inputs> {
+    let (type_name, input) = names.declared(addr, size)?;
     Some(Inputs {
         type_name,
         input,
@@ -47,17 +49,29 @@ pub fn structure_at(recording: &Recording, addr: u64, size: u8) -> Option<Inputs
     })
 }
 
-/// Searches for better layouts of `structure`, by the recording at `path`.
+/// Searches for better layouts of structures, by a recording that was read from `path` for its report. All
+/// structures have an answer, in their order. `progress` gets the bytes that are read once more and all there
+/// are: only those of a large recording, of which not all rows are known.
 pub fn advise_recorded(
     path: &Path,
-    structure: Inputs,
+    mut recording: Recording,
+    structures: Vec<Inputs>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<RecordedAdvice, SessionError> {
-    let inputs = Inputs {
+) -> Result<Vec<Result<RecordedAdvice, SessionError>>, SessionError> {
+    recording.add_rows_for_replay(path, progress)?;
+    let mut accesses = Accesses::of_recording(path, recording);
+    let mut files = TypesFiles::default();
+    let inputs = structures.into_iter().map(|structure| Inputs {
         profile: path.to_owned(),
         ..structure
-    };
-    let mut session = Session::open(&inputs, progress)?;
+    });
+    let asked = inputs.map(|inputs| Asked::new(inputs, &mut files));
+    let asked = asked.collect();
+    let answers = accesses.answer(asked, progress)?.into_iter();
+    Ok(answers.map(|read| advise(&Session::of(read?))).collect())
+}
+
+fn advise(session: &Session) -> Result<RecordedAdvice, SessionError> {
     let options = Options {
         seed: 1,
         steps_max: Some(STEPS_MAX),

@@ -12,8 +12,9 @@ use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutFileError, LayoutTa
 use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
-use super::inputs::{Inputs, Read, Structure, VALUE, read};
-use super::proof::Proof;
+use super::accesses::{Accesses, Read, VALUE};
+use super::inputs::{Asked, Inputs, Structure, TypesFiles};
+use super::proof::{Proof, Proving};
 use super::source::{self, Language};
 use super::{EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask};
 use crate::layout::LayoutError;
@@ -150,6 +151,8 @@ pub enum SessionError {
 #[derive(Debug)]
 pub struct Session {
     read: Read,
+    /// The recording that proposals are tried on, if it is one.
+    proving: Option<Proving>,
     is_opened: bool,
 }
 
@@ -159,10 +162,28 @@ impl Session {
         inputs: &Inputs,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Session, SessionError> {
+        // Files of types come first: they are short, and a recording may be long.
+        let asked = Asked::new(inputs.clone(), &mut TypesFiles::default())?;
+        let machine = asked.machine.clone();
+        let mut accesses = Accesses::open(&inputs.profile, inputs.kernel.as_ref(), progress)?;
+        let read = accesses.answer_one(asked, progress)?;
+        let proving = accesses
+            .into_recording()
+            .map(|recording| Proving::new(inputs, &read.subject.name, (recording, machine)));
         Ok(Session {
-            read: read(inputs, progress)?,
+            read,
+            proving,
             is_opened: !inputs.open.is_empty(),
         })
+    }
+
+    /// A session that opens no structures inside of its own, and tries no proposals.
+    pub(super) fn of(read: Read) -> Session {
+        Session {
+            read,
+            proving: None,
+            is_opened: false,
+        }
     }
 
     /// Names of the structure, machine and profile, for the head of an answer.
@@ -203,7 +224,7 @@ impl Session {
 
     /// Searches for better layouts. `progress` gets the steps of the search so far and at most.
     pub fn advise(
-        &mut self,
+        &self,
         options: &Options,
         progress: &dyn Fn(u64, u64),
     ) -> Result<Advice, SessionError> {
@@ -213,13 +234,13 @@ impl Session {
             machine: &self.read.machine,
             bases: &self.read.bases,
         };
-        let locate = locator(&mut self.read.structure, &self.read.subject);
+        let locate = locator(&self.read.structure, &self.read.subject);
         Ok(ask(&question, &locate, options, progress)?)
     }
 
     /// Weighs the present structure, then each of the layout files (names of shipped ones or
     /// paths).
-    pub fn compare(&mut self, layouts: &[String]) -> Result<Vec<(String, Weighed)>, SessionError> {
+    pub fn compare(&self, layouts: &[String]) -> Result<Vec<(String, Weighed)>, SessionError> {
         let demand = self.demand()?;
         let no_member = |member: String| AdviseError::NoSuchMember {
             name: self.read.subject.name.clone(),
@@ -227,14 +248,13 @@ impl Session {
         };
         let mut weighed = Vec::new();
         {
-            let locate = locator(&mut self.read.structure, &self.read.subject);
+            let locate = locator(&self.read.structure, &self.read.subject);
             let now = demand.weigh_layout(self.read.subject.size_bytes, &self.read.bases, &locate);
             weighed.push((String::from("now"), now.map_err(no_member)?));
         }
         for name in layouts {
             let file = layout_files::read(Path::new(name))?.0;
-            let (size, locate) =
-                replaced(&mut self.read.structure, &self.read.subject, (&file, name))?;
+            let (size, locate) = replaced(&self.read.structure, &self.read.subject, (&file, name))?;
             let answer = demand.weigh_layout(size, &BTreeMap::new(), &locate);
             weighed.push((file.name.clone(), answer.map_err(no_member)?));
         }
@@ -248,7 +268,7 @@ impl Session {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Option<Proof>, WhatifError> {
         let layout = self.layout_file("advised", candidate);
-        let proving = self.read.proving.as_ref();
+        let proving = self.proving.as_ref();
         proving
             .map(|proving| proving.prove(layout, progress))
             .transpose()
@@ -273,7 +293,7 @@ impl Session {
     /// Returns the candidate as source: a structure with assertions, or, when `source` is given, a
     /// unified diff of that file.
     pub fn emit(
-        &mut self,
+        &self,
         candidate: &Candidate,
         language: Language,
         source: Option<&Path>,
@@ -289,14 +309,13 @@ impl Session {
         let named = source.map(|path| path.display().to_string());
         let file = named.as_deref().zip(text.as_deref());
         let subject = &self.read.subject;
-        match (&mut self.read.structure, language, file) {
-            (Structure::Types(object, layout), ..) => {
-                let layout = layout.clone();
-                check_language(&layout, &subject.name, language)?;
+        match (&self.read.structure, language, file) {
+            (Structure::Types(types, layout), ..) => {
+                check_language(layout, &subject.name, language)?;
                 Ok(source::emit(&source::Wanted {
                     subject,
                     layout: &candidate.layout,
-                    types: (&layout, object.types()),
+                    types: (layout, types.borrow_mut().types()),
                     language,
                     file,
                 })?)
@@ -345,7 +364,7 @@ pub(super) type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
 /// Returns the size of the structure as the layout `file` has it, named `layout`, and a locator of
 /// paths in it.
 pub(super) fn replaced<'s>(
-    structure: &'s mut Structure,
+    structure: &'s Structure,
     subject: &'s Subject,
     (file, layout): (&LayoutFile, &str),
 ) -> Result<(u64, Locator<'s>), SessionError> {
@@ -373,12 +392,11 @@ pub(super) fn replaced<'s>(
 }
 
 /// Returns a locator of paths in the present structure.
-pub(super) fn locator<'s>(structure: &'s mut Structure, subject: &'s Subject) -> Locator<'s> {
+pub(super) fn locator<'s>(structure: &'s Structure, subject: &'s Subject) -> Locator<'s> {
     match structure {
         Structure::Table(table) => Box::new(|path| in_table(table, &subject.name, path)),
-        Structure::Types(object, layout) => {
-            let store = object.types();
-            Box::new(move |path| place_in_types(layout, store, path))
+        Structure::Types(file, layout) => {
+            Box::new(|path| place_in_types(layout, file.borrow_mut().types(), path))
         }
         Structure::Scalars => Box::new(|path| (path == VALUE).then_some((0, subject.size_bytes))),
     }

@@ -69,7 +69,7 @@ impl Limits {
 pub(crate) const OF_REPORT: Wanted<'static> = Wanted::CyclesPerLost(1 << 10);
 
 /// A line that a replay makes 64 times dearer may have to be shown.
-const OF_REPLAY: Wanted<'static> = Wanted::CyclesPerLost(1 << 16);
+const OF_REPLAY: u64 = 1 << 16;
 
 /// The lines that have rows however many there are.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +110,11 @@ impl Recording {
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
-        load(&mut RecordingAt(path.into()), OF_REPLAY, progress)
+        load(
+            &mut RecordingAt(path.into()),
+            Wanted::CyclesPerLost(OF_REPLAY),
+            progress,
+        )
     }
 
     /// Reads a recording, and gives `each` all its rows: of very many those of some lines at a time, with
@@ -135,9 +139,28 @@ impl Recording {
         lines: impl Iterator<Item = LineAddr>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), RecordingError> {
-        let has_rows = |line: &LineAddr| self.statistics.lines.contains_key(line);
-        let lines = lines.filter(|line| !has_rows(line));
-        let chosen: Chosen = lines.map(|line| (line, Keep::Rows(Tier::FIRST))).collect();
+        let chosen = lines.map(|line| (line, Keep::Rows(Tier::FIRST)));
+        self.add_chosen(path, chosen.collect(), progress)
+    }
+
+    /// Adds the rows that [`Recording::load_for_replay`] reads, to a recording that was read from `path` for
+    /// its report.
+    pub(crate) fn add_rows_for_replay(
+        &mut self,
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), RecordingError> {
+        let chosen = Tallied::chosen_of_rest(self, OF_REPLAY);
+        self.add_chosen(path, chosen, progress)
+    }
+
+    fn add_chosen(
+        &mut self,
+        path: &Path,
+        mut chosen: Chosen,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), RecordingError> {
+        chosen.retain(|line, _| !self.statistics.lines.contains_key(line));
         if chosen.is_empty() {
             return Ok(());
         }

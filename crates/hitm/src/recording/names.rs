@@ -17,7 +17,7 @@ use super::debuginfod;
 use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::typed::MemoryTypes;
-use crate::advise::{InstancePlace, ProfileOptions, instance_at};
+use crate::advise::{ProfileOptions, instance_at};
 use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
 use crate::perf_data::ExtraNames;
 
@@ -61,7 +61,7 @@ pub(crate) fn element_name(store: &TypeStore, mut of: TypeId) -> String {
 /// Names for the addresses of one recording. Files are read when a name in them is first asked for.
 pub struct AddressNames<'a> {
     pub(super) objects: &'a Objects,
-    recording: &'a Recording,
+    pub(crate) recording: &'a Recording,
     pub(super) statistics: &'a Statistics,
     pub(super) symbolizer: RefCell<Symbolizer<'static>>,
     /// Names of heap blocks, by address: finding one takes a look at every line of the block.
@@ -227,44 +227,38 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    /// The object at an address, and the instance of the wanted type of `type_size` bytes in it.
-    pub(crate) fn instance_of(
+    /// The address of the instance of the wanted type, of `type_size` bytes, that holds the byte at `addr`.
+    pub(crate) fn instance_base(
         &self,
         addr: u64,
         size: u8,
         (options, type_size): (&ProfileOptions<'_>, u64),
-    ) -> Option<InstancePlace> {
+    ) -> Option<u64> {
         let shown = self.shown(addr);
         if let Some(start) = options.address()
             && (start..start.saturating_add(type_size)).contains(&shown)
         {
-            return Some(InstancePlace {
-                object: format!("{start:#x}"),
-                base: Some(addr - (shown - start)),
-            });
+            return Some(addr - (shown - start));
         }
-        let mut label = self.data(addr, size)?;
-        if let Some(block) = self.objects.heap_at(addr) {
-            // Where it was allocated is what `--at` asks for.
-            label.object = self.heap_name(block).object;
-            label.object_addr = block.range.start();
-        }
-        let wanted_here = options
-            .at
-            .as_ref()
-            .is_some_and(|at| label.object.contains(at));
-        let base = if options.at.is_some() {
-            let offset = addr - label.object_addr;
-            let index = offset.checked_div(type_size).filter(|_| wanted_here);
-            index.map(|index| label.object_addr + index * type_size)
-        } else {
-            let place = self.place_in_type(addr, size, &options.type_name);
-            place.map(|place| place.base)
+        let Some(at) = &options.at else {
+            return Some(self.place_in_type(addr, size, &options.type_name)?.base);
         };
-        Some(InstancePlace {
-            object: label.object,
-            base,
-        })
+        let (object, start) = self.object_asked_for(addr, size)?;
+        let is_wanted = object.contains(at);
+        let index = (addr - start)
+            .checked_div(type_size)
+            .filter(|_| is_wanted)?;
+        Some(start + index * type_size)
+    }
+
+    /// The object at an address as `--at` asks for it, and where it begins: a heap block by the place that
+    /// allocated it.
+    pub(crate) fn object_asked_for(&self, addr: u64, size: u8) -> Option<(String, u64)> {
+        if let Some(block) = self.objects.heap_at(addr) {
+            return Some((self.heap_name(block).object, block.range.start()));
+        }
+        let label = self.data(addr, size)?;
+        Some((label.object, label.object_addr))
     }
 
     /// Bytes of an element, when the variable of that name is an array of scalars.

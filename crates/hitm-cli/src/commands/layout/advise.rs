@@ -173,7 +173,7 @@ fn pin(text: &str) -> Result<(String, u64), String> {
 }
 
 pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let mut session = args.inputs.open()?;
+    let session = args.inputs.open()?;
     let options = Options {
         max_lines: args.max_lines,
         pins: args.pin,
@@ -250,7 +250,7 @@ fn proofs(session: &Session, advice: &Advice) -> Vec<Proven> {
 }
 
 pub(super) fn compare(args: CompareArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let mut session = args.inputs.open()?;
+    let session = args.inputs.open()?;
     let layouts = session.compare(&args.layout)?;
     let heading = session.heading();
     match args.format {

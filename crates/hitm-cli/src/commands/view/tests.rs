@@ -29,7 +29,7 @@ fn view() -> State {
         names: &example::Symbols,
         report: &report,
         traffic: None,
-        structures: Vec::new(),
+        structures: &[],
         input: Path::new("run.hitm"),
     });
     let tables = report.totals_by.iter();

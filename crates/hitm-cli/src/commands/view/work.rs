@@ -38,7 +38,7 @@ pub(super) fn subject(recording: &Recording, input: &Path, lines_max: usize) -> 
         ..Selection::default()
     };
     let report = Report::of_selection(recording, &options, &selection);
-    let pictures = Pictures::build(recording, &report, None, input);
+    let (pictures, _) = Pictures::build(recording, &report, None, input);
     let names = recording.names();
     let tables = report.totals_by.iter();
     let places = tables

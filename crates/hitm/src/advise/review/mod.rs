@@ -8,6 +8,7 @@
 //!
 //! Not modelled: members that the profile does not know, which cost nothing wherever they are.
 
+mod coverage;
 mod price;
 mod sides;
 #[cfg(test)]
@@ -30,7 +31,7 @@ pub use worse::{Worse, WorseKind};
 /// Machines of a review that names none, each of another kind.
 pub const MACHINES: [&str; 4] = ["xeon-480", "genoa-384", "kunpeng920-96", "broadwell-4s"];
 
-/// Most types of a review that names none: each reads the profile once more.
+/// Most types of a review that names none: more are no page that anybody reads.
 const TYPES_MAX: usize = 16;
 
 /// Bytes of a cache line on the machines that hitm has models of.
@@ -274,10 +275,7 @@ pub fn review(
         usize::MAX
     };
     let left_out = changed.split_off(changed.len().min(most));
-    let mut types = Vec::new();
-    for one in changed {
-        types.push(pricing.price(one, progress)?);
-    }
+    let types = pricing.price(changed, progress)?;
     Ok(Review {
         builds: pricing.names(),
         profile: pricing.profile_name(),

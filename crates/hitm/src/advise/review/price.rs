@@ -1,20 +1,21 @@
-//! Costs of a changed type on several machines, and what the profile knows of it.
+//! Costs of changed types on several machines.
 
-use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hitm_base::Machine;
 use hitm_layout::advise::{AdviseError, Demand, Weighed, place_in_types};
 use hitm_layout::profile::Profile;
 
+use super::coverage::{counts, coverage, owner};
 use super::sides::Side;
 use super::worse::worse;
 use super::{
-    Changed, Counted, Coverage, LINE, MACHINES, MachineCost, MemberReview, ReviewError,
-    ReviewInputs, TypeReview,
+    Changed, Counted, Coverage, MACHINES, MachineCost, MemberReview, ReviewError, ReviewInputs,
+    TypeReview,
 };
-use crate::advise::inputs::{Inputs, Read, Source, read};
+use crate::advise::accesses::{Accesses, Answers, Read, table};
+use crate::advise::inputs::{Asked, Inputs, Source, TypesFiles};
 use crate::advise::session::{locator, replaced};
 use crate::advise::{EnginePrices, SessionError};
 use crate::layout::MemberDiff;
@@ -49,13 +50,13 @@ pub(super) struct Pricing<'i> {
 }
 
 /// One side of a type: its size, its instances and the profile's members.
-struct Priced {
-    size_bytes: u64,
+pub(super) struct Priced {
+    pub(super) size_bytes: u64,
     bases: BTreeMap<u32, u64>,
     places: Places,
     /// The profile without the members that the layout lacks.
     profile: Profile,
-    lacking: Vec<(String, u64)>,
+    pub(super) lacking: Vec<(String, u64)>,
 }
 
 impl<'i> Pricing<'i> {
@@ -78,7 +79,7 @@ impl<'i> Pricing<'i> {
             pricing.source = Some(source);
             pricing.profile_name = Some(path.display().to_string());
             if source == Source::Table {
-                let profile = crate::advise::inputs::table(path)?;
+                let profile = table(path)?;
                 pricing.stated = profile.members().into_iter().map(str::to_owned).collect();
                 pricing.profile_name = Some(profile.name);
             }
@@ -112,11 +113,90 @@ impl<'i> Pricing<'i> {
         }
     }
 
-    /// Prices a type. A type that nobody asked for by name may be one that the profile does not know.
+    /// Prices types, in their order, by one reading of the profile.
     pub(super) fn price(
         &mut self,
-        one: Changed,
+        changed: Vec<Changed>,
         progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Vec<TypeReview>, ReviewError> {
+        let reasons: Vec<Option<String>> = {
+            let changed = changed.iter();
+            changed.map(|one| self.unpriced(&one.name)).collect()
+        };
+        let priced = changed.iter().zip(&reasons);
+        let priced = priced.filter(|(_, reason)| reason.is_none());
+        let names: Vec<String> = priced.map(|(one, _)| one.name.clone()).collect();
+        let mut answers = self.read(names, progress)?.into_iter();
+        let mut reviews = Vec::new();
+        for (one, reason) in changed.into_iter().zip(reasons) {
+            let read = match reason {
+                Some(reason) => Err(reason),
+                None => Ok(answers.next().expect("each question has an answer")),
+            };
+            reviews.push(self.price_one(one, read)?);
+        }
+        Ok(reviews)
+    }
+
+    /// The reason for which a type has no costs, where that is known without a look at the accesses.
+    fn unpriced(&self, name: &String) -> Option<String> {
+        let is_table = self.source == Some(Source::Table);
+        match (&self.inputs.profile, &self.stated_type) {
+            (None, _) => Some("there is no profile".to_owned()),
+            (Some(_), None) if is_table => Some("the profile names none of its members".to_owned()),
+            (Some(_), Some(of)) if is_table && of != name => {
+                Some(format!("the profile is of {of}"))
+            }
+            (Some(_), _) => None,
+        }
+    }
+
+    /// Reads the accesses to types of these names.
+    fn read(
+        &mut self,
+        names: Vec<String>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Answers, ReviewError> {
+        let Some(profile) = self.inputs.profile.as_ref().filter(|_| !names.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut files = TypesFiles::default();
+        let asked = names.into_iter().map(|name| {
+            let inputs = self.question(name, profile);
+            Asked::new(inputs, &mut files)
+        });
+        let asked: Vec<Result<Asked, SessionError>> = asked.collect();
+        // A long file is not read for nothing.
+        if asked.iter().all(Result::is_err) {
+            return Ok(asked.into_iter().filter_map(Result::err).map(Err).collect());
+        }
+        let mut accesses = Accesses::open(profile, self.inputs.kernel.as_ref(), progress)?;
+        Ok(accesses.answer(asked, progress)?)
+    }
+
+    fn question(&self, type_name: String, profile: &Path) -> Inputs {
+        let is_table = self.source == Some(Source::Table);
+        let asked = self.inputs.machines.first().cloned();
+        Inputs {
+            type_name,
+            input: self.inputs.builds[0].clone(),
+            below: self.builds.0.needs(&self.inputs.builds[1]),
+            btf_base: self.inputs.btf_base.clone(),
+            profile: profile.to_owned(),
+            variant: self.inputs.variant.clone(),
+            at: self.inputs.at.clone(),
+            open: Vec::new(),
+            // A table of accesses names no machine, and none is needed to read it.
+            machine: asked.or_else(|| is_table.then(|| MACHINES[0].to_owned())),
+            kernel: self.inputs.kernel.clone(),
+        }
+    }
+
+    /// Prices a type. A type that nobody asked for by name may be one that the profile does not know.
+    fn price_one(
+        &mut self,
+        one: Changed,
+        read: Result<Result<Read, SessionError>, String>,
     ) -> Result<TypeReview, ReviewError> {
         let mut review = TypeReview {
             memory: one.memory,
@@ -128,28 +208,18 @@ impl<'i> Pricing<'i> {
             name: one.name,
         };
         let mut counts = None;
-        let is_other = |of: &String| *of != review.name;
-        let is_table = self.source == Some(Source::Table);
-        match (&self.inputs.profile, &self.stated_type) {
-            (None, _) => review.unpriced = Some("there is no profile".to_owned()),
-            (Some(_), None) if is_table => {
-                review.unpriced = Some("the profile names none of its members".to_owned());
+        let costs = |read: Read| self.costs((&review.name, &one.members), read);
+        match read.map(|read| read.and_then(costs)) {
+            Err(reason) => review.unpriced = Some(reason),
+            Ok(Ok(priced)) => {
+                review.costs = priced.costs;
+                review.coverage = Some(priced.coverage);
+                counts = Some(priced.counts);
             }
-            (Some(_), Some(of)) if is_table && is_other(of) => {
-                review.unpriced = Some(format!("the profile is of {of}"));
+            Ok(Err(error)) if self.inputs.types.is_empty() && is_of_type(&error) => {
+                review.unpriced = Some(error.to_string());
             }
-            (Some(profile), _) => match self.costs((&review.name, &one.members), profile, progress)
-            {
-                Ok(priced) => {
-                    review.costs = priced.costs;
-                    review.coverage = Some(priced.coverage);
-                    counts = Some(priced.counts);
-                }
-                Err(error) if self.inputs.types.is_empty() && is_of_type(&error) => {
-                    review.unpriced = Some(error.to_string());
-                }
-                Err(error) => return Err(error.into()),
-            },
+            Ok(Err(error)) => return Err(error.into()),
         }
         for (at, places) in one.members.into_iter().enumerate() {
             review.members.push(MemberReview {
@@ -164,29 +234,11 @@ impl<'i> Pricing<'i> {
     fn costs(
         &mut self,
         (name, members): (&str, &[MemberDiff]),
-        profile: &Path,
-        progress: &mut dyn FnMut(u64, u64),
+        read: Read,
     ) -> Result<Costs, SessionError> {
         let is_table = self.source == Some(Source::Table);
-        let asked = self.inputs.machines.first().cloned();
-        let mut read = read(
-            &Inputs {
-                type_name: name.to_owned(),
-                input: self.inputs.builds[0].clone(),
-                below: self.builds.0.needs(&self.inputs.builds[1]),
-                btf_base: self.inputs.btf_base.clone(),
-                profile: profile.to_owned(),
-                variant: self.inputs.variant.clone(),
-                at: self.inputs.at.clone(),
-                open: Vec::new(),
-                // A table of accesses names no machine, and none is needed to read it.
-                machine: asked.or_else(|| is_table.then(|| MACHINES[0].to_owned())),
-                kernel: self.inputs.kernel.clone(),
-            },
-            progress,
-        )?;
         let own = (!is_table && self.machines.is_empty()).then(|| read.machine.clone());
-        let sides = self.sides(name, &mut read)?;
+        let sides = self.sides(name, &read)?;
         let coverage = coverage(&read, members, &sides);
         let is_counted = matches!(coverage.counted, Counted::Recorded | Counted::Simulated)
             && sides.iter().all(|side| side.lacking.is_empty());
@@ -217,7 +269,7 @@ impl<'i> Pricing<'i> {
     }
 
     /// The type before and after.
-    fn sides(&mut self, name: &str, read: &mut Read) -> Result<[Priced; 2], SessionError> {
+    fn sides(&mut self, name: &str, read: &Read) -> Result<[Priced; 2], SessionError> {
         let paths: Vec<String> = {
             let members = read.profile.members();
             members.into_iter().map(str::to_owned).collect()
@@ -228,12 +280,11 @@ impl<'i> Pricing<'i> {
                 .filter_map(|path| Some((path.clone(), locate(path)?)))
                 .collect()
         };
-        let before = found(&locator(&mut read.structure, &read.subject));
+        let before = found(&locator(&read.structure, &read.subject));
         let (size, align, after) = match &mut self.builds.1 {
             Side::Layout(file) => {
                 let align = file.get(name).map_or(1, |of| of.align());
-                let (size, locate) =
-                    replaced(&mut read.structure, &read.subject, (file, &file.name))?;
+                let (size, locate) = replaced(&read.structure, &read.subject, (file, &file.name))?;
                 (size, align, found(&locate))
             }
             Side::Types(file) => {
@@ -335,66 +386,4 @@ pub(super) fn moved_bases(
         moved.insert(instance, at);
     }
     moved
-}
-
-fn coverage(read: &Read, members: &[MemberDiff], sides: &[Priced; 2]) -> Coverage {
-    let profile = &read.profile;
-    let counts = counts(profile, members);
-    let unknown = members.iter().zip(&counts);
-    let unknown = unknown.filter(|(row, count)| row.after.is_some() && **count == 0);
-    let functions: BTreeSet<&str> = profile
-        .rows()
-        .map(|(key, _)| key.function.as_str())
-        .collect();
-    let accesses = profile.rows().map(|(_, counts)| counts.total());
-    let mut notes: Vec<String> = read.counted.iter().cloned().collect();
-    let shifted = read.bases.values().any(|base| base % LINE != 0);
-    if shifted && sides[0].size_bytes != sides[1].size_bytes {
-        notes.push(
-            "instances begin inside lines: in the new build those of an array are taken to follow each \
-             other, others to stay where they are"
-                .to_owned(),
-        );
-    }
-    Coverage {
-        counted: match read.source {
-            Source::Table => Counted::Stated,
-            Source::Samples => Counted::Sampled,
-            Source::Simulation => Counted::Simulated,
-            Source::Recording => Counted::Recorded,
-        },
-        source: profile.source.clone(),
-        access_count: accesses.fold(0, u64::saturating_add),
-        function_count: functions.len() as u64,
-        cpu_count: profile.cpus().len() as u64,
-        unknown_members: unknown.map(|(row, _)| row.name.clone()).collect(),
-        lacking: [0, 1].map(|side| sides[side].lacking.clone()),
-        notes,
-    }
-}
-
-/// Accesses of each member.
-fn counts(profile: &Profile, members: &[MemberDiff]) -> Vec<u64> {
-    let mut counts = vec![0u64; members.len()];
-    for (key, of_row) in profile.rows() {
-        if let Some(at) = owner(members, &key.member) {
-            counts[at] = counts[at].saturating_add(of_row.total());
-        }
-    }
-    counts
-}
-
-/// The member that a path begins with, as an index: the one with the longest name.
-pub(super) fn owner<M: Borrow<MemberDiff>>(members: &[M], path: &str) -> Option<usize> {
-    let begins = |name: &str| {
-        let behind = path.strip_prefix(name);
-        let ends = |behind: &str| behind.is_empty() || behind.starts_with(['.', '[']);
-        !name.is_empty() && behind.is_some_and(ends)
-    };
-    let found = members.iter().enumerate();
-    let found = found.map(|(at, row)| (at, row.borrow()));
-    let found = found.filter(|(_, row)| begins(&row.name));
-    found
-        .max_by_key(|(_, row)| row.name.len())
-        .map(|(at, _)| at)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_layout::advise::Weighed;
 
-use super::price::owner;
+use super::coverage::owner;
 use super::{LINE, MachineCost, MemberReview, TypeReview};
 use crate::layout::{MemberDiff, MemberPlace};
 

@@ -84,7 +84,10 @@ impl Tallied {
 
     fn choose(&mut self, recording: &Recording, tallies: &[LineTally], wanted: Wanted<'_>) {
         match wanted {
-            Wanted::CyclesPerLost(most) => self.choose_costly(recording, tallies, most),
+            Wanted::CyclesPerLost(most) => {
+                let handed = tallies.iter().flat_map(LineTally::handed);
+                self.choose_costly(recording, handed, most);
+            }
             Wanted::Type(name) => {
                 let names = recording.names();
                 let has_type = |line: &LineAddr| {
@@ -98,9 +101,22 @@ impl Tallied {
         }
     }
 
-    fn choose_costly(&mut self, recording: &Recording, tallies: &[LineTally], most: u64) {
+    /// Of the lines without rows those that lost one cycle in at most `most`, with the others of their
+    /// blocks.
+    pub(super) fn chosen_of_rest(recording: &Recording, most: u64) -> Chosen {
+        let rest = recording.statistics.rest.handed.iter();
+        let mut tallied = Tallied::default();
+        tallied.choose_costly(recording, rest.map(|(line, handed)| (*line, handed)), most);
+        tallied.chosen(recording, Wanted::CyclesPerLost(most))
+    }
+
+    fn choose_costly<'t>(
+        &mut self,
+        recording: &Recording,
+        handed: impl Iterator<Item = (LineAddr, &'t Handovers)>,
+        most: u64,
+    ) {
         let thread_cycles = recording.thread_cycles().0;
-        let handed = tallies.iter().flat_map(LineTally::handed);
         let enough = handed.filter(|(_, handed)| {
             // Samples and a recording that was cut short do not say how long their threads ran.
             handed.lost.0.saturating_mul(most) >= thread_cycles

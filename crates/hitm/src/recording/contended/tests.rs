@@ -276,6 +276,29 @@ fn rows_that_are_added_leave_the_sums() {
     assert_eq!(sums(&some), sums(&all));
 }
 
+/// A line that costs too little for a report has no rows there, and a replay may make it dear.
+#[test]
+fn a_report_with_the_rows_of_a_replay_is_what_a_replay_reads() {
+    const CHEAP: u64 = 0x7000;
+    let mut records = records();
+    records.extend((6000..6060).map(|number| access(number, CHEAP, 20)));
+    let file = written_of(&records);
+    let limits = Limits {
+        rows: 160,
+        lines: 100_000,
+        wanted_rows: 16_000,
+    };
+    let mut some = loaded(&file, &limits);
+    assert!(!some.statistics.lines.contains_key(&LineAddr(CHEAP / 64)));
+    some.add_rows_for_replay(file.path(), &mut |_, _| {})
+        .unwrap();
+    let mut source = RecordingAt(file.path().into());
+    let wanted = Wanted::CyclesPerLost(OF_REPLAY);
+    let of_replay = load_within(&mut source, wanted, &limits, &mut |_, _| {}).unwrap();
+    assert!(some.statistics.lines.contains_key(&LineAddr(CHEAP / 64)));
+    assert_eq!(some.statistics, of_replay.statistics);
+}
+
 /// However few rows there is room for at a time: each line comes once, with all its rows.
 #[test]
 fn parts_are_the_whole() {
