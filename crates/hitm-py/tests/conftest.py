@@ -7,6 +7,8 @@ import pytest
 
 HITM = Path(sys.prefix) / "bin" / "hitm"
 
+pytest_plugins = ["pages"]
+
 SCENARIO = """schema = 1
 name = "small"
 description = "d"
