@@ -42,8 +42,9 @@ fn a_recording_is_written_as_a_trace() {
     let (bytes, found) = trace(directory, "a.pftrace");
     assert_eq!(report["totals"]["lost_cycles"], lost(&found));
     let said = format!(
-        "{} slices, {} arrows and {} samples of counters, {} bytes",
+        "{} slices, {} instants, {} arrows and {} samples of counters, {} bytes",
         found.slices.len(),
+        found.instants.len(),
         found.arrows.len(),
         found.counters.len(),
         bytes.len()

@@ -42,8 +42,9 @@ pub(super) fn write(input: &Path, output: &Path, terminal: &mut Terminal) -> Res
 /// Says what a trace holds, and what was left out of it.
 pub(in crate::commands) fn note_trace(summary: &Summary, output: &Path, terminal: &mut Terminal) {
     terminal.note(&format!(
-        "{} slices, {} arrows and {} samples of counters, {} bytes, are in {}",
+        "{} slices, {} instants, {} arrows and {} samples of counters, {} bytes, are in {}",
         summary.slices,
+        summary.instants,
         summary.line_arrows + summary.lock_arrows,
         summary.counter_samples,
         summary.bytes,
