@@ -3,7 +3,7 @@
 //! A sample below a function that waits for a lock is time spent waiting. The function that called
 //! for the lock holds it while it runs, so its other samples are time held. From both follow the
 //! hold share and the bound of seed 003. `u = t / T`, where `t` is the time held and `T` the time
-//! of a cycle without waiting. `ceil(1/u)` CPUs are of use, and no number of threads is faster than
+//! of a cycle without waiting. 1/u CPUs are of use, rounded up, and no number of threads is faster than
 //! `1/u` times one.
 //!
 //! Sleeping waiters are not sampled, and need not be: `u` is a share of running time. The kernel's
@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 
+use crate::hold_share::cpus_of_use;
 use crate::recording::{LiveObject, LiveRecording, LiveThread};
 pub use known::Class;
 use known::Owner;
@@ -130,11 +131,10 @@ impl Lock {
         (share * (1.0 - share) / self.working_samples.max(1) as f64).sqrt()
     }
 
-    /// Number of CPUs that are of use to its threads: `ceil(1/u)`. None when no holder was sampled.
-    pub fn needed_cpus(&self) -> Option<u32> {
+    /// Number of CPUs that are of use to its threads. None when no holder was sampled.
+    pub fn needed_cpus(&self) -> Option<usize> {
         let share = self.hold_share();
-        // A rounding error in an exact 1/u must not add a CPU.
-        (share > 0.0).then(|| (1.0 / share - 1e-9).ceil() as u32)
+        (share > 0.0).then(|| cpus_of_use(share))
     }
 
     /// Nanoseconds that its waiters slept: the tracepoints' time, less the CPU time of samples. A

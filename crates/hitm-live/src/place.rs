@@ -1,6 +1,6 @@
 //! Places threads that contend for one lock on the CPUs that it can keep busy, and undoes that.
 //!
-//! [`Plan::new`] chooses the tightest domain of the machine with room for ceil(1 / u) CPUs and
+//! [`Plan::new`] chooses the tightest domain of the machine with room for 1/u CPUs and
 //! changes nothing. [`Place::apply`] writes a journal, starts a guard process and moves the
 //! threads; the result is a [`Session`]. [`watch`] decides when to place and when to release,
 //! [`prove`] measures with and without. docs/place.md has the whole picture.

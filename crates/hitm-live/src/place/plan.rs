@@ -11,6 +11,7 @@ use super::domain::{Domain, Machine, Wish, tightest};
 use super::quota::quota_cpus;
 use super::system::System;
 use super::task::{Fields, Mounts, Task, online, processes, threads};
+use crate::hold_share::cpus_of_use;
 use crate::procfs::TaskId;
 
 /// A lock and the threads that contend for it.
@@ -25,7 +26,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// CPUs that the lock can keep busy: ceil(1 / share).
+    /// CPUs that the lock can keep busy.
     ///
     /// # Errors
     /// The share is no share of a time.
@@ -36,9 +37,7 @@ impl Contention {
                 "a lock is held for {share} of a thread's time, expected more than 0 and at most 1"
             )));
         }
-        // The rounding error of shares such as 1/3 must not cost a CPU.
-        let needed = (1.0 / share - 1e-9).ceil();
-        Ok((needed as usize).max(1))
+        Ok(cpus_of_use(share))
     }
 }
 

@@ -9,6 +9,7 @@ use super::layout::{
     self, LENGTH, LOCKS_AT, MAGIC, MODULES_AT, POOL_AT, PROCESSES_AT, THREADS_AT, VERSION, WORD,
     header, lock, module, process, thread, usage,
 };
+use crate::hold_share::cpus_of_use;
 
 /// Uses that a table may hold, as a logarithm.
 const TABLE_LOG2_MAX: u32 = 16;
@@ -186,11 +187,10 @@ impl LockUse {
         share(self.ran_held_ns, self.ran_cycle_ns)
     }
 
-    /// Number of CPUs that the lock's threads can use: `ceil(1 / u)`, with the hold share while
-    /// contended.
-    pub fn needed_cpus(&self) -> Option<u64> {
-        let (held, cycle) = (self.ran_held_contended_ns, self.ran_cycle_contended_ns);
-        (held > 0 && cycle > 0).then(|| cycle.div_ceil(held).max(1))
+    /// Number of CPUs that are of use to the lock's threads, by the hold share while contended.
+    pub fn needed_cpus(&self) -> Option<usize> {
+        let share = self.hold_share().filter(|share| *share > 0.0);
+        share.map(cpus_of_use)
     }
 }
 

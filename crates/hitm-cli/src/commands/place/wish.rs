@@ -17,7 +17,7 @@ const NAME_DEFAULT: &str = "a lock";
 /// The lock and its threads.
 #[derive(Debug, Args)]
 pub(super) struct WishArgs {
-    /// Share of its time for which a thread holds the lock: the lock keeps ceil(1 / U) CPUs busy
+    /// Share of its time for which a thread holds the lock: the lock keeps 1/U CPUs busy
     #[arg(long, value_name = "U", conflicts_with = "input")]
     pub(super) lock_share: Option<f64>,
     /// Take the lock, its share and its threads from a recording of `hitm live locks --record`
