@@ -275,7 +275,7 @@ pub const LIVE_PROGRAM_LOCK_FIELDS: &[Field<ProgramLock>] = &[
         id: "needed_cpus",
         title: "CPUs of use",
         unit: Unit::Count,
-        description: "CPUs that are of use to its threads: 1/u, rounded up if it exceeds a whole number by more than 0.05",
+        description: "CPUs of use to its threads: 1/u - 0.05, rounded up",
         value: |lock| Value::whole_or_missing(lock.used.needed_cpus().map(|count| count as u64)),
     },
     Field {
