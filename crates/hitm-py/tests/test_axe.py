@@ -1,4 +1,4 @@
-"""Every kind of page before axe-core: nobody is kept out, in either theme, on a screen or a phone.
+"""Pages before axe-core: nobody is kept out, in the light on a screen and in the dark on a phone.
 
 Needs a Chromium and the package axe-playwright-python; without them the tests are skipped and say so.
 """
