@@ -212,22 +212,25 @@ impl ByAddress {
     ) -> Result<Answers, SessionError> {
         let mut lines: BTreeSet<LineAddr> = BTreeSet::new();
         let mut known = Vec::new();
-        {
-            let names = self.recording.names();
-            for one in asked {
-                let one = one.and_then(|one| Ok((subject(&one, &names)?, one)));
-                if let (Ok((subject, one)), true) = (&one, self.recording.is_cut()) {
-                    let options = self.options(one);
-                    let size = subject.size_bytes;
-                    lines.extend(lines_of_instances(&names, size, &options));
-                }
-                known.push(one);
+        let names = self.recording.names();
+        for one in asked {
+            let one = one.and_then(|one| Ok((subject(&one, &names)?, one)));
+            if let (Ok((subject, one)), true) = (&one, self.recording.is_cut()) {
+                let options = self.options(one);
+                let size = subject.size_bytes;
+                lines.extend(lines_of_instances(&names, size, &options));
             }
+            known.push(one);
         }
+        let known = known.into_iter();
+        // What files say of names is read once, unless there are more rows to name by.
+        if lines.is_empty() {
+            return Ok(known.map(|one| self.found(one?, &names)).collect());
+        }
+        drop(names);
         self.recording
             .add_rows(&self.path, lines.into_iter(), progress)?;
         let names = self.recording.names();
-        let known = known.into_iter();
         Ok(known.map(|one| self.found(one?, &names)).collect())
     }
 

@@ -1,4 +1,4 @@
-//! What a profile knows of a changed type.
+//! The profile's knowledge of a changed type.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;

@@ -153,7 +153,7 @@ impl<'i> Pricing<'i> {
 
     /// Reads the accesses to types of these names.
     fn read(
-        &mut self,
+        &self,
         names: Vec<String>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Answers, ReviewError> {

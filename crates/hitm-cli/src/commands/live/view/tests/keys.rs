@@ -1,4 +1,4 @@
-//! What keys and new windows do to the state.
+//! The state after keys and new windows.
 
 use super::super::state::Tab;
 use super::windows::*;

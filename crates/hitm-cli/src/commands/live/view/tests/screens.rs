@@ -1,4 +1,4 @@
-//! What each screen shows.
+//! Screens to the character.
 
 use expect_test::expect;
 use hitm_live::throttle::Source;
