@@ -100,6 +100,8 @@ functions! {
     Functions:
     register_vcpu_init: "qemu_plugin_register_vcpu_init_cb"
         as unsafe extern "C" fn(PluginId, VcpuCb);
+    register_vcpu_exit: "qemu_plugin_register_vcpu_exit_cb"
+        as unsafe extern "C" fn(PluginId, VcpuCb);
     register_tb_trans: "qemu_plugin_register_vcpu_tb_trans_cb"
         as unsafe extern "C" fn(PluginId, TbTransCb);
     register_tb_exec: "qemu_plugin_register_vcpu_tb_exec_cb"
@@ -220,6 +222,11 @@ impl Api {
     pub(crate) fn on_vcpu_init(&self, id: PluginId, callback: VcpuCb) {
         // SAFETY: see the impl.
         unsafe { (self.functions.register_vcpu_init)(id, callback) }
+    }
+
+    pub(crate) fn on_vcpu_exit(&self, id: PluginId, callback: VcpuCb) {
+        // SAFETY: see the impl.
+        unsafe { (self.functions.register_vcpu_exit)(id, callback) }
     }
 
     pub(crate) fn on_tb_trans(&self, id: PluginId, callback: TbTransCb) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr};
-use hitm_trace::{HeapObject, Mapping, PROCESS_SHIFT, Record};
+use hitm_trace::{HeapObject, Loss, Mapping, PROCESS_SHIFT, Record};
 use hitm_weave::board::{
     Answer, Channel, Futex, Message, PackedDoings, Port, Request, pack_calls, pack_records,
 };
@@ -106,7 +106,7 @@ impl Link {
         self.pid.store(pid, Ordering::Relaxed);
         self.reads_mail.store(false, Ordering::Relaxed);
         let Some(channel) = self.port.claim(pid, pid) else {
-            return self.abandon();
+            return self.lose(Loss::Threads);
         };
         let origin = parent.map_or([0, 0], |parent| [1, parent.into()]);
         let args = [pid.into(), origin[0], origin[1], sees_host.into()];
@@ -143,7 +143,13 @@ impl Link {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// The recording ends without another word.
+    /// The process runs on unrecorded, which the recorder does not know.
+    fn lose(&self, loss: Loss) {
+        self.port.lose(self.pid(), loss);
+        self.abandon();
+    }
+
+    /// The recording ends without another word: it is over, or the recorder knows why.
     pub(crate) fn abandon(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -169,6 +175,9 @@ impl Link {
             Request::Enter,
             &[tid.into(), index.into(), self.process().into()],
         );
+        if channel.is_none() {
+            self.lose(Loss::Threads);
+        }
         let answer =
             channel.and_then(|channel| self.port.ask(channel, message.with_bytes(name.as_bytes())));
         let Some([slot, now, cpu, ..]) = answer.filter(|answer| answer[0] != u64::MAX) else {
@@ -248,11 +257,17 @@ impl Link {
         }
     }
 
-    /// The thread is at its end.
-    pub(crate) fn end_thread(&self, vcpu: &mut Vcpu) {
+    /// The thread asks for its end. It comes back ([`Link::rejoin`]) if QEMU has a signal for it.
+    pub(crate) fn begin_end(&self, vcpu: &mut Vcpu, status: i32) {
         let insn = vcpu.insns;
-        self.say_doings(vcpu, Request::ThreadExit, &[insn]);
-        vcpu.channel = None;
+        self.say_doings(vcpu, Request::ThreadExit, &[insn, status as u64]);
+    }
+
+    /// The thread has ended.
+    pub(crate) fn end_thread(&self, vcpu: &mut Vcpu) {
+        if let Some(channel) = vcpu.channel.take() {
+            self.port.send(channel, Message::new(Request::Close, &[]));
+        }
     }
 
     /// The thread is back from a system call.

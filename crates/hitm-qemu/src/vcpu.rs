@@ -174,6 +174,10 @@ pub(crate) struct Vcpu {
     pub(crate) moves: bool,
     /// The system call that the thread is in, for its return.
     pub(crate) syscall: Option<InSyscall>,
+    /// Instructions run when its last system call began: until a block begins, the program does nothing.
+    left_block_at: u64,
+    /// Place of its last event.
+    last_event: u64,
     /// Lines that it has read since they are read-shared, each in the place that its address says,
     /// with the epoch since when: [`Vcpu::has_read`].
     read: Box<[u64]>,
@@ -229,6 +233,8 @@ impl Vcpu {
             forking: None,
             moves: false,
             syscall: None,
+            left_block_at: u64::MAX,
+            last_event: 0,
             read: vec![0; READ_LINES].into(),
             aside: None,
             paused: None,
@@ -308,6 +314,7 @@ impl Vcpu {
         self.accesses = aside.accesses;
         self.stores = aside.stores;
         self.events.truncate(aside.event_count);
+        self.last_event = self.last_event.min(self.insns);
         if let Some(callers) = &mut self.callers {
             callers.paths.truncate(aside.event_count);
         }
@@ -339,6 +346,12 @@ impl Vcpu {
     /// thread has to wait for its turn.
     pub(crate) fn is_turn_over(&mut self, goes_on: bool) -> bool {
         !self.is_paused && !self.is_aside() && self.turns.is_over(self.block_start, goes_on)
+    }
+
+    /// A system call begins.
+    pub(crate) fn begin_syscall(&mut self, syscall: InSyscall) {
+        self.syscall = Some(syscall);
+        self.left_block_at = self.insns;
     }
 
     /// Counts an access; none comes back when that is all that is to be done about it.
@@ -377,6 +390,9 @@ impl Vcpu {
         (addr, op, touch): (u64, AccessOp, Touch),
         size: u64,
     ) {
+        if !self.is_of_program(insn) {
+            return;
+        }
         let mut touch = Some(touch);
         for (addr, size) in hitm_coherence::core::split_by_line(addr, size) {
             let touch = touch
@@ -413,6 +429,14 @@ impl Vcpu {
         }
     }
 
+    /// Returns false for accesses of QEMU's own. It writes and reads signal frames by helpers, for which it keeps
+    /// the callback of the last instruction that had any, in this block or one before.
+    fn is_of_program(&self, insn: &MemInsn) -> bool {
+        let index = u64::from(insn.index);
+        let is_in_block = index < self.block_insns() && self.insns != self.left_block_at;
+        is_in_block && self.block_start + index >= self.last_event
+    }
+
     fn note_locked(&mut self, op: AccessOp, addr: u64) {
         if op == AccessOp::LockedRmw {
             self.turns.note_locked(LineAddr::of(addr));
@@ -424,6 +448,7 @@ impl Vcpu {
         // This store itself is counted already.
         let stores = self.stores - u64::from(op == AccessOp::Store);
         let code = insn.code;
+        self.last_event = position;
         self.events.push(ThreadEvent {
             insn: position,
             stores,
@@ -500,6 +525,7 @@ mod tests {
     fn each_reader_of_a_read_shared_line_is_recorded_once() {
         let mut threads = threads();
         let mut counts = |op: AccessOp, by: usize| {
+            threads[by].start_block(1);
             threads[by].access(&INSN, ADDR, op, 8);
             [0, 1].map(|index| threads[index].events.len())
         };
@@ -538,6 +564,30 @@ mod tests {
         thread.access(&INSN, ADDR, AccessOp::Store, 8);
         assert!(thread.start_block(9) && !thread.is_paused());
         assert_eq!((thread.block_start, thread.stores), (91, 2));
+    }
+
+    #[test]
+    fn accesses_that_qemu_makes_by_helpers_are_not_the_programs() {
+        let [mut thread, mut other] = threads();
+        other.start_block(1);
+        other.access(&INSN, ADDR, AccessOp::Store, 8);
+        let at = |index| MemInsn { index, ..INSN };
+        let count = |thread: &mut Vcpu, index| {
+            thread.access(&at(index), ADDR, AccessOp::Store, 8);
+            thread.events.len()
+        };
+        thread.start_block(4);
+        assert_eq!(count(&mut thread, 2), 1);
+        assert_eq!(count(&mut thread, 1), 1, "before the last one");
+        assert_eq!(count(&mut thread, 4), 1, "of a longer block");
+        assert_eq!(count(&mut thread, 3), 2);
+        thread.begin_syscall(InSyscall {
+            kind: crate::guest::Syscall::Short,
+            args: [0; 6],
+        });
+        assert_eq!(count(&mut thread, 3), 2, "no block has begun");
+        thread.start_block(4);
+        assert_eq!(count(&mut thread, 0), 3);
     }
 
     #[test]

@@ -330,7 +330,7 @@ fn notes(report: &Report) -> Vec<String> {
         ));
     }
     if !report.run.complete {
-        notes.push("the recording was not closed properly".to_owned());
+        notes.push("the recording ends before the run".to_owned());
     }
     notes.extend(report.diagnostics.iter().cloned());
     notes

@@ -191,7 +191,9 @@ fn end_text(reason: EndReason) -> String {
         EndReason::Signalled { signal } => format!("signal {signal}"),
         EndReason::Stopped => "stopped".into(),
         EndReason::Exec => "exec".into(),
-        EndReason::Other { .. } => "killed".into(),
+        EndReason::Killed => "killed".into(),
+        EndReason::Lost { loss } => format!("not recorded to its end: {loss}"),
+        EndReason::Other { code, .. } => format!("reason {code} of a later version"),
     }
 }
 
@@ -236,7 +238,7 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         private_access_count: totals.accesses.saturating_sub(totals.stored_accesses),
         // What the recorder says it wrote and the file does not have.
         lost_access_count: totals.stored_accesses.saturating_sub(read),
-        complete: recording.recovery.is_complete() && recording.end.is_some(),
+        complete: recording.is_complete(),
         diagnostics: recording.diagnostics(),
     }
 }

@@ -264,8 +264,7 @@ impl Writer {
         );
         self.paragraph(Style::Plain, "run", &how);
         if !report.run.complete {
-            let text =
-                "the recording was not closed properly: what follows covers what was written";
+            let text = "the recording ends before the run: what follows covers what was written";
             self.paragraph(Style::Warning, "incomplete", text);
         }
         if report.run.lost_access_count > 0 {

@@ -1,5 +1,6 @@
 //! Records of a recording: accesses, and the few events that give them their meaning.
 
+use std::fmt;
 use std::sync::Arc;
 
 use hitm_base::{Access, AddrRange, CodeAddr, CpuId, Cycles, Outcome, ThreadId};
@@ -277,6 +278,13 @@ pub enum EndReason {
     Stopped,
     /// The program replaced itself by another one, which was not recorded.
     Exec,
+    /// A process was gone without a word: something killed it.
+    Killed,
+    /// A process runs on, or ran on, unrecorded.
+    Lost {
+        /// The reason.
+        loss: Loss,
+    },
     /// A reason that a later version of the format added.
     Other {
         /// Its number.
@@ -284,6 +292,59 @@ pub enum EndReason {
         /// Value that it carries.
         value: i64,
     },
+}
+
+/// The reason for which the rest of a process is not in its recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// More threads run than the recorder has room for.
+    Threads,
+    /// Its messages could not be read.
+    BadMessage,
+    /// It stood still for longer than the user wanted to wait.
+    Stalled,
+    /// A reason that a later version of the format added.
+    Other(i64),
+}
+
+impl Loss {
+    /// Number of the reason in recordings.
+    pub fn code(self) -> i64 {
+        match self {
+            Loss::Threads => 1,
+            Loss::BadMessage => 2,
+            Loss::Stalled => 3,
+            Loss::Other(code) => code,
+        }
+    }
+
+    /// The reason with this number.
+    pub fn of_code(code: i64) -> Loss {
+        match code {
+            1 => Loss::Threads,
+            2 => Loss::BadMessage,
+            3 => Loss::Stalled,
+            code => Loss::Other(code),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Threads => f.write_str("more threads than the recorder has room for"),
+            Loss::BadMessage => f.write_str("its messages could not be read"),
+            Loss::Stalled => f.write_str("it stood still"),
+            Loss::Other(code) => write!(f, "reason {code} of a later version"),
+        }
+    }
+}
+
+impl EndReason {
+    /// Returns true if a part of the process may be missing that no request of the user left out.
+    pub fn is_loss(self) -> bool {
+        matches!(self, EndReason::Lost { .. })
+    }
 }
 
 /// Sums over all threads of a recording.

@@ -138,6 +138,14 @@ impl Expected {
         });
     }
 
+    /// The thread whose end all that wait at `futex` await goes on.
+    pub(crate) fn cancel_end(&mut self, futex: u64) {
+        self.change(futex, |futex| {
+            futex.woken = 0;
+            futex.is_ending = false;
+        });
+    }
+
     /// Returns true if the thread `tid` was created and has not come.
     pub(crate) fn expects(&self, tid: u32) -> bool {
         self.newcomers.contains_key(&tid)

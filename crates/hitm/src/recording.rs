@@ -252,6 +252,15 @@ impl Recording {
         counters.map(|(name, value)| (name.as_str(), *value))
     }
 
+    /// Returns true if the file is whole and each process is in it to its end, or to the end that the user asked for.
+    pub fn is_complete(&self) -> bool {
+        let ends = self.processes.iter().filter_map(|process| process.exit);
+        let mut reasons = ends
+            .map(|exit| exit.reason)
+            .chain(self.end.map(|end| end.reason));
+        self.recovery.is_complete() && self.end.is_some() && !reasons.any(EndReason::is_loss)
+    }
+
     /// Returns messages that a reader of the report needs: how the recording went.
     pub fn diagnostics(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -273,6 +282,14 @@ impl Recording {
             }
             Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
             Some(_) => {}
+        }
+        for process in &self.processes {
+            if let Some(EndReason::Lost { loss }) = process.exit.map(|exit| exit.reason) {
+                let ProcessStart { program, pid, .. } = &process.start;
+                found.push(format!(
+                    "{program} (pid {pid}) is not recorded to its end: {loss}"
+                ));
+            }
         }
         found.extend(self.budget.describe());
         if self.accesses_without_row > 0 {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use hitm::record::{AllocatorRules, Begin, ControlFiles, Ended, Progress, RecordConfig, record};
 use hitm_base::Cycles;
+use hitm_trace::EndReason;
 use hitm_weave::{CpuChoice, Placement};
 
 use super::duration::{delay, duration};
@@ -119,6 +120,9 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
     for (program, count) in &ended.left_alone {
         terminal.note(&left_alone(program, *count));
     }
+    for (program, loss) in &ended.losses {
+        terminal.note(&format!("{program} ran on unrecorded: {loss}"));
+    }
     if ended.unknown_commands > 0 {
         terminal.note(&format!(
             "{} lines of --control were no commands: expected enable, disable, ping or stop",
@@ -169,17 +173,23 @@ fn left_alone(program: &str, count: u64) -> String {
 fn summary(config: &RecordConfig, ended: &Ended) -> String {
     let Ended {
         progress,
-        is_complete,
-        exit_code,
+        exit_code: _,
+        end,
+        losses,
         left_alone: _,
         unknown_commands: _,
         seeing_host_cpus: _,
     } = ended;
     let file = config.output.display();
-    let note = match (is_complete, exit_code) {
-        (true, _) => "",
-        (false, 129..) => ", cut short by a signal",
-        (false, _) => ", up to where the program replaced itself (exec): record what it starts",
+    let note = match end {
+        _ if !losses.is_empty() => ", incomplete",
+        Some(EndReason::Exec) => {
+            ", up to where the program replaced itself (exec): record what it starts"
+        }
+        Some(EndReason::Signalled { .. }) | Some(EndReason::Killed) | None => {
+            ", cut short by a signal"
+        }
+        Some(_) => "",
     };
     format!(
         "{file}: {} records, {}{note}; read it with `hitm report -i {file}`",

@@ -346,6 +346,10 @@ fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Res
             .note("a gate over nothing: the recording has no instruction of a followed process");
         return Ok(Exit::GateFailed);
     }
+    if has_gates && !report.run.complete {
+        terminal.note("a gate over a part of a run: the recording is incomplete");
+        return Ok(Exit::Usage);
+    }
     Ok(ci::answer(&checked, terminal))
 }
 

@@ -46,6 +46,7 @@ mod sim_calls;
 mod sleeping;
 mod steady;
 mod sweep;
+mod thread_ends;
 mod totals;
 mod verdicts;
 mod view;

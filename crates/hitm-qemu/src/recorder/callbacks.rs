@@ -65,6 +65,7 @@ unsafe fn start(
     let recorder = Recorder::new(api, &target, config)?;
     let recorder = RECORDER.get_or_init(|| recorder);
     recorder.api.on_vcpu_init(id, vcpu_init);
+    recorder.api.on_vcpu_exit(id, vcpu_exits);
     recorder.api.on_tb_trans(id, tb_translated);
     recorder.api.on_syscall(id, syscall_begins, syscall_returns);
     recorder.api.on_exit(id, process_exits);
@@ -82,6 +83,14 @@ unsafe extern "C" fn vcpu_init(_: PluginId, index: c_uint) {
     if let Some(recorder) = RECORDER.get() {
         // The index may have been another thread's.
         recorder.vcpus.forget(index);
+    }
+}
+
+/// QEMU has ended a thread: no signal can keep it any more.
+unsafe extern "C" fn vcpu_exits(_: PluginId, index: c_uint) {
+    let Some(recorder) = recording() else { return };
+    if let Some(vcpu) = recorder.vcpus.get(index) {
+        recorder.link.end_thread(vcpu);
     }
 }
 

@@ -26,11 +26,11 @@ impl Recorder {
                 .system_call((&self.handlers, callers), number, &args);
         }
         let kind = self.numbers.classify(number, args[1]);
-        vcpu.syscall = Some(InSyscall { kind, args });
+        vcpu.begin_syscall(InSyscall { kind, args });
         match kind {
             Syscall::MayBlock => self.link.leave(vcpu),
             Syscall::FutexWait => self.link.leave_for(vcpu, args[0]),
-            Syscall::ThreadExit => self.link.end_thread(vcpu),
+            Syscall::ThreadExit => self.link.begin_end(vcpu, args[0] as i32 & 0xff),
             Syscall::FutexWake => self.link.begin_wake(vcpu, args[0]),
             Syscall::ProcessExit => self.link.end_process(vcpu, args[0] as i32 & 0xff),
             Syscall::Exec => self.exec(vcpu, number, &args),
@@ -127,7 +127,8 @@ impl Recorder {
         }
         match kind {
             Syscall::SetAffinity | Syscall::GetAffinity | Syscall::GetCpu => cpus::take_back(),
-            Syscall::MayBlock => self.link.rejoin(vcpu, WaitEnd::Other),
+            // A thread's end returns when a signal came first; the program asks again.
+            Syscall::MayBlock | Syscall::ThreadExit => self.link.rejoin(vcpu, WaitEnd::Other),
             // It failed.
             Syscall::Exec => {
                 self.link.cancel_exec(vcpu);

@@ -4,8 +4,9 @@ use hitm_base::{
     Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
 };
 use hitm_trace::{
-    Adoption, COUNT_MAX, Counter, End, EndReason, HeapObject, LATENCY_MAX, Mapping, Record, Region,
-    RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker, Work,
+    Adoption, COUNT_MAX, Counter, End, EndReason, HeapObject, LATENCY_MAX, Loss, Mapping, Record,
+    Region, RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker,
+    Work,
 };
 
 use crate::Choices;
@@ -250,7 +251,7 @@ fn turn(choices: &mut Choices<'_>) -> Turn {
 }
 
 fn end(choices: &mut Choices<'_>) -> Record {
-    let reason = match choices.below(5) {
+    let reason = match choices.below(7) {
         0 => EndReason::Exited {
             status: choices.number() as i32,
         },
@@ -259,8 +260,12 @@ fn end(choices: &mut Choices<'_>) -> Record {
         },
         2 => EndReason::Stopped,
         3 => EndReason::Exec,
+        4 => EndReason::Killed,
+        5 => EndReason::Lost {
+            loss: Loss::of_code(choices.number() as i64),
+        },
         _ => EndReason::Other {
-            code: 4 + choices.below(252) as u8,
+            code: 6 + choices.below(250) as u8,
             value: choices.number() as i64,
         },
     };

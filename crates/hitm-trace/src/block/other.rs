@@ -14,9 +14,9 @@ use super::{DecodeFault, LINE_MAX};
 use crate::limits::{CALLERS_MAX, COUNT_MAX};
 use crate::wire::{Cursor, delta, push_bytes, push_varint, undelta, unzigzag, zigzag};
 use crate::{
-    Adoption, Counter, End, EndReason, HeapObject, Mapping, ProcessExit, ProcessStart, Record,
-    Region, RegionKind, Steps, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker,
-    Work,
+    Adoption, Counter, End, EndReason, HeapObject, Loss, Mapping, ProcessExit, ProcessStart,
+    Record, Region, RegionKind, Steps, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals,
+    Turn, Waker, Work,
 };
 
 /// Never written, so that a hole of zeros in a file is not taken for records.
@@ -58,6 +58,8 @@ const END_EXITED: u8 = 0;
 const END_SIGNALLED: u8 = 1;
 const END_STOPPED: u8 = 2;
 const END_EXEC: u8 = 3;
+const END_KILLED: u8 = 4;
+const END_LOST: u8 = 5;
 
 /// Appends the payload of `record` and returns its kind. Panics on an access and on callers, whose
 /// encodings refer to earlier records.
@@ -236,6 +238,8 @@ fn encode_reason(reason: EndReason, out: &mut Vec<u8>) {
         EndReason::Signalled { signal } => (END_SIGNALLED, i64::from(signal)),
         EndReason::Stopped => (END_STOPPED, 0),
         EndReason::Exec => (END_EXEC, 0),
+        EndReason::Killed => (END_KILLED, 0),
+        EndReason::Lost { loss } => (END_LOST, loss.code()),
         EndReason::Other { code, value } => (code, value),
     };
     out.push(code);
@@ -621,6 +625,10 @@ fn end_reason(cursor: &mut Cursor<'_>) -> Result<EndReason, DecodeFault> {
         (END_SIGNALLED, Ok(signal)) => EndReason::Signalled { signal },
         (END_STOPPED, _) => EndReason::Stopped,
         (END_EXEC, _) => EndReason::Exec,
+        (END_KILLED, _) => EndReason::Killed,
+        (END_LOST, _) => EndReason::Lost {
+            loss: Loss::of_code(value),
+        },
         _ => EndReason::Other { code, value },
     })
 }

@@ -6,7 +6,7 @@ use hitm_base::{
 };
 use hitm_trace::{
     Adoption, BlockEncoder, BlockMeta, COUNT_MAX, Counter, EncodeError, End, EndReason, Header,
-    HeapObject, LATENCY_MAX, Mapping, Record, Region, RegionKind, Step, Stretch, ThreadExit,
+    HeapObject, LATENCY_MAX, Loss, Mapping, Record, Region, RegionKind, Step, Stretch, ThreadExit,
     ThreadPlaced, ThreadStart, Totals, TraceWriter, Turn, Waker, Work,
 };
 use proptest::collection::vec;
@@ -95,7 +95,11 @@ fn end_reason() -> impl Strategy<Value = EndReason> {
         any::<i32>().prop_map(|signal| EndReason::Signalled { signal }),
         Just(EndReason::Stopped),
         Just(EndReason::Exec),
-        (4u8.., any::<i64>()).prop_map(|(code, value)| EndReason::Other { code, value }),
+        Just(EndReason::Killed),
+        any::<i64>().prop_map(|code| EndReason::Lost {
+            loss: Loss::of_code(code)
+        }),
+        (6u8.., any::<i64>()).prop_map(|(code, value)| EndReason::Other { code, value }),
     ]
 }
 

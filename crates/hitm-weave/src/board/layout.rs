@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The last character counts changes of the layout, which both sides must agree on exactly: they are
 /// built from one source.
-const BOARD_MAGIC: u64 = u64::from_le_bytes(*b"hitmbrd3");
+const BOARD_MAGIC: u64 = u64::from_le_bytes(*b"hitmbrd4");
 
 /// Threads that can be recorded at one time, those of all processes together.
 pub(super) const CHANNELS: usize = 8192;
@@ -15,6 +15,10 @@ pub const BUFFER_LEN: usize = 32 << 10;
 pub(super) const MAILBOXES: usize = 256;
 /// Letters that a mailbox holds.
 pub(super) const LETTERS: usize = 128;
+
+/// Processes that may be lost between two looks of the recorder.
+const LOSSES: usize = 64;
+pub(super) const LOSS_SHIFT: u32 = 8;
 
 const MAILBOXES_AT: usize = 4096;
 const MAILBOX_LEN: usize = 64 + LETTERS * 32;
@@ -64,6 +68,8 @@ pub(super) struct Control {
     pub(super) tickets: AtomicU64,
     /// Channels with a request that the recorder has not seen.
     pub(super) pending: [AtomicU64; CHANNELS / 64],
+    /// Processes that run on unrecorded, each once: its pid, shifted by [`LOSS_SHIFT`], and why. 0 is a free place.
+    pub(super) losses: [AtomicU64; LOSSES],
 }
 
 #[repr(C, align(64))]

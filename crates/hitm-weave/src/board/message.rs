@@ -32,7 +32,8 @@ pub enum Request {
     Take,
     /// It wakes those at a futex. Arguments: futex, instruction.
     Wake,
-    /// It ends, after what it did. Arguments: instruction.
+    /// It is about to end, after what it did. Arguments: instruction, status that it ends with. Until its
+    /// `Close` it may still come back by `Rejoin`: a signal came first.
     ThreadExit,
     /// That many threads were woken at a futex. Arguments: their number, the futex.
     Woken,
@@ -64,7 +65,7 @@ pub enum Request {
     /// An object that processes share. Arguments: device, inode, kind, bytes. Text: its name. Answer:
     /// its number.
     Object,
-    /// The thread needs its channel no more.
+    /// Nobody needs the channel any more: its thread has ended, if it was one's.
     Close,
     /// The process ends, by nobody knows which thread.
     ProcessGone,

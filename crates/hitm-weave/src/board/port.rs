@@ -4,6 +4,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use hitm_trace::Loss;
+
 use super::layout::*;
 use super::message::{Message, Request};
 use super::{Futex, Mail};
@@ -86,6 +88,26 @@ impl Port {
             (self.futex.wait)(&control.backed, backed, LOOK_UP);
         }
         None
+    }
+
+    /// Tells that the process `pid` runs on unrecorded. Needs no channel. More processes at a time than there is
+    /// room for wait until the recorder has looked, unless it is gone.
+    pub fn lose(&self, pid: u32, loss: Loss) {
+        let control = self.shared.control();
+        let told = u64::from(pid) << LOSS_SHIFT | loss.code() as u64 & 0xff;
+        while !self.is_lost() {
+            let order = Ordering::AcqRel;
+            let mut places = control.losses.iter();
+            if places.any(|place| {
+                place
+                    .compare_exchange(0, told, order, Ordering::Relaxed)
+                    .is_ok()
+            }) {
+                return;
+            }
+            let backed = control.backed.load(Ordering::Acquire);
+            (self.futex.wait)(&control.backed, backed, LOOK_UP);
+        }
     }
 
     /// Makes a request. The answer, if one is wanted, comes by [`Port::answer`].

@@ -4,6 +4,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hitm_trace::Loss;
+
 use super::Futex;
 use super::layout::*;
 use super::message::{Message, Request};
@@ -233,6 +235,20 @@ impl Board {
         let backed = &self.shared.control().backed;
         backed.store(count.min(CHANNELS) as u32, Ordering::Release);
         (self.futex.wake)(backed);
+    }
+
+    /// Processes that have told that they run on unrecorded, and why, since the last call.
+    pub fn take_losses(&self) -> Vec<(u32, Loss)> {
+        let places = self.shared.control().losses.iter();
+        let told = places.map(|place| place.swap(0, Ordering::AcqRel));
+        let told = told.filter(|told| *told != 0);
+        told.map(|told| {
+            (
+                (told >> LOSS_SHIFT) as u32,
+                Loss::of_code(told as u8 as i64),
+            )
+        })
+        .collect()
     }
 
     /// Gives a process a line back; false when its mailbox is full.

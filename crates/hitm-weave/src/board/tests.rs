@@ -2,6 +2,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use hitm_base::{AccessOp, CodeAddr};
+use hitm_trace::Loss;
 
 use super::*;
 use crate::{Position, ThreadEvent};
@@ -160,4 +161,20 @@ fn only_the_last_waiter_wakes_the_recorder() {
         port.send(channel, Message::new(Request::Wait, &[]));
     }
     assert_eq!(server.join().unwrap(), 2);
+}
+
+#[test]
+fn a_process_that_no_channel_is_left_for_is_told_once() {
+    let (board, port) = board();
+    assert_eq!(board.take_losses(), []);
+    port.lose(7, Loss::Threads);
+    port.lose(9, Loss::BadMessage);
+    let losses = [(7, Loss::Threads), (9, Loss::BadMessage)];
+    assert_eq!(board.take_losses(), losses);
+    assert_eq!(board.take_losses(), []);
+    // The recorder is gone: nobody waits for room.
+    drop(board);
+    for pid in 1..100 {
+        port.lose(pid, Loss::Threads);
+    }
 }

@@ -142,6 +142,13 @@ impl Group {
         }
     }
 
+    /// The thread was about to end, and goes on: nobody is woken by its end.
+    pub fn cancel_end(&mut self, slot: Slot) {
+        if let Some(futex) = self.members[slot.0].ends_at {
+            self.expected.cancel_end(futex);
+        }
+    }
+
     /// Returns true if the others wait for threads that the host knows more about.
     pub fn has_doubts(&self) -> bool {
         !self.expected.is_empty()

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hitm_base::{AccessOp, AddrRange, Cycles};
-use hitm_trace::{Counter, EndReason, Record, SHARED_END, SHARED_FIRST};
+use hitm_trace::{Counter, EndReason, Loss, ProcessExit, Record, SHARED_END, SHARED_FIRST};
 use hitm_weave::board::{
     Answer, BadMessage, Board, Incoming, Mail, Message, Request, unpack_calls, unpack_doings,
     unpack_paths, unpack_records,
@@ -40,8 +40,9 @@ pub(super) struct Shared {
     pub(super) first_end: Mutex<Option<EndReason>>,
     /// Followed processes that run.
     pub(super) running: Mutex<Vec<u32>>,
-    /// The first process said that it ends, or a stop was asked for.
-    pub(super) is_complete: AtomicBool,
+    /// Ends of processes that the report cannot leave unsaid: the first one's, and any that is a loss, each with
+    /// its program.
+    pub(super) ends: Mutex<Ends>,
     /// Number of the program that each process ran last, by PID. Forks run their parent's.
     pub(super) programs: Mutex<BTreeMap<u32, u32>>,
     /// A process has attached.
@@ -50,6 +51,15 @@ pub(super) struct Shared {
     pub(super) left_alone: Mutex<BTreeMap<String, u64>>,
     /// Programs that see the host's CPUs, not the machine's.
     pub(super) seeing_host: AtomicU64,
+}
+
+/// Ends of processes, as far as `hitm record` tells them.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// Of the first program of the first process.
+    pub(super) first: Option<EndReason>,
+    /// Programs whose rest is not recorded, and why.
+    pub(super) losses: Vec<(String, Loss)>,
 }
 
 /// A recorded thread.
@@ -61,6 +71,8 @@ struct Thread {
     position: Position,
     /// Place of its last access.
     last: Position,
+    /// Status that it ends with, once it has asked for its end.
+    ending: Option<i32>,
     has_ended: bool,
 }
 
@@ -167,7 +179,7 @@ impl Engine {
                 Ok(())
             }
             (Request::ProcessGone, None) => {
-                self.process_ends(incoming.pid, EndReason::Stopped);
+                self.process_ends(incoming.pid, self.end_of(incoming.pid));
                 self.board.answer(channel, &[]);
                 Ok(())
             }
@@ -188,7 +200,8 @@ impl Engine {
     /// Ends the recording of a process that says what cannot be.
     fn refuse(&mut self, incoming: &Incoming) {
         self.bad_messages += 1;
-        self.process_ends(incoming.pid, EndReason::Stopped);
+        let loss = Loss::BadMessage;
+        self.process_ends(incoming.pid, EndReason::Lost { loss });
         self.board.answer(incoming.channel, &[u64::MAX]);
     }
 
@@ -258,6 +271,7 @@ impl Engine {
             process,
             position: Position::default(),
             last: Position::default(),
+            ending: None,
             has_ended: false,
         });
         self.slots.insert(channel, slot);
@@ -273,6 +287,9 @@ impl Engine {
     fn rejoin(&mut self, slot: Slot, channel: u32, args: &[u64; 8]) -> Result<(), BadMessage> {
         if self.group.state(slot) != State::Away {
             return Err(BadMessage);
+        }
+        if self.threads[slot.0].ending.take().is_some() {
+            self.group.cancel_end(slot);
         }
         let budget = match args[0] {
             1 => self.group.rejoin_woken(slot, args[1], self.window),
@@ -330,6 +347,10 @@ impl Engine {
                 self.take_in(slot, message.bytes)?;
                 let insn = self.threads[slot.0].position.insn.min(args[0]);
                 self.group.end_thread(Wake { slot, insn });
+                self.threads[slot.0].ending = Some(args[1] as i32);
+                self.leave(slot, None)?;
+            }
+            Request::Close => {
                 self.thread_ends(slot);
                 self.rounds();
                 return Ok(());
@@ -568,6 +589,33 @@ impl Engine {
         }
     }
 
+    /// The end of a process that is gone: its last thread's, or none that it told.
+    fn end_of(&self, pid: u32) -> EndReason {
+        let Some(process) = self.processes.running(pid) else {
+            return EndReason::Killed;
+        };
+        if self.processes.is_left_alone(process) {
+            return EndReason::Exec;
+        }
+        let mut threads = self
+            .threads
+            .iter()
+            .filter(|thread| thread.process == process);
+        let last = threads.clone().rfind(|thread| !thread.has_ended);
+        let is_at_its_end = threads.all(|thread| thread.has_ended || thread.ending.is_some());
+        let status = last.and_then(|thread| thread.ending);
+        match (status.filter(|_| is_at_its_end), self.first_end()) {
+            (Some(status), _) => EndReason::Exited { status },
+            (None, Some(reason @ EndReason::Signalled { .. })) if process == 0 => reason,
+            _ => EndReason::Killed,
+        }
+    }
+
+    /// End of the first process, once it has ended.
+    fn first_end(&self) -> Option<EndReason> {
+        *self.shared.first_end.lock().expect("no holder panics")
+    }
+
     /// The process `pid` runs no more, or runs something else.
     fn process_ends(&mut self, pid: u32, reason: EndReason) {
         let Some(process) = self.processes.running(pid) else {
@@ -591,9 +639,6 @@ impl Engine {
             // The new program's first request waits in a channel of its own.
             self.free_ended(pid);
         }
-        if pid == self.processes.pid(0) && matches!(reason, EndReason::Exited { .. }) {
-            self.shared.is_complete.store(true, Ordering::Release);
-        }
         self.tell_running();
         self.rounds();
     }
@@ -605,10 +650,23 @@ impl Engine {
         let ended = running.and_then(|process| self.processes.end(process, reason, now));
         if let Some((exit, left_alone)) = ended {
             self.group.record(&Record::ProcessExit(exit));
+            self.note_reason(exit);
             if let Some(text) = left_alone {
                 let (why, program) = text.split_once(':').unwrap_or((&text, ""));
                 self.count_left_alone(why, program);
             }
+        }
+    }
+
+    /// Keeps a reason that `hitm record` tells.
+    fn note_reason(&self, exit: ProcessExit) {
+        let mut ends = self.shared.ends.lock().expect("no holder panics");
+        if exit.process == 0 {
+            ends.first = Some(exit.reason);
+        }
+        if let EndReason::Lost { loss } = exit.reason {
+            let program = self.processes.program(exit.process);
+            ends.losses.push((program.to_owned(), loss));
         }
     }
 
@@ -671,9 +729,14 @@ impl Engine {
 
     /// Looks for processes that died, makes room for more threads, and finds the end.
     fn look_around(&mut self) {
+        for (pid, loss) in self.board.take_losses() {
+            self.process_ends(pid, EndReason::Lost { loss });
+        }
         for pid in self.processes.take_dead() {
-            let reason = EndReason::Other { code: 4, value: 0 };
-            self.process_ends(pid, reason);
+            if pid == self.processes.pid(0) && self.first_end().is_none() {
+                continue; // How it ended is about to be known.
+            }
+            self.process_ends(pid, self.end_of(pid));
             self.free_ended(pid);
             if self.processes.running(pid).is_none() {
                 self.board.free_all(pid);
@@ -691,8 +754,7 @@ impl Engine {
         if self.group.stop_requested() {
             return self.finish(EndReason::Stopped);
         }
-        let first_end = *self.shared.first_end.lock().expect("no holder panics");
-        if let Some(reason) = first_end
+        if let Some(reason) = self.first_end()
             && !self.processes.any_is_left()
         {
             self.finish(reason);
@@ -703,10 +765,11 @@ impl Engine {
         if self.group.is_finished() {
             return;
         }
-        if reason == EndReason::Stopped {
-            self.shared.is_complete.store(true, Ordering::Release);
-        }
         for pid in self.processes.running_pids() {
+            let reason = match reason {
+                EndReason::Exited { .. } | EndReason::Signalled { .. } => self.end_of(pid),
+                reason => reason,
+            };
             self.note_end(pid, reason);
         }
         let left_alone = self.shared.left_alone.lock().expect("no holder panics");

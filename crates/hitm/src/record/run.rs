@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hitm_base::Cycles;
 use hitm_coherence::directory::Capacity;
 use hitm_trace::ring::{Consumer, ProducerState};
-use hitm_trace::{EndReason, Header};
+use hitm_trace::{EndReason, Header, Loss};
 use hitm_weave::board::Switch;
 use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
 
@@ -45,9 +45,10 @@ pub struct Ended {
     pub exit_code: u8,
     /// Virtual time, records and bytes in the file.
     pub progress: Progress,
-    /// True if the recorder wrote its own last words. If not, the program was killed or replaced
-    /// itself, and up to a window of each thread is missing.
-    pub is_complete: bool,
+    /// End of the first program, as the recorder saw it; none if it saw none.
+    pub end: Option<EndReason>,
+    /// Programs whose rest is not recorded, and why.
+    pub losses: Vec<(String, Loss)>,
     /// Programs that were not followed, each as `reason:program`, and how many of each.
     pub left_alone: BTreeMap<String, u64>,
     /// Lines of the control FIFO that were no commands.
@@ -121,10 +122,12 @@ pub(crate) fn run(
         return Err(not_started());
     }
     let left_alone = shared.left_alone.lock().expect("no holder panics");
+    let ends = shared.ends.lock().expect("no holder panics");
     Ok(Ended {
         exit_code: exit_code(status),
         progress,
-        is_complete: shared.is_complete.load(Ordering::Acquire),
+        end: ends.first,
+        losses: ends.losses.clone(),
         left_alone: left_alone.clone(),
         unknown_commands: control.unknown_commands(),
         seeing_host_cpus: shared.seeing_host.load(Ordering::Relaxed),

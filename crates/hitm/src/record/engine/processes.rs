@@ -10,6 +10,7 @@ use hitm_trace::{EndReason, ProcessExit, ProcessStart, SHARED_FIRST};
 #[derive(Debug)]
 struct Process {
     pid: u32,
+    program: String,
     /// Time of its start by the host's clock, which tells two processes of one pid apart.
     began: u64,
     is_running: bool,
@@ -66,6 +67,7 @@ impl Processes {
             .unwrap_or(u32::MAX);
         self.all.push(Process {
             pid,
+            program: program.clone(),
             began: status(pid).map_or(0, |(_, began)| began),
             is_running: true,
             left_alone: None,
@@ -98,6 +100,16 @@ impl Processes {
 
     pub(super) fn pid(&self, process: u32) -> u32 {
         self.all[process as usize].pid
+    }
+
+    /// Path of the program that a process runs.
+    pub(super) fn program(&self, process: u32) -> &str {
+        &self.all[process as usize].program
+    }
+
+    /// Returns true if another program may have taken the process over, unrecorded.
+    pub(super) fn is_left_alone(&self, process: u32) -> bool {
+        self.all[process as usize].left_alone.is_some()
     }
 
     pub(super) fn running_pids(&self) -> Vec<u32> {
