@@ -59,6 +59,11 @@ impl Spinner {
         self.bar.set_message(text.into_owned());
     }
 
+    /// Writes something else, with no bar in its way.
+    pub(crate) fn aside(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use hitm::record::{AllocatorRules, Begin, ControlFiles, Ended, Progress, RecordConfig, record};
+use hitm::record::{
+    AllocatorRules, Begin, ControlFiles, Ended, News, Progress, RecordConfig, Stall, record,
+};
 use hitm_base::Cycles;
 use hitm_trace::EndReason;
 use hitm_weave::{CpuChoice, Placement};
@@ -68,6 +70,12 @@ pub(crate) struct RecordArgs {
     /// is answered by a line `ack` in the second FIFO
     #[arg(long, value_name = "FIFO[,FIFO]", value_parser = control)]
     control: Option<ControlFiles>,
+    /// Say which threads wait for what when nothing has moved for this long although one should run
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    stall: Duration,
+    /// End the recording then, and kill the program; the file is readable up to there
+    #[arg(long)]
+    stall_end: bool,
     /// The program to record and its arguments
     #[arg(
         required = true,
@@ -113,15 +121,22 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         allocators: AllocatorRules::join(args.allocator).context("--allocator")?,
         duration: args.duration,
         control: args.control,
+        stall: Stall {
+            after: args.stall,
+            ends: args.stall_end,
+        },
     };
     let spinner = Spinner::start("recording");
-    let ended = record(&config, &mut |progress| spinner.say(&text(progress)))?;
+    let ended = record(&config, &mut |news| match news {
+        News::Progress(progress) => spinner.say(&text(&progress)),
+        News::Note(note) => spinner.aside(|| terminal.note(note)),
+    })?;
     spinner.finish();
     for (program, count) in &ended.left_alone {
         terminal.note(&left_alone(program, *count));
     }
     for (program, loss) in &ended.losses {
-        terminal.note(&format!("{program} ran on unrecorded: {loss}"));
+        terminal.note(&format!("{program} is not recorded to its end: {loss}"));
     }
     if ended.unknown_commands > 0 {
         terminal.note(&format!(

@@ -44,6 +44,7 @@ mod review;
 mod sim;
 mod sim_calls;
 mod sleeping;
+mod stalls;
 mod steady;
 mod sweep;
 mod thread_ends;

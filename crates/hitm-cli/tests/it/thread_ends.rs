@@ -98,7 +98,7 @@ fn a_signal_at_a_threads_end_ends_no_recording() {
         let (said, report) = recorded(&program);
         assert_eq!(report["run"]["complete"], true, "{said}");
         assert!(
-            !said.contains("exec") && !said.contains("unrecorded"),
+            !said.contains("exec") && !said.contains("not recorded"),
             "{said}"
         );
         let count = counted(&report);

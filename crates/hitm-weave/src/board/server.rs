@@ -237,6 +237,11 @@ impl Board {
         (self.futex.wake)(backed);
     }
 
+    /// Returns true if programs run unrecorded for a while.
+    pub fn is_paused(&self) -> bool {
+        self.shared.control().is_paused.load(Ordering::Acquire) != 0
+    }
+
     /// Processes that have told that they run on unrecorded, and why, since the last call.
     pub fn take_losses(&self) -> Vec<(u32, Loss)> {
         let places = self.shared.control().losses.iter();

@@ -6,6 +6,9 @@
 
 mod affinity;
 mod processes;
+mod watch;
+
+pub(super) use watch::Stalled;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +24,8 @@ use hitm_weave::board::{
 use hitm_weave::{Doings, Doubt, Group, Newcomer, Position, Slot, State, Wake};
 
 use self::processes::Processes;
+use self::watch::Watch;
+use super::Stall;
 use super::region::Backing;
 
 /// Interval at which the engine looks for what nobody reports: processes that died, and the end.
@@ -45,6 +50,8 @@ pub(super) struct Shared {
     pub(super) ends: Mutex<Ends>,
     /// Number of the program that each process ran last, by PID. Forks run their parent's.
     pub(super) programs: Mutex<BTreeMap<u32, u32>>,
+    /// Message of the watchdog that has not been told.
+    pub(super) stall: Mutex<Option<Stalled>>,
     /// A process has attached.
     pub(super) has_started: AtomicBool,
     /// Programs that were not followed, and why, each with a count.
@@ -99,6 +106,7 @@ pub(super) struct Engine {
     doubts: Vec<Doubt>,
     /// All doubts at the last look, and the time since which they are the same.
     expected: (Vec<Doubt>, Instant),
+    watch: Watch,
     /// Threads tell who called the functions that access memory.
     has_callers: bool,
     shared: Arc<Shared>,
@@ -110,6 +118,7 @@ impl Engine {
         board: Board,
         backing: Backing,
         (group, window): (Group, Cycles),
+        stall: Stall,
         shared: Arc<Shared>,
     ) -> Engine {
         Engine {
@@ -126,6 +135,7 @@ impl Engine {
             late: Vec::new(),
             doubts: Vec::new(),
             expected: (Vec::new(), Instant::now()),
+            watch: Watch::new(stall),
             has_callers: false,
             shared,
             bad_messages: 0,
@@ -168,6 +178,7 @@ impl Engine {
         let Some(message) = incoming.message() else {
             return self.refuse(incoming);
         };
+        self.watch.note(message.request);
         if self.comes_early(incoming.pid, &message) {
             return self.early.push(incoming.clone());
         }
@@ -742,6 +753,7 @@ impl Engine {
                 self.board.free_all(pid);
             }
         }
+        self.watch();
         self.doubt();
         self.serve_early();
         self.let_late_go();
@@ -804,6 +816,6 @@ impl Engine {
 
     fn tell_running(&self) {
         let mut running = self.shared.running.lock().expect("no holder panics");
-        *running = self.processes.running_pids();
+        *running = self.processes.all_pids();
     }
 }

@@ -79,6 +79,26 @@ pub struct RecordConfig {
     pub duration: Option<Duration>,
     /// FIFOs through which it is turned on and off.
     pub control: Option<ControlFiles>,
+    /// Time after which a recording that stands still says so.
+    pub stall: Stall,
+}
+
+/// Patience with a recording in which nothing moves although a thread should run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// Time after which it is told.
+    pub after: Duration,
+    /// Set if it ends the recording, and the program.
+    pub ends: bool,
+}
+
+/// News of a recording under way.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// Its extent so far: about every 100 ms.
+    Progress(Progress),
+    /// A sentence for the user.
+    Note(&'a str),
 }
 
 /// Why nothing, or not everything, was recorded.
@@ -136,20 +156,17 @@ pub enum RecordError {
     },
 }
 
-/// Records a program. Returns when it has ended; `progress` is called about every 100 ms.
+/// Records a program. Returns when it has ended; `news` is called about every 100 ms.
 ///
 /// The program keeps this process's standard input, output and error, its working directory and
 /// its environment. Its exit status is in the result. The program ends with the calling thread,
 /// unless [`RecordConfig::keeps_running`].
-pub fn record(
-    config: &RecordConfig,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Ended, RecordError> {
+pub fn record(config: &RecordConfig, news: &mut dyn FnMut(News<'_>)) -> Result<Ended, RecordError> {
     let cpus = cpus(config)?;
     let target = Target::find(&config.command)?;
     let tools = Tools::find(target.architecture, config.qemu.as_deref())?;
     let header = header(config, &target, &tools);
-    run::run(config, (&target, &tools), (&header, &cpus), progress)
+    run::run(config, (&target, &tools), (&header, &cpus), news)
 }
 
 fn cpus(config: &RecordConfig) -> Result<ProgramCpus, RecordError> {

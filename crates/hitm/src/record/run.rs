@@ -27,7 +27,7 @@ use super::signals::Signals;
 use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
-use super::{RecordConfig, RecordError};
+use super::{News, RecordConfig, RecordError};
 use crate::{generated, limits};
 
 /// Time that the engine sleeps while the ring is full.
@@ -35,8 +35,10 @@ const RING_FULL_WAIT: Duration = Duration::from_micros(100);
 /// Time that this process sleeps while the ring is empty.
 const IDLE_SLEEP: Duration = Duration::from_millis(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-/// After a request to stop, how long the recorder may take to price what it holds.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// After a request to stop, time in which the recorder prices what it holds before programs are told.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+/// After a request to stop, time in which programs may end. Then they are killed.
+const END_PATIENCE: Duration = Duration::from_millis(1800);
 
 /// Outcome of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +63,7 @@ pub(crate) fn run(
     config: &RecordConfig,
     (target, tools): (&Target, &Tools),
     (header, cpus): (&Header, &ProgramCpus),
-    progress: &mut dyn FnMut(&Progress),
+    news: &mut dyn FnMut(News<'_>),
 ) -> Result<Ended, RecordError> {
     let system = |what: &str| {
         let what = what.to_string();
@@ -102,9 +104,10 @@ pub(crate) fn run(
         status: None,
         engine,
         shared: Arc::clone(&shared),
+        ends_programs: !config.keeps_running,
     };
     let wishes = (&signals, &mut control);
-    let status = recorded.follow(&mut region.consumer, &mut sink, wishes, progress);
+    let status = recorded.follow(&mut region.consumer, &mut sink, wishes, news);
     let status = status.map_err(system("wait for the program"))?;
     let not_started = || RecordError::NotStarted {
         qemu: tools.qemu.path.clone(),
@@ -150,7 +153,7 @@ fn engine(
     let switch = board.switch();
     let group = Group::new(weave, output, cpus.clone());
     let shared = Arc::clone(shared);
-    let engine = Engine::new(board, backing, (group, config.window), shared)
+    let engine = Engine::new(board, backing, (group, config.window), config.stall, shared)
         .with_callers(config.has_callers);
     let thread = std::thread::Builder::new().name("engine".into());
     Ok((thread.spawn(move || engine.run())?, switch))
@@ -199,6 +202,8 @@ struct Recorded {
     status: Option<ExitStatus>,
     engine: JoinHandle<()>,
     shared: Arc<Shared>,
+    /// Programs end with their recording.
+    ends_programs: bool,
 }
 
 impl Recorded {
@@ -208,10 +213,11 @@ impl Recorded {
         consumer: &mut Consumer,
         sink: &mut Sink,
         (signals, control): (&Signals, &mut Control),
-        progress: &mut dyn FnMut(&Progress),
+        news: &mut dyn FnMut(News<'_>),
     ) -> std::io::Result<ExitStatus> {
         let mut stop = Stop::default();
         let mut reported_at = Instant::now();
+        let mut stalled = None;
         loop {
             consumer.beat();
             let is_over = self.engine.is_finished();
@@ -226,10 +232,17 @@ impl Recorded {
             self.look()?;
             control.look();
             let late = control.is_over().then_some((libc::SIGTERM, true));
-            let pending = signals.pending().or(late);
+            stalled = stalled.or(self.stalled(news).then_some((libc::SIGKILL, true)));
+            let pending = signals.pending().or(late).or(stalled);
             stop.look(&self, consumer, pending, sink.has_failed());
+            if stop.is_too_long() && self.ends_programs {
+                news(News::Note(
+                    "the program did not end within 2 s: it is killed",
+                ));
+                self.signal(libc::SIGKILL);
+            }
             if reported_at.elapsed() >= PROGRESS_EVERY {
-                progress(&sink.progress());
+                news(News::Progress(sink.progress()));
                 reported_at = Instant::now();
             }
             if !drained {
@@ -255,6 +268,14 @@ impl Recorded {
         Ok(())
     }
 
+    /// Tells what the watchdog has found; true if the recording has ended for it.
+    fn stalled(&self, news: &mut dyn FnMut(News<'_>)) -> bool {
+        let stalled = self.shared.stall.lock().expect("no holder panics").take();
+        let Some(stalled) = stalled else { return false };
+        news(News::Note(&stalled.text));
+        stalled.ends
+    }
+
     /// Sends a signal to every process.
     fn signal(&self, signal: i32) {
         let running = self.shared.running.lock().expect("no holder panics");
@@ -276,6 +297,7 @@ impl Recorded {
 struct Stop {
     requested_at: Option<Instant>,
     passed_on: bool,
+    has_killed: bool,
 }
 
 impl Stop {
@@ -302,6 +324,14 @@ impl Stop {
             recorded.signal(signal);
             self.passed_on = true;
         }
+    }
+
+    /// Returns true once when programs have had their time to end.
+    fn is_too_long(&mut self) -> bool {
+        let is_over = self
+            .requested_at
+            .is_some_and(|at| at.elapsed() > END_PATIENCE);
+        is_over && !std::mem::replace(&mut self.has_killed, true)
     }
 }
 

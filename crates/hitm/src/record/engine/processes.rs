@@ -112,6 +112,12 @@ impl Processes {
         self.all[process as usize].left_alone.is_some()
     }
 
+    /// Pids of processes that run, and of children that have not come yet.
+    pub(super) fn all_pids(&self) -> Vec<u32> {
+        let expected = self.expected.iter().copied();
+        self.running.keys().copied().chain(expected).collect()
+    }
+
     pub(super) fn running_pids(&self) -> Vec<u32> {
         self.running.keys().copied().collect()
     }
@@ -210,7 +216,12 @@ impl Processes {
 
 /// Returns true if a thread sleeps in the kernel, or is gone.
 pub(super) fn is_asleep(tid: u32) -> bool {
-    status(tid).is_none_or(|(state, _)| !matches!(state, 'R' | 'D'))
+    state_of(tid).is_none_or(|state| !matches!(state, 'R' | 'D'))
+}
+
+/// State of a thread in the letters of proc(5); none when it is gone.
+pub(super) fn state_of(tid: u32) -> Option<char> {
+    status(tid).map(|(state, _)| state)
 }
 
 fn began_of(pid: u32) -> u64 {
