@@ -58,6 +58,22 @@ pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
     )
 }
 
+/// Writes words to `addr`, where the guest has memory that it may write to.
+pub(crate) fn write_words(addr: u64, words: &[u64]) {
+    let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed));
+    let len = size_of_val(words);
+    let local = libc::iovec {
+        iov_base: words.as_ptr().cast_mut().cast(),
+        iov_len: len,
+    };
+    let remote = libc::iovec {
+        iov_base: host_addr as *mut libc::c_void,
+        iov_len: len,
+    };
+    // SAFETY: the local buffer is read only; the kernel checks the other address.
+    unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &remote, 1, 0) };
+}
+
 /// The string at `addr`, of less than `len_max` bytes.
 pub(crate) fn read_string(addr: u64, len_max: usize) -> Option<CString> {
     const PAGE: u64 = 4096;

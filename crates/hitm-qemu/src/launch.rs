@@ -3,6 +3,8 @@
 
 use hitm_base::CpuId;
 
+use crate::clock::Start;
+
 /// The recorder's command line in parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Launch {
@@ -22,6 +24,8 @@ pub(crate) struct Launch {
     pub(crate) is_guarded: bool,
     /// CPUs that programs see, ascending.
     pub(crate) cpus: Vec<CpuId>,
+    /// The host's clocks at the recording's beginning, when programs live in the modelled machine's time.
+    pub(crate) clock: Option<Start>,
     /// Functions of the programs that allocate, as the user has told them.
     pub(crate) allocators: Vec<String>,
 }
@@ -48,12 +52,22 @@ impl Launch {
                     launch.cpus = cpus.map(CpuId).collect();
                 }
                 "allocator" => launch.allocators.push(value.into()),
+                "clock" => launch.clock = start(value),
                 "guard" => launch.is_guarded = value == "yes",
                 _ => {}
             }
         }
         launch
     }
+}
+
+/// `REALTIME,MONOTONIC` in nanoseconds.
+fn start(value: &str) -> Option<Start> {
+    let (realtime, monotonic) = value.split_once(',')?;
+    Some(Start {
+        realtime: realtime.parse().ok()?,
+        monotonic: monotonic.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -63,13 +77,18 @@ mod tests {
     #[test]
     fn a_launch_is_read_back() {
         let text =
-            b"qemu=/usr/bin/qemu-x86_64\nfollow=all\nguard=no\ncallers=yes\ncpus=0,24\nallocator=get,size=2\nplugin=/p.so,a=1\n";
+            b"qemu=/usr/bin/qemu-x86_64\nfollow=all\nguard=no\nclock=17,4\ncallers=yes\ncpus=0,24\nallocator=get,size=2\nplugin=/p.so,a=1\n";
         let bytes = [&(text.len() as u64).to_le_bytes()[..], text, b"rest"].concat();
         let launch = Launch::read(&bytes);
         assert_eq!(launch.qemu, "/usr/bin/qemu-x86_64");
         assert_eq!(launch.plugin, "/p.so,a=1");
         assert_eq!(launch.cpus, [CpuId(0), CpuId(24)]);
         assert_eq!(launch.allocators, ["get,size=2"]);
+        let clock = Start {
+            realtime: 17,
+            monotonic: 4,
+        };
+        assert_eq!(launch.clock, Some(clock));
         assert!(launch.follows && launch.has_callers && !launch.is_guarded);
         assert_eq!(Launch::read(&[1]), Launch::default());
     }

@@ -15,6 +15,7 @@ use hitm_weave::board::{
 };
 use hitm_weave::{Slot, TakenLine};
 
+use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
 use crate::mappings;
@@ -34,6 +35,8 @@ pub(crate) enum WaitEnd {
     Woken(u64),
     /// The futex had another value when the thread was to sleep there.
     Changed(u64),
+    /// Its time was over.
+    Late,
     /// Anything else.
     Other,
 }
@@ -57,6 +60,8 @@ pub(crate) struct Link {
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
     locks: &'static LockLines,
+    /// Of programs that live in the modelled machine's time.
+    clock: Option<Clock>,
     pid: AtomicU32,
     /// Number of this process in the recording.
     process: AtomicU32,
@@ -78,6 +83,7 @@ impl Link {
         base: NonNull<u8>,
         first_touch: &'static FirstTouch,
         heap: &'static Heap,
+        clock: Option<Clock>,
     ) -> Result<Link, String> {
         let futex = Futex {
             wait: parker::wait_shared,
@@ -90,6 +96,7 @@ impl Link {
             first_touch,
             heap,
             locks: Box::leak(Box::new(LockLines::new())),
+            clock,
             pid: AtomicU32::new(0),
             process: AtomicU32::new(0),
             image: AtomicU32::new(0),
@@ -219,18 +226,59 @@ impl Link {
         self.go_on(vcpu, answer);
     }
 
-    /// The thread goes into a system call that may block.
-    pub(crate) fn leave(&self, vcpu: &mut Vcpu) {
+    /// The thread goes into a system call that may block, and that ends after `length` at the latest if it says
+    /// so.
+    pub(crate) fn leave(&self, vcpu: &mut Vcpu, length: Option<Cycles>) {
+        let [is_timed, length] = timed(length);
         if !vcpu.is_paused() {
-            self.say_doings(vcpu, Request::Leave, &[]);
+            self.say_doings(vcpu, Request::Leave, &[0, 0, is_timed, length]);
         }
     }
 
-    /// The thread goes into a wait at `futex`.
-    pub(crate) fn leave_for(&self, vcpu: &mut Vcpu, futex: u64) {
+    /// Like [`Link::leave`], for a wait at `futex`.
+    pub(crate) fn leave_for(&self, vcpu: &mut Vcpu, futex: u64, length: Option<Cycles>) {
+        let [is_timed, length] = timed(length);
         if !vcpu.is_paused() {
             vcpu.turns.note_futex(futex);
-            self.say_doings(vcpu, Request::Leave, &[1, self.data_addr(futex)]);
+            let args = [1, self.data_addr(futex), is_timed, length];
+            self.say_doings(vcpu, Request::Leave, &args);
+        }
+    }
+
+    /// Clock of the programs, when they live in the modelled machine's time.
+    pub(crate) fn clock(&self) -> Option<&Clock> {
+        self.clock.as_ref()
+    }
+
+    /// Virtual time for the thread, no earlier than any that a program has read.
+    pub(crate) fn now(&self, vcpu: &Vcpu) -> Cycles {
+        let own = self.clock.as_ref().map(|clock| vcpu.local_clock(clock));
+        self.port.note_seen(own.unwrap_or(vcpu.clock))
+    }
+
+    /// The latest virtual time that is known.
+    pub(crate) fn latest(&self) -> Cycles {
+        self.port.note_seen(self.port.now())
+    }
+
+    /// Nanoseconds for which programs ran unrecorded, at the host's time.
+    pub(crate) fn skipped(&self, host_nanos: u64) -> u64 {
+        self.port.skipped_nanos(host_nanos)
+    }
+
+    /// The word that becomes 1 when the time of the thread's next wait is over.
+    pub(crate) fn set_alarm(&self, vcpu: &Vcpu) -> Option<&AtomicU32> {
+        let alarm = self.port.alarm(vcpu.channel?);
+        alarm.store(0, Ordering::SeqCst);
+        Some(alarm)
+    }
+
+    /// Adds what the thread has run to its process's time.
+    pub(crate) fn count_cpu(&self, vcpu: &mut Vcpu) {
+        if let Some(clock) = &self.clock {
+            let run = vcpu.cpu_time(clock);
+            clock.add_cpu(run.saturating_sub(vcpu.counted_cpu));
+            vcpu.counted_cpu = vcpu.counted_cpu.max(run);
         }
     }
 
@@ -238,7 +286,7 @@ impl Link {
     fn pause_if_asked(&self, vcpu: &mut Vcpu) -> bool {
         let is_asked = self.port.is_paused() && vcpu.channel.is_some();
         if is_asked {
-            self.leave(vcpu);
+            self.leave(vcpu, None);
             vcpu.pause();
         }
         is_asked
@@ -278,6 +326,7 @@ impl Link {
         let args = match end {
             WaitEnd::Woken(futex) => [1, self.data_addr(futex)],
             WaitEnd::Changed(futex) => [2, self.data_addr(futex)],
+            WaitEnd::Late => [3, 0],
             WaitEnd::Other => [0, 0],
         };
         self.ask_to_rejoin(vcpu, args);
@@ -287,10 +336,14 @@ impl Link {
     }
 
     fn ask_to_rejoin(&self, vcpu: &mut Vcpu, args: [u64; 2]) {
+        let left_at = self.clock.as_ref().map(|clock| vcpu.local_clock(clock));
         let answer = vcpu
             .channel
             .and_then(|channel| self.port.ask(channel, Message::new(Request::Rejoin, &args)));
         self.go_on(vcpu, answer);
+        if let Some(left_at) = left_at {
+            vcpu.away += vcpu.clock.saturating_sub(left_at);
+        }
     }
 
     /// The thread is about to wake those that wait at `futex`.
@@ -512,6 +565,7 @@ impl Link {
     fn say_doings(&self, vcpu: &mut Vcpu, request: Request, args: &[u64]) -> Option<Channel> {
         vcpu.resume(0);
         vcpu.keep_aside();
+        self.count_cpu(vcpu);
         let channel = vcpu.channel?;
         self.say_blocks(vcpu);
         self.say_calls(vcpu, channel);
@@ -622,6 +676,11 @@ impl Link {
             });
         self.reads_mail.store(false, Ordering::Release);
     }
+}
+
+/// Arguments of a wait's length.
+fn timed(length: Option<Cycles>) -> [u64; 2] {
+    length.map_or([0, 0], |length| [1, length.0])
 }
 
 fn is_alive(pid: u32) -> bool {

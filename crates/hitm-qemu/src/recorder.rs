@@ -6,6 +6,7 @@
 mod callbacks;
 mod instrument;
 mod syscalls;
+mod time;
 
 use std::ffi::{c_uint, c_void};
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use hitm_base::AccessOp;
 use crate::allocators::Allocators;
 use crate::api::Api;
 use crate::callers::Callers;
+use crate::clock::Clock;
 use crate::config::ProgramConfig;
 use crate::cpus::Cpus;
 use crate::decode::{self, Ordering};
@@ -27,8 +29,9 @@ use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
 use crate::link::Link;
 use crate::paths::{Convention, Handlers};
+use crate::timed::TimedCalls;
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
-use crate::{guard, mappings};
+use crate::{guard, mappings, waits};
 
 pub use callbacks::install;
 pub(crate) use callbacks::{allocator_entered, allocator_returned};
@@ -40,6 +43,7 @@ struct Recorder {
     api: Api,
     architecture: String,
     numbers: &'static Numbers,
+    timed: TimedCalls,
     classify: fn(&[u8]) -> Ordering,
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
@@ -82,12 +86,19 @@ impl Recorder {
         let first_touch: &FirstTouch =
             Box::leak(Box::new(FirstTouch::with_hand_over(config.header.window)));
         let heap: &Heap = Box::leak(Box::default());
+        let clock = config
+            .launch
+            .clock
+            .and_then(|start| Clock::new(start, &config.header.machine_toml));
+        // SAFETY: QEMU has one thread while it loads plugins.
+        let clock = clock.filter(|_| unsafe { waits::install() });
         // SAFETY: the board is mapped for ever.
-        let link = unsafe { Link::new(config.board, first_touch, heap)? };
+        let link = unsafe { Link::new(config.board, first_touch, heap, clock)? };
         Ok(Recorder {
             api,
             architecture: target.to_string(),
             numbers,
+            timed: TimedCalls::of_target(target),
             classify: if target == "x86_64" {
                 decode::x86_64
             } else {
@@ -187,6 +198,9 @@ impl Recorder {
         vcpu.channel = None;
         if !self.launch.follows {
             return self.link.abandon();
+        }
+        if let Some(clock) = self.link.clock() {
+            clock.forget_cpu();
         }
         self.attach(Some(parent));
         if self.link.is_over() {

@@ -10,6 +10,7 @@ use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
 
 use crate::allocators::{AllocatorsGuard, ThreadCalls};
 use crate::callers::Callers;
+use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
 use crate::heap::HeapGuard;
 use crate::turns::Turns;
@@ -163,6 +164,16 @@ pub(crate) struct Vcpu {
     pub(crate) channel: Option<Channel>,
     /// Its virtual clock when it was let go last.
     pub(crate) clock: Cycles,
+    /// Instructions run by then.
+    released_at: u64,
+    /// Its clock when it began.
+    began: Cycles,
+    /// Time that has passed in system calls that may block.
+    pub(crate) away: Cycles,
+    /// Time that its process counts as run.
+    pub(crate) counted_cpu: Cycles,
+    /// Time after which the system call that it is in ends, if it does.
+    pub(crate) wait_length: Option<Cycles>,
     /// The modelled CPU that it was on then.
     pub(crate) cpu: CpuId,
     /// Memory for what it says.
@@ -228,6 +239,11 @@ impl Vcpu {
             adoptions: Vec::new(),
             channel: None,
             clock: now,
+            released_at: 0,
+            began: now,
+            away: Cycles::ZERO,
+            counted_cpu: Cycles::ZERO,
+            wait_length: None,
             cpu: CpuId(0),
             packed: Vec::new(),
             forking: None,
@@ -281,7 +297,22 @@ impl Vcpu {
     /// Lets the thread run `budget` more instructions, at the time `now`.
     pub(crate) fn release(&mut self, budget: u64, now: Cycles) {
         self.limit = self.insns + budget;
+        self.released_at = self.insns;
         self.toucher = self.first_touch.toucher(self.tag, now);
+    }
+
+    /// Its virtual clock, by what is known of its waits. It stands still while the recording is off.
+    pub(crate) fn local_clock(&self, clock: &Clock) -> Cycles {
+        match self.is_paused {
+            true => self.clock,
+            false => self.clock + clock.cycles_of(self.insns.saturating_sub(self.released_at)),
+        }
+    }
+
+    /// Time that it has run.
+    pub(crate) fn cpu_time(&self, clock: &Clock) -> Cycles {
+        let lived = self.local_clock(clock).saturating_sub(self.began);
+        lived.saturating_sub(self.away)
     }
 
     /// The thread stops being part of the program for a while: it runs without a budget, and what it

@@ -8,6 +8,7 @@
 //! the host takes to schedule them.
 
 mod affinity;
+mod alarms;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use hitm_base::machine::MachineCost;
 use hitm_base::{AddrRange, CpuId, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Adoption, Counter, EndReason, Record, Turn};
 
+use self::alarms::Alarms;
 use crate::expected::Expected;
 use crate::output::{Lonely, Output};
 use crate::wakes::Wakes;
@@ -139,6 +141,7 @@ pub struct Group {
     parked: Vec<usize>,
     /// Threads that are about to come.
     expected: Expected,
+    alarms: Alarms,
     /// Words at which threads that have not come yet wake others when they end, by tid.
     ends_of_newcomers: BTreeMap<u32, u64>,
     wakes: Wakes,
@@ -171,6 +174,7 @@ impl Group {
             present_count: 0,
             parked: Vec::new(),
             expected: Expected::default(),
+            alarms: Alarms::default(),
             ends_of_newcomers: BTreeMap::new(),
             wakes: Wakes::default(),
             wake_cost,
@@ -369,6 +373,7 @@ impl Group {
         self.parked.len() == self.present_count
             && self.present_count > 0
             && self.expected.is_empty()
+            && !self.alarms.is_any_rung()
     }
 
     /// The thread goes into a system call that may block, or to its end.
@@ -384,6 +389,7 @@ impl Group {
     /// The thread is gone, wherever it was.
     pub fn remove(&mut self, slot: Slot) {
         self.expected.end_wait(slot, false);
+        self.alarms.forget(slot);
         self.members[slot.0].is_gone = true;
         self.members[slot.0].unsure = None;
         if self.members[slot.0].state == State::Parked {

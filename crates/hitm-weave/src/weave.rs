@@ -131,6 +131,11 @@ impl Weave {
         self.threads[slot.0].returns.is_some()
     }
 
+    /// Returns true if all that a thread did so far is priced.
+    pub fn is_priced(&self, slot: Slot) -> bool {
+        self.threads[slot.0].is_idle()
+    }
+
     /// Takes back [`Weave::wake`], if it is still to come; the time of the return as far as it is known.
     fn forget_wake_of(&mut self, slot: Slot) -> Option<Cycles> {
         let waker = match self.threads[slot.0].returns.take()? {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use hitm::record::{
-    AllocatorRules, Begin, ControlFiles, Ended, News, Progress, RecordConfig, Stall, record,
+    AllocatorRules, Begin, ControlFiles, Ended, News, ProgramClock, Progress, RecordConfig, Stall,
+    record,
 };
 use hitm_base::Cycles;
 use hitm_trace::EndReason;
@@ -70,6 +71,10 @@ pub(crate) struct RecordArgs {
     /// is answered by a line `ack` in the second FIFO
     #[arg(long, value_name = "FIFO[,FIFO]", value_parser = control)]
     control: Option<ControlFiles>,
+    /// Time that the program sees: the host's, for programs that talk to others outside of the recording, or that of
+    /// the modelled machine, in which sleeps pass at once where nobody runs
+    #[arg(long, value_name = "host|modelled", value_enum, default_value_t = ClockChoice::Host)]
+    clock: ClockChoice,
     /// Say which threads wait for what when nothing has moved for this long although one should run
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     stall: Duration,
@@ -84,6 +89,15 @@ pub(crate) struct RecordArgs {
         value_name = "PROGRAM"
     )]
     command: Vec<String>,
+}
+
+/// Time that the program sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClockChoice {
+    /// The host's.
+    Host,
+    /// The modelled machine's.
+    Modelled,
 }
 
 /// Processes that are recorded.
@@ -124,6 +138,10 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         stall: Stall {
             after: args.stall,
             ends: args.stall_end,
+        },
+        clock: match args.clock {
+            ClockChoice::Host => ProgramClock::Host,
+            ClockChoice::Modelled => ProgramClock::Modelled,
         },
     };
     let spinner = Spinner::start("recording");

@@ -9,7 +9,7 @@ use crate::guest::Syscall;
 use crate::heap::{self, HeapNote};
 use crate::link::WaitEnd;
 use crate::vcpu::{InSyscall, Vcpu};
-use crate::{cpu_files, cpus, guest_memory, mappings};
+use crate::{clock, cpu_files, cpus, guest_memory, mappings, waits};
 
 use super::Recorder;
 
@@ -28,8 +28,16 @@ impl Recorder {
         let kind = self.numbers.classify(number, args[1]);
         vcpu.begin_syscall(InSyscall { kind, args });
         match kind {
-            Syscall::MayBlock => self.link.leave(vcpu),
-            Syscall::FutexWait => self.link.leave_for(vcpu, args[0]),
+            Syscall::MayBlock => {
+                self.answer_time(vcpu, number, &args);
+                vcpu.wait_length = self.begin_wait(vcpu, number, &args);
+                self.link.leave(vcpu, vcpu.wait_length);
+            }
+            Syscall::FutexWait => {
+                let length = self.begin_wait(vcpu, number, &args);
+                self.link.leave_for(vcpu, args[0], length);
+            }
+            Syscall::Short => self.answer_time(vcpu, number, &args),
             Syscall::ThreadExit => self.link.begin_end(vcpu, args[0] as i32 & 0xff),
             Syscall::FutexWake => self.link.begin_wake(vcpu, args[0]),
             Syscall::ProcessExit => self.link.end_process(vcpu, args[0] as i32 & 0xff),
@@ -58,7 +66,7 @@ impl Recorder {
             Syscall::HeapNote => self.heap_note(vcpu, &args),
             Syscall::Prctl => {}
             Syscall::Unmap => vcpu.moves = self.numbers.is_mremap(number),
-            Syscall::Short | Syscall::Clone | Syscall::Mmap => {}
+            Syscall::Clone | Syscall::Mmap => {}
             Syscall::ShmAt | Syscall::ShmDt => {}
         }
     }
@@ -73,6 +81,7 @@ impl Recorder {
                 self.cpus.answer_pinned(mask.iter().any(is_seen));
             }
             Syscall::GetAffinity => self.cpus.answer_affinity(None),
+            Syscall::Short | Syscall::MayBlock => self.answer_time_alone(number, args),
             Syscall::GetCpu => {
                 let first = self.cpus.online().first();
                 self.cpus.answer_cpu(first.copied().unwrap_or(CpuId(0)));
@@ -128,13 +137,35 @@ impl Recorder {
         match kind {
             Syscall::SetAffinity | Syscall::GetAffinity | Syscall::GetCpu => cpus::take_back(),
             // A thread's end returns when a signal came first; the program asks again.
-            Syscall::MayBlock | Syscall::ThreadExit => self.link.rejoin(vcpu, WaitEnd::Other),
+            Syscall::ThreadExit => self.link.rejoin(vcpu, WaitEnd::Other),
+            Syscall::MayBlock => {
+                const INTERRUPTED: i64 = -(libc::EINTR as i64);
+                clock::take_back();
+                let is_late = waits::end() && result == 0;
+                if result == INTERRUPTED {
+                    self.tell_rest(vcpu, number, &args);
+                }
+                let end = if is_late {
+                    WaitEnd::Late
+                } else {
+                    WaitEnd::Other
+                };
+                self.link.rejoin(vcpu, end);
+            }
+            Syscall::Short => clock::take_back(),
             // It failed.
             Syscall::Exec => {
                 self.link.cancel_exec(vcpu);
                 self.link.rejoin(vcpu, WaitEnd::Other);
             }
-            Syscall::FutexWait => self.link.rejoin(vcpu, WaitEnd::of(args[0], result)),
+            Syscall::FutexWait => {
+                const EXPIRED: i64 = -(libc::ETIMEDOUT as i64);
+                let end = match waits::end() && result == EXPIRED {
+                    true => WaitEnd::Late,
+                    false => WaitEnd::of(args[0], result),
+                };
+                self.link.rejoin(vcpu, end);
+            }
             Syscall::FutexWake => self.link.end_wake(vcpu, args[0], result),
             Syscall::Clone if std::process::id() != self.link.pid() => {
                 self.forked(index, vcpu);

@@ -23,7 +23,7 @@ pub(super) const LOSS_SHIFT: u32 = 8;
 const MAILBOXES_AT: usize = 4096;
 const MAILBOX_LEN: usize = 64 + LETTERS * 32;
 const CHANNELS_AT: usize = MAILBOXES_AT + MAILBOXES * MAILBOX_LEN;
-const CHANNEL_LEN: usize = 128;
+const CHANNEL_LEN: usize = 192;
 const BUFFERS_AT: usize = (CHANNELS_AT + CHANNELS * CHANNEL_LEN).next_multiple_of(4096);
 
 /// Bytes of address space that a board takes.
@@ -59,6 +59,14 @@ pub(super) struct Control {
     pub(super) is_paused: AtomicU32,
     /// Channels whose buffers have memory behind them.
     pub(super) backed: AtomicU32,
+    /// Virtual time up to which everything is priced, in cycles.
+    pub(super) now: AtomicU64,
+    /// The latest virtual time that a program has read, in cycles: none reads an earlier one afterwards.
+    pub(super) seen: AtomicU64,
+    /// The host's time since when programs run unrecorded, in nanoseconds; 0 while they are recorded.
+    pub(super) paused_at: AtomicU64,
+    /// Nanoseconds for which they did before.
+    pub(super) skipped: AtomicU64,
     /// Changed to wake the recorder.
     pub(super) doorbell: AtomicU32,
     pub(super) recorder_sleeps: AtomicU32,
@@ -82,6 +90,8 @@ pub(super) struct ChannelWords {
     pub(super) len: AtomicU32,
     pub(super) args: [AtomicU64; 8],
     pub(super) answer: [AtomicU64; 5],
+    /// 1 once the time-out of the thread's system call is over.
+    pub(super) alarm: AtomicU32,
 }
 
 impl ChannelWords {
@@ -169,6 +179,21 @@ impl Shared {
         let at = MAILBOXES_AT + index * MAILBOX_LEN;
         // SAFETY: within the memory, aligned, and atomics only.
         unsafe { self.base.add(at).cast::<Mailbox>().as_ref() }
+    }
+
+    /// Virtual time stands still, or passes again, from the host's time `now` on.
+    pub(super) fn skip_time(&self, is_skipped: bool, now: u64) {
+        let control = self.control();
+        let since = control.paused_at.load(Ordering::Acquire);
+        match (since, is_skipped) {
+            (0, true) => control.paused_at.store(now.max(1), Ordering::Release),
+            (1.., false) => {
+                let span = now.saturating_sub(since);
+                control.skipped.fetch_add(span, Ordering::AcqRel);
+                control.paused_at.store(0, Ordering::Release);
+            }
+            _ => {}
+        }
     }
 
     /// The buffer of a channel that is backed.

@@ -23,10 +23,10 @@ pub enum Request {
     /// It has waited for too long. Answer as for `Wait`.
     TimedOut,
     /// It goes into a system call that may block, after what it did. Arguments: 1 if it waits at a futex,
-    /// the futex.
+    /// the futex; 1 if the wait ends after a time, that time in cycles.
     Leave,
-    /// It is back. Arguments: 1 if a wake ended its wait at a futex, 2 if the futex had another value by then;
-    /// the futex. Answer as for `Wait`.
+    /// It is back. Arguments: 1 if a wake ended its wait at a futex, 2 if the futex had another value by then, 3 if
+    /// its time was over; the futex. Answer as for `Wait`.
     Rejoin,
     /// The thread's work so far.
     Take,

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use hitm_base::Cycles;
 use hitm_trace::Loss;
 
 use super::layout::*;
@@ -88,6 +89,33 @@ impl Port {
             (self.futex.wait)(&control.backed, backed, LOOK_UP);
         }
         None
+    }
+
+    /// Virtual time up to which everything is priced.
+    pub fn now(&self) -> Cycles {
+        Cycles(self.shared.control().now.load(Ordering::Acquire))
+    }
+
+    /// The later of `time` and the latest time that anybody has read: clocks do not go back from one thread to
+    /// the next.
+    pub fn note_seen(&self, time: Cycles) -> Cycles {
+        let seen = &self.shared.control().seen;
+        time.max(Cycles(seen.fetch_max(time.0, Ordering::AcqRel)))
+    }
+
+    /// Nanoseconds for which programs have run unrecorded, until the host's time `now`.
+    pub fn skipped_nanos(&self, now: u64) -> u64 {
+        let control = self.shared.control();
+        let skipped = control.skipped.load(Ordering::Acquire);
+        match control.paused_at.load(Ordering::Acquire) {
+            0 => skipped,
+            since => skipped + now.saturating_sub(since),
+        }
+    }
+
+    /// The word that becomes 1 when the thread's time-out is over, which has not begun.
+    pub fn alarm(&self, channel: Channel) -> &AtomicU32 {
+        &self.shared.channel(channel.0 as usize).alarm
     }
 
     /// Tells that the process `pid` runs on unrecorded. Needs no channel. More processes at a time than there is

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hitm_base::Cycles;
 use hitm_trace::Loss;
 
 use super::Futex;
@@ -62,8 +63,10 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Lets programs run unrecorded, or records them again. Each thread sees it within a window.
-    pub fn set_paused(&self, is_paused: bool) {
+    /// Lets programs run unrecorded, or records them again, at the host's time `now` in nanoseconds. Each thread
+    /// sees it within a window.
+    pub fn set_paused(&self, is_paused: bool, now: u64) {
+        self.shared.skip_time(is_paused, now);
         let word = &self.shared.control().is_paused;
         word.store(is_paused.into(), Ordering::Release);
     }
@@ -242,6 +245,18 @@ impl Board {
         self.shared.control().is_paused.load(Ordering::Acquire) != 0
     }
 
+    /// Tells programs the virtual time up to which everything is priced.
+    pub fn tell_time(&self, now: Cycles) {
+        self.shared.control().now.store(now.0, Ordering::Release);
+    }
+
+    /// The time-out of a thread's system call is over.
+    pub fn ring(&self, channel: u32) {
+        let alarm = &self.shared.channel(channel as usize).alarm;
+        alarm.store(1, Ordering::SeqCst);
+        (self.futex.wake)(alarm);
+    }
+
     /// Processes that have told that they run on unrecorded, and why, since the last call.
     pub fn take_losses(&self) -> Vec<(u32, Loss)> {
         let places = self.shared.control().losses.iter();
@@ -285,6 +300,11 @@ impl Board {
             mailbox.read.store(written, Ordering::Release);
         }
         number
+    }
+
+    /// The programs' time passes as the host's, from its time `now` on.
+    pub fn end_time(&self, now: u64) {
+        self.shared.skip_time(true, now);
     }
 
     /// Ends the recording for all processes.

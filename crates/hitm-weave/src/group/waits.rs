@@ -14,6 +14,8 @@ pub enum Doubt {
     Newcomer(u32),
     /// A futex where a wait was ended, and nobody has come back.
     Futex(u64),
+    /// A thread whose time-out is over, and that has not come back.
+    Alarm(Slot),
 }
 
 impl Group {
@@ -27,6 +29,7 @@ impl Group {
     /// The thread is back from a system call; returns its budget.
     pub fn rejoin(&mut self, slot: Slot, window: Cycles) -> u64 {
         self.expected.end_wait(slot, false);
+        self.alarms.forget(slot);
         self.weave.join(slot);
         self.record_return(slot, None);
         self.members[slot.0].state = State::Running;
@@ -38,6 +41,7 @@ impl Group {
     /// is known, and begins then, later by what a wake costs. Returns its budget if nobody knows who
     /// woke it: it runs at once.
     pub fn rejoin_woken(&mut self, slot: Slot, futex: u64, window: Cycles) -> Option<u64> {
+        self.alarms.forget(slot);
         let waker = self.wakes.of(futex).filter(|wake| wake.slot != slot);
         let Some(wake) = waker else {
             self.expected.end_wait(slot, true);
@@ -54,6 +58,7 @@ impl Group {
     /// changed it while the thread was on its way, and wakes, the thread would have slept: that is known
     /// when all have come to the next round.
     pub fn rejoin_unsure(&mut self, slot: Slot, futex: u64) {
+        self.alarms.forget(slot);
         self.expected.end_wait(slot, false);
         self.members[slot.0].unsure = Some(futex);
         self.present_count += 1;
@@ -151,7 +156,7 @@ impl Group {
 
     /// Returns true if the others wait for threads that the host knows more about.
     pub fn has_doubts(&self) -> bool {
-        !self.expected.is_empty()
+        !self.expected.is_empty() || self.alarms.is_any_rung()
     }
 
     /// Threads that may sleep or be on their way back: the driver tells of those that it finds asleep
@@ -174,7 +179,9 @@ impl Group {
             let tids = slots.iter().map(|slot| self.tid(*slot));
             (Doubt::Futex(futex), tids.collect())
         });
-        newcomers.chain(woken).collect()
+        let rung = self.alarms.rung();
+        let rung = rung.map(|slot| (Doubt::Alarm(slot), vec![self.tid(slot)]));
+        newcomers.chain(woken).chain(rung).collect()
     }
 
     /// Nobody comes.
@@ -182,6 +189,7 @@ impl Group {
         match doubt {
             Doubt::Newcomer(tid) => self.expected.arrive(*tid),
             Doubt::Futex(futex) => self.expected.give_up(*futex),
+            Doubt::Alarm(slot) => self.alarms.give_up(*slot),
         }
         self.counters.given_up += 1;
     }
@@ -192,7 +200,7 @@ impl Group {
     }
 
     /// Tells that a thread is back, and who woke it.
-    fn record_return(&mut self, slot: Slot, waker: Option<Waker>) {
+    pub(super) fn record_return(&mut self, slot: Slot, waker: Option<Waker>) {
         let thread = ThreadId(slot.0 as u32);
         self.record_turn(Turn::Returned { thread, waker });
     }

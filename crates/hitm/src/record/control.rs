@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use hitm_weave::board::Switch;
 
+use super::host_time::host_nanos;
+
 /// Time between two looks for commands.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes of a line beyond which it is no command.
@@ -155,7 +157,7 @@ impl Control {
         (begin, duration): (Begin, Option<Duration>),
         switch: Switch,
     ) -> Control {
-        switch.set_paused(begin != Begin::AtOnce);
+        switch.set_paused(begin != Begin::AtOnce, host_nanos());
         Control {
             pipe,
             switch,
@@ -201,7 +203,7 @@ impl Control {
             Some(Command::Enable) => self.enable(now),
             Some(Command::Disable) => {
                 self.begins_at = None;
-                self.switch.set_paused(true);
+                self.switch.set_paused(true, host_nanos());
             }
             Some(Command::Stop) => self.is_stop_asked = true,
             Some(Command::Ping) => {}
@@ -217,7 +219,7 @@ impl Control {
 
     fn enable(&mut self, now: Instant) {
         self.begins_at = None;
-        self.switch.set_paused(false);
+        self.switch.set_paused(false, host_nanos());
         if !std::mem::replace(&mut self.has_begun, true) {
             self.ends_at = self.duration.map(|duration| now + duration);
         }

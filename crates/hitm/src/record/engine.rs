@@ -26,6 +26,7 @@ use hitm_weave::{Doings, Doubt, Group, Newcomer, Position, Slot, State, Wake};
 use self::processes::Processes;
 use self::watch::Watch;
 use super::Stall;
+use super::host_time::host_nanos;
 use super::region::Backing;
 
 /// Interval at which the engine looks for what nobody reports: processes that died, and the end.
@@ -160,7 +161,8 @@ impl Engine {
                 looked_at = Instant::now();
             }
             if requests.is_empty() && !self.group.is_finished() {
-                let time = match self.settle() {
+                let is_settled = self.settle() && self.pass_idle_time();
+                let time = match is_settled {
                     true => LOOK_AROUND,
                     false => LOOK_FOR_SLEEP,
                 };
@@ -170,6 +172,7 @@ impl Engine {
                 self.serve(&incoming);
             }
         }
+        self.board.end_time(host_nanos());
         self.board.end();
     }
 
@@ -308,6 +311,7 @@ impl Engine {
                 self.group.rejoin_unsure(slot, args[1]);
                 None
             }
+            3 if self.group.rejoin_late(slot) => None,
             _ => Some(self.group.rejoin(slot, self.window)),
         };
         match budget {
@@ -348,6 +352,10 @@ impl Engine {
                 self.take_in(slot, message.bytes)?;
                 let futex = (args[0] == 1).then_some(args[1]);
                 self.leave(slot, futex)?;
+                if args[2] == 1 {
+                    let delay = args[3].min(hitm_trace::COUNT_MAX);
+                    self.group.set_alarm(slot, Cycles(delay));
+                }
                 if message.request == Request::Exec {
                     let pid = self.processes.pid(self.threads[slot.0].process);
                     self.group.bequeath(slot, pid);
@@ -537,6 +545,10 @@ impl Engine {
             if self.group.stop_requested() {
                 return self.finish(EndReason::Stopped);
             }
+            self.board.tell_time(self.group.now());
+            if self.ring() {
+                return; // The others wait until those are back.
+            }
             self.group.release(self.window, &mut self.released);
             for slot in std::mem::take(&mut self.released) {
                 let State::Released(budget) = self.group.state(slot) else {
@@ -550,6 +562,30 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Wakes threads whose waits end; true if there are any.
+    fn ring(&mut self) -> bool {
+        let due = self.group.ring(self.window);
+        for slot in &due {
+            self.board.ring(self.threads[slot.0].channel);
+        }
+        !due.is_empty()
+    }
+
+    /// Lets time pass to the first end of a wait, when nobody runs and nobody is about to; false while that is
+    /// unknown.
+    fn pass_idle_time(&mut self) -> bool {
+        if !self.group.is_idle() || self.board.is_paused() {
+            return true;
+        }
+        if !self.group.waiting_without_end().all(processes::is_asleep) {
+            return false;
+        }
+        self.group.pass_to_alarm();
+        self.board.tell_time(self.group.now());
+        self.ring();
+        true
     }
 
     fn go_on(&self, slot: Slot, channel: u32, budget: u64) {

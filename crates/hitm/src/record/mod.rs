@@ -12,6 +12,7 @@ mod command;
 mod control;
 mod engine;
 mod futex;
+mod host_time;
 mod lifeline;
 mod region;
 mod run;
@@ -81,6 +82,18 @@ pub struct RecordConfig {
     pub control: Option<ControlFiles>,
     /// Time after which a recording that stands still says so.
     pub stall: Stall,
+    /// Time in which the programs live.
+    pub clock: ProgramClock,
+}
+
+/// Time in which recorded programs live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProgramClock {
+    /// The host's, which passes while the emulator works.
+    #[default]
+    Host,
+    /// The modelled machine's: clocks, sleeps and time-outs follow the threads' virtual clocks.
+    Modelled,
 }
 
 /// Patience with a recording in which nothing moves although a thread should run.

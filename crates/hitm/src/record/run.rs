@@ -21,13 +21,14 @@ use super::command::command;
 use super::control::{Begin, Control, Pipe};
 use super::engine::{Engine, Shared};
 use super::futex::FUTEX;
+use super::host_time::{host_nanos, host_realtime_nanos};
 use super::lifeline::Lifeline;
 use super::region::Region;
 use super::signals::Signals;
 use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
-use super::{News, RecordConfig, RecordError};
+use super::{News, ProgramClock, RecordConfig, RecordError};
 use crate::{generated, limits};
 
 /// Time that the engine sleeps while the ring is full.
@@ -178,12 +179,18 @@ fn launch((config, cpus): (&RecordConfig, &ProgramCpus), tools: &Tools, region: 
     let qemu = absolute(&tools.qemu.path);
     let plugin = absolute(&tools.qemu.plugin);
     let observer = tools.heap_observer.as_deref().map(absolute);
+    let clock = match config.clock {
+        ProgramClock::Host => String::new(),
+        ProgramClock::Modelled => {
+            format!("clock={},{}\n", host_realtime_nanos(), host_nanos())
+        }
+    };
     let allocators = config.allocators.0.iter();
     let allocators: String = allocators
         .map(|rule| format!("allocator={rule}\n"))
         .collect();
     format!(
-        "qemu={qemu}\nplugin={plugin},{}\nobserver={}\nmemory={}\nfollow={}\nguard={}\ncallers={}\ncpus={}\n{allocators}",
+        "{clock}qemu={qemu}\nplugin={plugin},{}\nobserver={}\nmemory={}\nfollow={}\nguard={}\ncallers={}\ncpus={}\n{allocators}",
         region.board_arguments(),
         observer.unwrap_or_default(),
         region.path(),

@@ -91,6 +91,7 @@ impl Engine {
             let what = match doubt {
                 Doubt::Newcomer(_) => "was created and has not come".to_owned(),
                 Doubt::Futex(at) => format!("was woken at {at:#x} and has not come back"),
+                Doubt::Alarm(_) => "has slept for its time and has not come back".to_owned(),
             };
             for tid in tids {
                 found.push(format!("{} {what}, and {}", name(tid), kernel_says(tid)));

@@ -1,0 +1,91 @@
+//! The modelled machine's time for the program: answers to its questions, and ends of its waits.
+
+use hitm_base::Cycles;
+
+use crate::clock::{self, Answer, Clock, Kind, timespec_of};
+use crate::guest_memory;
+use crate::parker::host_nanos;
+use crate::timed::{Length, Question};
+use crate::vcpu::Vcpu;
+use crate::waits::{self, Wait};
+
+use super::Recorder;
+
+impl Recorder {
+    /// Leaves the answer to a call for the time.
+    pub(super) fn answer_time(&self, vcpu: &mut Vcpu, number: i64, args: &[u64; 6]) {
+        let Some(clock) = self.link.clock() else {
+            return;
+        };
+        if let Some(question) = self.timed.question(number, args) {
+            self.link.count_cpu(vcpu);
+            let now = self.link.now(vcpu);
+            self.answer_question(clock, question, (now, vcpu.cpu_time(clock)));
+        }
+    }
+
+    /// The same where nobody is recorded any more: time passes as the host's does.
+    pub(super) fn answer_time_alone(&self, number: i64, args: &[u64; 6]) {
+        if let Some(clock) = self.link.clock()
+            && let Some(question) = self.timed.question(number, args)
+        {
+            let now = self.link.latest();
+            self.answer_question(clock, question, (now, now));
+        }
+    }
+
+    fn answer_question(&self, clock: &Clock, question: Question, (now, cpu): (Cycles, Cycles)) {
+        let skipped = self.link.skipped(host_nanos());
+        let read = |kind| match kind {
+            Kind::Realtime | Kind::Monotonic => clock.read(kind, now, cpu) + skipped,
+            Kind::ThreadCpu | Kind::ProcessCpu => clock.read(kind, now, cpu),
+        };
+        let (time, of_thread) = match question {
+            Question::Clock(kind) => (kind, false),
+            Question::Usage { of_thread } => (Kind::Monotonic, of_thread),
+        };
+        let used = match of_thread {
+            true => Kind::ThreadCpu,
+            false => Kind::ProcessCpu,
+        };
+        clock::answer(Answer {
+            time: read(time),
+            cpu: read(used),
+        });
+    }
+
+    /// Prepares a wait that ends in virtual time; returns its length. None if it has no end, or the thread is not
+    /// recorded now.
+    pub(super) fn begin_wait(
+        &'static self,
+        vcpu: &Vcpu,
+        number: i64,
+        args: &[u64; 6],
+    ) -> Option<Cycles> {
+        let clock = self.link.clock().filter(|_| !vcpu.is_paused())?;
+        let (kind, length) = self.timed.wait(number, args)?;
+        let alarm = self.link.set_alarm(vcpu)?;
+        let nanos = match length {
+            Length::For(nanos) => nanos,
+            Length::Until(kind, end) => {
+                let now = self.link.now(vcpu);
+                let now = clock.read(kind, now, now) + self.link.skipped(host_nanos());
+                end.saturating_sub(now)
+            }
+        };
+        waits::begin(Wait { kind, alarm });
+        Some(clock.cycles(nanos))
+    }
+
+    /// Tells an interrupted sleep how much of its time is left.
+    pub(super) fn tell_rest(&self, vcpu: &Vcpu, number: i64, args: &[u64; 6]) {
+        let (Some(clock), Some(length)) = (self.link.clock(), vcpu.wait_length) else {
+            return;
+        };
+        if let Some(at) = self.timed.rest_at(number, args) {
+            let passed = self.link.latest().saturating_sub(self.link.now(vcpu));
+            let rest = timespec_of(clock.nanos(length.saturating_sub(passed)));
+            guest_memory::write_words(at, &[rest.tv_sec as u64, rest.tv_nsec as u64]);
+        }
+    }
+}
