@@ -25,7 +25,9 @@ use crate::paths::Convention;
 
 use module::Module;
 use registers::Read;
-pub(crate) use registers::{Architecture, Registers, function_entered, function_returned};
+pub(crate) use registers::{
+    Architecture, Registers, function_entered, function_returned, with_registers,
+};
 pub(crate) use rules::Rule;
 use rules::{Abi, Rules};
 use unwind::Walker;

@@ -64,6 +64,14 @@ pub(crate) fn aarch64(bytes: &[u8]) -> Ordering {
     }
 }
 
+/// Returns true for rdtsc and rdtscp of x86-64, with any prefixes.
+pub(crate) fn reads_time_stamp(bytes: &[u8]) -> bool {
+    let is_prefix = |byte: &u8| matches!(byte, 0x40..=0x4f | 0x66 | 0xf2 | 0xf3);
+    let begin = bytes.iter().position(|byte| !is_prefix(byte));
+    let opcode = &bytes[begin.unwrap_or(bytes.len())..];
+    opcode == [0x0f, 0x31] || opcode == [0x0f, 0x01, 0xf9]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +105,15 @@ mod tests {
         assert_eq!(classify(0xd503_3bbf), Ordering::Fence); // dmb ish
         assert_eq!(classify(0xd503_3abf), Ordering::Plain); // dmb ishst
         assert_eq!(aarch64(&[1, 2]), Ordering::Plain);
+    }
+
+    #[test]
+    fn the_time_stamp_counter_is_read_by_two_instructions() {
+        assert!(reads_time_stamp(&[0x0f, 0x31]));
+        assert!(reads_time_stamp(&[0x0f, 0x01, 0xf9]));
+        assert!(reads_time_stamp(&[0xf3, 0x48, 0x0f, 0x31]));
+        assert!(!reads_time_stamp(&[0x0f, 0x01, 0xd0]), "xgetbv");
+        let loads_address = [0x48, 0x8d, 0x05, 0x01, 0x00, 0x0f, 0x31];
+        assert!(!reads_time_stamp(&loads_address), "the same bytes");
     }
 }

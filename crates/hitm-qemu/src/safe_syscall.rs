@@ -60,7 +60,11 @@ pub(crate) unsafe fn replace(function: SafeSyscall) -> bool {
 unsafe fn divert(routine: NonNull<u8>, function: SafeSyscall) -> bool {
     let mut head = [0; HEAD];
     // SAFETY: as the caller says.
-    unsafe { routine.as_ptr().copy_to_nonoverlapping(head.as_mut_ptr(), HEAD) };
+    unsafe {
+        routine
+            .as_ptr()
+            .copy_to_nonoverlapping(head.as_mut_ptr(), HEAD)
+    };
     if !moves_registers(&head) {
         return false;
     }

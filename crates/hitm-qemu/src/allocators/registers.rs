@@ -30,6 +30,8 @@ macro_rules! with_registers {
     };
 }
 
+pub(crate) use with_registers;
+
 with_registers!(
     /// The first block of a function.
     function_entered,

@@ -72,6 +72,12 @@ unsafe fn start(
     Ok(())
 }
 
+/// The recorder, once it is made.
+#[inline(always)]
+pub(super) fn recorder() -> Option<&'static Recorder> {
+    RECORDER.get()
+}
+
 /// The recorder, when it is recording.
 #[inline(always)]
 fn recording() -> Option<&'static Recorder> {

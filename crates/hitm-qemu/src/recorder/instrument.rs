@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering as MemoryOrdering;
 
 use crate::allocators::{self, Rule};
 use crate::api::{ExecCb, Insn, MemCb, Tb};
-use crate::decode::Ordering;
+use crate::decode::{self, Ordering};
 use crate::flow::Flow;
 use crate::guest_memory;
 use crate::paths::block_argument;
@@ -17,6 +17,7 @@ use super::callbacks::{
     locking_block_begins, locking_block_begins_on_path, memory_accessed, nobody_asks,
     observer_accesses_stack, return_runs, stack_accessed, stack_moves,
 };
+use super::time::counter_is_read;
 
 /// Callbacks of calls and returns by the stack: of the program, and of the heap observer.
 const ON_STACK: [MemCb; 2] = [stack_accessed::<true>, stack_accessed::<false>];
@@ -41,8 +42,10 @@ impl Recorder {
             return;
         }
         let (mut insn_count, mut has_locked) = (0, false);
+        let mut reads_counter = false;
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
+            reads_counter = self.watch_counter(insn, reads_counter);
             has_locked |= self.instrument_insn(insn, index as u16);
         }
         let [begins, begins_on_path]: [ExecCb; 2] = match has_locked {
@@ -61,6 +64,20 @@ impl Recorder {
         if let Some(addr) = first {
             self.watch_allocators(tb, addr);
         }
+    }
+
+    /// Registers the answer to the instruction before, if that `has_read` the time-stamp counter; true if this one
+    /// reads it. A block that ends with such an instruction gets the host's count: compilers put others behind it.
+    fn watch_counter(&self, insn: *mut Insn, has_read: bool) -> bool {
+        if self.link.clock().is_none() || !self.convention.is_on_stack {
+            return false;
+        }
+        if has_read {
+            self.api
+                .on_insn_exec(insn, counter_is_read, std::ptr::null());
+        }
+        let (bytes, len) = self.api.insn_bytes(insn);
+        decode::reads_time_stamp(&bytes[..len])
     }
 
     /// Registers what tells of allocators at the block's beginning.

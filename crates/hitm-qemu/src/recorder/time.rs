@@ -1,7 +1,10 @@
 //! The modelled machine's time for the program: answers to its questions, and ends of its waits.
 
+use std::ffi::{c_uint, c_void};
+
 use hitm_base::Cycles;
 
+use crate::allocators::with_registers;
 use crate::clock::{self, Answer, Clock, Kind, timespec_of};
 use crate::guest_memory;
 use crate::parker::host_nanos;
@@ -10,8 +13,42 @@ use crate::vcpu::Vcpu;
 use crate::waits::{self, Wait};
 
 use super::Recorder;
+use super::callbacks::recorder;
+
+with_registers!(
+    /// The instruction behind one that read the time-stamp counter (x86-64).
+    counter_is_read,
+    tell_counter
+);
+
+/// Puts the modelled machine's time-stamp counter into the guest's registers, which it counts in cycles.
+unsafe extern "C" fn tell_counter(index: c_uint, _: *mut c_void, state: *mut u64) {
+    const LOW: u64 = u32::MAX as u64;
+    let Some(recorder) = recorder() else { return };
+    let Some(count) = recorder.counter(index) else {
+        return;
+    };
+    // SAFETY: the state begins with rax, rcx and rdx; QEMU has written two of them for the instruction before, and
+    // reads them again.
+    unsafe {
+        state.write(count & LOW);
+        state.add(2).write(count >> 32);
+    }
+}
 
 impl Recorder {
+    /// The time-stamp counter of the thread's CPU.
+    fn counter(&self, index: c_uint) -> Option<u64> {
+        let clock = self.link.clock()?;
+        let now = match self.link.is_over() {
+            true => self.link.latest(),
+            false => self.link.now(self.vcpu(index)),
+        };
+        let skipped = self.link.skipped(host_nanos());
+        let nanos = clock.read(Kind::Monotonic, Cycles::ZERO, Cycles::ZERO) + skipped;
+        Some((clock.cycles(nanos) + now).0)
+    }
+
     /// Leaves the answer to a call for the time.
     pub(super) fn answer_time(&self, vcpu: &mut Vcpu, number: i64, args: &[u64; 6]) {
         let Some(clock) = self.link.clock() else {
