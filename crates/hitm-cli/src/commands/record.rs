@@ -71,9 +71,9 @@ pub(crate) struct RecordArgs {
     /// is answered by a line `ack` in the second FIFO
     #[arg(long, value_name = "FIFO[,FIFO]", value_parser = control)]
     control: Option<ControlFiles>,
-    /// Time that the program sees: the host's, for programs that talk to others outside of the recording, or that of
-    /// the modelled machine, in which sleeps pass at once where nobody runs
-    #[arg(long, value_name = "host|modelled", value_enum, default_value_t = ClockChoice::Host)]
+    /// Time that the program sees: that of the modelled machine, in which sleeps pass at once where nobody runs; or
+    /// the host's, for programs that talk to others outside of the recording
+    #[arg(long, value_name = "modelled|host", value_enum, default_value_t = ClockChoice::Modelled)]
     clock: ClockChoice,
     /// Say which threads wait for what when nothing has moved for this long although one should run
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
@@ -94,10 +94,10 @@ pub(crate) struct RecordArgs {
 /// Time that the program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClockChoice {
-    /// The host's.
-    Host,
     /// The modelled machine's.
     Modelled,
+    /// The host's.
+    Host,
 }
 
 /// Processes that are recorded.

@@ -64,7 +64,7 @@ pub(super) struct Shared {
 /// Ends of processes, as far as `hitm record` tells them.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// Of the first program of the first process.
+    /// Of the last program of the first process.
     pub(super) first: Option<EndReason>,
     /// Programs whose rest is not recorded, and why.
     pub(super) losses: Vec<(String, Loss)>,
@@ -653,7 +653,7 @@ impl Engine {
         let status = last.and_then(|thread| thread.ending);
         match (status.filter(|_| is_at_its_end), self.first_end()) {
             (Some(status), _) => EndReason::Exited { status },
-            (None, Some(reason @ EndReason::Signalled { .. })) if process == 0 => reason,
+            (None, Some(reason @ EndReason::Signalled { .. })) if pid == self.processes.pid(0) => reason,
             _ => EndReason::Killed,
         }
     }
@@ -708,7 +708,7 @@ impl Engine {
     /// Keeps a reason that `hitm record` tells.
     fn note_reason(&self, exit: ProcessExit) {
         let mut ends = self.shared.ends.lock().expect("no holder panics");
-        if exit.process == 0 {
+        if self.processes.pid(exit.process) == self.processes.pid(0) {
             ends.first = Some(exit.reason);
         }
         if let EndReason::Lost { loss } = exit.reason {

@@ -48,7 +48,7 @@ pub struct Ended {
     pub exit_code: u8,
     /// Virtual time, records and bytes in the file.
     pub progress: Progress,
-    /// End of the first program, as the recorder saw it; none if it saw none.
+    /// End of the first process, as the recorder saw it; none if it saw none.
     pub end: Option<EndReason>,
     /// Programs whose rest is not recorded, and why.
     pub losses: Vec<(String, Loss)>,
