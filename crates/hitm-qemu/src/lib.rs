@@ -30,12 +30,15 @@ mod guest_memory;
 mod heap;
 mod launch;
 mod link;
+mod locks;
 mod mappings;
+mod memory;
 mod parker;
 mod paths;
 mod recorder;
 mod shared;
 mod system;
+mod thread_name;
 mod turns;
 mod vcpu;
 

@@ -4,6 +4,7 @@
 //! each system call does.
 
 mod callbacks;
+mod fork;
 mod instrument;
 mod syscalls;
 
@@ -82,8 +83,8 @@ impl Recorder {
         let first_touch: &FirstTouch =
             Box::leak(Box::new(FirstTouch::with_hand_over(config.header.window)));
         let heap: &Heap = Box::leak(Box::default());
-        // SAFETY: the board is mapped for ever.
-        let link = unsafe { Link::new(config.board, first_touch, heap)? };
+        // SAFETY: board and mutex are mapped for ever.
+        let link = unsafe { Link::new((config.board, config.guard), first_touch, heap)? };
         Ok(Recorder {
             api,
             architecture: target.to_string(),
@@ -151,7 +152,7 @@ impl Recorder {
     fn new_vcpu(&self, index: c_uint) -> Vcpu {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let is_first = self.link.pid() == 0;
+        let is_first = !self.link.is_attached();
         if is_first {
             self.attach(None);
             if self.launch.is_guarded {
@@ -183,7 +184,6 @@ impl Recorder {
     fn forked(&self, index: c_uint, vcpu: &mut Vcpu) {
         let parent = self.link.process();
         self.vcpus.forget_others(index);
-        vcpu.forking = None;
         vcpu.channel = None;
         if !self.launch.follows {
             return self.link.abandon();

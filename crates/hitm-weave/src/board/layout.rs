@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The last character counts changes of the layout, which both sides must agree on exactly: they are
 /// built from one source.
-const BOARD_MAGIC: u64 = u64::from_le_bytes(*b"hitmbrd3");
+const BOARD_MAGIC: u64 = u64::from_le_bytes(*b"hitmbrd4");
 
 /// Threads that can be recorded at one time, those of all processes together.
 pub(super) const CHANNELS: usize = 8192;
@@ -47,8 +47,10 @@ pub(super) const SLEEPER: u32 = 0x80;
 #[repr(C, align(64))]
 pub(super) struct Control {
     magic: AtomicU64,
-    /// Process of the recorder.
-    pub(super) recorder: AtomicU32,
+    /// Number of the recording, which differs from those of others on this host.
+    pub(super) recording: AtomicU32,
+    /// Processes that have a name.
+    pub(super) named: AtomicU32,
     /// The recording is over.
     pub(super) is_over: AtomicU32,
     /// Programs run unrecorded for a while.
@@ -69,7 +71,7 @@ pub(super) struct Control {
 #[repr(C, align(64))]
 pub(super) struct ChannelWords {
     pub(super) word: AtomicU32,
-    /// Process that has it; 0: free.
+    /// Name of the process that has it; 0: free.
     pub(super) owner: AtomicU32,
     pub(super) ticket: AtomicU64,
     pub(super) kind: AtomicU32,
@@ -127,10 +129,10 @@ impl Shared {
     /// # Safety
     /// `base` points to [`BOARD_LEN`] bytes that stay mapped, aligned to a page; the buffers of
     /// channels beyond `backed` may have no memory behind them.
-    pub(super) unsafe fn create(base: NonNull<u8>, recorder: u32, backed: usize) -> Shared {
+    pub(super) unsafe fn create(base: NonNull<u8>, recording: u32, backed: usize) -> Shared {
         let shared = Shared { base };
         let control = shared.control();
-        control.recorder.store(recorder, Ordering::Relaxed);
+        control.recording.store(recording, Ordering::Relaxed);
         control.backed.store(backed as u32, Ordering::Relaxed);
         control.magic.store(BOARD_MAGIC, Ordering::Release);
         shared
@@ -144,6 +146,16 @@ impl Shared {
         let shared = Shared { base };
         let magic = shared.control().magic.load(Ordering::Acquire);
         (magic == BOARD_MAGIC).then_some(shared)
+    }
+
+    /// The text that a process shows while it attaches ([`super::Port::mark_of`]).
+    pub(super) fn mark_of(&self, process: u32) -> String {
+        let recording = self.control().recording.load(Ordering::Relaxed);
+        format!(
+            "hm{:06x}{:07x}",
+            recording & 0xff_ffff,
+            process & 0xfff_ffff
+        )
     }
 
     pub(super) fn control(&self) -> &Control {
