@@ -14,13 +14,13 @@ mod unwind;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use hitm_base::{AddrRange, CodeAddr};
 use hitm_trace::Mapping;
 
 use crate::flow::Flow;
 use crate::guest_memory;
+use crate::locks::{Rank, RankedGuard, RankedMutex};
 use crate::paths::Convention;
 
 use module::Module;
@@ -105,7 +105,7 @@ pub(crate) struct Allocators {
     architecture: Architecture,
     convention: Convention,
     rules: Rules,
-    inner: Mutex<Inner>,
+    inner: RankedMutex<Inner>,
     mapped_code_count: AtomicU64,
     unmapped_count: AtomicU64,
     /// Calls without a return address, since there was one.
@@ -118,8 +118,8 @@ const DOUBTS_MAX: u64 = 256;
 
 /// While this lives, the tables do not change.
 #[derive(Debug)]
-pub(crate) struct AllocatorsGuard<'a>(
-    #[expect(dead_code, reason = "held, not read")] MutexGuard<'a, Inner>,
+pub(crate) struct AllocatorsGuard(
+    #[expect(dead_code, reason = "held, not read")] RankedGuard<'static, Inner>,
 );
 
 impl Allocators {
@@ -129,7 +129,7 @@ impl Allocators {
             architecture: Architecture::of_target(target),
             convention: Convention::of_target(target),
             rules: Rules::new(rules, is_observed),
-            inner: Mutex::default(),
+            inner: RankedMutex::new(Rank::Allocators, Inner::default()),
             mapped_code_count: AtomicU64::new(0),
             unmapped_count: AtomicU64::new(0),
             doubt_count: AtomicU64::new(0),
@@ -138,7 +138,7 @@ impl Allocators {
 
     /// The program's own files are mapped: what is in them is looked at.
     pub(crate) fn begin(&self, program: &str, mappings: &[Mapping]) {
-        self.lock().program = program.to_string();
+        self.inner.lock().program = program.to_string();
         let own = mappings.iter().filter(|mapping| mapping.path == program);
         own.for_each(|mapping| self.mapped(mapping));
     }
@@ -148,7 +148,7 @@ impl Allocators {
         let Some(mut module) = Module::open(mapping) else {
             return;
         };
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let is_program = inner.program == mapping.path;
         let functions = module.take_functions(
             |name| self.rules.of(name, is_program),
@@ -169,12 +169,12 @@ impl Allocators {
 
     /// The function that begins at `addr`.
     pub(crate) fn function_at(&self, addr: u64) -> Option<&'static Rule> {
-        self.lock().functions.get(&addr).copied()
+        self.inner.lock().functions.get(&addr).copied()
     }
 
     /// Returns true if calls of allocators return to `addr`.
     pub(crate) fn is_site(&self, addr: u64) -> bool {
-        self.lock().sites.contains(&addr)
+        self.inner.lock().sites.contains(&addr)
     }
 
     /// A function was called; the block that it frees.
@@ -225,7 +225,7 @@ impl Allocators {
     /// believed of them then.
     #[cold]
     fn learn_site(&self, thread: &mut ThreadCalls, site: u64) -> Option<u64> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !inner.sites.contains(&site) {
             self.follows_a_call(site).then_some(())?;
             inner.sites.insert(site);
@@ -258,11 +258,11 @@ impl Allocators {
         (registers, site): (&Read, u64),
     ) -> Option<u64> {
         let goroutine = registers.goroutine();
-        let around = self.lock().goroutines.remove(&goroutine);
+        let around = self.inner.lock().goroutines.remove(&goroutine);
         let around = around.filter(|around| around.is_around(site, registers.stack()));
         let pending =
             around.unwrap_or_else(|| self.pending(&mut thread.walker, rule, (registers, site)));
-        self.lock().goroutines.insert(goroutine, pending);
+        self.inner.lock().goroutines.insert(goroutine, pending);
         None
     }
 
@@ -275,7 +275,7 @@ impl Allocators {
         let argument = |number: u8| registers.argument(rule.abi, number);
         let size = rule.size.map_or(0, argument);
         let frame_at = |call| {
-            let inner = self.lock();
+            let inner = self.inner.lock();
             let mut modules = inner.modules.iter();
             let module = modules.find(|module| module.code.contains(call));
             module.map(|module| module.frame_at(call))
@@ -304,7 +304,7 @@ impl Allocators {
             Some(call) => call,
             None => {
                 // The stack may have moved meanwhile.
-                let goroutines = &mut self.lock().goroutines;
+                let goroutines = &mut self.inner.lock().goroutines;
                 let goroutine = registers.goroutine();
                 let call = goroutines.get(&goroutine)?;
                 (call.site == site).then_some(())?;
@@ -326,8 +326,8 @@ impl Allocators {
     }
 
     /// Keeps the tables as they are until the guard goes.
-    pub(crate) fn hold(&self) -> AllocatorsGuard<'_> {
-        AllocatorsGuard(self.lock())
+    pub(crate) fn hold(&'static self) -> AllocatorsGuard {
+        AllocatorsGuard(self.inner.lock())
     }
 
     /// Returns true if the instruction before `site` is a call.
@@ -342,11 +342,5 @@ impl Allocators {
             let bytes = guest_memory::read(site.wrapping_sub(length), length as usize);
             bytes.is_some_and(|bytes| (self.convention.classify)(&bytes) == Flow::Call)
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner
-            .lock()
-            .expect("a panic in the recorder ends the process")
     }
 }

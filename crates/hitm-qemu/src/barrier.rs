@@ -12,7 +12,6 @@ mod time;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use hitm_base::{Clock, CpuId, Cycles};
@@ -21,6 +20,7 @@ use hitm_trace::{Counter, EndReason};
 use hitm_weave::{Doings, Group, Newcomer, Output, ProgramCpus, State, TakenLine, Weave};
 
 use crate::first_touch::{FirstTouch, Tag};
+use crate::locks::{Rank, RankedMutex};
 use crate::parker::{Parker, host_nanos};
 use crate::vcpu::Vcpu;
 
@@ -49,7 +49,7 @@ struct Inner {
 /// present.
 #[derive(Debug)]
 pub(crate) struct Barrier {
-    inner: Mutex<Inner>,
+    inner: RankedMutex<Inner>,
     first_touch: &'static FirstTouch,
     window: Cycles,
     park_time_max: Duration,
@@ -74,11 +74,12 @@ impl Barrier {
     ) -> Barrier {
         let clock = weave.machine().clock;
         let output = Output::of_kernel(producer, wait_for_reader);
+        let inner = Inner {
+            group: Group::new(weave, output, ProgramCpus::all(config.cpu_order)),
+            parkers: Vec::new(),
+        };
         Barrier {
-            inner: Mutex::new(Inner {
-                group: Group::new(weave, output, ProgramCpus::all(config.cpu_order)),
-                parkers: Vec::new(),
-            }),
+            inner: RankedMutex::new(Rank::Barrier, inner),
             first_touch,
             window: config.window,
             park_time_max: config.park_time_max,
@@ -99,7 +100,7 @@ impl Barrier {
     /// A new CPU, called on its thread. Its modelled CPU follows from QEMU's `index` of it: when CPUs
     /// come here, in their first blocks, is up to the host.
     pub(crate) fn enter(&self, index: u32, name: String) -> Vcpu {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         self.end_idle_time(&mut inner.group);
         let newcomer = Newcomer {
             tid: index,
@@ -114,7 +115,7 @@ impl Barrier {
 
     /// The CPU has used up its budget: it parks until it has a new one.
     pub(crate) fn wait(&self, vcpu: &mut Vcpu) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.take_in(vcpu);
         inner.group.park(vcpu.slot);
         let parker = Arc::clone(&inner.parkers[vcpu.slot.0]);
@@ -133,7 +134,7 @@ impl Barrier {
             }
             drop(inner);
             let timed_out = parker.park(self.park_time_max);
-            inner = self.lock();
+            inner = self.inner.lock();
             if timed_out && inner.group.state(vcpu.slot) == State::Parked {
                 inner.group.time_out();
                 if !inner.group.everybody_is_here() {
@@ -147,7 +148,7 @@ impl Barrier {
 
     /// The CPU goes idle.
     pub(crate) fn leave(&self, vcpu: &mut Vcpu) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.take_in(vcpu);
         inner.group.leave(vcpu.slot);
         if inner.group.everybody_is_here() && !self.is_over() {
@@ -160,7 +161,7 @@ impl Barrier {
 
     /// The CPU runs again, if it had left.
     pub(crate) fn rejoin_if_away(&self, vcpu: &mut Vcpu) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.group.state(vcpu.slot) != State::Away {
             return;
         }
@@ -171,12 +172,12 @@ impl Barrier {
 
     /// Counts that the caller has kept itself, for the end of the recording.
     pub(crate) fn add_counters(&self, counters: impl IntoIterator<Item = Counter>) {
-        self.lock().group.add_counters(counters);
+        self.inner.lock().group.add_counters(counters);
     }
 
     /// Nothing more is recorded; the recording's end is still to come.
     pub(crate) fn stop(&self, vcpu: &mut Vcpu) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.take_in(vcpu);
         self.weave_all(&mut inner.group);
         self.release_all(&inner);
@@ -184,7 +185,7 @@ impl Barrier {
 
     /// The end of the recording.
     pub(crate) fn finish(&self, reason: EndReason) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !inner.group.is_finished() {
             self.end(&mut inner, reason);
         }
@@ -238,12 +239,6 @@ impl Barrier {
         for slot in released {
             inner.parkers[slot.0].unpark();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner
-            .lock()
-            .expect("a panic in the recorder ends the process")
     }
 }
 

@@ -14,6 +14,7 @@ use hitm_weave::Placement;
 use hitm_weave::board::BOARD_LEN;
 
 use crate::launch::Launch;
+use crate::memory::Identity;
 
 /// Everything that the recorder is started with.
 #[derive(Debug)]
@@ -90,7 +91,7 @@ pub(crate) unsafe fn read_program(
     let args = Args::parse(unsafe { strings(argc, argv) })?;
     let launch_at = args.moves_offset.ok_or("moves_offset= is missing")?;
     let board_at = args.board_offset.ok_or("board_offset= is missing")?;
-    let (base, len) = map(args.fd, board_at + BOARD_LEN)?;
+    let (base, len, memory_identity) = map(args.fd, board_at + BOARD_LEN)?;
     if launch_at + GUARD_BYTES > board_at || board_at >= len {
         return Err(format!(
             "a region of {len} bytes has no board at {board_at}"
@@ -102,7 +103,10 @@ pub(crate) unsafe fn read_program(
     let (guard, board) = unsafe { (base.add(board_at - GUARD_BYTES), base.add(board_at)) };
     Ok(ProgramConfig {
         header: Header::decode(head).map_err(|error| error.to_string())?,
-        launch: Launch::read(&head[launch_at..]),
+        launch: Launch {
+            memory_identity,
+            ..Launch::read(&head[launch_at..])
+        },
         guard,
         board,
     })
@@ -178,7 +182,7 @@ unsafe fn strings<'a>(argc: i32, argv: *mut *mut c_char) -> impl Iterator<Item =
 pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, String> {
     // SAFETY: as the caller says.
     let args = Args::parse(unsafe { strings(argc, argv) })?;
-    let (base, len) = map(args.fd, 0)?;
+    let (base, len, _) = map(args.fd, 0)?;
     if args.ring_offset >= len {
         return Err(format!(
             "ring_offset {} lies beyond the region of {len} bytes",
@@ -217,8 +221,8 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
     })
 }
 
-/// Maps a file, or more addresses than it has bytes; returns its length.
-fn map(fd: i32, address_bytes: usize) -> Result<(NonNull<u8>, usize), String> {
+/// Maps a file, or more addresses than it has bytes; returns its length and what it is.
+fn map(fd: i32, address_bytes: usize) -> Result<(NonNull<u8>, usize, Identity), String> {
     // SAFETY: plain system calls on a descriptor that the arguments name; the kernel checks it.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
@@ -239,7 +243,15 @@ fn map(fd: i32, address_bytes: usize) -> Result<(NonNull<u8>, usize), String> {
             return Err(format!("descriptor {fd} cannot be mapped"));
         }
         libc::close(fd);
-        Ok((NonNull::new(base.cast()).ok_or("mapped at 0")?, len))
+        let identity = Identity {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        };
+        Ok((
+            NonNull::new(base.cast()).ok_or("mapped at 0")?,
+            len,
+            identity,
+        ))
     }
 }
 

@@ -5,8 +5,9 @@
 //! C library and other libraries call in QEMU's process stays what it was.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::locks::{Rank, RankedMutex};
 
 /// Entries of a symbol, relocations of QEMU's own file.
 const R_X86_64: [u32; 2] = [6, 7];
@@ -90,8 +91,8 @@ impl Imports {
     unsafe fn put(&self, at: u64, function: *mut c_void) -> bool {
         const PAGE: u64 = 4096;
         /// One at a time: another thread would make the page read-only before this one writes.
-        static PROTECTION: Mutex<()> = Mutex::new(());
-        let _held = PROTECTION.lock().expect("no holder panics");
+        static PROTECTION: RankedMutex<()> = RankedMutex::new(Rank::Imports, ());
+        let _held = PROTECTION.lock();
         // SAFETY: as the caller says.
         let place = unsafe { self.base + (*(at as *const libc::Elf64_Rela)).r_offset };
         let page = (place & !(PAGE - 1)) as *mut c_void;

@@ -98,13 +98,9 @@ impl Call {
         Plan::LetFail
     }
 
-    /// Runs the program under QEMU in this process. Comes back only when that is not possible.
-    pub(crate) fn follow(&self, program: &Program, launch: &Launch) {
-        let memory = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&launch.memory);
-        let Ok(memory) = memory else { return };
+    /// Runs the program under QEMU in this process, with the recording's `memory`. Comes back only when that
+    /// is not possible.
+    pub(crate) fn follow(&self, program: &Program, launch: &Launch, memory: File) {
         let fd = memory.into_raw_fd();
         // SAFETY: the descriptor is ours; the new program inherits it.
         unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };

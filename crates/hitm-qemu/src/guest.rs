@@ -63,6 +63,7 @@ pub(crate) struct Numbers {
     /// open, openat and openat2.
     open: [i64; 3],
     prctl: i64,
+    unshare: i64,
     /// Calls that return soon and that programs make often. A call that is not named here is taken
     /// to block, which is always safe.
     short: &'static [i64],
@@ -88,6 +89,7 @@ const X86_64: Numbers = Numbers {
     get_cpu: 309,
     open: [2, 257, 437],
     prctl: 157,
+    unshare: 272,
     short: &[
         3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 39, 63, 79, 89, 96, 97, 102, 104,
         107, 108, 131, 158, 186, 201, 218, 228, 229, 257, 262, 273, 302, 318, 332, 334,
@@ -110,6 +112,7 @@ const AARCH64: Numbers = Numbers {
     get_cpu: 168,
     open: [-1, 56, 437],
     prctl: 167,
+    unshare: 97,
     short: &[
         17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 96, 99, 113, 114, 124, 132, 134, 135, 160, 163,
         169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
@@ -131,6 +134,25 @@ impl Numbers {
     pub(crate) fn clone_flags(&self, number: i64, args: &[u64; 6]) -> Option<u64> {
         const CLONE: [i64; 2] = [56, 220];
         CLONE.contains(&number).then_some(args[0])
+    }
+
+    /// Returns true for a call that QEMU refuses for the namespaces that it asks for: QEMU makes processes by
+    /// fork alone, and a process of several threads, as QEMU's are, gets no other users.
+    pub(crate) fn is_refused_namespace(&self, number: i64, args: &[u64; 6], result: i64) -> bool {
+        const USERS: u64 = libc::CLONE_NEWUSER as u64;
+        const ANY: u64 = (libc::CLONE_NEWCGROUP
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWNET
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWUSER
+            | libc::CLONE_NEWUTS) as u64;
+        let refused = match self.clone_flags(number, args) {
+            Some(flags) => flags & ANY,
+            None if number == self.unshare => args[0] & USERS,
+            None => 0,
+        };
+        refused != 0 && result == -i64::from(libc::EINVAL)
     }
 
     /// Word at which the thread that a clone makes wakes others when it ends, if it does.
@@ -205,6 +227,19 @@ mod tests {
         assert_eq!([word("x86_64"), word("aarch64")], [Some(3), Some(4)]);
         let none = Numbers::of_target("x86_64").unwrap();
         assert_eq!(none.futex_of_end(&[libc::CLONE_VM as u64; 6]), None);
+    }
+
+    #[test]
+    fn a_refused_namespace_is_one_that_qemu_cannot_make() {
+        let x86 = Numbers::of_target("x86_64").unwrap();
+        let (users, pids) = (libc::CLONE_NEWUSER as u64, libc::CLONE_NEWPID as u64);
+        let call = |number, flags, result| {
+            x86.is_refused_namespace(number, &[flags, 0, 0, 0, 0, 0], result)
+        };
+        const EINVAL: i64 = -(libc::EINVAL as i64);
+        assert!(call(272, users | pids, EINVAL) && call(56, pids, EINVAL));
+        assert!(!call(272, pids, EINVAL) && !call(56, 17, EINVAL));
+        assert!(!call(272, users, -1) && !call(58, users, EINVAL));
     }
 
     #[test]

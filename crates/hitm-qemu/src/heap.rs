@@ -5,13 +5,13 @@
 //! QEMU refuses it.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::{AddrRange, CodeAddr, Cycles, LINE_SIZE, LineAddr, ThreadId};
 use hitm_trace::{HeapObject, Mapping};
 
 use crate::guest_memory;
+use crate::locks::{Rank, RankedGuard, RankedMutex};
 
 /// Return addresses that are kept of an allocation's stack.
 const STACK_DEPTH_MAX: u64 = 32;
@@ -93,7 +93,7 @@ struct Inner {
 /// While this lives, the table of blocks does not change.
 #[derive(Debug)]
 pub(crate) struct HeapGuard(
-    #[expect(dead_code, reason = "held, not read")] std::sync::MutexGuard<'static, Inner>,
+    #[expect(dead_code, reason = "held, not read")] RankedGuard<'static, Inner>,
 );
 
 /// The return addresses of the observer's message, read from the guest.
@@ -104,9 +104,17 @@ pub(crate) fn stack_of_note(addr: u64, depth: u64) -> Vec<CodeAddr> {
 }
 
 /// All live blocks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Heap {
-    inner: Mutex<Inner>,
+    inner: RankedMutex<Inner>,
+}
+
+impl Default for Heap {
+    fn default() -> Heap {
+        Heap {
+            inner: RankedMutex::new(Rank::Heap, Inner::default()),
+        }
+    }
 }
 
 impl Heap {
@@ -117,7 +125,7 @@ impl Heap {
         (stack, told_type): (Vec<CodeAddr>, Option<u64>),
         (thread, time): (ThreadId, Cycles),
     ) -> HeapObject {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let index = inner.intern(&stack);
         inner.remove_arena_of(range);
         inner.blocks.insert(
@@ -141,17 +149,17 @@ impl Heap {
 
     /// Keeps the table as it is until the guard goes.
     pub(crate) fn hold(&'static self) -> HeapGuard {
-        HeapGuard(self.lock())
+        HeapGuard(self.inner.lock())
     }
 
     /// Forgets a block.
     pub(crate) fn freed(&self, addr: u64) {
-        self.lock().blocks.remove(&addr);
+        self.inner.lock().blocks.remove(&addr);
     }
 
     /// The live blocks that have bytes on a line.
     pub(crate) fn objects_on(&self, line: LineAddr) -> Vec<HeapObject> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let end = line.first_byte().saturating_add(LINE_SIZE);
         let before_end = inner.blocks.range(..end).rev();
         // Blocks do not overlap: the first that ends before the line ends the search.
@@ -167,12 +175,6 @@ impl Heap {
                 told_type: block.told_type,
             })
             .collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner
-            .lock()
-            .expect("a panic in the recorder ends the process")
     }
 }
 

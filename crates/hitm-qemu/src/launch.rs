@@ -1,9 +1,12 @@
 //! Parts of the command line that takes another program into the recording: written by `hitm record` beside the
 //! header, one `key=value` a line.
 
+use std::path::Path;
+
 use hitm_base::CpuId;
 
 use crate::clock::Start;
+use crate::memory::Identity;
 
 /// The recorder's command line in parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,8 +17,10 @@ pub(crate) struct Launch {
     pub(crate) plugin: String,
     /// The heap observer; empty when there is none.
     pub(crate) observer: String,
-    /// Path at which the shared memory can be opened.
+    /// Path at which the shared memory can be opened, mostly.
     pub(crate) memory: String,
+    /// The file that is there.
+    pub(crate) memory_identity: Identity,
     /// Set if other programs and children are recorded.
     pub(crate) follows: bool,
     /// Set if the callers of accesses are recorded.
@@ -31,6 +36,14 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
+    /// Returns true if QEMU and the plugin are where this process sees them: it may have another root.
+    pub(crate) fn is_here(&self) -> bool {
+        let plugin = self.plugin.split(',').next().unwrap_or_default();
+        [self.qemu.as_str(), plugin]
+            .iter()
+            .all(|path| Path::new(path).exists())
+    }
+
     /// Reads the text with its length in eight bytes before it.
     pub(crate) fn read(bytes: &[u8]) -> Launch {
         let mut launch = Launch::default();

@@ -4,6 +4,7 @@
 //! QEMU sometimes stops the world itself (translation flushes, fork), and then waits for threads
 //! that wait here. It cannot say so, so a thread that has waited for [`PARK_TIME_MAX`] runs one block.
 
+use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,10 +19,12 @@ use hitm_weave::{Slot, TakenLine};
 use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
+use crate::locks;
 use crate::mappings;
 use crate::parker;
 use crate::paths::add_paths;
 use crate::shared::Kind;
+use crate::thread_name;
 use crate::turns::{LockLines, Turns};
 use crate::vcpu::Vcpu;
 
@@ -62,7 +65,8 @@ pub(crate) struct Link {
     locks: &'static LockLines,
     /// Of programs that live in the modelled machine's time.
     clock: Option<Clock>,
-    pid: AtomicU32,
+    /// Name of this process on the board; 0 until it attaches.
+    name: AtomicU32,
     /// Number of this process in the recording.
     process: AtomicU32,
     /// Number of the process that began with this program: the code is as that one has it.
@@ -75,12 +79,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Joins the board at `base`.
+    /// Joins the board at `base`. The recorder holds the robust mutex at `guard`.
     ///
     /// # Safety
-    /// As for [`Port::attach`].
+    /// As for [`Port::attach`], and the mutex stays mapped as well.
     pub(crate) unsafe fn new(
-        base: NonNull<u8>,
+        (base, guard): (NonNull<u8>, NonNull<u8>),
         first_touch: &'static FirstTouch,
         heap: &'static Heap,
         clock: Option<Clock>,
@@ -89,15 +93,15 @@ impl Link {
             wait: parker::wait_shared,
             wake: parker::wake_shared,
         };
-        // SAFETY: as the caller says.
-        let port = unsafe { Port::attach(base, futex, is_alive) };
+        // SAFETY: as the caller says; a mutex of the C library begins with the kernel's word.
+        let port = unsafe { Port::attach(base, futex, guard.cast().as_ref()) };
         Ok(Link {
             port: port.ok_or("the recorder is of another version")?,
             first_touch,
             heap,
             locks: Box::leak(Box::new(LockLines::new())),
             clock,
-            pid: AtomicU32::new(0),
+            name: AtomicU32::new(0),
             process: AtomicU32::new(0),
             image: AtomicU32::new(0),
             mailbox: AtomicU32::new(u32::MAX),
@@ -109,18 +113,19 @@ impl Link {
     /// Makes this process known, which runs `program`. It is a fork of process `parent`, or a new
     /// program, which may see the host's CPUs and not the machine's.
     pub(crate) fn attach(&self, program: &str, parent: Option<u32>, sees_host: bool) {
-        let pid = std::process::id();
-        self.pid.store(pid, Ordering::Relaxed);
+        let name = self.port.name_process();
+        self.name.store(name, Ordering::Relaxed);
         self.reads_mail.store(false, Ordering::Relaxed);
-        let Some(channel) = self.port.claim(pid, pid) else {
+        let Some(channel) = self.port.claim(name, name) else {
             return self.lose(Loss::Threads);
         };
         let origin = parent.map_or([0, 0], |parent| [1, parent.into()]);
-        let args = [pid.into(), origin[0], origin[1], sees_host.into()];
-        let message = Message::new(Request::Attach, &args);
-        let answer = self
-            .port
-            .ask(channel, message.with_bytes(program.as_bytes()));
+        let pid = std::process::id().into();
+        let args = [pid, origin[0], origin[1], sees_host.into()];
+        let message = Message::new(Request::Attach, &args).with_bytes(program.as_bytes());
+        // The pid need not be the one that the recorder sees, nor be seen there at all.
+        let ask = || self.port.ask(channel, message);
+        let answer = thread_name::with(&self.port.mark_of(name), ask);
         self.port.send(channel, Message::new(Request::Close, &[]));
         let Some([number, mailbox, is_followed, ..]) = answer.filter(|answer| answer[2] != 0)
         else {
@@ -134,9 +139,13 @@ impl Link {
         }
     }
 
-    /// The process that this one was when it attached.
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid.load(Ordering::Relaxed)
+    /// Returns true once the process, or the one that it is a fork of, has attached.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.name() != 0
+    }
+
+    fn name(&self) -> u32 {
+        self.name.load(Ordering::Relaxed)
     }
 
     /// Number of this process in the recording.
@@ -152,7 +161,7 @@ impl Link {
 
     /// The process runs on unrecorded, which the recorder does not know.
     fn lose(&self, loss: Loss) {
-        self.port.lose(self.pid(), loss);
+        self.port.lose(self.name(), loss);
         self.abandon();
     }
 
@@ -177,7 +186,7 @@ impl Link {
     /// A new thread, called on that thread. Its CPU follows from QEMU's `index` of it, which is
     /// given at its creation: when threads come here, in their first blocks, is up to the host.
     pub(crate) fn enter(&self, index: u32, tid: u32, name: &str) -> Vcpu {
-        let channel = self.port.claim(self.pid(), tid);
+        let channel = self.port.claim(self.name(), tid);
         let message = Message::new(
             Request::Enter,
             &[tid.into(), index.into(), self.process().into()],
@@ -221,6 +230,7 @@ impl Link {
         let Some(channel) = self.say_doings(vcpu, Request::Wait, args) else {
             return self.let_go(vcpu);
         };
+        locks::none_is_held("a wait for other threads");
         let other = Message::new(Request::TimedOut, &[]);
         let answer = self.port.answer_or(channel, PARK_TIME_MAX, other);
         self.go_on(vcpu, answer);
@@ -504,7 +514,18 @@ impl Link {
         self.ask(vcpu, Request::Forking, &[], &[]);
     }
 
-    /// The process has forked the process `pid`; none if it could not.
+    /// Has the recorder send its memory, in a file, to the other end of the socket `fd`; true if it does.
+    pub(crate) fn ask_for_memory(&self, vcpu: &Vcpu, fd: c_int) -> bool {
+        let answer = self.ask(vcpu, Request::Memory, &[fd as u64], &[]);
+        answer.is_some_and(|answer| answer[0] == 1)
+    }
+
+    /// QEMU has refused to make a namespace.
+    pub(crate) fn note_refused_namespace(&self, vcpu: &Vcpu) {
+        self.say(vcpu, Request::NoNamespace, &[], &[]);
+    }
+
+    /// The process has forked the process `pid`, as it knows it; none if it could not.
     pub(crate) fn end_fork(&self, vcpu: &Vcpu, pid: Option<u32>) {
         self.say(vcpu, Request::Forked, &[pid.unwrap_or(0).into()], &[]);
     }
@@ -542,7 +563,7 @@ impl Link {
 
     /// The process ends, nobody knows in which thread.
     pub(crate) fn abandon_process(&self) {
-        if let Some(channel) = self.port.claim(self.pid(), 0) {
+        if let Some(channel) = self.port.claim(self.name(), 0) {
             self.port
                 .ask(channel, Message::new(Request::ProcessGone, &[]));
         }
@@ -557,6 +578,7 @@ impl Link {
     }
 
     fn ask(&self, vcpu: &Vcpu, request: Request, args: &[u64], bytes: &[u8]) -> Option<Answer> {
+        locks::none_is_held("a question to the recorder");
         let message = Message::new(request, args).with_bytes(bytes);
         self.port.ask(vcpu.channel?, message)
     }
@@ -681,11 +703,4 @@ impl Link {
 /// Arguments of a wait's length.
 fn timed(length: Option<Cycles>) -> [u64; 2] {
     length.map_or([0, 0], |length| [1, length.0])
-}
-
-fn is_alive(pid: u32) -> bool {
-    // SAFETY: signal 0 only asks whether the process exists.
-    let asked = unsafe { libc::kill(pid as libc::pid_t, 0) };
-    // SAFETY: the calling thread's own error.
-    asked == 0 || unsafe { *libc::__errno_location() } == libc::EPERM
 }

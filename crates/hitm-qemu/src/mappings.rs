@@ -1,6 +1,6 @@
 //! Files that are mapped into the recorded process.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,8 +24,9 @@ pub(crate) fn present() -> Vec<Mapping> {
 
 /// The file of the program that QEMU runs: the first argument that is no option of QEMU's.
 pub(crate) fn program() -> Option<PathBuf> {
-    let line = fs::read("/proc/self/cmdline").ok()?;
-    program_of(line.split(|byte| *byte == 0).skip(1))
+    // Not by /proc, which need not be mounted.
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    program_of(args.iter().map(|arg| arg.as_bytes()))
 }
 
 /// The program in QEMU's arguments: all options that `hitm record` gives have one value.

@@ -4,6 +4,7 @@
 //! each system call does.
 
 mod callbacks;
+mod fork;
 mod instrument;
 mod syscalls;
 mod time;
@@ -92,8 +93,8 @@ impl Recorder {
             .and_then(|start| Clock::new(start, &config.header.machine_toml));
         // SAFETY: QEMU has one thread while it loads plugins.
         let clock = clock.filter(|_| unsafe { waits::install() });
-        // SAFETY: the board is mapped for ever.
-        let link = unsafe { Link::new(config.board, first_touch, heap, clock)? };
+        // SAFETY: board and mutex are mapped for ever.
+        let link = unsafe { Link::new((config.board, config.guard), first_touch, heap, clock)? };
         Ok(Recorder {
             api,
             architecture: target.to_string(),
@@ -162,7 +163,7 @@ impl Recorder {
     fn new_vcpu(&self, index: c_uint) -> Vcpu {
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let is_first = self.link.pid() == 0;
+        let is_first = !self.link.is_attached();
         if is_first {
             self.attach(None);
             if self.launch.is_guarded {
@@ -194,7 +195,6 @@ impl Recorder {
     fn forked(&self, index: c_uint, vcpu: &mut Vcpu) {
         let parent = self.link.process();
         self.vcpus.forget_others(index);
-        vcpu.forking = None;
         vcpu.channel = None;
         if !self.launch.follows {
             return self.link.abandon();

@@ -8,11 +8,10 @@ use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId
 use hitm_weave::board::Channel;
 use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
 
-use crate::allocators::{AllocatorsGuard, ThreadCalls};
+use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
-use crate::heap::HeapGuard;
 use crate::turns::Turns;
 
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
@@ -178,9 +177,6 @@ pub(crate) struct Vcpu {
     pub(crate) cpu: CpuId,
     /// Memory for what it says.
     pub(crate) packed: Vec<u8>,
-    /// While the thread forks, no other one changes the tables of blocks and allocations: the child gets a
-    /// copy of them.
-    pub(crate) forking: Option<(HeapGuard, AllocatorsGuard<'static>)>,
     /// The mapping that goes is to be at another place.
     pub(crate) moves: bool,
     /// The system call that the thread is in, for its return.
@@ -246,7 +242,6 @@ impl Vcpu {
             wait_length: None,
             cpu: CpuId(0),
             packed: Vec::new(),
-            forking: None,
             moves: false,
             syscall: None,
             left_block_at: u64::MAX,

@@ -76,6 +76,13 @@ pub enum RecordingError {
     },
 }
 
+/// Counter of the namespaces that QEMU refused to make.
+pub(crate) const REFUSED_NAMESPACES: &str = "refused_namespaces";
+
+/// Note of a recording with such namespaces.
+pub const REFUSES_NAMESPACES: &str = "QEMU refused a namespace that the program asked for (clone, or unshare of \
+     users), and the program went on without: record inside of it, as in `bwrap ... hitm record -- PROGRAM`";
+
 /// Counter of the programs that saw the host's CPUs, not the machine's.
 pub(crate) const SEEING_HOST_CPUS: &str = "programs_seeing_host_cpus";
 
@@ -319,6 +326,9 @@ impl Recording {
         }
         if self.counter(SEEING_HOST_CPUS) > 0 {
             found.push(SEES_HOST_CPUS.into());
+        }
+        if self.counter(REFUSED_NAMESPACES) > 0 {
+            found.push(REFUSES_NAMESPACES.into());
         }
         for (name, count) in &self.counters {
             let text = name.strip_prefix("not_followed:");

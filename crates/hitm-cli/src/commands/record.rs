@@ -165,6 +165,9 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
     if ended.seeing_host_cpus > 0 {
         terminal.note(hitm::recording::SEES_HOST_CPUS);
     }
+    if ended.refused_namespaces > 0 {
+        terminal.note(hitm::recording::REFUSES_NAMESPACES);
+    }
     terminal.note(&summary(&config, &ended));
     Ok(Exit::OfProgram(ended.exit_code))
 }
@@ -212,6 +215,7 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         left_alone: _,
         unknown_commands: _,
         seeing_host_cpus: _,
+        refused_namespaces: _,
     } = ended;
     let file = config.output.display();
     let note = match end {

@@ -67,6 +67,22 @@ pub(crate) fn run(directory: &Path, args: &[&str]) -> Output {
     command.output().expect("hitm starts")
 }
 
+/// Runs a command in `directory`, which is killed after a time in which the slowest host makes a short
+/// recording.
+pub(crate) fn run_within(directory: &Path, command: &[&str]) -> Output {
+    const SECONDS_MAX: &str = "240";
+    let mut timeout = Command::new("timeout");
+    timeout.args(["--signal=KILL", SECONDS_MAX]).args(command);
+    timeout.current_dir(directory).stdin(Stdio::null());
+    timeout.output().expect("timeout starts")
+}
+
+/// Runs `hitm record` with these arguments as [`run_within`] does.
+pub(crate) fn record_within(directory: &Path, args: &[&str]) -> Output {
+    let hitm = hitm().to_str().expect("a path of this tree is UTF-8");
+    run_within(directory, &[&[hitm, "record"], args].concat())
+}
+
 /// Records `program` into `directory/NAME.hitm`; the recording must succeed.
 pub(crate) fn record(directory: &Path, program: &Path, args: &[String]) -> PathBuf {
     let recording = program.with_extension("hitm");

@@ -26,7 +26,7 @@ impl Barrier {
 
     /// Advances virtual time to `nanos`, if all threads are away and it is earlier than that.
     pub(crate) fn pass_idle_time(&self, nanos: u64) {
-        let _inner = self.lock();
+        let _inner = self.inner.lock();
         if self.awaits_event() {
             self.nanos.fetch_max(nanos, Ordering::Relaxed);
         }

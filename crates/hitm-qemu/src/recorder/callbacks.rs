@@ -9,14 +9,15 @@ use crate::allocators::{Registers, Rule};
 use crate::api::{Api, PluginId, QemuInfo, Tb};
 use crate::config;
 use crate::flow::Flow;
+use crate::locks;
 use crate::paths::block_of;
 use crate::system;
 use crate::vcpu::{MemInsn, op_of};
 
-use super::Recorder;
+use super::{Recorder, fork};
 
 /// The one recorder of this process.
-static RECORDER: OnceLock<Recorder> = OnceLock::new();
+pub(super) static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// Starts the recorder; 0 when QEMU may continue.
 ///
@@ -64,6 +65,7 @@ unsafe fn start(
     let config = unsafe { config::read_program(argc, argv)? };
     let recorder = Recorder::new(api, &target, config)?;
     let recorder = RECORDER.get_or_init(|| recorder);
+    fork::observe()?;
     recorder.api.on_vcpu_init(id, vcpu_init);
     recorder.api.on_vcpu_exit(id, vcpu_exits);
     recorder.api.on_tb_trans(id, tb_translated);
@@ -103,6 +105,7 @@ unsafe extern "C" fn vcpu_exits(_: PluginId, index: c_uint) {
 unsafe extern "C" fn tb_translated(_: PluginId, tb: *mut Tb) {
     if let Some(recorder) = RECORDER.get() {
         recorder.instrument(tb);
+        locks::none_is_held("the end of a translation");
     }
 }
 
@@ -296,16 +299,19 @@ unsafe extern "C" fn syscall_begins(
             }
         }
     }
+    locks::none_is_held("the beginning of a system call");
 }
 
 unsafe extern "C" fn syscall_returns(_: PluginId, index: c_uint, number: i64, result: i64) {
     let Some(recorder) = recording() else { return };
     recorder.end_syscall(index, recorder.vcpu(index), (number, result));
+    locks::none_is_held("the end of a system call");
 }
 
 unsafe extern "C" fn process_exits(_: PluginId, _: *mut c_void) {
     let Some(recorder) = recording() else { return };
-    if std::process::id() == recorder.link.pid() {
+    // Nobody knows of a child that has not attached.
+    if recorder.link.is_attached() && !fork::is_new_child() {
         recorder.link.abandon_process();
     }
 }

@@ -1,6 +1,7 @@
 //! System calls of the program: what they say about threads, processes, memory and CPUs.
 
 use std::ffi::{c_int, c_uint};
+use std::fs::File;
 
 use hitm_base::{AddrRange, CodeAddr, CpuId, ThreadId};
 
@@ -9,12 +10,14 @@ use crate::guest::Syscall;
 use crate::heap::{self, HeapNote};
 use crate::link::WaitEnd;
 use crate::vcpu::{InSyscall, Vcpu};
-use crate::{clock, cpu_files, cpus, guest_memory, mappings, waits};
+use crate::{clock, cpu_files, cpus, guest_memory, mappings, memory, waits};
 
-use super::Recorder;
+use super::{Recorder, fork};
 
 /// `CLONE_VM`: the new task shares memory, so it is a thread.
 const CLONE_VM: u64 = libc::CLONE_VM as u64;
+/// Why a program runs unrecorded that QEMU cannot be started for.
+const NO_EMULATOR: &str = "no emulator";
 /// Lines of a new block that are looked up in the first-touch table; larger blocks are fresh
 /// mappings, which nobody has shared.
 const SHARED_CHECK_LINES: usize = 4096;
@@ -61,7 +64,6 @@ impl Recorder {
                 if self.launch.follows {
                     self.link.begin_fork(vcpu);
                 }
-                vcpu.forking = Some((self.heap.hold(), self.allocators.hold()));
             }
             Syscall::HeapNote => self.heap_note(vcpu, &args),
             Syscall::Prctl => {}
@@ -109,15 +111,19 @@ impl Recorder {
             call.plan(&self.architecture, &self.program().path)
         });
         let why = match plan {
-            Plan::Follow(program) if self.launch.follows => {
-                self.link.begin_exec(vcpu);
-                if let Some(call) = &call {
-                    call.follow(&program, &self.launch);
+            Plan::Follow(_) if self.launch.follows && !self.launch.is_here() => NO_EMULATOR,
+            Plan::Follow(program) if self.launch.follows => match self.memory(vcpu) {
+                Some(memory) => {
+                    self.link.begin_exec(vcpu);
+                    if let Some(call) = &call {
+                        call.follow(&program, &self.launch, memory);
+                    }
+                    // It did not work out.
+                    self.link.rejoin(vcpu, WaitEnd::Other);
+                    NO_EMULATOR
                 }
-                // It did not work out.
-                self.link.rejoin(vcpu, WaitEnd::Other);
-                "no emulator"
-            }
+                None => "out of reach",
+            },
             Plan::Follow(_) => "not asked for",
             Plan::LeaveAlone(why) => why,
             Plan::LetFail => "execve",
@@ -127,10 +133,20 @@ impl Recorder {
         self.link.leave_program_alone(vcpu, why, &name);
     }
 
+    /// The recording's memory for another program.
+    fn memory(&self, vcpu: &Vcpu) -> Option<File> {
+        let identity = self.launch.memory_identity;
+        let ask = |fd| self.link.ask_for_memory(vcpu, fd);
+        memory::open(&self.launch.memory, identity).or_else(|| memory::receive(identity, ask))
+    }
+
     pub(super) fn end_syscall(&self, index: c_uint, vcpu: &mut Vcpu, (number, result): (i64, i64)) {
         let Some(InSyscall { kind, args }) = vcpu.syscall.take() else {
             return;
         };
+        if self.numbers.is_refused_namespace(number, &args, result) {
+            self.link.note_refused_namespace(vcpu);
+        }
         if let Some(path) = self.numbers.opened_path(number, &args) {
             self.opened(vcpu, path, result);
         }
@@ -167,10 +183,8 @@ impl Recorder {
                 self.link.rejoin(vcpu, end);
             }
             Syscall::FutexWake => self.link.end_wake(vcpu, args[0], result),
-            Syscall::Clone if std::process::id() != self.link.pid() => {
-                self.forked(index, vcpu);
-            }
-            Syscall::Clone if vcpu.forking.take().is_some() => {
+            Syscall::Clone if fork::take_new_child() => self.forked(index, vcpu),
+            Syscall::Clone if self.forks(number, &args) => {
                 let child = u32::try_from(result).ok().filter(|pid| *pid > 0);
                 match self.launch.follows {
                     true => self.link.end_fork(vcpu, child),

@@ -51,8 +51,10 @@ pub(super) const SLEEPER: u32 = 0x80;
 #[repr(C, align(64))]
 pub(super) struct Control {
     magic: AtomicU64,
-    /// Process of the recorder.
-    pub(super) recorder: AtomicU32,
+    /// Number of the recording, which differs from those of others on this host.
+    pub(super) recording: AtomicU32,
+    /// Processes that have a name.
+    pub(super) named: AtomicU32,
     /// The recording is over.
     pub(super) is_over: AtomicU32,
     /// Programs run unrecorded for a while.
@@ -76,14 +78,14 @@ pub(super) struct Control {
     pub(super) tickets: AtomicU64,
     /// Channels with a request that the recorder has not seen.
     pub(super) pending: [AtomicU64; CHANNELS / 64],
-    /// Processes that run on unrecorded, each once: its pid, shifted by [`LOSS_SHIFT`], and why. 0 is a free place.
+    /// Processes that run on unrecorded, each once: its name, shifted by [`LOSS_SHIFT`], and why. 0 is a free place.
     pub(super) losses: [AtomicU64; LOSSES],
 }
 
 #[repr(C, align(64))]
 pub(super) struct ChannelWords {
     pub(super) word: AtomicU32,
-    /// Process that has it; 0: free.
+    /// Name of the process that has it; 0: free.
     pub(super) owner: AtomicU32,
     pub(super) ticket: AtomicU64,
     pub(super) kind: AtomicU32,
@@ -143,10 +145,10 @@ impl Shared {
     /// # Safety
     /// `base` points to [`BOARD_LEN`] bytes that stay mapped, aligned to a page; the buffers of
     /// channels beyond `backed` may have no memory behind them.
-    pub(super) unsafe fn create(base: NonNull<u8>, recorder: u32, backed: usize) -> Shared {
+    pub(super) unsafe fn create(base: NonNull<u8>, recording: u32, backed: usize) -> Shared {
         let shared = Shared { base };
         let control = shared.control();
-        control.recorder.store(recorder, Ordering::Relaxed);
+        control.recording.store(recording, Ordering::Relaxed);
         control.backed.store(backed as u32, Ordering::Relaxed);
         control.magic.store(BOARD_MAGIC, Ordering::Release);
         shared
@@ -160,6 +162,16 @@ impl Shared {
         let shared = Shared { base };
         let magic = shared.control().magic.load(Ordering::Acquire);
         (magic == BOARD_MAGIC).then_some(shared)
+    }
+
+    /// The text that a process shows while it attaches ([`super::Port::mark_of`]).
+    pub(super) fn mark_of(&self, process: u32) -> String {
+        let recording = self.control().recording.load(Ordering::Relaxed);
+        format!(
+            "hm{:06x}{:07x}",
+            recording & 0xff_ffff,
+            process & 0xfff_ffff
+        )
     }
 
     pub(super) fn control(&self) -> &Control {

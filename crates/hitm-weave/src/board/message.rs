@@ -12,8 +12,9 @@ use crate::{Position, ThreadEvent};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Request {
-    /// This process begins. Arguments: pid, the origin of the process, former process, 1 if it sees
-    /// the host's CPUs. Text: its program. Answer: number of the process, its mailbox.
+    /// This process begins. Arguments: its pid as it knows it, 1 if it is a fork, of which process, 1 if
+    /// it sees the host's CPUs. Text: its program. Answer: number of the process, its mailbox, 1 if it is
+    /// recorded.
     Attach = 1,
     /// A thread begins. Arguments: tid, seat. Text: its name. Answer: slot, time, CPU.
     Enter,
@@ -54,7 +55,7 @@ pub enum Request {
     ProcessExit,
     /// The process is about to fork.
     Forking,
-    /// It has forked. Arguments: pid of the child, 0 if there is none.
+    /// It has forked. Arguments: pid of the child as the parent knows it, 0 if there is none.
     Forked,
     /// Another program takes the process over, if that succeeds, after what the thread did.
     Exec,
@@ -76,10 +77,15 @@ pub enum Request {
     /// Asks on which CPUs a thread may run. Arguments: tid, 0 for this one; number of a word of the mask.
     /// Answer: 0 if the thread is known, that word and the two after it.
     Affinity,
+    /// The process needs the recording's memory in a file. Arguments: descriptor of its socket, on which that
+    /// comes. Answer: 1 if it does.
+    Memory,
+    /// QEMU has refused to make a namespace.
+    NoNamespace,
 }
 
 impl Request {
-    const ALL: [Request; 27] = [
+    const ALL: [Request; 29] = [
         Request::Attach,
         Request::Enter,
         Request::Wait,
@@ -107,6 +113,8 @@ impl Request {
         Request::Stays,
         Request::Calls,
         Request::Affinity,
+        Request::Memory,
+        Request::NoNamespace,
     ];
 
     pub(super) fn from_number(number: u32) -> Option<Request> {

@@ -18,6 +18,9 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 /// has mostly woken up and answered (zstd takes a sixth less time).
 const SPINS: u32 = 400;
 
+/// Set by the kernel in the word of a robust mutex whose holder has died: `FUTEX_OWNER_DIED`.
+const OWNER_DIED: u32 = 0x4000_0000;
+
 /// A thread's way to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channel(u32);
@@ -30,13 +33,14 @@ pub type Answer = [u64; 5];
 pub struct Port {
     shared: Shared,
     futex: Futex,
-    /// Returns true if the process of the recorder is there.
-    is_alive: fn(u32) -> bool,
+    /// Word of the robust mutex that the recorder holds.
+    lifeline: &'static AtomicU32,
 }
 
 impl Port {
-    /// Finds the board at `base`; none when there is none of this version. `is_alive` says if a process
-    /// is there.
+    /// Finds the board at `base`; none when there is none of this version. `lifeline` is the word of a
+    /// robust mutex that the recorder holds while it lives (`<linux/futex.h>`): that shows in every
+    /// namespace of processes.
     ///
     /// # Safety
     /// `base` points to [`super::BOARD_LEN`] bytes, aligned to a page, that stay mapped; they may end
@@ -44,14 +48,14 @@ impl Port {
     pub unsafe fn attach(
         base: NonNull<u8>,
         futex: Futex,
-        is_alive: fn(u32) -> bool,
+        lifeline: &'static AtomicU32,
     ) -> Option<Port> {
         // SAFETY: what is asked of the caller here.
         let shared = unsafe { Shared::attach(base)? };
         Some(Port {
             shared,
             futex,
-            is_alive,
+            lifeline,
         })
     }
 
@@ -65,9 +69,23 @@ impl Port {
         self.shared.control().is_paused.load(Ordering::Acquire) != 0
     }
 
-    /// Takes a free channel for the process `pid`; none when there is none any more, or the recording is
+    /// Names the calling process. Its pid is no name: it differs between namespaces, and a program that
+    /// takes the process over keeps it.
+    pub fn name_process(&self) -> u32 {
+        let named = &self.shared.control().named;
+        named.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
+    }
+
+    /// The mark that the first thread of a process of this name has as its own name while it attaches: by
+    /// that the recorder finds it in /proc, whatever pids either sees. 15 characters: no name of a thread
+    /// may have more.
+    pub fn mark_of(&self, process: u32) -> String {
+        self.shared.mark_of(process)
+    }
+
+    /// Takes a free channel for the process of this name; none when there is none any more, or the recording is
     /// over. `hint` is a number that differs between threads.
-    pub fn claim(&self, pid: u32, hint: u32) -> Option<Channel> {
+    pub fn claim(&self, process: u32, hint: u32) -> Option<Channel> {
         let control = self.shared.control();
         for _ in 0..250 {
             let backed = control
@@ -77,12 +95,13 @@ impl Port {
             for step in 0..backed {
                 let index = (hint.wrapping_add(step)) % backed;
                 let owner = &self.shared.channel(index as usize).owner;
-                let claimed = owner.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed);
+                let claimed =
+                    owner.compare_exchange(0, process, Ordering::AcqRel, Ordering::Relaxed);
                 if claimed.is_ok() {
                     return Some(Channel(index));
                 }
             }
-            if self.is_over() || !(self.is_alive)(control.recorder.load(Ordering::Relaxed)) {
+            if self.is_lost() {
                 return None;
             }
             // The recorder adds channels when few are left.
@@ -118,11 +137,11 @@ impl Port {
         &self.shared.channel(channel.0 as usize).alarm
     }
 
-    /// Tells that the process `pid` runs on unrecorded. Needs no channel. More processes at a time than there is
-    /// room for wait until the recorder has looked, unless it is gone.
-    pub fn lose(&self, pid: u32, loss: Loss) {
+    /// Tells that the process of this name runs on unrecorded. Needs no channel. More processes at a time than there
+    /// is room for wait until the recorder has looked, unless it is gone.
+    pub fn lose(&self, name: u32, loss: Loss) {
         let control = self.shared.control();
-        let told = u64::from(pid) << LOSS_SHIFT | loss.code() as u64 & 0xff;
+        let told = u64::from(name) << LOSS_SHIFT | loss.code() as u64 & 0xff;
         while !self.is_lost() {
             let order = Ordering::AcqRel;
             let mut places = control.losses.iter();
@@ -228,8 +247,7 @@ impl Port {
     }
 
     fn is_lost(&self) -> bool {
-        let recorder = self.shared.control().recorder.load(Ordering::Relaxed);
-        self.is_over() || !(self.is_alive)(recorder)
+        self.is_over() || self.lifeline.load(Ordering::Relaxed) & OWNER_DIED != 0
     }
 
     fn fill(&self, channel: Channel, message: Message<'_>) -> &ChannelWords {

@@ -16,8 +16,8 @@ use super::message::{Message, Request};
 pub struct Incoming {
     /// Channel that it came by.
     pub channel: u32,
-    /// Process that has the channel.
-    pub pid: u32,
+    /// Name of the process that has the channel.
+    pub process: u32,
     request: Option<Request>,
     args: [u64; 8],
     bytes: Vec<u8>,
@@ -73,15 +73,16 @@ impl Switch {
 }
 
 impl Board {
-    /// Makes zeroed memory a board with buffers for `backed` threads.
+    /// Makes zeroed memory a board with buffers for `backed` threads. `recording` is a number that differs
+    /// from those of other recordings on this host.
     ///
     /// # Safety
     /// `base` points to [`super::BOARD_LEN`] bytes, aligned to a page, that stay mapped; those beyond
     /// [`super::board_len`] of `backed` may have no memory behind them.
-    pub unsafe fn create(base: NonNull<u8>, recorder: u32, backed: usize, futex: Futex) -> Board {
+    pub unsafe fn create(base: NonNull<u8>, recording: u32, backed: usize, futex: Futex) -> Board {
         Board {
             // SAFETY: what is asked of the caller here.
-            shared: unsafe { Shared::create(base, recorder, backed) },
+            shared: unsafe { Shared::create(base, recording, backed) },
             futex,
             later: Vec::new(),
         }
@@ -139,7 +140,7 @@ impl Board {
         }
         Incoming {
             channel: index,
-            pid: words.owner.load(Ordering::Relaxed),
+            process: words.owner.load(Ordering::Relaxed),
             request: Request::from_number(words.kind.load(Ordering::Relaxed)),
             args: [0, 1, 2, 3, 4, 5, 6, 7].map(|at| words.args[at].load(Ordering::Relaxed)),
             bytes,
@@ -207,12 +208,17 @@ impl Board {
         words.owner.store(0, Ordering::SeqCst);
     }
 
+    /// The mark that tells the process of this name from others ([`super::Port::mark_of`]).
+    pub fn mark_of(&self, process: u32) -> String {
+        self.shared.mark_of(process)
+    }
+
     /// Frees the channels of a process that is gone.
-    pub fn free_all(&mut self, pid: u32) {
+    pub fn free_all(&mut self, process: u32) {
         let backed = self.backed();
         let channels = (0..backed).filter(|index| {
             let owner = &self.shared.channel(*index).owner;
-            owner.load(Ordering::Relaxed) == pid
+            owner.load(Ordering::Relaxed) == process
         });
         for index in channels.collect::<Vec<_>>() {
             self.free(index as u32);
@@ -257,7 +263,7 @@ impl Board {
         (self.futex.wake)(alarm);
     }
 
-    /// Processes that have told that they run on unrecorded, and why, since the last call.
+    /// Names of processes that have told that they run on unrecorded, and why, since the last call.
     pub fn take_losses(&self) -> Vec<(u32, Loss)> {
         let places = self.shared.control().losses.iter();
         let told = places.map(|place| place.swap(0, Ordering::AcqRel));

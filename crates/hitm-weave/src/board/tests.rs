@@ -22,12 +22,16 @@ const FUTEX: Futex = Futex {
 };
 
 fn board() -> (Board, Port) {
+    board_with(Box::leak(Box::new(AtomicU32::new(1))))
+}
+
+fn board_with(lifeline: &'static AtomicU32) -> (Board, Port) {
     let layout = std::alloc::Layout::from_size_align(board_len(8), 4096).unwrap();
     // SAFETY: the layout has a size; the memory is never freed, and eight channels are all that is used.
     unsafe {
         let base = NonNull::new(std::alloc::alloc_zeroed(layout)).unwrap();
         let board = Board::create(base, 1, 8, FUTEX);
-        (board, Port::attach(base, FUTEX, |_| true).unwrap())
+        (board, Port::attach(base, FUTEX, lifeline).unwrap())
     }
 }
 
@@ -123,6 +127,31 @@ fn what_a_thread_did_comes_over_in_parts_and_nonsense_is_refused() {
     let op = bytes.len() - 8 + 1;
     bytes[op] = 9;
     assert_eq!(unpack_doings(&bytes, since).unwrap_err(), BadMessage);
+}
+
+#[test]
+fn a_recorder_that_died_is_waited_for_by_nobody() {
+    let lifeline = Box::leak(Box::new(AtomicU32::new(7)));
+    let (_board, port) = board_with(lifeline);
+    let channel = port.claim(5, 0).unwrap();
+    // The kernel's word of a robust mutex: bit 30 is set, the holder's bits are gone.
+    lifeline.store(1 << 30, Ordering::Relaxed);
+    assert_eq!(port.ask(channel, Message::new(Request::Wait, &[])), None);
+    (1..8).for_each(|_| drop(port.claim(5, 0).unwrap()));
+    assert_eq!(port.claim(5, 0), None);
+}
+
+#[test]
+fn each_process_has_a_name_and_a_mark_of_its_own() {
+    let (board, port) = board();
+    let names = [port.name_process(), port.name_process()];
+    assert_eq!(names, [1, 2]);
+    assert_eq!(
+        names.map(|name| port.mark_of(name)),
+        ["hm0000010000001", "hm0000010000002"]
+    );
+    assert_eq!(board.mark_of(2), port.mark_of(2));
+    assert_eq!(port.mark_of(u32::MAX).len(), 15);
 }
 
 #[test]

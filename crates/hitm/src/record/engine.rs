@@ -5,6 +5,7 @@
 //! that dies at any moment only leaves.
 
 mod affinity;
+mod names;
 mod processes;
 mod watch;
 
@@ -44,7 +45,7 @@ const SPARE_CHANNELS: usize = 64;
 pub(super) struct Shared {
     /// End of the first process, once it has ended.
     pub(super) first_end: Mutex<Option<EndReason>>,
-    /// Followed processes that run.
+    /// Followed processes that run, as this process knows them.
     pub(super) running: Mutex<Vec<u32>>,
     /// Ends of processes that the report cannot leave unsaid: the first one's, and any that is a loss, each with
     /// its program.
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     pub(super) left_alone: Mutex<BTreeMap<String, u64>>,
     /// Programs that see the host's CPUs, not the machine's.
     pub(super) seeing_host: AtomicU64,
+    /// Namespaces that QEMU has refused to make.
+    pub(super) refused_namespaces: AtomicU64,
 }
 
 /// Ends of processes, as far as `hitm record` tells them.
@@ -178,11 +181,12 @@ impl Engine {
 
     fn serve(&mut self, incoming: &Incoming) {
         let channel = incoming.channel;
-        let Some(message) = incoming.message() else {
+        let Some(mut message) = incoming.message() else {
             return self.refuse(incoming);
         };
         self.watch.note(message.request);
-        if self.comes_early(incoming.pid, &message) {
+        self.use_own_numbers(incoming, &mut message);
+        if self.comes_early(incoming.process, &message) {
             return self.early.push(incoming.clone());
         }
         let result = match (message.request, self.slots.get(&channel).copied()) {
@@ -193,7 +197,8 @@ impl Engine {
                 Ok(())
             }
             (Request::ProcessGone, None) => {
-                self.process_ends(incoming.pid, self.end_of(incoming.pid));
+                let pid = self.pid_of(incoming);
+                self.process_ends(pid, self.end_of(pid));
                 self.board.answer(channel, &[]);
                 Ok(())
             }
@@ -215,12 +220,51 @@ impl Engine {
     fn refuse(&mut self, incoming: &Incoming) {
         self.bad_messages += 1;
         let loss = Loss::BadMessage;
-        self.process_ends(incoming.pid, EndReason::Lost { loss });
+        self.process_ends(self.pid_of(incoming), EndReason::Lost { loss });
         self.board.answer(incoming.channel, &[u64::MAX]);
     }
 
+    /// The pid of the running process that says something; 0 if there is none.
+    fn pid_of(&self, incoming: &Incoming) -> u32 {
+        let process = self.processes.named(incoming.process);
+        process.map_or(0, |process| self.processes.pid(process))
+    }
+
+    /// Replaces the numbers of threads and children in a message by those that they have here.
+    fn use_own_numbers(&mut self, incoming: &Incoming, message: &mut Message<'_>) {
+        /// Higher than any pid: of a thread that is gone, or of another process.
+        const UNKNOWN: u32 = 1 << 30;
+        let Some(process) = self.processes.named(incoming.process) else {
+            return;
+        };
+        let number = message.args[0] as u32;
+        let own = match message.request {
+            _ if number == 0 => 0,
+            Request::Enter
+            | Request::Created
+            | Request::Stack
+            | Request::Pin
+            | Request::Affinity => {
+                let tid = self.processes.threads(process).tid(number);
+                tid.unwrap_or(number | UNKNOWN)
+            }
+            Request::Forked => {
+                let forker = self.slots.get(&incoming.channel);
+                let forker = forker.map_or(0, |slot| self.group.tid(*slot));
+                let child = self.processes.threads(process).child(forker, number);
+                child.unwrap_or(0)
+            }
+            _ => return,
+        };
+        message.args[0] = own.into();
+    }
+
     fn attach(&mut self, incoming: &Incoming, message: &Message<'_>) -> Result<(), BadMessage> {
-        let pid = incoming.pid;
+        let own_pid = message.args[0] as u32;
+        let mark = self.board.mark_of(incoming.process);
+        let Some(pid) = names::find(own_pid, &mark) else {
+            return self.leave_process_alone(incoming, "not to be seen in /proc");
+        };
         let parent = (message.args[1] == 1).then_some(message.args[2] as u32);
         if parent.is_none() && self.processes.running(pid).is_some() {
             self.process_ends(pid, EndReason::Exec);
@@ -228,21 +272,17 @@ impl Engine {
         }
         let program = String::from_utf8_lossy(message.bytes).into_owned();
         let time = self.group.now();
-        let Some((start, mailbox)) = self.processes.begin(pid, parent, program, time) else {
-            self.count_left_alone(
-                "too many processes",
-                &String::from_utf8_lossy(message.bytes),
-            );
+        let name = (incoming.process, pid);
+        let Some((start, mailbox)) = self.processes.begin(name, parent, program, time) else {
             self.group.give_up(&Doubt::Newcomer(pid));
-            self.board.answer(incoming.channel, &[]);
-            return Ok(());
+            return self.leave_process_alone(incoming, "too many processes");
         };
         self.shared.has_started.store(true, Ordering::Release);
         self.count_host_cpus(message.args[3] == 1);
         let number = start.process;
         if parent.is_none() {
             let mut programs = self.shared.programs.lock().expect("no holder panics");
-            programs.insert(pid, number);
+            programs.insert(own_pid, number);
         }
         self.group.record(&Record::ProcessStart(start));
         self.tell_running();
@@ -252,9 +292,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Lets a process that attaches run unrecorded.
+    fn leave_process_alone(&self, incoming: &Incoming, why: &str) -> Result<(), BadMessage> {
+        let message = incoming.message().ok_or(BadMessage)?;
+        self.count_left_alone(why, &String::from_utf8_lossy(message.bytes));
+        self.board.answer(incoming.channel, &[]);
+        Ok(())
+    }
+
     /// Returns true for a new thread that comes before others that were created earlier.
-    fn comes_early(&self, pid: u32, message: &Message<'_>) -> bool {
-        let process = self.processes.running(pid);
+    fn comes_early(&self, name: u32, message: &Message<'_>) -> bool {
+        let process = self.processes.named(name);
         message.request == Request::Enter
             && process
                 .is_some_and(|process| self.group.has_earlier(message.args[0] as u32, process))
@@ -394,6 +442,13 @@ impl Engine {
                 self.serve_affinity(slot, channel, message);
                 return Ok(());
             }
+            Request::Memory => {
+                let pid = self.processes.pid(self.threads[slot.0].process);
+                let is_sent = names::as_seen_here(pid)
+                    .is_some_and(|pid| self.backing.send(pid, args[0] as i32));
+                self.board.answer(channel, &[is_sent.into()]);
+                return Ok(());
+            }
             Request::Object => {
                 let [device, inode, kind, ..] = *args;
                 let number = self.object([device, inode, kind]);
@@ -450,6 +505,11 @@ impl Engine {
             }
             Request::Unfollowed => self.processes.set_left_alone(process, Some(text())),
             Request::Stays => self.processes.set_left_alone(process, None),
+            Request::NoNamespace => drop(
+                self.shared
+                    .refused_namespaces
+                    .fetch_add(1, Ordering::Relaxed),
+            ),
             Request::UnfollowedFork => self.group.counters().forked_children += 1,
             _ => return Err(BadMessage),
         }
@@ -653,7 +713,9 @@ impl Engine {
         let status = last.and_then(|thread| thread.ending);
         match (status.filter(|_| is_at_its_end), self.first_end()) {
             (Some(status), _) => EndReason::Exited { status },
-            (None, Some(reason @ EndReason::Signalled { .. })) if pid == self.processes.pid(0) => reason,
+            (None, Some(reason @ EndReason::Signalled { .. })) if pid == self.processes.pid(0) => {
+                reason
+            }
             _ => EndReason::Killed,
         }
     }
@@ -676,7 +738,8 @@ impl Engine {
             }
         }
         let early = std::mem::take(&mut self.early).into_iter();
-        let (early, others): (Vec<_>, Vec<_>) = early.partition(|incoming| incoming.pid == pid);
+        let (early, others): (Vec<_>, Vec<_>) =
+            early.partition(|incoming| self.pid_of(incoming) == pid);
         self.early = others;
         for incoming in early {
             self.board.answer(incoming.channel, &[u64::MAX]);
@@ -685,6 +748,7 @@ impl Engine {
         if reason == EndReason::Exec {
             // The new program's first request waits in a channel of its own.
             self.free_ended(pid);
+            self.free_all(pid);
         }
         self.tell_running();
         self.rounds();
@@ -734,6 +798,13 @@ impl Engine {
         }
     }
 
+    /// Frees whatever channels the last program of the process has.
+    fn free_all(&mut self, pid: u32) {
+        if let Some(name) = self.processes.last_name(pid) {
+            self.board.free_all(name);
+        }
+    }
+
     /// Finds out which threads have fallen asleep, when nobody can run before that is known; false while
     /// it is unknown.
     fn settle(&mut self) -> bool {
@@ -774,11 +845,22 @@ impl Engine {
         self.rounds();
     }
 
+    /// Ends the recording of processes that have told that they run on unrecorded.
+    fn note_losses(&mut self) {
+        for (name, loss) in self.board.take_losses() {
+            match self.processes.named(name) {
+                Some(process) => {
+                    let pid = self.processes.pid(process);
+                    self.process_ends(pid, EndReason::Lost { loss });
+                }
+                None => self.count_left_alone(&loss.to_string(), "a process"),
+            }
+        }
+    }
+
     /// Looks for processes that died, makes room for more threads, and finds the end.
     fn look_around(&mut self) {
-        for (pid, loss) in self.board.take_losses() {
-            self.process_ends(pid, EndReason::Lost { loss });
-        }
+        self.note_losses();
         for pid in self.processes.take_dead() {
             if pid == self.processes.pid(0) && self.first_end().is_none() {
                 continue; // How it ended is about to be known.
@@ -786,7 +868,7 @@ impl Engine {
             self.process_ends(pid, self.end_of(pid));
             self.free_ended(pid);
             if self.processes.running(pid).is_none() {
-                self.board.free_all(pid);
+                self.free_all(pid);
             }
         }
         self.watch();
@@ -836,6 +918,10 @@ impl Engine {
                 crate::recording::SEEING_HOST_CPUS,
                 self.shared.seeing_host.load(Ordering::Relaxed),
             ),
+            (
+                crate::recording::REFUSED_NAMESPACES,
+                self.shared.refused_namespaces.load(Ordering::Relaxed),
+            ),
         ];
         counters.extend(named.map(|(name, value)| Counter {
             name: name.into(),
@@ -852,6 +938,7 @@ impl Engine {
 
     fn tell_running(&self) {
         let mut running = self.shared.running.lock().expect("no holder panics");
-        *running = self.processes.all_pids();
+        let pids = self.processes.all_pids();
+        *running = pids.into_iter().filter_map(names::as_seen_here).collect();
     }
 }

@@ -10,6 +10,7 @@ mod allocators;
 mod child;
 mod command;
 mod control;
+mod descriptor;
 mod engine;
 mod futex;
 mod host_time;

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 use std::ptr::NonNull;
 
@@ -10,7 +11,7 @@ use hitm_trace::ring::{Consumer, Producer, RingConfig};
 use hitm_weave::board::{BOARD_LEN, Board, Futex, board_len};
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::child;
+use super::{child, descriptor};
 
 /// Offset of the moves, behind the recording's header: the header's own limit and a page.
 const MOVES_OFFSET: usize = (4 << 20) + 4096;
@@ -102,15 +103,11 @@ impl Region {
 
     /// The board, with room for some threads, and what makes more.
     pub(crate) fn board(&self, futex: Futex) -> io::Result<(Board, Backing)> {
+        // No two recordings of a host have one inode at a time.
+        let recording = self.file.metadata()?.ino() as u32;
         // SAFETY: the region was made with a board, is zeroed, and outlives the engine's thread.
-        let board = unsafe {
-            Board::create(
-                self.at(BOARD_OFFSET),
-                std::process::id(),
-                THREADS_AT_FIRST,
-                futex,
-            )
-        };
+        let board =
+            unsafe { Board::create(self.at(BOARD_OFFSET), recording, THREADS_AT_FIRST, futex) };
         let file = self.file.try_clone()?;
         Ok((board, Backing { file }))
     }
@@ -179,6 +176,11 @@ pub(crate) struct Backing {
 }
 
 impl Backing {
+    /// Sends the memory by the socket that the process `pid` has as `fd`; false if Linux does not let it.
+    pub(crate) fn send(&self, pid: u32, fd: RawFd) -> bool {
+        descriptor::send(&self.file, pid, fd).is_ok()
+    }
+
     /// Makes room for so many threads; false if there is none.
     pub(crate) fn grow(&self, threads: usize) -> bool {
         let len = (BOARD_OFFSET + board_len(threads)) as i64;

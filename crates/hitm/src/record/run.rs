@@ -58,6 +58,8 @@ pub struct Ended {
     pub unknown_commands: u64,
     /// Programs that saw the host's CPUs, not the machine's: this QEMU has no way to tell them otherwise.
     pub seeing_host_cpus: u64,
+    /// Namespaces that programs asked for and QEMU has refused to make.
+    pub refused_namespaces: u64,
 }
 
 pub(crate) fn run(
@@ -135,6 +137,7 @@ pub(crate) fn run(
         left_alone: left_alone.clone(),
         unknown_commands: control.unknown_commands(),
         seeing_host_cpus: shared.seeing_host.load(Ordering::Relaxed),
+        refused_namespaces: shared.refused_namespaces.load(Ordering::Relaxed),
     })
 }
 

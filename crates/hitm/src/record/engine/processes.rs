@@ -6,11 +6,16 @@ use std::fs;
 use hitm_base::Cycles;
 use hitm_trace::{EndReason, ProcessExit, ProcessStart, SHARED_FIRST};
 
+use super::names::Threads;
+
 /// A process, or one program of it.
 #[derive(Debug)]
 struct Process {
     pid: u32,
     program: String,
+    /// Its name on the board.
+    name: u32,
+    threads: Threads,
     /// Time of its start by the host's clock, which tells two processes of one pid apart.
     began: u64,
     is_running: bool,
@@ -36,10 +41,11 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// A process begins; returns its record and its mailbox. None when there are too many.
+    /// The process `pid` begins, which has this name on the board; returns its record and its mailbox. None
+    /// when there are too many.
     pub(super) fn begin(
         &mut self,
-        pid: u32,
+        (name, pid): (u32, u32),
         parent: Option<u32>,
         program: String,
         time: Cycles,
@@ -68,6 +74,8 @@ impl Processes {
         self.all.push(Process {
             pid,
             program: program.clone(),
+            name,
+            threads: Threads::of(pid),
             began: status(pid).map_or(0, |(_, began)| began),
             is_running: true,
             left_alone: None,
@@ -90,6 +98,25 @@ impl Processes {
     /// The number of the running process `pid`.
     pub(super) fn running(&self, pid: u32) -> Option<u32> {
         self.running.get(&pid).copied()
+    }
+
+    /// The number of the running process of this name on the board.
+    pub(super) fn named(&self, name: u32) -> Option<u32> {
+        let running = self.running.values();
+        running
+            .copied()
+            .find(|number| self.all[*number as usize].name == name)
+    }
+
+    /// Name on the board of the process that was `pid` last.
+    pub(super) fn last_name(&self, pid: u32) -> Option<u32> {
+        let last = self.all.iter().rfind(|process| process.pid == pid);
+        last.map(|process| process.name)
+    }
+
+    /// The threads of a process.
+    pub(super) fn threads(&mut self, process: u32) -> &mut Threads {
+        &mut self.all[process as usize].threads
     }
 
     pub(super) fn is_running(&self, process: u32) -> bool {
@@ -246,7 +273,8 @@ mod tests {
         let mut processes = Processes::default();
         let own = std::process::id();
         let begin = |processes: &mut Processes, pid, parent| {
-            let (start, _) = processes.begin(pid, parent, "x".into(), Cycles(1)).unwrap();
+            let begun = processes.begin((7, pid), parent, "x".into(), Cycles(1));
+            let (start, _) = begun.unwrap();
             (start.process, start.parent)
         };
         assert_eq!(begin(&mut processes, own, None), (0, 0));
@@ -269,7 +297,7 @@ mod tests {
     #[test]
     fn a_child_is_expected_until_it_is_gone() {
         let mut processes = Processes::default();
-        processes.begin(std::process::id(), None, "x".into(), Cycles(1));
+        processes.begin((1, std::process::id()), None, "x".into(), Cycles(1));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         processes.end_fork(0, child.id());
         processes.end(0, EndReason::Exited { status: 0 }, Cycles(1));
