@@ -23,7 +23,7 @@ impl PySweep {
     #[new]
     fn new(py: Python<'_>, plan: PathBuf) -> PyResult<PySweep> {
         let sweep = py
-            .detach(|| Sweep::load(&plan))
+            .detach(|| Sweep::load(&plan, &mut |_, _| {}))
             .map_err(|error| raise(&error))?;
         Ok(PySweep(sweep))
     }

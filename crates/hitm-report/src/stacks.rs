@@ -79,9 +79,14 @@ impl Stacks {
     /// One line for each stack: its frames with semicolons between, a space, its lost cycles. Semicolons in
     /// names become colons.
     pub fn folded(&self) -> String {
+        let names = self.threads.iter().map(|one| (one.id, frame(&one.name)));
+        let names: BTreeMap<ThreadId, String> = names.collect();
         let mut text = String::new();
         for ((thread, frames), lost) in &self.lost {
-            text.push_str(&frame(&self.thread_name(*thread)));
+            match names.get(thread) {
+                Some(name) => text.push_str(name),
+                None => text.push_str(&format!("thread {}", thread.0)),
+            }
             for name in frames {
                 text.push(';');
                 text.push_str(&frame(name));
@@ -146,12 +151,6 @@ impl Stacks {
                 (left, passed) = (left - part, passed.saturating_add(part));
             }
         }
-    }
-
-    fn thread_name(&self, id: ThreadId) -> String {
-        let mut threads = self.threads.iter();
-        let thread = threads.find(|thread| thread.id == id);
-        thread.map_or_else(|| format!("thread {}", id.0), |thread| thread.name.clone())
     }
 }
 

@@ -123,6 +123,8 @@ pub struct Recording {
     pub processes: Vec<RecordedProcess>,
     /// Places in `threads`.
     thread_index: BTreeMap<ThreadId, usize>,
+    /// Places in `processes`, by their numbers.
+    process_index: BTreeMap<u32, usize>,
     /// Counters of the recorder, by name.
     counters: BTreeMap<String, u64>,
     /// Record of its end; missing when the file was cut short.
@@ -179,6 +181,7 @@ impl Recording {
             threads: Vec::new(),
             processes: Vec::new(),
             thread_index: BTreeMap::new(),
+            process_index: BTreeMap::new(),
             counters: BTreeMap::new(),
             end: None,
             recovery: Recovery::default(),
@@ -354,9 +357,8 @@ impl Recording {
             }
             Record::ProcessStart(start) => self.take_process(start),
             Record::ProcessExit(exit) => {
-                let mut processes = self.processes.iter_mut();
-                if let Some(process) = processes.find(|one| one.start.process == exit.process) {
-                    process.exit = Some(exit);
+                if let Some(index) = self.process_index.get(&exit.process) {
+                    self.processes[*index].exit = Some(exit);
                 }
             }
             Record::Counters(counters) => {
@@ -395,6 +397,8 @@ impl Recording {
         // Their numbers have 13 bits: more come from a hostile file only.
         let is_known = self.processes.len() < SHARED_FIRST as usize;
         if is_known && self.budget.admits("processes", bytes) {
+            let index = self.process_index.entry(start.process);
+            index.or_insert(self.processes.len());
             self.processes.push(RecordedProcess { start, exit: None });
         }
     }
@@ -414,6 +418,11 @@ impl Recording {
     pub fn thread_cycles(&self) -> Cycles {
         let threads = self.threads.iter().map(|thread| self.cycles_of(thread).0);
         Cycles(threads.fold(0, u64::saturating_add))
+    }
+
+    /// The process with this number.
+    pub(crate) fn process(&self, number: u32) -> Option<&RecordedProcess> {
+        self.processes.get(*self.process_index.get(&number)?)
     }
 
     /// The thread with this number.

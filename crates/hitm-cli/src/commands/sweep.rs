@@ -10,7 +10,7 @@ use clap::Args;
 use hitm::sweep::{Estimate, Part, Store, Sweep, Totals, slurm_script};
 use hitm_base::{Printout, grouped};
 
-use crate::progress::Runs;
+use crate::progress::{Bar, Runs};
 use crate::{Exit, Terminal};
 
 /// Tasks of a Slurm array, when nobody says how many.
@@ -97,7 +97,10 @@ impl std::error::Error for EngineMissing {}
 
 pub(super) fn run(args: &SweepArgs, terminal: &mut Terminal) -> Result<Exit> {
     // What is wrong with the plan is said before any engine starts.
-    let sweep = Sweep::load(&args.plan)?;
+    let bar = Bar::of_steps("naming runs");
+    let sweep = Sweep::load(&args.plan, &mut |done, all| bar.set(done, all));
+    bar.finish();
+    let sweep = sweep?;
     let jobs = args.jobs.unwrap_or_else(available);
     if args.dry_run && args.engine == Engine::Slurm {
         terminal.source(&script(args, jobs)?)?;

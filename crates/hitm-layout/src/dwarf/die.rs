@@ -27,6 +27,9 @@ pub(crate) struct Step {
 /// more attributes than a unit of this size can sensibly have.
 #[derive(Debug)]
 pub(crate) struct Walker<'u, 'a> {
+    unit: &'u Unit<'a>,
+    /// Depth of the entry that `entries` began at.
+    base: isize,
     entries: EntriesRaw<'u, 'u, Slice<'a>>,
     pending: Option<&'u Abbreviation>,
     begun: bool,
@@ -42,6 +45,8 @@ impl<'u, 'a> Walker<'u, 'a> {
         let start = start.map(|offset| UnitOffset(offset as usize));
         let bytes = unit.header.length_including_self();
         Ok(Walker {
+            unit,
+            base: 0,
             entries: unit.entries_raw(start)?,
             pending: None,
             begun: false,
@@ -51,27 +56,54 @@ impl<'u, 'a> Walker<'u, 'a> {
 
     /// The next entry. Ends of lists of children are passed over.
     pub(crate) fn next(&mut self) -> gimli::Result<Option<Step>> {
+        loop {
+            self.place()?;
+            if self.is_at_end() {
+                return Ok(None);
+            }
+            if let Some(step) = self.step()? {
+                return Ok(Some(step));
+            }
+        }
+    }
+
+    /// Offset and depth of what comes after the entry that was stepped to and its attributes.
+    pub(super) fn place(&mut self) -> gimli::Result<(u32, isize)> {
         if let Some(skipped) = self.pending.take() {
             self.skip(skipped)?;
         }
-        while !self.entries.is_empty() {
-            let offset = self.entries.next_offset().0;
-            let depth = self.entries.next_depth();
-            if self.begun && depth <= 0 {
-                return Ok(None);
-            }
-            self.begun = true;
-            let Some(abbreviation) = self.entries.read_abbreviation()? else {
-                continue;
-            };
-            self.pending = Some(abbreviation);
-            return Ok(Some(Step {
-                offset: u32::try_from(offset).map_err(|_| gimli::Error::UnsupportedOffset)?,
-                depth,
-                tag: abbreviation.tag(),
-            }));
-        }
-        Ok(None)
+        let offset = u32::try_from(self.entries.next_offset().0);
+        let offset = offset.map_err(|_| gimli::Error::UnsupportedOffset)?;
+        Ok((offset, self.base + self.entries.next_depth()))
+    }
+
+    /// Returns true if nothing comes after the attributes of the entry that was stepped to.
+    pub(super) fn is_at_end(&self) -> bool {
+        let depth = self.base + self.entries.next_depth();
+        self.entries.is_empty() || (self.begun && depth <= 0)
+    }
+
+    /// Steps to the entry at the present place; none at the end of a list of children.
+    pub(super) fn step(&mut self) -> gimli::Result<Option<Step>> {
+        let (offset, depth) = self.place()?;
+        self.begun = true;
+        let Some(abbreviation) = self.entries.read_abbreviation()? else {
+            return Ok(None);
+        };
+        self.pending = Some(abbreviation);
+        Ok(Some(Step {
+            offset,
+            depth,
+            tag: abbreviation.tag(),
+        }))
+    }
+
+    /// Goes on at `offset`, where entries have this depth.
+    pub(super) fn jump(&mut self, offset: u32, depth: isize) -> gimli::Result<()> {
+        self.entries = self.unit.entries_raw(Some(UnitOffset(offset as usize)))?;
+        self.base = depth;
+        self.pending = None;
+        Ok(())
     }
 
     /// The attributes of the entry that was stepped to.

@@ -4,6 +4,7 @@
 //! sections 2.6 (locations), 3.3.8 (inlined functions) and 3.4 (call sites).
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use gimli::{AttributeValue, Expression, Operation, Range};
 
@@ -65,7 +66,7 @@ const MAX_HOPS: usize = 8;
 /// A scope on the way down to the current entry, and the addresses that it covers.
 struct Scope {
     depth: isize,
-    ranges: Vec<Range>,
+    ranges: Rc<[Range]>,
 }
 
 /// Collects what [`FunctionLocals`] has.
@@ -128,20 +129,22 @@ impl<'a> Reader<'_, 'a> {
                 self.found.ranges = ranges.iter().map(|r| (r.begin, r.end)).collect();
                 self.found.result = type_through_origin(self.view, die);
                 self.frame = self.frame_base(die);
-                scopes.push(Scope { depth, ranges });
+                scopes.push(Scope {
+                    depth,
+                    ranges: ranges.into(),
+                });
             }
             gimli::DW_TAG_lexical_block | gimli::DW_TAG_inlined_subroutine => {
-                let mut ranges = self.ranges(die)?;
-                if ranges.is_empty() {
-                    ranges = scopes
-                        .last()
-                        .map_or(Vec::new(), |scope| scope.ranges.clone());
-                }
+                let own: Rc<[Range]> = self.ranges(die)?.into();
+                let ranges = match scopes.last() {
+                    Some(outer) if own.is_empty() => Rc::clone(&outer.ranges),
+                    _ => own,
+                };
                 scopes.push(Scope { depth, ranges });
             }
             gimli::DW_TAG_call_site | gimli::DW_TAG_GNU_call_site => self.take_call(die),
             _ => {
-                let scope = scopes.last().map_or(&[][..], |scope| &scope.ranges);
+                let scope = scopes.last().map_or(&[][..], |scope| &*scope.ranges);
                 self.take_variable(die, scope)?;
             }
         }

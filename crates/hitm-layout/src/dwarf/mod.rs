@@ -4,6 +4,7 @@
 //! [`View`] borrows it for one question and makes gimli's readers, which cost a few slices.
 //! Invariant: an index into `units` or `parts` was made by this file.
 
+mod children;
 mod code;
 mod decl;
 mod die;
@@ -14,6 +15,7 @@ mod split;
 mod units;
 mod variables;
 
+pub(crate) use children::Children;
 pub(crate) use code::CodeIndex;
 pub use code::{CodeLocation, Frame};
 pub(crate) use die::{Die, Walker, attr_u64};

@@ -15,6 +15,7 @@ use gimli::{
     DebugTypesOffset, EndianSlice, LittleEndian, SectionId, UnitHeader, UnitType,
 };
 
+use super::children::Extents;
 use super::decl::FileNames;
 use super::die::{Attributes, PcRanges, Walker, attr_text};
 use super::sections::DebugSections;
@@ -114,6 +115,7 @@ pub(crate) struct DwarfFile {
     /// By file and offset in it.
     tables: RefCell<BTreeMap<(u32, usize), Arc<Abbreviations>>>,
     pub(crate) file_names: FileNames,
+    pub(super) extents: Extents,
     /// Made at the first search for a type by name.
     pub(crate) type_index: OnceCell<TypeIndex>,
 }
@@ -134,6 +136,7 @@ impl DwarfFile {
             signatures: BTreeMap::new(),
             tables: RefCell::default(),
             file_names: FileNames::default(),
+            extents: Extents::default(),
             type_index: OnceCell::new(),
         };
         if let Some(supplement) = supplement {

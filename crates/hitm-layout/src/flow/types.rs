@@ -5,7 +5,7 @@
 
 use gimli::DwTag;
 
-use crate::dwarf::{DieRef, View, Walker};
+use crate::dwarf::{Children, DieRef, View};
 use crate::types::{StructLayout, TypeId, TypeKind, TypeReader, TypeStore};
 
 /// Members and elements that one question may look at.
@@ -204,10 +204,10 @@ impl Types<'_, '_, '_> {
     fn type_parameter(&mut self, of: TypeId) -> Option<TypeId> {
         let at = self.store.die_of(self.store.resolve(of))?;
         let unit = self.view.unit(at.unit).ok()?;
-        let mut walker = Walker::new(&unit, Some(at.offset)).ok()?;
-        while let Some(step) = walker.next().ok()? {
-            if step.depth == 1 && step.tag == gimli::DW_TAG_template_type_parameter {
-                let die = walker.die(at.unit, step).ok()?;
+        let mut children = Children::of(self.view, &unit, at).ok()?;
+        while let Some(step) = children.next().ok()? {
+            if step.tag == gimli::DW_TAG_template_type_parameter {
+                let die = children.die(step).ok()?;
                 let target = self.view.target(at.unit, die.get(gimli::DW_AT_type)?)?;
                 return Some(self.read(target));
             }

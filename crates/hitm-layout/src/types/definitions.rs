@@ -175,7 +175,7 @@ fn fingerprint(view: &View<'_>, at: DieRef) -> Option<(Option<u64>, u64)> {
         die.u64(gimli::DW_AT_decl_line)
     );
     let mut hash = Fnv1a::EMPTY.with(text.as_bytes());
-    let read = for_each_member(&unit, at, |entry| {
+    let read = for_each_member(view, &unit, at, |entry| {
         text.clear();
         for attribute in &entry.die.attributes {
             let value = attribute.value();

@@ -3,7 +3,7 @@
 use gimli::{AttributeValue, DwTag};
 
 use super::name::{Declarator, TypeName};
-use crate::dwarf::{Die, DieRef, Slice, View, Walker};
+use crate::dwarf::{Children, Die, DieRef, Slice, View};
 
 /// Most pointers, qualifiers, dimensions and functions that a name is composed from.
 const MAX_HOPS: usize = 32;
@@ -101,20 +101,13 @@ fn parameters(
         return None;
     }
     let unit = view.unit(function.at.unit).ok()?;
-    let mut walker = Walker::new(&unit, Some(function.at.offset)).ok()?;
+    let mut children = Children::of(view, &unit, function.at).ok()?;
     let mut list = String::new();
-    let mut attributes = Vec::new();
-    while let Some(step) = walker.next().ok()? {
-        if step.depth != 1 {
-            continue;
-        }
+    while let Some(step) = children.next().ok()? {
         let name = match step.tag {
             gimli::DW_TAG_formal_parameter => {
                 *left = left.checked_sub(1)?;
-                walker.read(&mut attributes).ok()?;
-                let mut found = attributes.iter();
-                let of_type = found.find(|attribute| attribute.name() == gimli::DW_AT_type)?;
-                let at = view.target(function.at.unit, of_type.value())?;
+                let at = type_of(view, &children.die(step).ok()?)?;
                 compose(view, at, nesting + 1, left).text
             }
             gimli::DW_TAG_unspecified_parameters => "...".to_owned(),

@@ -151,6 +151,8 @@ pub struct StructLayout {
     /// Virtual C++ base classes, by name. Each object knows where they are, the type does not: their
     /// bytes show as padding, or as holes of a class that is derived further.
     pub virtual_bases: Vec<Arc<str>>,
+    /// True if it, or a base of it, has virtual bases.
+    pub(crate) has_virtual_bases: bool,
     /// The part that tells the variants of a Rust enum apart.
     pub discriminant: Option<Discriminant>,
     /// The first member that was left out, or that cannot be where it is.
@@ -190,6 +192,7 @@ impl StructLayout {
             decl: None,
             is_rust: false,
             virtual_bases: Vec::new(),
+            has_virtual_bases: false,
             discriminant: None,
             fault: None,
             holes,

@@ -11,7 +11,7 @@ use gimli::{AttributeValue, DwTag};
 use super::dwarf_name::{is_alias, is_rust, name_at};
 use super::{AggregateKind, Enumerator, MAX_SIZE, TypeId, TypeIndex, TypeKind, TypeStore};
 use crate::TypeFault;
-use crate::dwarf::{Die, DieRef, Unit, View, Walker, attr_u64};
+use crate::dwarf::{Children, Die, DieRef, Unit, View, attr_u64};
 
 /// Values of one enumeration that are read.
 const MAX_ENUMERATORS: usize = 1 << 16;
@@ -132,7 +132,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
     fn enumerators(&self, unit: &Unit<'a>, die: &Die<'a>) -> Vec<Enumerator> {
         let mut all = Vec::new();
         // Values before the damage are kept: only their names are shown.
-        let _ = for_each_child(unit, die.at, |tag, child| {
+        let _ = for_each_child(self.view, unit, die.at, |tag, child| {
             if tag == gimli::DW_TAG_enumerator {
                 let name = child.get(gimli::DW_AT_name);
                 let name = name.and_then(|value| self.view.text(unit, die.at.unit, value));
@@ -165,7 +165,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
             return self.broken(die.at, TypeFault::Damaged);
         };
         let mut counts = Vec::new();
-        let read = for_each_child(unit, die.at, |tag, child| {
+        let read = for_each_child(self.view, unit, die.at, |tag, child| {
             if tag == gimli::DW_TAG_subrange_type || tag == gimli::DW_TAG_enumeration_type {
                 counts.push(element_count(child));
             }
@@ -233,16 +233,14 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
 
 /// Calls `take` for each direct child until it answers false.
 fn for_each_child<'a>(
+    view: &View<'a>,
     unit: &Unit<'a>,
     parent: DieRef,
     mut take: impl FnMut(DwTag, &Die<'a>) -> bool,
 ) -> gimli::Result<()> {
-    let mut walker = Walker::new(unit, Some(parent.offset))?;
-    while let Some(step) = walker.next()? {
-        if step.depth != 1 {
-            continue;
-        }
-        if !take(step.tag, &walker.die(parent.unit, step)?) {
+    let mut children = Children::of(view, unit, parent)?;
+    while let Some(step) = children.next()? {
+        if !take(step.tag, &children.die(step)?) {
             break;
         }
     }

@@ -17,6 +17,7 @@ impl Scenario {
         let machine = self.restrict(machine)?;
         let topology = &machine.topology;
         self.check_cpusets(topology)?;
+        self.check_products(topology)?;
         for (index, workload) in self.workloads.iter().enumerate() {
             let key = |key: &str| format!("workload[{index}].{key}");
             match &workload.kind {

@@ -21,6 +21,7 @@ mod locks;
 mod metric;
 mod outcome;
 mod parse;
+mod products;
 mod quantity;
 mod reader;
 mod run;
@@ -60,6 +61,14 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 pub const VARIANTS_MAX: usize = 256;
 /// The most seeds of one scenario: enough for any confidence.
 pub const SEEDS_MAX: u64 = 10_000;
+/// The most tasks of all workloads of one scenario: each takes some 10 KB.
+pub const TASKS_MAX: u64 = 65_536;
+/// The most queues of all groups on all CPUs: each takes some 1 KB. The largest published case has
+/// 845,568.
+pub const QUEUES_MAX: u64 = 1 << 20;
+/// The most bytes of the messages in flight of all pipes, with one message in each: the lines of all
+/// pages that they pass through are simulated.
+pub const MESSAGE_BYTES_MAX: u64 = 32 << 20;
 
 /// A scenario file.
 #[derive(Debug, Clone, PartialEq)]

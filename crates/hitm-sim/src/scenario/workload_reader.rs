@@ -18,10 +18,8 @@ use crate::kernel::{Hold, Policy};
 pub(super) const TIME_MAX: Duration = Duration::from_secs(1_000);
 /// Most threads of one workload.
 const THREADS_MAX: u64 = 16_384;
-/// Most groups of one workload.
+/// Most groups within one group.
 const GROUPS_MAX: u64 = 4_096;
-/// Most hogs in groups.
-const HOGS_MAX: u64 = 65_536;
 /// Most wake-ups a second and CPU.
 const WAKEUPS_MAX: u64 = 1_000_000;
 
@@ -195,15 +193,6 @@ fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<CgroupHogsSpec, ScenarioErro
         period: period.unwrap_or(Duration::from_millis(100)),
         burst: burst.unwrap_or_default(),
     };
-    let leaves = spec.subtrees * spec.children * spec.leaves;
-    if leaves as u64 > GROUPS_MAX {
-        let expected = format!("at most {GROUPS_MAX} groups together");
-        return Err(table.error("leaves", format!("{leaves} groups"), expected));
-    }
-    if (leaves * spec.hogs) as u64 > HOGS_MAX {
-        let found = format!("{} hogs", leaves * spec.hogs);
-        return Err(table.error("hogs", found, format!("at most {HOGS_MAX} together")));
-    }
     if spec.burst > spec.quota {
         return Err(table.error("burst", "more than the quota", "at most `quota`"));
     }

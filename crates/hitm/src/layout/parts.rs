@@ -47,27 +47,45 @@ impl Part {
     }
 }
 
-/// Most parts of one structure: nested anonymous structures multiply, in a file that no compiler
-/// made.
-const MAX_PARTS: usize = 1 << 17;
+/// Most members of one structure that are looked at, those of anonymous structures included: these
+/// multiply, in a file that no compiler made.
+const MAX_MEMBERS: usize = 1 << 17;
 
 /// Returns the members, in order, with those of anonymous structures.
 pub(crate) fn parts(store: &TypeStore, layout: &StructLayout) -> Vec<Part> {
     let mut found = Vec::new();
-    collect(store, layout, 0, &mut found);
+    each_member(store, layout, &mut |member, base_bits| {
+        found.push(Part::of(member, base_bits));
+        false
+    });
     found
 }
 
-fn collect(store: &TypeStore, layout: &StructLayout, base_bits: u64, found: &mut Vec<Part>) {
-    for member in &layout.members {
-        if found.len() >= MAX_PARTS {
-            return;
-        }
+/// Shows `take` the members, in order, with those of anonymous structures, each with the bit at which
+/// its structure begins. Ends when it answers true.
+fn each_member<'a>(
+    store: &'a TypeStore,
+    layout: &'a StructLayout,
+    take: &mut impl FnMut(&'a Member, u64) -> bool,
+) {
+    let mut open = vec![(layout.members.iter(), 0)];
+    let mut left = MAX_MEMBERS;
+    while let Some((members, base_bits)) = open.last_mut() {
+        let base_bits = *base_bits;
+        let Some(member) = members.next() else {
+            open.pop();
+            continue;
+        };
+        left -= 1;
         match store.layout(member.type_id) {
             Some(inner) if member.name.is_none() => {
-                collect(store, inner, base_bits + member.bit_offset, found);
+                open.push((inner.members.iter(), base_bits + member.bit_offset));
             }
-            _ => found.push(Part::of(member, base_bits)),
+            _ if take(member, base_bits) => return,
+            _ => {}
+        }
+        if left == 0 {
+            return;
         }
     }
 }
@@ -80,7 +98,7 @@ pub(crate) fn part_at(store: &TypeStore, layout: &StructLayout, path: &str) -> O
         let (name, mut indices) = step.split_once('[').map_or((step, ""), |(name, rest)| {
             (name, rest.strip_suffix(']').unwrap_or("?"))
         });
-        let (member, start) = member_named(store, layout, base_bits, name)?;
+        let (member, start) = member_named(store, (layout, base_bits), name)?;
         let mut part = Part::of(member, start - member.bit_offset);
         let mut type_id = member.type_id;
         while !indices.is_empty() {
@@ -112,22 +130,24 @@ fn element(store: &TypeStore, array: TypeId, part: Part, index: u64) -> Option<(
     Some((element, Part { bits, ..part }))
 }
 
-/// Finds a member, also in anonymous structures, and the bit at which it begins.
+/// Finds a member, also in anonymous structures, and the bit at which it begins: one of the structure's
+/// own before one of those.
 fn member_named<'a>(
     store: &'a TypeStore,
-    layout: &'a StructLayout,
-    base_bits: u64,
+    (layout, base_bits): (&'a StructLayout, u64),
     name: &str,
 ) -> Option<(&'a Member, u64)> {
-    let own = layout
-        .members
-        .iter()
-        .find(|m| m.name.as_deref() == Some(name));
+    let is_named = |member: &Member| member.name.as_deref() == Some(name);
+    let own = layout.members.iter().find(|member| is_named(member));
     if let Some(member) = own {
         return Some((member, base_bits + member.bit_offset));
     }
-    let unnamed = layout.members.iter().filter(|member| member.name.is_none());
-    unnamed
-        .filter_map(|member| Some((member, store.layout(member.type_id)?)))
-        .find_map(|(member, inner)| member_named(store, inner, base_bits + member.bit_offset, name))
+    let mut found = None;
+    each_member(store, layout, &mut |member, base| {
+        if is_named(member) {
+            found = Some((member, base_bits + base + member.bit_offset));
+        }
+        found.is_some()
+    });
+    found
 }

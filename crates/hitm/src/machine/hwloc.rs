@@ -3,11 +3,13 @@
 //! Source: the exports of hwloc 2.9 and the hwloc manual's chapter on XML. Objects are matched to
 //! CPUs by their cpusets and not by nesting, because version 2 hangs NUMA nodes beside the tree.
 //!
-//! Memory and time are linear in the text: at most 16 MiB, no DTD, so no entities to expand, and
-//! CPU numbers below [`Topology::CPUS_MAX`].
+//! Memory and time are linear in the text: at most 16 MiB, no DTD, so no entities to expand, no
+//! namespaces, few attributes of an element, and CPU numbers below [`Topology::CPUS_MAX`].
 //!
 //! Not modelled: I/O devices, memory-side caches, memory without CPUs, and groups other than
 //! clusters. A last-level cache that spans NUMA nodes is split, one for each node.
+
+mod shape;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +24,11 @@ const XML_BYTES_MAX: usize = super::XML_BYTES_MAX as usize;
 const NODES_MAX: u32 = 500_000;
 /// Limit on nested elements: machines have about 20, and the parser recurses.
 const DEPTH_MAX: usize = 200;
+/// Limit on the attributes of an element, each of which the parser compares with all others: hwloc
+/// writes at most some 20.
+const ATTRIBUTES_MAX: usize = 200;
+/// What is expected of the text as a whole.
+const EXPORT: &str = "what `lstopo --of xml` writes";
 
 /// Builds a model from hwloc XML; `origin` is the text's name in errors. The XML has no latencies:
 /// they are those of `like`, or of the nearest preset, and marked as assumed.
@@ -45,9 +52,9 @@ pub fn import_hwloc(
             &format!("at most {XML_BYTES_MAX} bytes of hwloc XML"),
         ));
     }
-    if let Some(line) = too_deep(xml) {
-        let found = format!("more than {DEPTH_MAX} elements within each other");
-        return Err(error(Some(line), found, "what `lstopo --of xml` writes"));
+    if let Some((at, found)) = shape::excess(xml) {
+        let line = xml[..at].matches('\n').count() + 1;
+        return Err(error(Some(line), found, EXPORT));
     }
     // hwloc names a DTD, which is of no use here and which the parser refuses.
     let body = without_doctype(xml);
@@ -57,11 +64,7 @@ pub fn import_hwloc(
     };
     let document = Document::parse_with_options(&body, options).map_err(|wrong| {
         let line = wrong.pos().row as usize;
-        error(
-            Some(line),
-            format!("no XML ({wrong})"),
-            "what `lstopo --of xml` writes",
-        )
+        error(Some(line), format!("no XML ({wrong})"), EXPORT)
     })?;
     let root = document.root_element();
     if root.tag_name().name() != "topology" {
@@ -81,51 +84,6 @@ pub fn import_hwloc(
     let mut facts = scan.facts(root)?;
     facts.source = format!("hwloc XML {origin}");
     machine_file(&facts, like)
-}
-
-/// Returns the line at which elements are nested deeper than [`DEPTH_MAX`]. Reads tags as the
-/// parser does; where the text is not XML, the parser stops at the same place or earlier.
-fn too_deep(xml: &str) -> Option<usize> {
-    let mut depth = 0usize;
-    let mut at = 0;
-    while let Some(found) = xml[at..].find('<') {
-        let start = at + found;
-        let tag = &xml[start..];
-        let skipped = [
-            ("<!--", "-->"),
-            ("<![CDATA[", "]]>"),
-            ("<?", "?>"),
-            ("<!", ">"),
-        ];
-        let length = match skipped.iter().find(|(open, _)| tag.starts_with(open)) {
-            Some((open, close)) => open.len() + tag[open.len()..].find(close)? + close.len(),
-            None => tag_length(tag)?,
-        };
-        at = start + length;
-        if tag.starts_with("</") {
-            depth = depth.saturating_sub(1);
-        } else if !matches!(tag.as_bytes().get(1), Some(b'!' | b'?')) {
-            depth += usize::from(!tag[..length].ends_with("/>"));
-        }
-        if depth > DEPTH_MAX {
-            return Some(xml[..start].matches('\n').count() + 1);
-        }
-    }
-    None
-}
-
-/// Length of the tag at the start of `tag`, whose quoted values may hold any character.
-fn tag_length(tag: &str) -> Option<usize> {
-    let mut quote = None;
-    for (offset, byte) in tag.bytes().enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return Some(offset + 1),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), _) if open == byte => quote = None,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// Blanks the document type in `xml` and keeps lines. Only a declaration without an internal

@@ -308,10 +308,9 @@ impl<'a> AddressNames<'a> {
         if self.is_machine() {
             return None;
         }
-        let mut processes = self.recording.processes.iter().map(|one| &one.start);
         let number = (code.0 >> PROCESS_SHIFT) as u32;
-        let program = match processes.find(|process| process.process == number) {
-            Some(process) if number > 0 => &process.program,
+        let program = match self.recording.process(number) {
+            Some(process) if number > 0 => &process.start.program,
             _ => header.args.first()?,
         };
         Some(program.rsplit('/').next()?.to_owned())
@@ -370,10 +369,9 @@ impl<'a> AddressNames<'a> {
             Some(known) => {
                 let start = &known.start;
                 // Threads of several processes are told apart by the process, too.
-                let processes = &self.recording.processes;
-                let mut of_thread = processes.iter().map(|process| &process.start);
-                let pid = of_thread.find(|process| process.process == start.process);
-                match pid.filter(|process| processes.len() > 1 && process.pid != start.tid) {
+                let has_several = self.recording.processes.len() > 1;
+                let process = self.recording.process(start.process).map(|one| &one.start);
+                match process.filter(|process| has_several && process.pid != start.tid) {
                     Some(process) => format!("{}:{}/{}", start.name, process.pid, start.tid),
                     None => format!("{}:{}", start.name, start.tid),
                 }

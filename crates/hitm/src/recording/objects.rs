@@ -112,42 +112,67 @@ fn is_of_kernel(region: &Region) -> bool {
     )
 }
 
+/// Regions by address: of those that hold a byte, the one that came last counts.
+#[derive(Debug, Default)]
+struct Parts<'a> {
+    /// Parts that do not overlap, by first address: the first address behind, and whose it is.
+    by_start: BTreeMap<u64, (u64, &'a Region)>,
+}
+
+impl<'a> Parts<'a> {
+    fn add(&mut self, region: &'a Region) {
+        let parts = &mut self.by_start;
+        let (start, end) = (region.range.start(), region.range.end());
+        // The part that begins before this region and reaches into it is cut in two.
+        if let Some((_, part)) = parts.range_mut(..start).next_back()
+            && part.0 > start
+        {
+            let (rest_end, owner) = (part.0, part.1);
+            part.0 = start;
+            parts.insert(start, (rest_end, owner));
+        }
+        while let Some((&from, &(to, owner))) = parts.range(start..end).next() {
+            parts.remove(&from);
+            if to > end {
+                parts.insert(end, (to, owner));
+            }
+        }
+        parts.insert(start, (end, region));
+    }
+
+    fn at(&self, addr: u64) -> Option<&'a Region> {
+        let (_, &(end, region)) = self.by_start.range(..=addr).next_back()?;
+        (addr < end).then_some(region)
+    }
+}
+
+impl<'a> FromIterator<&'a Region> for Parts<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a Region>>(regions: I) -> Parts<'a> {
+        let mut parts = Parts::default();
+        let regions = regions.into_iter();
+        let regions = regions.filter(|region| !region.range.is_empty());
+        regions.for_each(|region| parts.add(region));
+        parts
+    }
+}
+
 /// The regions of a process by address: the one that was told last counts.
 #[derive(Debug, Default)]
 pub(super) struct LatestRegions<'a> {
-    /// Parts that do not overlap, by first address: the first address behind, and whose it is.
-    parts: BTreeMap<u64, (u64, &'a Region)>,
+    parts: Parts<'a>,
 }
 
 impl<'a> LatestRegions<'a> {
     pub(super) fn new(regions: &'a [Region]) -> LatestRegions<'a> {
-        let mut parts: BTreeMap<u64, (u64, &'a Region)> = BTreeMap::new();
-        let of_process = |region: &&Region| !is_of_kernel(region) && !region.range.is_empty();
-        for region in regions.iter().filter(of_process) {
-            let (start, end) = (region.range.start(), region.range.end());
-            // The part that begins before this region and reaches into it is cut in two.
-            if let Some((_, part)) = parts.range_mut(..start).next_back()
-                && part.0 > start
-            {
-                let (rest_end, owner) = (part.0, part.1);
-                part.0 = start;
-                parts.insert(start, (rest_end, owner));
-            }
-            while let Some((&from, &(to, owner))) = parts.range(start..end).next() {
-                parts.remove(&from);
-                if to > end {
-                    parts.insert(end, (to, owner));
-                }
-            }
-            parts.insert(start, (end, region));
+        let of_process = regions.iter().filter(|region| !is_of_kernel(region));
+        LatestRegions {
+            parts: of_process.collect(),
         }
-        LatestRegions { parts }
     }
 
     /// The region that was told last of those that hold the byte at `addr`.
     pub(super) fn at(&self, addr: u64) -> Option<&'a Region> {
-        let (_, &(end, region)) = self.parts.range(..=addr).next_back()?;
-        (addr < end).then_some(region)
+        self.parts.at(addr)
     }
 }
 
@@ -156,8 +181,7 @@ impl<'a> LatestRegions<'a> {
 pub(super) struct KernelRegions<'a> {
     /// By first address, of two with one the larger first.
     regions: Vec<&'a Region>,
-    /// For each region the nearest one before it that reaches as far as its start.
-    around: Vec<Option<usize>>,
+    parts: Parts<'a>,
 }
 
 impl<'a> KernelRegions<'a> {
@@ -165,19 +189,8 @@ impl<'a> KernelRegions<'a> {
         let of_kernel = |region: &&Region| is_of_kernel(region);
         let mut regions: Vec<&Region> = regions.iter().filter(of_kernel).collect();
         regions.sort_by_key(|region| (region.range.start(), std::cmp::Reverse(region.range.end())));
-        let mut around = Vec::with_capacity(regions.len());
-        let mut open: Vec<usize> = Vec::new();
-        for (index, region) in regions.iter().enumerate() {
-            while open
-                .last()
-                .is_some_and(|&outer| regions[outer].range.end() <= region.range.start())
-            {
-                open.pop();
-            }
-            around.push(open.last().copied());
-            open.push(index);
-        }
-        KernelRegions { regions, around }
+        let parts = regions.iter().copied().collect();
+        KernelRegions { regions, parts }
     }
 
     /// All of them, by address.
@@ -187,17 +200,7 @@ impl<'a> KernelRegions<'a> {
 
     /// The innermost region that holds the byte at `addr`.
     pub(super) fn at(&self, addr: u64) -> Option<&'a Region> {
-        let after = self
-            .regions
-            .partition_point(|region| region.range.start() <= addr);
-        let mut at = after.checked_sub(1);
-        while let Some(index) = at {
-            if addr < self.regions[index].range.end() {
-                return Some(self.regions[index]);
-            }
-            at = self.around[index];
-        }
-        None
+        self.parts.at(addr)
     }
 }
 

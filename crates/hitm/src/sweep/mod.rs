@@ -150,12 +150,14 @@ impl Sweep {
     /// Reads the plan at `path` and the files that it names, checks every key and value, and names
     /// all runs.
     ///
+    /// `progress` gets the points that have been named so far, and all.
+    ///
     /// # Errors
     /// Files that cannot be read, keys, values and metrics that are wrong: with line and column.
-    pub fn load(path: &Path) -> Result<Sweep, Error> {
+    pub fn load(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Sweep, Error> {
         let text = read(path, TEXT_BYTES_MAX as u64, "a plan")?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        Sweep::of_text(&text, &path.display().to_string(), folder)
+        Sweep::of_text_with(&text, (&path.display().to_string(), folder), progress)
     }
 
     /// Like [`Sweep::load`], of a text; `folder` is where its paths count from.
@@ -163,6 +165,14 @@ impl Sweep {
     /// # Errors
     /// As [`Sweep::load`].
     pub fn of_text(text: &str, origin: &str, folder: &Path) -> Result<Sweep, Error> {
+        Sweep::of_text_with(text, (origin, folder), &mut |_, _| {})
+    }
+
+    fn of_text_with(
+        text: &str,
+        (origin, folder): (&str, &Path),
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Sweep, Error> {
         let plan = Plan::parse(text, origin)?;
         let mut sweep = Sweep {
             sources: points::sources(&plan, folder)?,
@@ -175,12 +185,12 @@ impl Sweep {
         };
         check::check(&sweep.plan, &sweep.sources, folder)?;
         sweep.stated = StatedNumbers::of_plan(&sweep.plan, &sweep.sources, folder)?;
-        sweep.name_runs()?;
+        sweep.name_runs(progress)?;
         Ok(sweep)
     }
 
     /// Fills in the runs of all points, in the order of the plan.
-    fn name_runs(&mut self) -> Result<(), Error> {
+    fn name_runs(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
         /// Points that are named at a time: bounds the memory for them.
         const POINTS_AT_ONCE: u64 = 4_096;
         let point_count = self.plan.point_count();
@@ -194,6 +204,7 @@ impl Sweep {
             for (point, runs) in points.into_iter().zip(named) {
                 self.add_point(point as u32, runs)?;
             }
+            progress(last, point_count);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use hitm_weave::{Placement, ThreadTotals};
 use rustc_hash::FxHashSet;
 
 use super::moves::Moves;
-use super::{Run, Sums, WhatifConfig, WhatifError};
+use super::{Run, Sums, WhatifConfig, WhatifError, legacy};
 use crate::kernel::KERNEL_PATH;
 use crate::recording::{Recording, RecordingFile};
 use crate::temporary;
@@ -191,20 +191,15 @@ impl<'r> SecondRun<'r> {
         finish(feed, setting, path)
     }
 
-    /// Replays records that [`super::legacy`] made.
+    /// Replays records that [`legacy`] makes.
     pub(super) fn of_log(
         recording: &Recording,
         config: &WhatifConfig,
-        log: &[Record],
+        log: &legacy::Log,
         moves: Moves,
     ) -> Result<SecondRun<'r>, WhatifError> {
         let (mut feed, setting) = feed(recording, config, moves)?;
-        for record in log {
-            match record {
-                Record::Access { access, outcome } => feed.access(access, outcome),
-                other => feed.record(other.clone()),
-            }
-        }
+        log.visit(&mut feed);
         finish(feed, setting, &config.input)
     }
 

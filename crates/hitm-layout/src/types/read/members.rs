@@ -11,11 +11,10 @@ use gimli::{AttributeValue, Operation};
 
 use super::TypeReader;
 use crate::TypeFault;
-use crate::dwarf::{Die, DieRef, Slice, Unit, Walker};
+use crate::dwarf::{Children, Die, DieRef, Slice, Unit, View};
 use crate::types::dwarf_name::{is_cpp, is_rust};
 use crate::types::{
-    AggregateKind, Discriminant, Member, MemberFault, MemberKind, StructLayout, TypeId, TypeKind,
-    TypeStore,
+    AggregateKind, Discriminant, Member, MemberFault, MemberKind, StructLayout, TypeKind, TypeStore,
 };
 
 /// Members of one structure; a structure with more is [`TypeFault::TooMany`].
@@ -25,6 +24,7 @@ const MAX_MEMBERS: usize = 1 << 16;
 pub(super) struct Members {
     list: Vec<Member>,
     virtual_bases: Vec<Arc<str>>,
+    has_virtual_bases: bool,
     discriminant: Option<Discriminant>,
     fault: Option<MemberFault>,
 }
@@ -38,7 +38,7 @@ impl<'a> TypeReader<'_, '_, 'a> {
         size: u64,
     ) -> Result<Members, TypeFault> {
         let mut entries = Vec::new();
-        let read = for_each_member(unit, die.at, |entry| {
+        let read = for_each_member(self.view, unit, die.at, |entry| {
             entries.push(entry);
             entries.len() <= MAX_MEMBERS
         });
@@ -51,6 +51,7 @@ impl<'a> TypeReader<'_, '_, 'a> {
         let mut members = Members {
             list: Vec::with_capacity(entries.len()),
             virtual_bases: Vec::new(),
+            has_virtual_bases: false,
             discriminant: None,
             fault: None,
         };
@@ -88,6 +89,7 @@ impl<'a> TypeReader<'_, '_, 'a> {
         }
         if is_virtual(die) {
             members.virtual_bases.push(type_name);
+            members.has_virtual_bases = true;
             return;
         }
         let mut place = match bit_place(die, found.size) {
@@ -95,8 +97,12 @@ impl<'a> TypeReader<'_, '_, 'a> {
             Ok(None) => return,
             Err(fault) => return members.refuse(name.as_deref(), &type_name, fault),
         };
-        if die.tag == gimli::DW_TAG_inheritance {
-            place.size = own_bits(self.store, type_id, place.size);
+        if die.tag == gimli::DW_TAG_inheritance
+            && let Some(base) = self.store.layout(type_id)
+            && base.has_virtual_bases
+        {
+            place.size = own_bits(base, place.size);
+            members.has_virtual_bases = true;
         }
         let end = place.offset.checked_add(place.size);
         if end.is_none_or(|end| end > struct_size * 8) {
@@ -149,6 +155,7 @@ impl Members {
     ) -> StructLayout {
         let mut layout = StructLayout::new(name, kind, size, alignment, self.list);
         layout.virtual_bases = self.virtual_bases;
+        layout.has_virtual_bases = self.has_virtual_bases;
         layout.discriminant = self.discriminant;
         layout.fault = self.fault;
         layout
@@ -187,24 +194,9 @@ fn is_virtual(die: &Die<'_>) -> bool {
 }
 
 /// The bits of a base class inside a derived one: what it has of virtual bases lies elsewhere.
-fn own_bits(store: &TypeStore, base: TypeId, whole: u64) -> u64 {
-    match store.layout(base) {
-        Some(layout) if has_virtual_bases(store, layout) => {
-            let ends = layout.members.iter().map(|m| m.bit_offset + m.bit_size);
-            ends.max().unwrap_or(0).min(whole)
-        }
-        _ => whole,
-    }
-}
-
-fn has_virtual_bases(store: &TypeStore, layout: &StructLayout) -> bool {
-    // The depth of a store's types bounds the recursion.
-    let mut bases = layout.members.iter().filter(|m| m.kind == MemberKind::Base);
-    !layout.virtual_bases.is_empty()
-        || bases.any(|base| {
-            let inner = store.layout(base.type_id);
-            inner.is_some_and(|inner| has_virtual_bases(store, inner))
-        })
+fn own_bits(base: &StructLayout, whole: u64) -> u64 {
+    let ends = base.members.iter().map(|m| m.bit_offset + m.bit_size);
+    ends.max().unwrap_or(0).min(whole)
 }
 
 /// The first member that begins before the one before it ends. C++ puts members and bases into the
@@ -355,20 +347,15 @@ fn unsigned(value: AttributeValue<Slice<'_>>) -> Option<u128> {
 /// Calls `take` for each member and base class until it answers false. The parts of a Rust enum
 /// (a part with the discriminant and the variants, each with a member) count as members.
 pub(in crate::types) fn for_each_member<'a>(
+    view: &View<'a>,
     unit: &Unit<'a>,
     parent: DieRef,
     mut take: impl FnMut(MemberEntry<'a>) -> bool,
 ) -> gimli::Result<()> {
-    let mut walker = Walker::new(unit, Some(parent.offset))?;
-    // The depth of variant parts and variants that the walk is in: members below others are nested
-    // types' own.
-    let mut own_depth = 1;
+    // Variant parts and variants are entered: members below others are nested types' own.
+    let mut children = Children::of(view, unit, parent)?;
     let mut values = Vec::new();
-    while let Some(step) = walker.next()? {
-        own_depth = own_depth.min(step.depth.max(1));
-        if step.depth != own_depth {
-            continue;
-        }
+    while let Some(step) = children.next()? {
         let wanted = [
             gimli::DW_TAG_variant_part,
             gimli::DW_TAG_variant,
@@ -378,11 +365,11 @@ pub(in crate::types) fn for_each_member<'a>(
         if !wanted.contains(&step.tag) {
             continue;
         }
-        let die = walker.die(parent.unit, step)?;
+        let die = children.die(step)?;
         match step.tag {
-            gimli::DW_TAG_variant_part => own_depth += 1,
+            gimli::DW_TAG_variant_part => children.enter(),
             gimli::DW_TAG_variant => {
-                own_depth += 1;
+                children.enter();
                 values = discriminant_values(&die);
             }
             _ => {

@@ -314,31 +314,53 @@ fn allowed(kernel: &Kernel, task: &Task) -> Result<Option<CpuMask>, SimError> {
 
 /// Threads that each task will ever have: its instances and those that others fork.
 fn thread_counts(app: &RtApp) -> Result<BTreeMap<&str, u64>, SimError> {
-    let instances = |task: &Task| u64::from(task.instances);
+    let mut children: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    // Each pass follows one more generation; tasks that fork each other in a circle never settle.
-    for _ in 0..=app.tasks.len() {
-        let mut next: BTreeMap<&str, u64> = BTreeMap::new();
-        for task in &app.tasks {
-            *next.entry(&task.name).or_default() += instances(task);
-            let parents = counts.get(task.name.as_str()).copied().unwrap_or(0);
-            for (child, forks) in forks(task)? {
-                let all = forks.saturating_mul(parents);
-                let count = next.entry(child).or_default();
-                *count = count.saturating_add(all);
-            }
+    for task in &app.tasks {
+        let of_task = children.entry(&task.name).or_default();
+        for (child, forks) in forks(task)? {
+            let all = of_task.entry(child).or_default();
+            *all = all.saturating_add(forks);
         }
-        if next.values().sum::<u64>() > THREADS_MAX {
-            let problem = format!("more than {THREADS_MAX} threads, forked ones included");
-            return Err(SimError::Workload(problem));
-        }
-        if next == counts {
-            return Ok(counts);
-        }
-        counts = next;
+        *counts.entry(&task.name).or_default() += u64::from(task.instances);
     }
-    let problem = "rt-app tasks that fork each other for ever are not modelled";
-    Err(SimError::Workload(problem.to_owned()))
+    // Tasks that threads of others fork, by the number of those others.
+    let running = counts.iter().filter(|(_, count)| **count > 0);
+    let mut found: Vec<&str> = running.map(|(name, _)| *name).collect();
+    let mut parents: BTreeMap<&str, usize> = found.iter().map(|name| (*name, 0)).collect();
+    while let Some(task) = found.pop() {
+        for child in children[task].keys() {
+            let is_new = !parents.contains_key(child);
+            *parents.entry(child).or_default() += 1;
+            found.extend(is_new.then_some(*child));
+        }
+    }
+    // A task's threads are counted when those of all its parents are.
+    let roots = parents.iter().filter(|(_, count)| **count == 0);
+    let mut ready: Vec<&str> = roots.map(|(name, _)| *name).collect();
+    while let Some(task) = ready.pop() {
+        for (child, forks) in &children[task] {
+            let all = forks.saturating_mul(counts[task]);
+            let count = counts.entry(child).or_default();
+            *count = count.saturating_add(all);
+            let left = parents.entry(child).or_default();
+            *left -= 1;
+            ready.extend((*left == 0).then_some(*child));
+        }
+    }
+    if parents.values().any(|left| *left > 0) {
+        let problem = "rt-app tasks that fork each other for ever are not modelled";
+        return Err(SimError::Workload(problem.to_owned()));
+    }
+    if counts
+        .values()
+        .fold(0, |sum: u64, count| sum.saturating_add(*count))
+        > THREADS_MAX
+    {
+        let problem = format!("more than {THREADS_MAX} threads, forked ones included");
+        return Err(SimError::Workload(problem));
+    }
+    Ok(counts)
 }
 
 /// Number of times that one thread of a task forks each other task.
