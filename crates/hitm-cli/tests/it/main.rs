@@ -30,6 +30,7 @@ mod linked_allocators;
 mod live_locks;
 mod live_rt;
 mod live_throttle;
+mod lost_recordings;
 mod page;
 mod perf_data;
 mod perf_data_hostile;
@@ -38,6 +39,7 @@ mod place;
 mod processes;
 mod programs;
 mod pty;
+mod random;
 mod recording;
 mod recording_hostile;
 mod review;
@@ -51,6 +53,7 @@ mod verdicts;
 mod view;
 mod vm;
 mod whatif;
+mod writers;
 
 use std::process::{Command, Stdio};
 
