@@ -32,6 +32,8 @@ usage: cargo xtask COMMAND
   kills COUNT    kills of recorders and of recorded programs, COUNT of each: what reads back afterwards
   kills COUNT --place
                  COUNT kills of `hitm place`, its guards and both: masks, cpusets and cgroups afterwards
+  kills COUNT --writers
+                 COUNT kills of commands that write results: the former result or the new one afterwards
   fuzz [--smoke | --executions N] [TARGET...]
                  fuzz targets, for seconds or until each has N executions at this commit; a canary
                  first, which must be found
@@ -99,6 +101,18 @@ const PLACE_KILLS: [&str; 8] = [
     "--nocapture",
 ];
 
+/// Kills of commands that write results.
+const WRITER_KILLS: [&str; 8] = [
+    "test",
+    "--package",
+    "hitm-cli",
+    "--test",
+    "it",
+    "--",
+    "writers::killed::",
+    "--nocapture",
+];
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -124,6 +138,9 @@ fn main() -> ExitCode {
         ["kills", count] => run_with_env("cargo", &KILLS, &[("HITM_KILLS", count)]),
         ["kills", count, "--place"] => {
             run_with_env("cargo", &PLACE_KILLS, &[("HITM_PLACE_KILLS", count)])
+        }
+        ["kills", count, "--writers"] => {
+            run_with_env("cargo", &WRITER_KILLS, &[("HITM_WRITER_KILLS", count)])
         }
         ["fuzz", rest @ ..] => fuzz::start(rest),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),

@@ -71,6 +71,11 @@ impl<W: Write> TraceWriter<W> {
         Ok(this)
     }
 
+    /// Access to what the recording is written to. Bytes written to it directly damage the recording.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
     /// Bytes written so far.
     pub fn len(&self) -> u64 {
         self.offset

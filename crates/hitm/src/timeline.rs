@@ -85,11 +85,15 @@ pub fn write_simulation(trace: crate::sim::Trace, to: &Path) -> Result<Summary, 
 }
 
 fn write(timeline: Timeline, names: &dyn Names, to: &Path) -> Result<Summary, TimelineError> {
-    let file = BufWriter::with_capacity(1 << 20, OutputFile::create(to)?);
-    perfetto::write(timeline, names, file).map_err(|source| TimelineError::Write {
+    let mut file = OutputFile::create(to)?;
+    let buffer = BufWriter::with_capacity(1 << 20, &mut file);
+    let summary = perfetto::write(timeline, names, buffer);
+    let summary = summary.map_err(|source| TimelineError::Write {
         path: to.into(),
         source,
-    })
+    })?;
+    file.commit()?;
+    Ok(summary)
 }
 
 impl Names for AddressNames<'_> {

@@ -32,6 +32,7 @@ mod live_locks;
 mod live_rt;
 mod live_throttle;
 mod namespaces;
+mod lost_recordings;
 mod page;
 mod perf_data;
 mod perf_data_hostile;
@@ -40,6 +41,7 @@ mod place;
 mod processes;
 mod programs;
 mod pty;
+mod random;
 mod recording;
 mod recording_hostile;
 mod review;
@@ -55,6 +57,7 @@ mod verdicts;
 mod view;
 mod vm;
 mod whatif;
+mod writers;
 
 use std::process::{Command, Stdio};
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use hitm_layout::Bytes;
 
 use crate::input_file::{self, NamedBy};
+use crate::output_file::{self, Durability};
 
 /// Name of the mapping of a kernel's image in a recording.
 pub(crate) const KERNEL_PATH: &str = "[kernel]";
@@ -27,12 +28,16 @@ impl KernelFiles {
 
     /// Keeps both files, unless they are kept already.
     pub(crate) fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
-        if self.directory.join("btf").exists() {
+        if self.btf_path().exists() {
             return Ok(());
         }
         std::fs::create_dir_all(&self.directory)?;
-        std::fs::write(self.directory.join("kallsyms"), kallsyms)?;
-        std::fs::write(self.directory.join("btf"), btf)
+        // The types last: they say that both are there.
+        for (name, bytes) in [("kallsyms", kallsyms), ("btf", btf)] {
+            let path = self.directory.join(name);
+            output_file::write_shared(&path, bytes, Durability::OnDisk)?;
+        }
+        Ok(())
     }
 
     /// The list of symbols.

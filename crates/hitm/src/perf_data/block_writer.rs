@@ -1,29 +1,24 @@
 //! Blocks of a recording that this process writes, not the recorder.
 
-use std::io::{BufWriter, Write as _};
+use std::io::Write;
 
 use hitm_base::{Access, CodeAddr, Outcome};
 use hitm_trace::{BlockEncoder, EncodeError, Header, Record, TraceWriter};
 
-use crate::output_file::OutputFile;
-
 /// Puts records into blocks. The first failure is kept and ends the writing.
-pub(super) struct BlockWriter {
-    writer: TraceWriter<BufWriter<OutputFile>>,
+pub(super) struct BlockWriter<W> {
+    writer: TraceWriter<W>,
     encoder: BlockEncoder<Vec<u8>>,
     failure: Option<hitm_trace::WriteError>,
 }
 
-impl BlockWriter {
+impl<W: Write> BlockWriter<W> {
     const BLOCK_LEN: usize = 256 << 10;
 
-    pub(super) fn new(
-        file: BufWriter<OutputFile>,
-        header: &Header,
-    ) -> Result<BlockWriter, hitm_trace::WriteError> {
+    pub(super) fn new(file: W, header: &Header) -> Result<BlockWriter<W>, hitm_trace::WriteError> {
         Ok(BlockWriter {
             writer: TraceWriter::new(file, header)?,
-            encoder: BlockEncoder::new(vec![0; BlockWriter::BLOCK_LEN]),
+            encoder: BlockEncoder::new(vec![0; Self::BLOCK_LEN]),
             failure: None,
         })
     }

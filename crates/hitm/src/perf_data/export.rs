@@ -55,12 +55,15 @@ pub fn export(
         path: to.into(),
         source,
     };
-    let file = BufWriter::with_capacity(1 << 20, OutputFile::create(to)?);
-    let mut exporter = Exporter::new(&scene, file, period).map_err(failed)?;
+    let mut file = OutputFile::create(to)?;
+    let buffer = BufWriter::with_capacity(1 << 20, &mut file);
+    let mut exporter = Exporter::new(&scene, buffer, period).map_err(failed)?;
     RecordingFile::open(from)?.visit(&mut exporter, &mut |read, all| {
         progress(all + read, 2 * all)
     })?;
-    exporter.finish(&scene).map_err(failed)
+    let summary = exporter.finish(&scene).map_err(failed)?;
+    file.commit()?;
+    Ok(summary)
 }
 
 /// Parts of a recording that must be known before its first access.
@@ -257,8 +260,8 @@ impl Scene {
 }
 
 /// Writes records as they are read. The first failure is kept and ends the writing.
-struct Exporter {
-    writer: PerfDataWriter<BufWriter<OutputFile>>,
+struct Exporter<'f> {
+    writer: PerfDataWriter<BufWriter<&'f mut OutputFile>>,
     sampler: Sampler,
     /// Tids by the recording's thread number.
     tids: Vec<u32>,
@@ -272,8 +275,12 @@ struct Exporter {
     failure: Option<io::Error>,
 }
 
-impl Exporter {
-    fn new(scene: &Scene, file: BufWriter<OutputFile>, period: u64) -> io::Result<Exporter> {
+impl<'f> Exporter<'f> {
+    fn new(
+        scene: &Scene,
+        file: BufWriter<&'f mut OutputFile>,
+        period: u64,
+    ) -> io::Result<Exporter<'f>> {
         let form = SampleForm {
             period,
             has_callers: scene.has_callers,
@@ -365,7 +372,7 @@ impl Exporter {
     }
 }
 
-impl Visitor for Exporter {
+impl Visitor for Exporter<'_> {
     fn access(&mut self, access: &Access, outcome: &Outcome) {
         let callers = self.callers.take();
         if self.failure.is_some() {
@@ -390,7 +397,7 @@ impl Visitor for Exporter {
     }
 }
 
-impl Exporter {
+impl Exporter<'_> {
     fn write(&mut self, kind: EventKind, sample: &Sample, callers: &[CodeAddr]) {
         match kind {
             EventKind::Loads => self.summary.load_samples += 1,

@@ -134,9 +134,9 @@ pub fn import(
         path: to.into(),
         source: Box::new(error),
     };
-    let file = OutputFile::create(to)?;
-    let mut writer =
-        BlockWriter::new(BufWriter::with_capacity(1 << 20, file), &header).map_err(failed)?;
+    let mut file = OutputFile::create(to)?;
+    let buffer = BufWriter::with_capacity(1 << 20, &mut file);
+    let mut writer = BlockWriter::new(buffer, &header).map_err(failed)?;
     let mut records = first.records();
     let end = records.pop();
     for record in &records {
@@ -155,6 +155,7 @@ pub fn import(
         writer.push(&end);
     }
     writer.finish().map_err(failed)?;
+    file.commit()?;
     Ok(ImportSummary {
         accesses,
         threads: first.importer.threads().count() as u64,

@@ -160,6 +160,14 @@ pub enum RecordError {
         /// The reason.
         source: hitm_trace::WriteError,
     },
+    /// The file was written, and is not what its name leads to.
+    #[error("the recording {} is lost", path.display())]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// What another process did to it.
+        source: std::io::Error,
+    },
     /// QEMU ended before the recorder was loaded.
     #[error("the program did not start under {} ({status})", qemu.display())]
     NotStarted {

@@ -231,6 +231,9 @@ impl Recorded {
         loop {
             consumer.beat();
             let is_over = self.engine.is_finished();
+            if self.shared.has_started.load(Ordering::Acquire) {
+                sink.take_name();
+            }
             let drained = sink.drain(consumer);
             if let (Some(status), true) = (self.status, is_over) {
                 sink.drain(consumer);

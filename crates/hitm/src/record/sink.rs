@@ -10,7 +10,7 @@ use hitm_trace::{
 };
 
 use super::RecordError;
-use crate::output_file::OutputFile;
+use crate::output_file::GrowingFile;
 
 /// Virtual time, records and bytes that a recording has so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,27 +27,39 @@ pub struct Progress {
 #[derive(Debug)]
 pub(crate) struct Sink {
     /// Gone after the first error: the program runs on, the recording does not.
-    writer: Option<TraceWriter<OutputFile>>,
-    failure: Option<WriteError>,
+    writer: Option<TraceWriter<GrowingFile>>,
+    failure: Option<RecordError>,
     progress: Progress,
     path: PathBuf,
 }
 
 impl Sink {
-    /// Makes the file; an existing one is replaced.
+    /// Makes the file. An existing one stays until [`Sink::take_name`].
     pub(crate) fn create(path: &Path, header: &Header) -> Result<Sink, RecordError> {
         let path = path.to_path_buf();
-        let file = OutputFile::create(&path)?;
-        let writer = TraceWriter::new(file, header).map_err(|source| RecordError::Write {
-            path: path.clone(),
-            source,
-        })?;
+        let file = GrowingFile::create(&path)?;
+        let writer = TraceWriter::new(file, header).map_err(|source| failed(&path, source))?;
         Ok(Sink {
             writer: Some(writer),
             failure: None,
             progress: Progress::default(),
             path,
         })
+    }
+
+    /// Puts the recording in the place of an existing file: from now on a killed recorder leaves it
+    /// under its name. Its first block does so as well.
+    pub(crate) fn take_name(&mut self) {
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = writer.get_mut().take_name()
+        {
+            self.fail(error.into());
+        }
+    }
+
+    fn fail(&mut self, failure: RecordError) {
+        self.failure = Some(failure);
+        self.writer = None;
     }
 
     /// Writes every full block of the ring; says whether there was one.
@@ -107,13 +119,16 @@ impl Sink {
     }
 
     fn write(&mut self, meta: BlockMeta, bytes: &[u8]) {
+        self.take_name();
         let Some(writer) = &mut self.writer else {
             return;
         };
-        if let Err(error) = writer.write_block(meta, bytes) {
-            self.failure = Some(error);
-            self.writer = None;
-            return;
+        // The recorded program may delete the file of its own recording.
+        if let Err(source) = writer.get_mut().check() {
+            return self.fail(lost(&self.path, source));
+        }
+        if let Err(source) = writer.write_block(meta, bytes) {
+            return self.fail(failed(&self.path, source));
         }
         self.progress.time = self.progress.time.max(meta.last_time);
         self.progress.record_count += u64::from(meta.record_count);
@@ -121,17 +136,33 @@ impl Sink {
     }
 
     /// Completes the file.
-    pub(crate) fn finish(self) -> Result<Progress, RecordError> {
-        let failed = |source| RecordError::Write {
-            path: self.path.clone(),
-            source,
-        };
+    ///
+    /// # Errors
+    /// A file that could not be written, or that another process deleted, replaced or changed.
+    pub(crate) fn finish(mut self) -> Result<Progress, RecordError> {
+        self.take_name();
         if let Some(failure) = self.failure {
-            return Err(failed(failure));
+            return Err(failure);
         }
         if let Some(writer) = self.writer {
-            writer.finish().map_err(failed)?;
+            let file = writer.finish();
+            let file = file.map_err(|source| failed(&self.path, source))?;
+            file.check().map_err(|source| lost(&self.path, source))?;
         }
         Ok(self.progress)
+    }
+}
+
+fn lost(path: &Path, source: std::io::Error) -> RecordError {
+    RecordError::Lost {
+        path: path.into(),
+        source,
+    }
+}
+
+fn failed(path: &Path, source: WriteError) -> RecordError {
+    RecordError::Write {
+        path: path.into(),
+        source,
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::output_file::{self, OutputError};
+
 /// A file with sections, read again for each, so that its owner's edits stay.
 #[derive(Debug, Clone)]
 pub struct Sections {
@@ -19,7 +21,7 @@ pub struct Sections {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SectionError {
-    /// The file cannot be read or written.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -27,6 +29,9 @@ pub enum SectionError {
         /// Error of the operating system.
         source: std::io::Error,
     },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// The file has no place for a section.
     #[error("{}: found no section for {case}, expected one line {begin:?} and below it one line {end:?}",
         path.display())]
@@ -71,7 +76,7 @@ impl Sections {
         let mut text = self.read()?;
         let place = self.place(&text, case)?;
         text.replace_range(place, &format!("\n{new}\n"));
-        fs::write(&self.path, text).map_err(|source| self.failed(source))
+        Ok(output_file::write(&self.path, text.as_bytes())?)
     }
 
     fn read(&self) -> Result<String, SectionError> {

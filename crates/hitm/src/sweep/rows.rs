@@ -11,7 +11,7 @@ use hitm_sweep::value::{Unit, Value};
 use super::points::{LAYOUT, Labels, MACHINE, THREADS_TO};
 use super::stated::StatedNumbers;
 use super::{Entry, EntryKind, Error, Part, Store, Sweep, TABLE_FILE};
-use crate::output_file::OutputFile;
+use crate::output_file::{self, OutputFile};
 
 /// Keys whose value stands in a label column.
 const LABELLED: [&str; 3] = [MACHINE, LAYOUT, THREADS_TO];
@@ -30,7 +30,7 @@ impl Sweep {
             });
         }
         let path = store.folder().join(TABLE_FILE);
-        store.replace(&path, |beside| self.write_table(store, beside))?;
+        self.write_table(store, &path)?;
         Ok(path)
     }
 
@@ -40,16 +40,19 @@ impl Sweep {
             message: error.to_string(),
         };
         let columns = self.columns();
-        let file = io::BufWriter::new(OutputFile::create(path)?);
-        let mut table = TableWriter::new(file, &columns).map_err(|error| failed(&error))?;
+        // Engines that share the folder may end together.
+        let mut file = output_file::in_turn(|| OutputFile::create(path))?;
+        let buffer = io::BufWriter::new(&mut file);
+        let mut table = TableWriter::new(buffer, &columns).map_err(|error| failed(&error))?;
         for entry in &self.entries {
             for row in self.rows(entry, store)? {
                 table.push(&row).map_err(|error| failed(&error))?;
             }
         }
-        let file = table.finish().map_err(|error| failed(&error))?;
-        file.into_inner().map_err(|error| failed(&error.error()))?;
-        Ok(())
+        let buffer = table.finish().map_err(|error| failed(&error))?;
+        let flushed = buffer.into_inner();
+        flushed.map_err(|error| failed(&error.error()))?;
+        Ok(file.commit()?)
     }
 
     /// The columns of the table.

@@ -1,7 +1,6 @@
 //! Results on disk: a file for each run, named by the run.
 //!
-//! `runs/3f/3f09…` holds a result; the folder of its first two digits keeps folders small. A result
-//! is written beside its place and renamed, so that an existing file is whole, even after a kill.
+//! `runs/3f/3f09…` holds a result; the folder of its first two digits keeps folders small.
 //! `runs/started` has a line for each run that began, in the order of time. More lines than names
 //! mean that runs were made twice.
 
@@ -14,7 +13,7 @@ use hitm_sweep::result::RunResult;
 
 use super::Error;
 use crate::limits;
-use crate::output_file;
+use crate::output_file::{self, Durability};
 use crate::text_file::{self, TextFileError};
 
 /// Longest result: a run has some dozens of figures.
@@ -80,36 +79,10 @@ impl Store {
         let path = self.path(name);
         let folder = path.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-        self.replace(&path, |beside| {
-            Ok(output_file::write(beside, result.encode(name).as_bytes())?)
-        })
-    }
-
-    /// Writes a file beside its place and renames it.
-    pub(super) fn replace(
-        &self,
-        path: &Path,
-        write: impl FnOnce(&Path) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        // The thread's number tells files of one process apart, the process's own those of several.
-        let thread = rayon::current_thread_index().unwrap_or(0);
-        let id = format!(
-            "{}-{thread}-{:?}",
-            std::process::id(),
-            std::thread::current().id()
-        );
-        let id: String = id
-            .chars()
-            .filter(|c| c.is_ascii_digit() || *c == '-')
-            .collect();
-        let beside = path.with_extension(format!("{id}.tmp"));
-        let done = write(&beside)
-            .and_then(|()| fs::rename(&beside, path).map_err(|source| failed(path, source)));
-        if done.is_err() {
-            // The file is useless, and the first error tells why.
-            let _ = fs::remove_file(&beside);
-        }
-        done
+        let text = result.encode(name);
+        // A result that a power failure cut is made again.
+        output_file::write_shared(&path, text.as_bytes(), Durability::Checked)?;
+        Ok(())
     }
 
     /// Notes that a run begins.

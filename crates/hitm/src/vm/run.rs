@@ -156,6 +156,7 @@ fn record(
     let resumed = machine.qmp.resume_machine();
     let running = resumed.and_then(|()| machine.agent.send("run"));
     running.map_err(|error| console.explain("starting the workload", &error, &mut machine))?;
+    sink.take_name();
     let outcome = follow(
         &mut machine,
         &mut region,

@@ -11,6 +11,7 @@ use super::VmError;
 use super::initramfs::Initramfs;
 use crate::input_file::{self, NamedBy};
 use crate::limits;
+use crate::output_file::{self, Durability};
 use crate::record::find_in_path;
 
 /// Directories on which the agent mounts file systems.
@@ -54,7 +55,7 @@ pub(super) fn keep_own(cache: &Path) -> io::Result<()> {
         let path = own_path(cache, name, bytes);
         if !path.exists() {
             std::fs::create_dir_all(path.parent().unwrap_or(cache))?;
-            std::fs::write(path, bytes)?;
+            output_file::write_shared(&path, bytes, Durability::OnDisk)?;
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Remains of a killed recording: its ring and its file.
 
 use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -46,7 +47,10 @@ impl RingMemory {
 }
 
 /// Contents of a file that was cut off.
+#[derive(Default)]
 pub(super) struct RecordedFile {
+    /// Set if the former recording still has the name.
+    pub(super) is_former: bool,
     /// The blocks that came through the ring.
     pub(super) blocks: Vec<(BlockMeta, Vec<u8>)>,
     pub(super) access_count: u64,
@@ -58,8 +62,19 @@ pub(super) struct RecordedFile {
 }
 
 impl RecordedFile {
-    pub(super) fn read(path: &Path) -> RecordedFile {
-        let file = File::open(path).expect("the recording is there");
+    pub(super) fn read(path: &Path, former: &[u8]) -> RecordedFile {
+        let mut file = File::open(path).expect("the recording is there");
+        let mut head = Vec::new();
+        let head_len = former.len() as u64 + 1;
+        let read = file.by_ref().take(head_len).read_to_end(&mut head);
+        read.expect("the recording is readable");
+        if head == former {
+            return RecordedFile {
+                is_former: true,
+                ..RecordedFile::default()
+            };
+        }
+        file.rewind().expect("it is a file");
         let mut reader = TraceReader::new(file).expect("its header is whole");
         let mut decoder = ChunkDecoder::new().expect("zstd works");
         let (mut blocks, mut access_count, mut end) = (Vec::new(), 0, None);
@@ -78,6 +93,7 @@ impl RecordedFile {
         }
         let recovery = reader.recovery();
         RecordedFile {
+            is_former: false,
             blocks,
             access_count,
             end,

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::load::{self, backends, cpus_of};
 use super::{PATIENCE, Trial, command, journals_in, kill, run, text, wait_for};
 use crate::programs::say_not_run;
+use crate::random::Random;
 
 /// Kills that `cargo test` does.
 const KILLS: u64 = 12;
@@ -29,19 +30,6 @@ enum Victim {
 
 impl Victim {
     const ALL: [Victim; 3] = [Victim::Tool, Victim::Guard, Victim::Both];
-}
-
-/// SplitMix64: the same kills in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % end
-    }
 }
 
 /// Outcome of the kills of one victim with one means.
