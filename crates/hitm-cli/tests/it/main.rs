@@ -52,7 +52,8 @@ mod view;
 mod vm;
 mod whatif;
 
-use std::process::{Command, Stdio};
+use hitm_test::process::Command;
+use std::process::Stdio;
 
 use expect_test::{Expect, expect};
 
