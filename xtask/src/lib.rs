@@ -1,5 +1,5 @@
 //! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`]
-//! measures, [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets. [`deny`] checks
+//! measures, [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets. [`slow`] finds slow tests. [`deny`] checks
 //! libraries, [`dist`] packs what a user installs, [`book`] builds the guide. [`check`] puts these
 //! together for a merge and a release, and `layout_check` compares layouts with those of other tools.
 //!
@@ -14,6 +14,7 @@ pub mod fuzz;
 #[cfg(feature = "layout-check")]
 pub mod layout_check;
 pub mod pgo;
+pub mod slow;
 pub mod tidy;
 mod xz;
 

@@ -1,5 +1,5 @@
 //! `cargo xtask lint | ci | release | deny | tidy | bench | pgo | dist | docs | determinism | swarm | accuracy | kills | fuzz |
-//! layout-check`.
+//! slowest | layout-check`.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 // Benchmarks allocate as `hitm` does.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, book, check, deny, dist, fuzz, output, pgo, run, run_with_env, tidy};
+use xtask::{bench, book, check, deny, dist, fuzz, output, pgo, run, run_with_env, slow, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -37,6 +37,8 @@ usage: cargo xtask COMMAND
   fuzz [--smoke | --executions N] [TARGET...]
                  fuzz targets, for seconds or until each has N executions at this commit; a canary
                  first, which must be found
+  slowest [COUNT]
+                 all Rust tests, and the seconds of the slowest ten or COUNT
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
 
@@ -143,13 +145,15 @@ fn main() -> ExitCode {
             run_with_env("cargo", &WRITER_KILLS, &[("HITM_WRITER_KILLS", count)])
         }
         ["fuzz", rest @ ..] => fuzz::start(rest),
+        ["slowest"] => slow::print_slowest(10),
+        ["slowest", count] => match count.parse() {
+            Ok(count) => slow::print_slowest(count),
+            Err(_) => return usage(),
+        },
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]
         ["layout-check-here"] => xtask::layout_check::run_here(),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -158,6 +162,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(2)
 }
 
 /// Runs the simulations of `examples/hashes.rs` in two processes and compares what they print.

@@ -156,6 +156,10 @@ pub const CHECKS: &[Check] = &[
         find: |checkout| text::each_file(checkout, text::unfinished),
     },
     Check {
+        rule: "tests start processes by hitm_test::process, with a deadline",
+        find: |checkout| text::each_file(checkout, text::endless),
+    },
+    Check {
         rule: "no path of one particular machine",
         find: |checkout| text::each_file(checkout, text::machine_path),
     },

@@ -11,6 +11,7 @@ pub mod elf;
 pub mod perf_data;
 pub mod perf_script;
 pub mod perfetto;
+pub mod process;
 pub mod program;
 pub mod recording;
 pub mod text;

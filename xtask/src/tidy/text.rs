@@ -66,6 +66,24 @@ pub(super) fn unfinished(file: &File, text: &str) -> Vec<String> {
     }
 }
 
+/// Processes of the standard library, which have no deadline.
+pub(super) fn endless(file: &File, text: &str) -> Vec<String> {
+    if !is_rust(file) || !file.path.contains("/tests/") {
+        return Vec::new();
+    }
+    let standard = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| line.contains("std::process::"));
+    let starts = |line: &str| {
+        let mut words = line.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| word == "Command" || word == "Child")
+    };
+    standard
+        .filter(|(_, line)| starts(line))
+        .map(|(number, _)| format!(":{number} has a process of the standard library"))
+        .collect()
+}
+
 pub(super) fn machine_path(_: &File, text: &str) -> Vec<String> {
     containing(text, &MACHINE_PATHS)
 }
@@ -141,6 +159,16 @@ pub(super) fn blobs(checkout: &Checkout) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_without_a_deadline_are_found_in_tests() {
+        let text = "use std::process::{Command, Output};\nuse std::process::{CommandExt, Stdio};\n\
+            use hitm_test::process::Child;\nfn a(child: &std::process::Child) {}\n";
+        let found = |path| endless(&File::of(path, text), text);
+        assert_eq!(found("crates/a/src/b.rs"), [""; 0]);
+        let place = |number| format!(":{number} has a process of the standard library");
+        assert_eq!(found("crates/a/tests/b.rs"), [place(1), place(4)]);
+    }
 
     #[test]
     fn comments_blanks_and_tests_are_no_code() {

@@ -36,8 +36,13 @@ fn a_wait_is_counted_by_its_address_with_its_caller() {
                     futex(&word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, 0);
                 }
             });
-            thread::sleep(PAUSE);
-            let rows = std::panic::catch_unwind(std::panic::AssertUnwindSafe(rows));
+            let observe = || {
+                let is_waiting = || rows().iter().any(|wait| wait.is_waiting);
+                hitm_test::process::wait_for("a waiter", is_waiting);
+                thread::sleep(PAUSE);
+                rows()
+            };
+            let rows = std::panic::catch_unwind(std::panic::AssertUnwindSafe(observe));
             word.store(1, Ordering::Release);
             futex(&word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
             rows

@@ -1,5 +1,6 @@
+use hitm_test::process::Command;
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use hitm_bpf::{Filter, LockWaits};

@@ -151,7 +151,7 @@ mod pty;
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use hitm_test::process::Command;
 
     use super::*;
     use crate::tui::{Look, paint};

@@ -3,9 +3,10 @@
 //! In the test suite: the figures of scenarios that take a second. `cargo xtask accuracy CASE...` sets
 //! `HITM_ACCURACY`, and the test runs whole cases and compares their pages line by line.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 

@@ -1,8 +1,9 @@
 //! `hitm layout advise` and `compare` as a user meets them.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use expect_test::{Expect, expect};
 use serde_json::Value;
@@ -29,7 +30,7 @@ fn root_domain_is_compared_line_by_line() {
         "-o",
         &ours,
     ];
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hitm"));
+    let mut command = hitm_test::process::Command::new(env!("CARGO_BIN_EXE_hitm"));
     let status = command
         .args(advise)
         .args(common)

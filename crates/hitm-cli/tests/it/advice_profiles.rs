@@ -175,7 +175,7 @@ fn a_simulation_without_the_object_is_named() {
         "linux-6.12",
     ];
     std::fs::write(&path, run(directory.path(), &sim)).expect("a temporary file");
-    let asked = std::process::Command::new(env!("CARGO_BIN_EXE_hitm"))
+    let asked = hitm_test::process::Command::new(env!("CARGO_BIN_EXE_hitm"))
         .args([
             "layout",
             "advise",

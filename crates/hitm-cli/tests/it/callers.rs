@@ -1,9 +1,9 @@
 //! `hitm record -g`: the call chains of accesses, in programs that leave functions in every way there is.
 
+use hitm_test::process::Command;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hitm_base::{Access, CodeAddr};
 use hitm_trace::{ChunkDecoder, Mapping, Record, TraceReader};
@@ -54,7 +54,7 @@ struct Symbols(BTreeMap<u64, String>);
 
 impl Symbols {
     fn of(program: &Path) -> Symbols {
-        let output = std::process::Command::new("nm").arg(program).output();
+        let output = hitm_test::process::Command::new("nm").arg(program).output();
         let text = String::from_utf8(output.expect("nm starts").stdout).expect("names are UTF-8");
         let symbol = |line: &str| {
             let [addr, kind, name] = *line.split(' ').collect::<Vec<_>>() else {

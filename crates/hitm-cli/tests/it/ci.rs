@@ -1,7 +1,8 @@
 //! The workflows in examples/ci, run as their services run them: by the shell, line by line.
 
+use hitm_test::process::Command;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 

@@ -1,9 +1,10 @@
 //! Completions in shells, by the scripts of `hitm completions`. A shell that is missing says so.
 
+use hitm_test::process::Command;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// A folder with `hitm` for PATH, and the script of a shell.
 fn prepared(shell: &str) -> (tempfile::TempDir, PathBuf) {

@@ -1,11 +1,12 @@
 //! Recordings that are turned on and off, and what a program and its user notice of one.
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -145,11 +146,8 @@ impl Controlled {
                 .map(ticks_of)
                 .sum::<u64>()
         };
-        let (end, begun) = (ticks() + 40, Instant::now());
-        while ticks() < end {
-            assert!(begun.elapsed() < Duration::from_secs(90), "it stands still");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let end = ticks() + 40;
+        wait_for("work", || ticks() >= end);
     }
 
     /// Sends the program to its next phase.

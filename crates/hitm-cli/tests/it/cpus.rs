@@ -1,8 +1,8 @@
 //! A program sees the modelled machine's CPUs, not the host's, and moves between them.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::programs::{build, has_compiler, hitm, report, run, say_not_run};
 

@@ -1,10 +1,10 @@
 //! Debug information from a server of debuginfod.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 
 use crate::programs;
 

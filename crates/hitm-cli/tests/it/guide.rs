@@ -4,9 +4,10 @@
 //! widths of columns may differ; `...` stands for any lines. A page's blocks share one folder. A comment
 //! `<!-- needs: java, javac -->` before a block names what not every host has.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::programs::{hitm, root, say_not_run};
 

@@ -1,8 +1,8 @@
 //! Call stacks of allocations: unwound once a call site, and no part of the recorded program.
 
+use hitm_test::process::Command;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hitm_trace::{ChunkDecoder, HeapObject, Record, TraceReader};
 

@@ -1,8 +1,9 @@
 //! Names from outside that a terminal would act on: in programs, types, samples, scenarios, machines
 //! and arguments. Text shows them escaped and in their line; JSON has them as they are.
 
+use hitm_test::process::Command;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use crate::programs::root;
 use hitm_test::btf::Assembler;

@@ -10,17 +10,18 @@
 
 mod evidence;
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use hitm_trace::ring::RingSnapshot;
 
 use self::evidence::{Fate, RecordedFile, RingMemory};
-use crate::ends::outliving;
+use crate::ends::{OUTLIVES_MAX, outliving};
 use crate::programs::{self, hitm, report};
 use crate::random::Random;
 use crate::recording::programs_of;
@@ -29,8 +30,6 @@ use crate::recording::programs_of;
 const KILLS: usize = 8;
 /// The file grows to a random length below this before a kill: half a second's work.
 const FILE_BYTES_MAX: u64 = 6_000_000;
-/// The longest time until a recording gets there, or ends.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time in which a recorder may take no block.
 const TAKE_MAX: Duration = Duration::from_millis(100);
 /// One kill in so many comes before anything is recorded.
@@ -191,7 +190,7 @@ impl Attack {
             }
         }
         let status = self.strike(victim);
-        let left = outliving(&pids, Duration::from_secs(1));
+        let left = outliving(&pids, OUTLIVES_MAX);
         tally.processes_left += left.len() + self.processes_here();
         let file = RecordedFile::read(&self.recording(), FORMER);
         tally.files_left += opened.iter().filter(|path| path.exists()).count();
@@ -205,14 +204,12 @@ impl Attack {
 
     /// Waits for QEMU with the recorder in it; the ring's memory, which this process keeps alive.
     fn wait_for_ring(&self) -> RingMemory {
-        let started = Instant::now();
-        loop {
-            if let Some(memory) = self.ring() {
-                return memory;
-            }
-            assert!(started.elapsed() < PATIENCE, "no ring");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let mut memory = None;
+        wait_for("a ring", || {
+            memory = self.ring();
+            memory.is_some()
+        });
+        memory.expect("waited for")
     }
 
     fn ring(&self) -> Option<RingMemory> {
@@ -245,11 +242,9 @@ impl Attack {
     }
 
     fn wait_for_length(&self, target: u64) {
-        let started = Instant::now();
-        while fs::metadata(self.recording()).map_or(0, |data| data.len()) < target {
-            assert!(started.elapsed() < PATIENCE, "the file does not grow");
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        wait_for("a file that grows", || {
+            fs::metadata(self.recording()).is_ok_and(|data| data.len() >= target)
+        });
     }
 
     /// All processes of the recording, and what they have open in the folder for shared memory.

@@ -1,7 +1,8 @@
 //! `hitm layout` on programs that are compiled here: text, exit codes, and C that the compiler takes.
 
+use hitm_test::process::Command;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;

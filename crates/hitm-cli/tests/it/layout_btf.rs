@@ -1,7 +1,8 @@
 //! `hitm layout` on raw BTF, as in /sys/kernel/btf, of either byte order: every command.
 
+use hitm_test::process::Command;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use expect_test::{Expect, expect};
 use hitm_test::btf::Assembler;

@@ -1,9 +1,10 @@
 //! Runs `hitm` with as much memory as no file that lies may cost.
 
+use hitm_test::process::Command;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Memory that no file that lies may cost, touched or not.
 const DATA_BYTES_MAX: u64 = 300 << 20;

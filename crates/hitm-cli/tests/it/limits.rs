@@ -1,8 +1,9 @@
 //! Refusals of the host: each is named, and a result that is not written is no success.
 
+use hitm_test::process::{Command, wait_for};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use crate::programs::{self, hitm, report, run, say_not_run};
 use crate::recording::{endless, signal, wait_for_work};
@@ -87,13 +88,7 @@ fn a_recording_that_reaches_the_file_size_limit_is_readable() {
     let length = || fs::metadata(&path).expect("the file is there").len();
     let limit_bytes = length() + 20_000;
     set_file_size_limit(child.id(), limit_bytes);
-    for _ in 0..6000 {
-        if length() == limit_bytes {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_eq!(length(), limit_bytes, "the file grows to the limit");
+    wait_for("a file that grows to the limit", || length() == limit_bytes);
     let running = child.try_wait().expect("hitm is there");
     assert_eq!(running, None, "the program was not asked to end");
     signal(&child, libc::SIGTERM);

@@ -1,7 +1,7 @@
 //! Allocators that are inside of programs: static ones, those with names of their own, Go's.
 
+use hitm_test::process::Command;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 

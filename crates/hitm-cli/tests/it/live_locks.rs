@@ -1,8 +1,9 @@
 //! `hitm live locks` on real programs of this host.
 
+use hitm_test::process::Command;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 //! `hitm live rt` on this host.
 
+use hitm_test::process::Command;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 

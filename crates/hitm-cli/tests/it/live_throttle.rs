@@ -1,10 +1,11 @@
 //! `hitm live throttle` and `hitm live wakeups` on this host. Groups with a quota need root and the cpu controller;
 //! where these or BPF programs are missing, tests say so.
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -186,14 +187,6 @@ fn json(output: &Output) -> Value {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "no {what} within two minutes");
-        sleep(Duration::from_millis(10));
-    }
 }
 
 /// CPU time of a task: the first field of its schedstat.

@@ -59,7 +59,8 @@ mod vm;
 mod whatif;
 mod writers;
 
-use std::process::{Command, Stdio};
+use hitm_test::process::Command;
+use std::process::Stdio;
 
 use expect_test::{Expect, expect};
 

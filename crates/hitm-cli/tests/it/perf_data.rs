@@ -1,8 +1,9 @@
 //! perf.data out and in: stock perf opens what hitm exports, hitm opens what perf writes, and both
 //! count alike.
 
+use hitm_test::process::Command;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use hitm_test::perf_data::{self as generator, Layout, vendors};
 use serde_json::Value;

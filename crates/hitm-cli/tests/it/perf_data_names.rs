@@ -1,8 +1,9 @@
 //! Names for samples: from the mapped files, from caches of files by build id, and from a kernel's ELF
 //! file; and what is shown when none of them is there.
 
+use hitm_test::process::Command;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use hitm_test::perf_data::{Content, Layout, bits, generate, vendors};
 

@@ -6,11 +6,11 @@ mod load;
 mod viewed;
 mod watched;
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use self::load::{Load, backends, cpus_of};
 use crate::programs::say_not_run;
@@ -38,15 +38,6 @@ fn run(journals: &Path, args: &[&str]) -> Output {
 fn text(output: &Output) -> String {
     let both = [&output.stdout[..], &output.stderr].concat();
     String::from_utf8_lossy(&both).into_owned()
-}
-
-/// Waits until something holds.
-fn wait_for(what: &str, holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what}: not within a minute");
-        sleep(Duration::from_millis(5));
-    }
 }
 
 /// Journals that are there.

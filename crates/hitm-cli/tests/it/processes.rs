@@ -1,16 +1,17 @@
 //! Programs of several processes: all of them are recorded, and what they share is one memory.
 
+use hitm_test::process::{Command, below, wait_for};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use hitm_base::Cycles;
 use hitm_trace::{BlockEncoder, End, EndReason, Header, Record, Totals, TraceWriter};
 use serde_json::Value;
 
-use crate::ends::outliving;
+use crate::ends::{OUTLIVES_MAX, outliving};
 use crate::programs::{self, hitm, report, run};
 
 /// Does some work, or has it done by another process.
@@ -367,52 +368,24 @@ fn processes_share_lines_as_threads_do() {
 fn no_process_outlives_a_killed_recorder() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let script = "for i in 1 2 3 4 5 6 7; do (while :; do :; done) & done; while :; do :; done";
-    for delay_ms in [600, 1300] {
+    for delay_ms in [0, 700] {
         let mut recorder = Command::new(hitm());
         recorder.args(["record", "-o", "x.hitm", "--", "sh", "-c", script]);
         recorder.current_dir(directory.path()).stdout(Stdio::null());
         let mut recorder = recorder.stderr(Stdio::null()).spawn().expect("hitm starts");
+        // Its own child, the shell, and the seven that this one starts.
+        wait_for("eight processes", || below(recorder.id()).len() >= 8);
         std::thread::sleep(Duration::from_millis(delay_ms));
-        let pids = recorded_by(recorder.id());
+        let pids: Vec<_> = below(recorder.id())
+            .into_iter()
+            .map(|pid| pid as libc::pid_t)
+            .collect();
         recorder.kill().expect("it runs");
         recorder.wait().expect("it is gone");
-        assert_eq!(outliving(&pids, Duration::from_secs(5)), [0; 0]);
+        assert_eq!(outliving(&pids, OUTLIVES_MAX), [0; 0]);
         let report = report(&directory.path().join("x.hitm"));
         assert_eq!(report["run"]["complete"], false);
     }
-}
-
-/// The processes that run under the QEMU of a recorder: they name its memory.
-fn recorded_by(recorder: u32) -> Vec<libc::pid_t> {
-    let mut found = vec![recorder];
-    loop {
-        let count = found.len();
-        for entry in fs::read_dir("/proc").expect("there is /proc").flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
-            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            let after_name = stat.rsplit(')').next().unwrap_or_default();
-            let parent = after_name.split_ascii_whitespace().nth(1);
-            let parent = parent.and_then(|parent| parent.parse().ok());
-            if parent.is_some_and(|parent: u32| found.contains(&parent)) && !found.contains(&pid) {
-                found.push(pid);
-            }
-        }
-        if found.len() == count {
-            break;
-        }
-    }
-    assert!(found.len() > 1, "the program runs");
-    found
-        .into_iter()
-        .skip(1)
-        .map(|pid| pid as libc::pid_t)
-        .collect()
 }
 
 /// A report of no instruction says so, and a gate over it fails.

@@ -1,9 +1,10 @@
 //! Real programs to record, and the `hitm` to record them with.
 
+use hitm_test::process::Command;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::OnceLock;
 
 /// The program of this tree, with the recorder's libraries beside it.

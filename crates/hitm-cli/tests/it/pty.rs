@@ -1,10 +1,11 @@
 //! Programs in a pseudo-terminal: keys go in, and the screen is read as a terminal would show it.
 
+use hitm_test::process::{Child, Command};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};

@@ -1,10 +1,11 @@
 //! Recording real programs: they behave as without hitm, and whatever dies, the file is readable.
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -139,18 +140,15 @@ pub(crate) fn ticks_of(pid: libc::pid_t) -> u64 {
     user.unwrap_or(0) + system.unwrap_or(0)
 }
 
-/// Waits until the program has run for a while: by the time that it had, which on a busy host says
+/// Returns true if the program has run for a while: by the time that it had, which on a busy host says
 /// more than the time that went by.
-pub(crate) fn wait_for_work(child: &Child) {
+pub(crate) fn has_worked(child: &Child) -> bool {
     const TICKS: u64 = 50;
-    for _ in 0..6000 {
-        let ticks = programs_of(child).into_iter().map(ticks_of);
-        if ticks.sum::<u64>() >= TICKS {
-            return;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    panic!("the program did not run");
+    programs_of(child).into_iter().map(ticks_of).sum::<u64>() >= TICKS
+}
+
+pub(crate) fn wait_for_work(child: &Child) {
+    wait_for("work", || has_worked(child));
 }
 
 #[test]

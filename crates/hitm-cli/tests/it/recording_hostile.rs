@@ -1,11 +1,11 @@
 //! Recordings that lie, with right checksums: exit code 2 and the place, or an answer in little memory.
 
+use hitm_test::process::Command;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use hitm_base::{
     Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
@@ -276,25 +276,14 @@ fn fifo(path: &Path) {
 
 /// Runs `hitm`, which must end by itself. What it writes to both streams.
 fn run_in_time(directory: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_hitm"))
+    let status = Command::new(env!("CARGO_BIN_EXE_hitm"))
         .args(args)
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(fs::File::create(directory.join("out")).expect("a temporary file"))
         .stderr(fs::File::create(directory.join("err")).expect("a temporary file"))
-        .spawn()
+        .status()
         .expect("hitm starts");
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("it is ours to wait for") {
-            break status;
-        }
-        if begin.elapsed() > Duration::from_secs(60) {
-            child.kill().expect("it is ours to kill");
-            panic!("hitm {args:?} waits for ever");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
     let read = |name| fs::read_to_string(directory.join(name)).expect("hitm writes UTF-8");
     (status.code(), read("out") + &read("err"))
 }

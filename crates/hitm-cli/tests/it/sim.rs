@@ -1,8 +1,9 @@
 //! `hitm sim` and `hitm reproduce` as a user meets them.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 const SCENARIO: &str = r#"
 schema = 1

@@ -1,9 +1,10 @@
 //! A recording shows the program's behaviour, not the host's.
 
+use hitm_test::process::{Child, Command};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use crate::programs::{hitm, report};
 

@@ -1,10 +1,9 @@
 //! `hitm sweep`: the same table however it was made, and mistakes with their place.
 
+use hitm_test::process::{Command, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Output, Stdio};
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
@@ -97,11 +96,8 @@ fn a_sweep_killed_again_and_again_gives_the_same_table() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while bench.started("killed").len() < kill * RUN_COUNT / (KILLS + 2) {
-            assert!(Instant::now() < deadline, "the driver makes no runs");
-            thread::sleep(Duration::from_millis(1));
-        }
+        let enough = kill * RUN_COUNT / (KILLS + 2);
+        wait_for("runs", || bench.started("killed").len() >= enough);
         driver.kill().unwrap();
         assert!(
             !driver.wait().unwrap().success(),

@@ -1,8 +1,9 @@
 //! `hitm view` in a terminal, and text that fits one.
 
+use hitm_test::process::Command;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::programs::{self, hitm};
 use crate::pty::Pty;

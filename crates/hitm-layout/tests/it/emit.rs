@@ -1,8 +1,9 @@
 //! Emitted source is applied with `patch` and compiled; the compiler's own layout must be the
 //! emitted one.
 
+use hitm_test::process::Command;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use expect_test::expect;
 use hitm_layout::advise::{AdviseError, Subject, SubjectMember};

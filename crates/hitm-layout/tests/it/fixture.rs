@@ -1,7 +1,7 @@
 //! Compiles a fixture, runs it, and checks each line that it prints.
 
+use hitm_test::process::Command;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hitm_layout::{Bytes, Mapping, Symbolizer, Unread};
 use tempfile::TempDir;

@@ -324,7 +324,7 @@ fn compressed_sections_that_lie() {
     let path = real.program.to_str().unwrap();
     for format in ["zlib", "zstd"] {
         let packed = format!("{path}.{format}");
-        let status = std::process::Command::new("objcopy")
+        let status = hitm_test::process::Command::new("objcopy")
             .arg(format!("--compress-debug-sections={format}"))
             .args([path, &packed])
             .status();

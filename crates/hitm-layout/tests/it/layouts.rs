@@ -2,8 +2,8 @@
 //! hard cases of their languages and print where every member is. Debug information must say the
 //! same in each form that the compilers can write it in.
 
+use hitm_test::process::Command;
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use hitm_layout::{MemberKind, ObjectFile, StructLayout, TypeStore};
 

@@ -1,9 +1,9 @@
 //! Types of memory that is reached through pointers, checked against comments in the source.
 
+use hitm_test::process::Command;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hitm_layout::{Bytes, CodeLocation, ObjectFile, ResultUse, TypeId};
 

@@ -1,7 +1,7 @@
 //! Debug information in other files, missing files, and files that are not what was recorded.
 
+use hitm_test::process::Command;
 use std::cell::RefCell;
-use std::process::Command;
 
 use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer, Unread};
 

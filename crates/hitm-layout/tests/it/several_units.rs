@@ -1,7 +1,7 @@
 //! Programs of several units: what one declares and another defines, and one name for several types.
 
+use hitm_test::process::Command;
 use std::path::Path;
-use std::process::Command;
 
 use hitm_layout::{Decl, ObjectFile, StructLayout};
 

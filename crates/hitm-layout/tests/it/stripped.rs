@@ -1,9 +1,9 @@
 //! Functions of stripped programs: each address has the name that it has in the program before, or that of
 //! its function's begin, and never another one.
 
+use hitm_test::process::Command;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hitm_layout::{Bytes, ObjectFile};
 use tempfile::TempDir;

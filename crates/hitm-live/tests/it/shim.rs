@@ -1,7 +1,8 @@
 //! The preloaded lock observer against programs that know what they did.
 
+use hitm_test::process::Command;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use hitm_live::shim::{Launch, LockKind, LockUse, Observation, ShimError, check_program};

@@ -1,8 +1,8 @@
 //! Equal seeds give equal event streams, in other processes too. `cargo xtask determinism` does the
 //! same for many more.
 
+use hitm_test::process::Command;
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use crate::small::small_hash;
 

@@ -1,16 +1,17 @@
 //! A program whose threads fight for one lock: placed by a recording, and watched.
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Instant;
 
 use hitm_live::shim::Launch;
 use serde_json::Value;
 
-use super::{PATIENCE, command, cpus_of, journals_in, kill, load, run, text, wait_for};
+use super::{PATIENCE, command, cpus_of, journals_in, kill, load, run, text};
 use crate::programs::{self, say_not_run};
 
 /// Four threads write 32 MiB at a time to one file in memory, whose inode they hold nearly always. SIGUSR1 ends the

@@ -2,15 +2,15 @@
 //!
 //! `cargo xtask kills 1000 --place` runs so many and prints the table; `cargo test` runs a few.
 
+use hitm_test::process::{Child, wait_for};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::load::{self, backends, cpus_of};
-use super::{PATIENCE, Trial, command, journals_in, kill, run, text, wait_for};
+use super::{PATIENCE, Trial, command, journals_in, kill, run, text};
 use crate::programs::say_not_run;
 use crate::random::Random;
 

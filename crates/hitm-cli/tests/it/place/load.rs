@@ -1,11 +1,13 @@
 //! A program with threads to place: one keeps to one CPU, one makes threads and children all the time.
 
+use hitm_test::process::{Child, Command, wait_for};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::programs;
 
@@ -78,6 +80,8 @@ fn program() -> &'static Path {
     &PROGRAM.get_or_init(build).1
 }
 
+const A_DAY: Duration = Duration::from_secs(86_400);
+
 /// The running program.
 pub(super) struct Load {
     child: Child,
@@ -92,7 +96,8 @@ impl Load {
         let cpus = cpus_of(std::process::id());
         let kept = *cpus.last().expect("this process runs somewhere");
         let mut command = Command::new(program());
-        command.arg(kept.to_string());
+        // One load serves a thousand kills (`cargo xtask kills 1000 --place`).
+        command.arg(kept.to_string()).within(A_DAY);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -111,7 +116,7 @@ impl Load {
             cpus,
             kept,
         };
-        super::wait_for("the load's threads", || {
+        wait_for("the load's threads", || {
             let tasks = load.tasks();
             tasks.iter().any(|tid| cpus_of(*tid) == [load.kept]) && tasks.len() > 2
         });
@@ -191,7 +196,7 @@ impl Folder {
     }
 
     pub(super) fn remove(&self) {
-        super::wait_for("an empty cpuset", || fs::remove_dir(&self.0).is_ok());
+        wait_for("an empty cpuset", || fs::remove_dir(&self.0).is_ok());
     }
 }
 

@@ -1,12 +1,13 @@
 //! `hitm live` without a verb, in a terminal.
 
+use hitm_test::process::{Command, wait_for};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::fight::{Fight, here};
-use super::{PATIENCE, journals_in, kill, wait_for};
+use super::{PATIENCE, journals_in, kill};
 use crate::pty::Pty;
 
 const SIZE: (u16, u16) = (80, 24);

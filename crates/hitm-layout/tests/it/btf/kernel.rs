@@ -1,7 +1,7 @@
 //! The running kernel's BTF, where there is one: every structure has a layout, and the C that is
 //! written of some compiles with all of its assertions.
 
-use std::process::Command;
+use hitm_test::process::Command;
 
 use hitm_layout::{BtfFile, Bytes, c_source};
 
