@@ -1,10 +1,12 @@
 //! Real programs to record, and the `hitm` to record them with.
 
-use std::ffi::OsStr;
-use std::io::Write as _;
+use std::ffi::{CString, OsStr};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// The program of this tree, with the recorder's libraries beside it.
 pub(crate) fn hitm() -> &'static Path {
@@ -65,6 +67,41 @@ pub(crate) fn run(directory: &Path, args: &[&str]) -> Output {
         .current_dir(directory)
         .stdin(Stdio::null());
     command.output().expect("hitm starts")
+}
+
+/// Runs a command that must end within a minute; returns its exit code and both of its outputs.
+pub(crate) fn in_time(command: &mut Command) -> (Option<i32>, String) {
+    let said = tempfile::tempfile().expect("a temporary file");
+    let copy = || said.try_clone().expect("a descriptor");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(copy())
+        .stderr(copy())
+        .spawn()
+        .expect("the command starts");
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is ours to wait for") {
+            break status;
+        }
+        if begin.elapsed() > Duration::from_secs(60) {
+            child.kill().expect("it is ours to kill");
+            panic!("{command:?} waits for ever");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut text = String::new();
+    let mut said = said;
+    said.rewind().expect("it is a file");
+    said.read_to_string(&mut text).expect("hitm writes UTF-8");
+    (status.code(), text)
+}
+
+/// Makes a FIFO.
+pub(crate) fn fifo(path: &Path) {
+    let name = CString::new(path.as_os_str().as_bytes()).expect("a path has no zero");
+    // SAFETY: a system call with a string that lives.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
 /// Records `program` into `directory/NAME.hitm`; the recording must succeed.
