@@ -274,6 +274,7 @@ impl Recording {
             Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
             Some(_) => {}
         }
+        found.extend(self.generated.notes());
         found.extend(self.budget.describe());
         if self.accesses_without_row > 0 {
             found.push(format!(
