@@ -1,14 +1,18 @@
 //! Cached symbols and BTF of recorded kernels, by build id.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hitm_layout::Bytes;
+use hitm_live::ours;
 
 use crate::input_file::{self, NamedBy};
 
 /// Name of the mapping of a kernel's image in a recording.
 pub(crate) const KERNEL_PATH: &str = "[kernel]";
+
+/// Folders of ours on the way to a kernel's files: its own, `kernel-names` and the cache.
+const FOLDERS: usize = 3;
 
 /// The kept files of one kernel.
 #[derive(Debug)]
@@ -30,24 +34,36 @@ impl KernelFiles {
         if self.directory.join("btf").exists() {
             return Ok(());
         }
-        std::fs::create_dir_all(&self.directory)?;
+        self.check(true)?;
         std::fs::write(self.directory.join("kallsyms"), kallsyms)?;
         std::fs::write(self.directory.join("btf"), btf)
     }
 
+    /// Makes sure that the folders are this user's alone: names of a recording come from them.
+    fn check(&self, makes: bool) -> io::Result<()> {
+        let mut folders: Vec<&Path> = self.directory.ancestors().take(FOLDERS).collect();
+        folders.reverse();
+        folders
+            .into_iter()
+            .try_for_each(|folder| ours::private_folder(folder, makes))
+    }
+
     /// The list of symbols.
     pub(crate) fn kallsyms(&self) -> io::Result<Bytes> {
+        self.check(false)?;
         input_file::bytes(&self.directory.join("kallsyms"), NamedBy::Input)
     }
 
     /// The types.
     pub(crate) fn btf(&self) -> io::Result<Bytes> {
-        input_file::bytes(&self.btf_path(), NamedBy::Input)
+        self.check(false)?;
+        input_file::bytes(&self.directory.join("btf"), NamedBy::Input)
     }
 
-    /// Path of the types.
-    pub(crate) fn btf_path(&self) -> PathBuf {
-        self.directory.join("btf")
+    /// Path of the types, if they are kept.
+    pub(crate) fn btf_path(&self) -> Option<PathBuf> {
+        self.check(false).ok()?;
+        Some(self.directory.join("btf"))
     }
 }
 
