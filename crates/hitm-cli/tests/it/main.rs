@@ -14,6 +14,7 @@ mod ends;
 mod examples;
 mod export_perfetto;
 mod export_views;
+mod folders;
 mod generated;
 mod guide;
 mod handed_over;
