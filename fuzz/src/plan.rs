@@ -2,7 +2,7 @@
 
 use hitm_sweep::name::Naming;
 use hitm_sweep::plan::{Plan, RUNS_MAX};
-use hitm_sweep::result::RunResult;
+use hitm_sweep::result::{RunResult, with_checksum};
 
 /// A mistake has a place; a plan has no more runs than allowed, and each of its points has a value for
 /// every key.
@@ -21,9 +21,8 @@ pub fn check(text: &str) {
 /// A text that reads as a result reads back as written.
 pub fn check_result(text: &str) {
     let name = Naming::new(1).name();
-    let whole = format!("hitm-sweep-result 1 {name}\n{text}");
-    let lines = whole.lines().count();
-    let texts = [text.to_owned(), format!("{whole}\nend\t{lines}\n")];
+    let whole = with_checksum(format!("hitm-sweep-result 2 {name}\n{text}\n"));
+    let texts = [text.to_owned(), whole];
     for result in texts
         .iter()
         .filter_map(|text| RunResult::decode(text, name))

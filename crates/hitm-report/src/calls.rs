@@ -13,7 +13,7 @@ use hitm::sim::Outcome;
 use hitm_base::{AccessOp, CodeAddr};
 use hitm_trace::CALLS_OF;
 
-use crate::tables::quoted;
+use crate::tables::name_field;
 use crate::{DataName, Names};
 
 /// The titles of the columns.
@@ -103,7 +103,7 @@ impl CallTable {
         let mut text = format!("{TITLES}\n");
         for ((function, member), accesses) in &self.accesses {
             let call_count = self.calls[function];
-            let (function, member) = (quoted(function), quoted(member));
+            let (function, member) = (name_field(function), name_field(member));
             let _ = write!(text, "{function},{call_count},{member}");
             for count in accesses {
                 let _ = write!(text, ",{count}");
@@ -150,8 +150,11 @@ mod tests {
         let function = "run<int, \"a\">".to_owned();
         table.add(function, "rq.a\nplain,9".to_owned(), [2, 0, 4]);
         table.add("plain".to_owned(), "rq.b\x1b".to_owned(), [1, 0, 0]);
+        table.calls.insert("=cmd".to_owned(), 2);
+        table.add("=cmd".to_owned(), "-x".to_owned(), [0, 2, 0]);
         let rows = [
             TITLES,
+            "'=cmd,2,'-x,0,2,0,0.0000,1.0000,0.0000",
             "plain,1,rq.b\x1b,1,0,0,1.0000,0.0000,0.0000",
             "\"run<int, \"\"a\"\">\",4,\"rq.a\nplain,9\",2,0,4,0.5000,0.0000,1.0000",
             "",

@@ -117,7 +117,7 @@ impl Table {
     }
 
     /// The table as CSV by RFC 4180, with line feeds; the first row has the names of the columns. Addresses are
-    /// hexadecimal, lists have `; ` between their items, and what is missing is empty.
+    /// hexadecimal, lists have `; ` between their items, and what is missing is empty. No name is a formula.
     pub fn csv(&self) -> String {
         let mut text = String::new();
         let mut row = |cells: &mut dyn Iterator<Item = Cow<'_, str>>| {
@@ -125,14 +125,14 @@ impl Table {
                 if index > 0 {
                     text.push(',');
                 }
-                text.push_str(&quoted(&cell));
+                text.push_str(&cell);
             }
             text.push('\n');
         };
         row(&mut self.columns.iter().map(|column| column.id.into()));
         for values in &self.rows {
             let cells = self.columns.iter().zip(values);
-            row(&mut cells.map(|(column, value)| plain(column.unit, value)));
+            row(&mut cells.map(|(column, value)| field(column.unit, value)));
         }
         text
     }
@@ -160,11 +160,27 @@ pub(crate) fn plain(unit: Unit, value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// A field of CSV: in quotes where it has what ends a field or a row.
-pub(crate) fn quoted(field: &str) -> Cow<'_, str> {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => Cow::Owned(format!("\"{}\"", field.replace('"', "\"\""))),
-        false => Cow::Borrowed(field),
+/// A value as a field of CSV.
+fn field(unit: Unit, value: &Value) -> Cow<'_, str> {
+    match (value, plain(unit, value)) {
+        (Value::Text(_) | Value::Texts(_), Cow::Borrowed(name)) => name_field(name),
+        (Value::Text(_) | Value::Texts(_), Cow::Owned(names)) => {
+            Cow::Owned(name_field(&names).into_owned())
+        }
+        (_, number) => number,
+    }
+}
+
+/// A name as a field of CSV: in quotes where it has what ends a field or a row. A spreadsheet would
+/// compute one that begins like a formula, so an apostrophe marks it as text.
+pub(crate) fn name_field(name: &str) -> Cow<'_, str> {
+    let name: Cow<'_, str> = match name.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
+        true => format!("'{name}").into(),
+        false => name.into(),
+    };
+    match name.contains([',', '"', '\n', '\r']) {
+        true => Cow::Owned(format!("\"{}\"", name.replace('"', "\"\""))),
+        false => name,
     }
 }
 
@@ -327,5 +343,22 @@ mod tests {
             rows: vec![vec![text("x,\"y\"\nz"), text("1")]],
         };
         assert_eq!(table.csv(), "a,b\n\"x,\"\"y\"\"\nz\",1\n");
+    }
+
+    #[test]
+    fn no_name_is_a_formula() {
+        let of = |value: Value| field(Unit::None, &value).into_owned();
+        let text = |text: &str| of(Value::Text(text.to_owned()));
+        for start in ["=", "+", "-", "@", "\t"] {
+            let name = format!("{start}cmd|' /C calc'!A0");
+            assert_eq!(text(&name), format!("'{name}"));
+            let names = Value::Texts(vec![name.clone(), name.clone()]);
+            assert_eq!(of(names), format!("'{name}; {name}"));
+        }
+        assert_eq!(text("\r=1"), "\"'\r=1\"");
+        assert_eq!(text("=HYPERLINK(\"x\",1)"), "\"'=HYPERLINK(\"\"x\"\",1)\"");
+        assert_eq!(text("a=1"), "a=1");
+        assert_eq!(of(Value::Number(-1.5)), "-1.5");
+        assert_eq!(of(Value::Whole(1)), "1");
     }
 }

@@ -1,13 +1,21 @@
-//! The result of one run as text: its figures, or the message of a failed run.
+//! The result of one run as text: its figures, or the message of a failed run, and a checksum.
 //!
-//! A text that is cut off, or of another run, is no result: the run is made again.
+//! A text that is cut off, changed or of another run is no result: the run is made again. So is one
+//! of form 1, which has no checksum.
 
 use std::fmt::Write as _;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::name::RunName;
 
-/// Version of the text, and of everything else that results depend on.
+/// Version of everything that results depend on beside the model. It is part of a run's name.
 pub const RESULT_VERSION: u32 = 1;
+
+/// Version of the text.
+const FORM: u32 = 2;
+/// Key of the last line.
+const CHECKSUM: &str = "sha256\t";
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +40,7 @@ pub struct Figure {
 impl RunResult {
     /// Encodes the result of this run.
     pub fn encode(&self, name: RunName) -> String {
-        let mut out = format!("hitm-sweep-result {RESULT_VERSION} {name}\n");
+        let mut out = format!("{}\n", head(name));
         match self {
             RunResult::Failed(message) => {
                 let _ = writeln!(out, "failed\t{}", message.escape_default());
@@ -45,30 +53,27 @@ impl RunResult {
                 }
             }
         }
-        let lines = out.lines().count();
-        let _ = writeln!(out, "end\t{lines}");
-        out
+        with_checksum(out)
     }
 
     /// Decodes the result of this run; none if the text is damaged or of another run.
     pub fn decode(text: &str, name: RunName) -> Option<RunResult> {
-        let text = text.strip_suffix('\n')?;
-        let (body, end) = text.rsplit_once('\n')?;
-        let mut lines = body.split('\n');
-        let count: usize = end.strip_prefix("end\t")?.parse().ok()?;
-        if count != lines.clone().count() {
+        let end = text.strip_suffix('\n')?.rfind('\n')? + 1;
+        let (body, last) = text.split_at(end);
+        let expected = last.strip_prefix(CHECKSUM)?.strip_suffix('\n')?;
+        if checksum(body) != expected {
             return None;
         }
-        let head = format!("hitm-sweep-result {RESULT_VERSION} {name}");
-        if lines.next()? != head {
+        let mut lines = body.lines();
+        if lines.next()? != head(name) {
             return None;
         }
         let mut figures = Vec::new();
         for line in lines {
             let mut parts = line.split('\t');
-            match (parts.next()?, count) {
-                ("failed", 2) => return Some(RunResult::Failed(unescape(parts.next()?)?)),
-                ("figure", _) => figures.push(Figure {
+            match parts.next()? {
+                "failed" => return Some(RunResult::Failed(unescape(parts.next()?)?)),
+                "figure" => figures.push(Figure {
                     id: unescape(parts.next()?)?,
                     unit: unescape(parts.next()?)?,
                     value: parts.next()?.parse().ok()?,
@@ -78,6 +83,23 @@ impl RunResult {
         }
         Some(RunResult::Figures(figures))
     }
+}
+
+/// First line of the result of a run.
+fn head(name: RunName) -> String {
+    format!("hitm-sweep-result {FORM} {name}")
+}
+
+/// Adds the last line to a text whose lines are whole.
+pub fn with_checksum(mut body: String) -> String {
+    let checksum = checksum(&body);
+    let _ = writeln!(body, "{CHECKSUM}{checksum}");
+    body
+}
+
+fn checksum(body: &str) -> String {
+    let digest = Sha256::digest(body.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Undoes [`str::escape_default`].
@@ -130,6 +152,13 @@ mod tests {
             assert_eq!(RunResult::decode(&text[..end], name()), None, "{end}");
         }
         assert_eq!(RunResult::decode(&text, Naming::new(2).name()), None);
+        let changed = text.replacen("1.5", "2.5", 1);
+        assert_eq!(RunResult::decode(&changed, name()), None);
+        let first_form = format!(
+            "hitm-sweep-result 1 {}\nfigure\ta\tus\t1.5\nend\t2\n",
+            name()
+        );
+        assert_eq!(RunResult::decode(&first_form, name()), None);
     }
 
     proptest! {
@@ -153,7 +182,7 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in "\\PC{0,99}") {
-            let whole = format!("hitm-sweep-result 1 {}\n{text}\nend\t2\n", name());
+            let whole = with_checksum(format!("{}\n{text}\n", head(name())));
             let _ = (RunResult::decode(&text, name()), RunResult::decode(&whole, name()));
         }
     }

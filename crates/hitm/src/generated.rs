@@ -7,24 +7,30 @@
 //! its recording.
 
 mod jitdump;
+mod keep;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use hitm_trace::PROCESS_SHIFT;
-
-use crate::input_file::{self, NamedBy};
-use crate::output_file::{self, OutputError};
+use crate::input_file::NamedBy;
 use crate::recording::Budget;
 use crate::text_file;
+pub(crate) use keep::keep;
 
 /// Limit on the bytes of a map: those of the largest servers have some 20 MiB.
 const MAP_BYTES_MAX: u64 = 64 << 20;
 
 /// Start of a kept map's first line; the size of its recording follows.
 const HEADER: &str = "# hitm: code that the program generated; bytes of the recording: ";
+
+/// Start of a line of a kept map that says which file was not read, and why.
+const NOT_READ: &str = "# not read: ";
+
+/// Start of its line that says how many functions are left out.
+const LEFT_OUT: &str = "# left out: ";
+
+/// Table of names that takes the functions, in a report's notes.
+const FUNCTIONS: &str = "generated functions";
 
 /// A function: first address, size in bytes, name.
 type Function = (u64, u64, String);
@@ -34,59 +40,6 @@ fn kept_path(recording: &Path) -> PathBuf {
     let mut name = recording.as_os_str().to_owned();
     name.push(".jit");
     name.into()
-}
-
-/// Keeps the functions that processes generated. `programs` has the number of the program that each
-/// PID ran last.
-///
-/// # Errors
-/// Those of writing the map.
-pub(crate) fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<(), OutputError> {
-    let Ok(of_recording) = fs::metadata(recording) else {
-        return Ok(());
-    };
-    if !of_recording.is_file() {
-        return Ok(());
-    }
-    let mut kept = format!("{HEADER}{}\n", of_recording.len());
-    let header_bytes = kept.len();
-    for (pid, number) in programs {
-        let upper = u64::from(*number) << PROCESS_SHIFT;
-        let functions = functions_of(*pid, of_recording.uid());
-        for (start, size, name) in functions {
-            // A name ends its line.
-            let name = name.lines().next().unwrap_or_default();
-            let line = format!("{:x} {size:x} {name}\n", start | upper);
-            if kept.len() + line.len() <= MAP_BYTES_MAX as usize {
-                kept.push_str(&line);
-            }
-        }
-    }
-    match kept.len() == header_bytes {
-        true => Ok(()),
-        false => output_file::write(&kept_path(recording), kept.as_bytes()),
-    }
-}
-
-/// Returns the functions that a process of user `uid` wrote down.
-fn functions_of(pid: u32, uid: u32) -> Vec<Function> {
-    // Any user may leave files in /tmp.
-    let is_own = |path: &Path| fs::metadata(path).is_ok_and(|file| file.uid() == uid);
-    let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
-    let dump = PathBuf::from(format!("jit-{pid}.dump"));
-    let mut found = Vec::new();
-    if is_own(&map)
-        && let Ok(text) = text_file::read_named(&map, NamedBy::Input, MAP_BYTES_MAX, "a perf map")
-    {
-        let lines = text.lines().filter_map(function);
-        found.extend(lines.map(|(start, size, name)| (start, size, name.to_owned())));
-    }
-    if is_own(&dump)
-        && let Ok(bytes) = input_file::bytes(&dump, NamedBy::Input)
-    {
-        found.extend(jitdump::functions(&bytes));
-    }
-    found
 }
 
 /// Parses a line of a map: first address, size in bytes, name.
@@ -105,25 +58,37 @@ pub struct GeneratedCode {
     /// By first address, without overlaps: the end, and the number of the name.
     functions: BTreeMap<u64, (u64, usize)>,
     names: Vec<String>,
+    /// Files that the recorder did not read.
+    notes: Vec<String>,
 }
 
 impl GeneratedCode {
     /// Reads the map kept for a recording of `len` bytes.
     pub(crate) fn beside(recording: &Path, len: u64, budget: &mut Budget) -> GeneratedCode {
         let path = kept_path(recording);
-        if input_file::open(&path, NamedBy::Input).is_err() {
-            return GeneratedCode::default();
-        }
         let read = text_file::read_named(&path, NamedBy::Input, MAP_BYTES_MAX + 256, "a perf map");
         let text = read.unwrap_or_default();
-        let header = text
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix(HEADER));
-        match header == Some(len.to_string().as_str()) {
-            true => GeneratedCode::parse(&text, budget),
-            false => GeneratedCode::default(),
+        let mut lines = text.lines();
+        let header = lines.next().and_then(|line| line.strip_prefix(HEADER));
+        if header != Some(len.to_string().as_str()) {
+            return GeneratedCode::default();
         }
+        let mut found = GeneratedCode::parse(&text, budget);
+        for line in lines.take_while(|line| line.starts_with('#')) {
+            if let Some(why) = line.strip_prefix(NOT_READ) {
+                found.notes.push(why.to_owned());
+            }
+            let count = line.strip_prefix(LEFT_OUT).map(str::parse);
+            budget.leave_out(FUNCTIONS, count.and_then(Result::ok).unwrap_or(0));
+        }
+        found
+    }
+
+    /// Sentences about files that the recorder did not read.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> + '_ {
+        self.notes
+            .iter()
+            .map(|why| format!("names of generated code were not read: {why}"))
     }
 
     /// Like [`GeneratedCode::of_text`], within a budget.
@@ -133,7 +98,7 @@ impl GeneratedCode {
         for (start, size, name) in text.lines().filter_map(function) {
             let end = start.checked_add(size).filter(|end| *end > start);
             if let Some(end) = end
-                && budget.admits("generated functions", ENTRY_BYTES + name.len())
+                && budget.admits(FUNCTIONS, ENTRY_BYTES + name.len())
             {
                 found.add((start, end), name);
             }
@@ -186,6 +151,8 @@ impl GeneratedCode {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn parse(text: &str) -> GeneratedCode {

@@ -8,10 +8,11 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use hitm_layout::{Buffer, Bytes, Unread};
+use hitm_live::ours;
 use memmap2::{Mmap, UncheckedAdvice};
 
 /// Limit on a mapped file. Debug information of browsers and kernels has 1 to 10 GB.
@@ -52,15 +53,15 @@ impl Buffer for Mapped {
 /// Those of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file or,
 /// where the user named it, a pipe.
 pub(crate) fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
-    check(&std::fs::metadata(path)?, named_by)?;
     let mut options = OpenOptions::new();
     options.read(true);
     if named_by == NamedBy::Input {
-        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        return ours::open_regular(path, &mut options);
     }
+    check(&std::fs::metadata(path)?)?;
     let file = options.open(path)?;
     // Another file may have taken the name meanwhile.
-    check(&file.metadata()?, named_by)?;
+    check(&file.metadata()?)?;
     Ok(file)
 }
 
@@ -99,22 +100,12 @@ pub(crate) fn load(path: &str) -> Result<Bytes, Unread> {
     })
 }
 
-fn check(metadata: &Metadata, named_by: NamedBy) -> io::Result<()> {
-    let kind = metadata.file_type();
-    let is_for_user = kind.is_fifo() || is_null(metadata);
-    let found = if kind.is_file() || is_for_user && named_by == NamedBy::User {
-        return Ok(());
-    } else if kind.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    } else if kind.is_fifo() {
-        "a FIFO"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    let message = format!("found {found}, expected a regular file");
-    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+/// Refuses what not even a user may name.
+fn check(metadata: &Metadata) -> io::Result<()> {
+    match metadata.file_type().is_fifo() || is_null(metadata) {
+        true => Ok(()),
+        false => ours::check_regular(metadata),
+    }
 }
 
 /// Returns true if it is /dev/null, which stands for an empty file.

@@ -301,6 +301,7 @@ impl Recording {
                 ));
             }
         }
+        found.extend(self.generated.notes());
         found.extend(self.budget.describe());
         if self.accesses_without_row > 0 {
             found.push(format!(

@@ -2,9 +2,12 @@
 
 use hitm_test::process::Command;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::programs;
 
@@ -78,4 +81,143 @@ fn what_a_stripped_program_lacks_comes_from_a_server() {
     assert!(!report("").contains("false_sharing.c:"), "it is stripped");
     let named = report(&url);
     assert!(named.contains("false_sharing.c:"), "{named}");
+}
+
+/// The ways of a hostile server.
+#[derive(Debug, Clone, Copy)]
+enum Hostile {
+    /// Takes the request and says nothing.
+    Silent,
+    /// Sends a byte now and then.
+    Slow,
+    /// Sends the same for ever, without a length.
+    Endless,
+    /// Sends everybody back to itself.
+    Redirecting,
+    /// Sends a program of another build id.
+    Other,
+}
+
+/// Counts of a hostile server.
+#[derive(Default)]
+struct Seen {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// Serves one client until it goes away.
+fn attack(stream: &TcpStream, how: Hostile, url: &str, seen: &Seen) -> std::io::Result<()> {
+    seen.requests.fetch_add(1, Ordering::Relaxed);
+    let mut lines = BufReader::new(stream).lines();
+    while !lines.next().unwrap_or(Ok(String::new()))?.is_empty() {}
+    let mut stream = stream;
+    match how {
+        Hostile::Silent => stream.read_exact(&mut [0]),
+        Hostile::Slow => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")?;
+            loop {
+                stream.write_all(b"x")?;
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        Hostile::Endless => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            loop {
+                stream.write_all(&[0x7f; 1 << 16])?;
+                seen.bytes.fetch_add(1 << 16, Ordering::Relaxed);
+            }
+        }
+        Hostile::Redirecting => write!(
+            stream,
+            "HTTP/1.1 302 Found\r\nLocation: {url}/again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        ),
+        Hostile::Other => {
+            let body = fs::read(programs::hitm())?;
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            )?;
+            stream.write_all(&body)
+        }
+    }
+}
+
+/// Starts a server, which ends with the test.
+fn serve(how: Hostile) -> (String, Arc<Seen>) {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", server.local_addr().expect("its address"));
+    let seen = Arc::new(Seen::default());
+    let (copy, base) = (Arc::clone(&seen), url.clone());
+    std::thread::spawn(move || {
+        for stream in server.incoming().flatten() {
+            let (seen, base) = (Arc::clone(&copy), base.clone());
+            std::thread::spawn(move || attack(&stream, how, &base, &seen));
+        }
+    });
+    (url, seen)
+}
+
+#[test]
+fn a_hostile_server_costs_little_time_and_no_disk() {
+    let test = "a_hostile_server_costs_little_time_and_no_disk";
+    if Command::new("debuginfod-find").output().is_err() {
+        return programs::say_not_run(test, "no debuginfod-find");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let source = programs::root().join("examples/false_sharing.c");
+    let program = programs::build(directory, "stripped", &source, &[]);
+    tool("strip", &[&program]);
+    let recording = programs::record(directory, &program, &["2000".into()]);
+    let ways = [
+        Hostile::Silent,
+        Hostile::Slow,
+        Hostile::Endless,
+        Hostile::Redirecting,
+        Hostile::Other,
+    ];
+    for how in ways {
+        let (url, seen) = serve(how);
+        let cache = directory.join(format!("{how:?}"));
+        let mut report = Command::new(programs::hitm());
+        report.args(["report", "-i"]).arg(&recording);
+        report.env("DEBUGINFOD_URLS", url);
+        report.env("DEBUGINFOD_CACHE_PATH", &cache);
+        // Limits that a test can wait for. The client does not hold all of them by itself.
+        report.env("DEBUGINFOD_TIMEOUT", "1");
+        report.env("DEBUGINFOD_MAXTIME", "20");
+        if let Hostile::Endless = how {
+            report.env("DEBUGINFOD_MAXSIZE", "1000000");
+        }
+        let (code, said) = programs::in_time(&mut report);
+        assert_eq!(code, Some(0), "{how:?}: {said}");
+        let (requests, bytes) = (&seen.requests, &seen.bytes);
+        let requests = requests.load(Ordering::Relaxed);
+        let bytes = bytes.load(Ordering::Relaxed);
+        match how {
+            Hostile::Silent | Hostile::Slow => {
+                assert_eq!(requests, 1, "{how:?}: {said}");
+                assert!(said.contains("they were asked no more"), "{how:?}: {said}");
+            }
+            Hostile::Redirecting => {
+                assert!(said.contains("they were asked no more"), "{how:?}: {said}");
+            }
+            // What lies in buffers on the way has some MB.
+            Hostile::Endless => assert!(bytes < requests * (64 << 20), "{bytes} bytes"),
+            Hostile::Other => assert!(requests > 0),
+        }
+        assert!(!said.contains("false_sharing.c:"), "{how:?}: {said}");
+        if !matches!(how, Hostile::Other) {
+            assert_eq!(bytes_in(&cache), 0, "{how:?}");
+        }
+    }
+}
+
+/// Bytes of the debug information in a cache of debuginfod, whole or in part.
+fn bytes_in(cache: &Path) -> u64 {
+    let folders = fs::read_dir(cache).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
+    let sizes = files.flatten().map(|file| file.metadata());
+    sizes.map(|data| data.map_or(0, |data| data.len())).sum()
 }

@@ -1,6 +1,7 @@
 //! `hitm place` on real threads: placed, put back, and put back after kills.
 
 mod fight;
+mod forged;
 mod guarded;
 mod load;
 mod viewed;

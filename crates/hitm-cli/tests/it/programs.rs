@@ -1,8 +1,9 @@
 //! Real programs to record, and the `hitm` to record them with.
 
 use hitm_test::process::Command;
-use std::ffi::OsStr;
-use std::io::Write as _;
+use std::ffi::{CString, OsStr};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::OnceLock;
@@ -82,6 +83,25 @@ pub(crate) fn run_within(directory: &Path, command: &[&str]) -> Output {
 pub(crate) fn record_within(directory: &Path, args: &[&str]) -> Output {
     let hitm = hitm().to_str().expect("a path of this tree is UTF-8");
     run_within(directory, &[&[hitm, "record"], args].concat())
+}
+
+/// Runs a command that must end by itself; returns its exit code and both of its outputs.
+pub(crate) fn in_time(command: &mut Command) -> (Option<i32>, String) {
+    let mut said = tempfile::tempfile().expect("a temporary file");
+    let copy = || said.try_clone().expect("a descriptor");
+    command.stdin(Stdio::null()).stdout(copy()).stderr(copy());
+    let status = command.status().expect("the command starts");
+    let mut text = String::new();
+    said.rewind().expect("it is a file");
+    said.read_to_string(&mut text).expect("hitm writes UTF-8");
+    (status.code(), text)
+}
+
+/// Makes a FIFO.
+pub(crate) fn fifo(path: &Path) {
+    let name = CString::new(path.as_os_str().as_bytes()).expect("a path has no zero");
+    // SAFETY: a system call with a string that lives.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
 /// Records `program` into `directory/NAME.hitm`; the recording must succeed.

@@ -1,21 +1,19 @@
 //! Recordings that lie, with right checksums: exit code 2 and the place, or an answer in little memory.
 
 use hitm_test::process::Command;
-use std::ffi::CString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::Stdio;
 
 use hitm_base::{
     Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
 };
 use hitm_trace::{
     BLOCK_LEN_MAX, BlockEncoder, BlockMeta, Counter, Header, HeapObject, Mapping, Record, Region,
-    RegionKind, Sampled, ThreadStart, TraceWriter,
+    RegionKind, Sampled, ThreadStart, TraceWriter, VERSION,
 };
 
 use crate::limited::{Ended, run};
+use crate::programs::{fifo, in_time};
 
 fn header() -> Header {
     let machine = hitm_base::machine::preset("broadwell-4s").expect("a preset");
@@ -231,6 +229,37 @@ fn what_names_are_made_of_takes_little_memory() {
     });
 }
 
+/// An error names the format that the file has.
+#[test]
+fn a_recording_without_work_is_not_one_of_format_1_0() {
+    let access = |number: u64| Record::Access {
+        access: Access {
+            thread: ThreadId(0),
+            cpu: CpuId(0),
+            time: Cycles(number),
+            addr: 0x10_0000 + number % 4096 * 64,
+            size: 8,
+            op: AccessOp::Load,
+            code: CodeAddr(0x40_1000),
+        },
+        outcome: Outcome {
+            source: DataSource::LocalHitm,
+            latency: Cycles(100),
+            queued: Cycles(0),
+            stall: Cycles(100),
+        },
+    };
+    let file = file([0, 1 << 20].map(|first| full_block(first, &access)));
+    with_each(&[VERBS[5]], &file, |_, ended| {
+        let format = format!(
+            "found a recording of format {}.{} without the work of threads",
+            VERSION.major, VERSION.minor
+        );
+        assert_eq!(ended.code, 2, "{}", ended.error);
+        assert!(ended.error.contains(&format), "{}", ended.error);
+    });
+}
+
 /// Two million rows: on a line each, or all on one.
 #[test]
 fn rows_of_a_report_take_little_memory() {
@@ -268,24 +297,10 @@ fn rows_of_a_report_take_little_memory() {
     }
 }
 
-fn fifo(path: &Path) {
-    let name = CString::new(path.as_os_str().as_bytes()).expect("a path has no zero");
-    // SAFETY: a system call with a string that lives.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-}
-
-/// Runs `hitm`, which must end by itself. What it writes to both streams.
+/// Runs `hitm`, which must end by itself; returns its exit code and both of its outputs.
 fn run_in_time(directory: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let status = Command::new(env!("CARGO_BIN_EXE_hitm"))
-        .args(args)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(fs::File::create(directory.join("out")).expect("a temporary file"))
-        .stderr(fs::File::create(directory.join("err")).expect("a temporary file"))
-        .status()
-        .expect("hitm starts");
-    let read = |name| fs::read_to_string(directory.join(name)).expect("hitm writes UTF-8");
-    (status.code(), read("out") + &read("err"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
+    in_time(command.args(args).current_dir(directory))
 }
 
 /// A recording that names a FIFO as a mapped file, and one access in it for which a name is wanted.

@@ -10,7 +10,7 @@ use super::change::{is_gone, is_missing, is_rest, move_thread};
 use super::cpus::CpuSet;
 use super::journal::{GROUP_PREFIX, Journal};
 use super::system::System;
-use super::task::Fields;
+use super::task::{Fields, Mounts};
 use super::undo::{QUIET_ROUNDS, ROUND_PAUSE, ROUNDS_MAX, Undone};
 
 /// Attempts to remove a cgroup whose last tasks are ending, and the pause between them: a second in
@@ -18,53 +18,66 @@ use super::undo::{QUIET_ROUNDS, ROUND_PAUSE, ROUNDS_MAX, Undone};
 const REMOVALS_MAX: usize = 200;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 
-/// Moves all tasks back to the parents of the groups, and removes the groups.
-pub(super) fn undo_groups(system: &dyn System, journal: &Journal, undone: &mut Undone) {
+/// Moves all tasks back to the parents of the groups, removes the groups and restores what was
+/// changed beside them. Nothing is written outside of the cgroup hierarchy, whatever the journal
+/// names.
+pub(super) fn undo_groups(
+    system: &dyn System,
+    mounts: &Mounts,
+    journal: &Journal,
+    undone: &mut Undone,
+) {
+    let backend = journal.head.backend;
+    let outside = |folder: &Path| mounts.check_inside(system, backend, folder).err();
     for group in journal.groups().rev() {
+        let parent = group.parent().unwrap_or(group);
         let dissolve = Dissolve {
             system,
-            parent: group
-                .parent()
-                .unwrap_or(group)
-                .join(journal.head.backend.threads_file()),
-            list: group.join(journal.head.backend.threads_file()),
+            parent: parent.join(backend.threads_file()),
+            list: group.join(backend.threads_file()),
             group,
             journal,
         };
-        if let Err(error) = dissolve.run(undone) {
-            let problem = format!("cannot remove {}: {error}", group.display());
-            undone.problems.push(problem);
-        }
+        let problem = outside(parent).or_else(|| outside(group)).or_else(|| {
+            let error = dissolve.run(undone).err()?;
+            Some(format!("cannot remove {}: {error}", group.display()))
+        });
+        undone.problems.extend(problem);
     }
     for (file, old) in journal.settings().rev() {
         // An empty write changes nothing, an empty line does.
-        match system.write(file, &format!("{old}\n")) {
-            Err(error) if !is_missing(&error) => {
-                let problem = format!("cannot write to {}: {error}", file.display());
-                undone.problems.push(problem);
-            }
-            _ => {}
-        }
+        let problem = outside(folder_of(file));
+        let problem = problem.or_else(|| write_back(system, file, &format!("{old}\n")));
+        undone.problems.extend(problem);
     }
     for control in journal.controls().rev() {
-        let folder = control.parent().unwrap_or(control);
-        let names = system.names(folder).unwrap_or_default();
-        let is_group = |name: &String| {
-            name.starts_with(GROUP_PREFIX)
-                && system.read(&folder.join(name).join("cgroup.type")).is_ok()
-        };
-        // Another placement still needs it, and has it in its own journal.
-        if names.iter().any(is_group) {
-            continue;
-        }
-        match system.write(control, "-cpuset") {
-            Err(error) if !is_missing(&error) => {
-                let problem = format!("cannot write to {}: {error}", control.display());
-                undone.problems.push(problem);
-            }
-            _ => {}
-        }
+        let problem = outside(folder_of(control));
+        // Another placement may still need it, and has it in its own journal.
+        let problem = problem.or_else(|| match has_groups(system, folder_of(control)) {
+            true => None,
+            false => write_back(system, control, "-cpuset"),
+        });
+        undone.problems.extend(problem);
     }
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(file)
+}
+
+/// Writes to a control file; returns the problem. A file that is gone is none.
+fn write_back(system: &dyn System, file: &Path, text: &str) -> Option<String> {
+    let error = system.write(file, text).err()?;
+    (!is_missing(&error)).then(|| format!("cannot write to {}: {error}", file.display()))
+}
+
+/// Returns true if a cgroup holds one of a placement.
+fn has_groups(system: &dyn System, folder: &Path) -> bool {
+    let names = system.names(folder).unwrap_or_default();
+    names.iter().any(|name| {
+        name.starts_with(GROUP_PREFIX)
+            && system.read(&folder.join(name).join("cgroup.type")).is_ok()
+    })
 }
 
 /// Undoing of one group.

@@ -33,6 +33,14 @@ pub enum PlaceError {
     /// The request cannot be undone, or clashes with the present state.
     #[error("refused: {0}")]
     Refused(String),
+    /// A file that has a journal's name and cannot be one.
+    #[error("{}: {source}", path.display())]
+    NoJournal {
+        /// The file.
+        path: PathBuf,
+        /// What it is, or the kernel's answer.
+        source: io::Error,
+    },
     /// A journal with a line that cannot be parsed.
     #[error("{}: {source}", path.display())]
     Journal {

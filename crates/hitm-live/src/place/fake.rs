@@ -396,6 +396,13 @@ impl System for Fake {
             .collect())
     }
 
+    fn real_path(&self, folder: &Path) -> io::Result<PathBuf> {
+        match self.state.borrow().groups.contains_key(folder) {
+            true => Ok(folder.to_owned()),
+            false => Err(error(libc::ENOENT)),
+        }
+    }
+
     fn is_writable(&self, path: &Path) -> bool {
         self.read(path).is_ok() || self.state.borrow().groups.contains_key(path)
     }

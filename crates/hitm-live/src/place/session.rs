@@ -54,7 +54,7 @@ pub struct Recovered {
     pub undone: Vec<(String, Undone)>,
     /// Journals of other boots, of which nothing is left.
     pub discarded: usize,
-    /// Journals that cannot be parsed. They stay.
+    /// Journals that cannot be parsed, and what has a journal's name and is none. They stay.
     pub damaged: Vec<PlaceError>,
     /// Tasks and CPUs of the placements that are there.
     pub reserved: Reserved,
@@ -116,9 +116,8 @@ impl<'a> Place<'a> {
         for found in self.store.list()? {
             let journal = match found.journal {
                 Ok(journal) => journal,
-                Err(source) => {
-                    let path = found.path;
-                    recovered.damaged.push(PlaceError::Journal { path, source });
+                Err(error) => {
+                    recovered.damaged.push(error);
                     continue;
                 }
             };

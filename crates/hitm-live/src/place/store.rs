@@ -4,21 +4,22 @@
 //! have ended. A second lock, `change.lock`, is held during each change: two processes never change
 //! placements at once.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use super::PlaceError;
-use super::journal::{JOURNAL_BYTES_MAX, Journal, JournalError, Record, encode_records};
+use super::journal::{JOURNAL_BYTES_MAX, Journal, Record, encode_records};
+use crate::ours::{self, user};
 
 /// End of the name of each journal.
 const SUFFIX: &str = ".journal";
 /// End of the name of an incomplete journal: nothing has been changed for it.
-const UNFINISHED: &str = ".new";
+const UNFINISHED: &str = ".journal.new";
 /// A change takes milliseconds; a process that holds the lock for longer has been stopped.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
@@ -44,7 +45,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    pub(super) journal: Result<Journal, JournalError>,
+    pub(super) journal: Result<Journal, PlaceError>,
     /// Its tool or its guard lives.
     pub(super) is_held: bool,
 }
@@ -75,26 +76,20 @@ impl Store {
     /// rights.
     pub fn open(folder: &Path, makes: bool) -> Result<Option<Store>, PlaceError> {
         let shown = folder.display();
-        if makes {
-            let made = DirBuilder::new().mode(0o700).recursive(true).create(folder);
-            made.map_err(PlaceError::system(format!("make {shown} for the journal")))?;
+        match ours::private_folder(folder, makes) {
+            Ok(()) => Ok(Some(Store {
+                folder: folder.to_owned(),
+            })),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound if !makes => Ok(None),
+                io::ErrorKind::InvalidInput => Err(PlaceError::Refused(format!(
+                    "{shown} could let others move this user's threads: {error}"
+                ))),
+                _ => Err(PlaceError::system(format!("use {shown} for the journals"))(
+                    error,
+                )),
+            },
         }
-        let data = match fs::symlink_metadata(folder) {
-            Ok(data) => data,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !makes => return Ok(None),
-            Err(error) => return Err(PlaceError::system(format!("look at {shown}"))(error)),
-        };
-        if !data.is_dir() {
-            return Err(PlaceError::Refused(format!("{shown} is no folder")));
-        }
-        if data.uid() != user() || data.mode() & 0o022 != 0 {
-            return Err(PlaceError::Refused(format!(
-                "{shown} could be written by others, who could then move this user's threads"
-            )));
-        }
-        Ok(Some(Store {
-            folder: folder.to_owned(),
-        }))
     }
 
     /// Folder of the journals.
@@ -108,9 +103,8 @@ impl Store {
         let what = format!("lock {}", path.display());
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options
-            .open(&path)
-            .map_err(PlaceError::system(what.clone()))?;
+        let file = ours::open_owned(&path, &mut options, &[user()]);
+        let file = file.map_err(PlaceError::system(what.clone()))?;
         let mut waited = Duration::ZERO;
         loop {
             match try_lock(&file) {
@@ -133,8 +127,8 @@ impl Store {
     /// Writes a journal, synced to its medium, and locks it. Under [`Store::lock`].
     pub(super) fn create(&self, journal: &Journal) -> Result<Held, PlaceError> {
         let tool = journal.head.tool;
-        let name = format!("{}-{}{SUFFIX}", tool.tid, tool.start_ticks);
-        let path = self.folder.join(&name);
+        let name = format!("{}-{}", tool.tid, tool.start_ticks);
+        let path = self.folder.join(format!("{name}{SUFFIX}"));
         let unfinished = self.folder.join(format!("{name}{UNFINISHED}"));
         let written = || -> io::Result<File> {
             let mut options = OpenOptions::new();
@@ -152,8 +146,8 @@ impl Store {
         Ok(Held { file, path })
     }
 
-    /// Returns every journal, in the order of their names. Removes unfinished ones of dead
-    /// processes. Under [`Store::lock`].
+    /// Returns everything that has a journal's name, in the order of the names. Removes unfinished
+    /// journals of dead processes. Under [`Store::lock`].
     pub(super) fn list(&self) -> Result<Vec<Found>, PlaceError> {
         let what = format!("read {}", self.folder.display());
         let entries = fs::read_dir(&self.folder).map_err(PlaceError::system(what))?;
@@ -168,36 +162,57 @@ impl Store {
                 // We have the lock, so no process is writing it.
                 let _ = fs::remove_file(&path);
             } else if name.ends_with(SUFFIX) {
-                let journal = look(&path);
-                found.extend(
-                    journal.map_err(PlaceError::system(format!("read {}", path.display())))?,
-                );
+                found.extend(look(path));
             }
         }
         Ok(found)
     }
 }
 
-fn look(path: &Path) -> io::Result<Option<Found>> {
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+/// Looks at a file with a journal's name; none when it is gone.
+fn look(path: PathBuf) -> Option<Found> {
+    let looked = open_journal(&path).and_then(|file| Ok((read(&file)?, !try_lock(&file)?)));
+    let (journal, is_held) = match looked {
+        Ok((bytes, is_held)) => (parse(&path, &bytes), is_held),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(source) => {
+            let path = path.clone();
+            (Err(PlaceError::NoJournal { path, source }), false)
+        }
     };
-    let bytes = read(&file)?;
-    Ok(Some(Found {
-        path: path.to_owned(),
-        journal: Journal::parse(&bytes),
-        is_held: !try_lock(&file)?,
-    }))
+    Some(Found {
+        path,
+        journal,
+        is_held,
+    })
 }
 
-fn read(mut file: &File) -> io::Result<Vec<u8>> {
+fn open_journal(path: &Path) -> io::Result<File> {
+    let file = ours::open_owned(path, OpenOptions::new().read(true), &[user()])?;
+    ours::check_mode(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Journal, PlaceError> {
+    Journal::parse(bytes).map_err(|source| PlaceError::Journal {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Reads an open journal from its start, whose descriptor a tool and its guard share.
+fn read(file: &File) -> io::Result<Vec<u8>> {
+    const PIECE_BYTES: usize = 64 << 10;
     let mut bytes = Vec::new();
-    let max = JOURNAL_BYTES_MAX as u64 + 1;
-    (&mut file).take(max).read_to_end(&mut bytes)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    while bytes.len() <= JOURNAL_BYTES_MAX {
+        match file.read_at(&mut piece, bytes.len() as u64) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(bytes)
 }
 
@@ -240,11 +255,8 @@ impl Held {
     /// Reads the journal again.
     pub(super) fn read(&self) -> Result<Journal, PlaceError> {
         let what = format!("read {}", self.path.display());
-        let bytes = fs::read(&self.path).map_err(PlaceError::system(what))?;
-        Journal::parse(&bytes).map_err(|source| PlaceError::Journal {
-            path: self.path.clone(),
-            source,
-        })
+        let bytes = read(&self.file).map_err(PlaceError::system(what))?;
+        parse(&self.path, &bytes)
     }
 
     /// Appends records, synced to the medium. Under [`Store::lock`].
@@ -279,9 +291,4 @@ fn try_lock(file: &File) -> io::Result<bool> {
         error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         error => Err(error),
     }
-}
-
-fn user() -> u32 {
-    // SAFETY: a plain system call that cannot fail.
-    unsafe { libc::geteuid() }
 }

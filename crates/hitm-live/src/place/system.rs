@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::cpus::{self, CpuSet};
 
@@ -21,6 +21,12 @@ pub trait System {
     /// # Errors
     /// As opening and reading it.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
+
+    /// Path of a folder without links and `..`.
+    ///
+    /// # Errors
+    /// As realpath(3).
+    fn real_path(&self, folder: &Path) -> io::Result<PathBuf>;
 
     /// Returns true if this process may write the file or folder.
     fn is_writable(&self, path: &Path) -> bool;
@@ -73,6 +79,10 @@ impl System for Linux {
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn real_path(&self, folder: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(folder)
     }
 
     fn is_writable(&self, path: &Path) -> bool {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::PlaceError;
+use super::backend::Backend;
 use super::cpus::CpuSet;
 use super::journal::OldMask;
 use super::system::System;
@@ -283,6 +284,47 @@ impl Mounts {
         mounts
     }
 
+    /// Refuses a folder outside of the hierarchy in which a backend makes cgroups. Of a
+    /// folder that is gone, what is left of its path must be inside.
+    ///
+    /// # Errors
+    /// A sentence that names the folder, and where it would have to be.
+    pub(super) fn check_inside(
+        &self,
+        system: &dyn System,
+        backend: Backend,
+        folder: &Path,
+    ) -> Result<(), String> {
+        let mount = match backend {
+            Backend::CpusetV2 => self.unified.as_ref(),
+            Backend::CpusetV1 => self.cpuset.as_ref(),
+            Backend::Affinity => None,
+        };
+        // Cgroup file systems hold no links: what is inside now stays inside.
+        let is_inside = mount.is_some_and(|mount| {
+            let mut ancestors = folder.ancestors();
+            let is_real = ancestors.find_map(|there| match system.real_path(there) {
+                Ok(real) => Some(real == there),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(_) => Some(false),
+            });
+            folder.starts_with(&mount.point) && is_real == Some(true)
+        });
+        match (is_inside, mount) {
+            (true, _) => Ok(()),
+            (false, Some(mount)) => Err(format!(
+                "{} is left alone: it is no cgroup below {}",
+                folder.display(),
+                mount.point.display()
+            )),
+            (false, None) => Err(format!(
+                "{} is left alone: cgroups for {} are mounted nowhere",
+                folder.display(),
+                backend.name()
+            )),
+        }
+    }
+
     /// Folders of the cgroups in a task's /proc/TID/cgroup.
     pub(super) fn groups(&self, text: &str) -> TaskGroups {
         let mut groups = TaskGroups::default();
@@ -371,6 +413,39 @@ mod tests {
         let mounts = Mounts::parse(MOUNTS);
         let groups = mounts.groups("4:cpuset:/outer\n0::/../other\n");
         assert_eq!(groups, TaskGroups::default());
+    }
+
+    #[test]
+    fn a_link_and_a_path_outside_are_in_no_hierarchy() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let top = folder.join("mount");
+        std::fs::create_dir_all(top.join("inside")).unwrap();
+        std::fs::create_dir(folder.join("outside")).unwrap();
+        std::os::unix::fs::symlink("../outside", top.join("link")).unwrap();
+        let mounts = Mounts {
+            unified: Some(Mount {
+                root: "/".into(),
+                point: top.clone(),
+            }),
+            ..Mounts::default()
+        };
+        let check =
+            |backend, path: PathBuf| mounts.check_inside(&super::super::Linux, backend, &path);
+        for inside in ["", "inside", "gone"] {
+            assert_eq!(check(Backend::CpusetV2, top.join(inside)), Ok(()));
+            assert!(check(Backend::CpusetV1, top.join(inside)).is_err());
+        }
+        for outside in [
+            "mount/link",
+            "mount/link/gone",
+            "mount/../outside",
+            "outside",
+            "mounted",
+        ] {
+            let said = check(Backend::CpusetV2, folder.join(outside));
+            assert!(said.is_err(), "{outside}");
+        }
     }
 
     #[test]

@@ -215,6 +215,29 @@ fn a_kernel_that_forgets_masks_is_told_those_of_the_others() {
 }
 
 #[test]
+fn a_journal_changes_nothing_outside_of_the_cgroups() {
+    for (version, backend) in &BACKENDS[1..] {
+        let fake = world(*version);
+        fake.group("/outside", "0-7");
+        fake.group("/outside/hitm-1", "0-3");
+        fake.task(30, 30, "/outside/hitm-1", None);
+        let before = fake.snapshot();
+        let mut journal = apply(&fake, &plan(&fake), usize::MAX);
+        journal.records.extend([
+            Record::Control("/outside/cgroup.subtree_control".into()),
+            Record::Setting("/outside/cpuset.cpus.exclusive".into(), "1".into()),
+            Record::Group("/outside/hitm-1".into()),
+        ]);
+        let undone = undo_all(&fake, &journal);
+        assert_eq!(fake.snapshot(), before, "{backend:?}");
+        assert_eq!(undone.restored, 3);
+        assert_eq!(undone.problems.len(), 3, "{:?}", undone.problems);
+        let expected = "/outside is left alone: it is no cgroup below /cg";
+        assert!(undone.problems.iter().all(|said| said == expected));
+    }
+}
+
+#[test]
 fn nobody_is_kept_out_by_masks() {
     let plan = try_plan(&world(0), 0.5, &ALONE).unwrap();
     assert_eq!(plan.backend, None);

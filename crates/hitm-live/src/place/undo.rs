@@ -44,7 +44,7 @@ pub(super) fn undo(system: &dyn System, mounts: &Mounts, journal: &Journal) -> U
     match journal.head.backend {
         Backend::Affinity => undo_masks(system, journal, &mut undone),
         Backend::CpusetV1 | Backend::CpusetV2 => {
-            undo_groups(system, journal, &mut undone);
+            undo_groups(system, mounts, journal, &mut undone);
             mend_masks(system, mounts, journal, &mut undone);
         }
     }

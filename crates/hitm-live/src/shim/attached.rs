@@ -1,12 +1,12 @@
 //! Processes that already run under the preloaded library.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use super::launch::read_region;
 use super::layout::VARIABLE;
 use super::{LockKind, Observation, ShimError};
+use crate::ours::open_regular;
 
 /// The library's region in a process that another program started under it.
 #[derive(Debug)]
@@ -27,12 +27,8 @@ impl Attached {
         let Some(path) = region_in(&environment) else {
             return Ok(None);
         };
-        // A program may write anything into its environment, so the open must not block.
-        let mut options = OpenOptions::new();
-        let opened = options
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path);
+        // A program may write anything into its environment.
+        let opened = open_regular(&path, OpenOptions::new().read(true));
         let region = opened.map_err(|source| {
             ShimError::system(format!("cannot open the region of process {pid}"), source)
         })?;

@@ -4,59 +4,104 @@
 //! move. Line numbers and unwind tables are passed over.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 use super::Function;
 
 /// First word of a file in this host's order of bytes.
 const MAGIC: u32 = 0x4a69_5444;
+/// Size of a file's header, as far as it is read here.
+const HEADER_BYTES: u64 = 40;
 /// Size of a record's header: kind, size, time.
-const RECORD_HEADER_BYTES: usize = 16;
+const RECORD_HEADER_BYTES: u64 = 16;
+/// Bytes of a record that are looked at: its fields and its name. Code follows.
+const BODY_BYTES_MAX: u64 = 8192;
+/// Memory for names of code that may move.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
 
-/// Returns the functions in the order in which they came to their addresses. Ends at the first record
-/// that is none: a program that was killed leaves half of one.
-pub(super) fn functions(bytes: &[u8]) -> Vec<Function> {
-    let header = Fields(bytes);
+/// Passes the functions to `take` in the order in which they came to their addresses. Ends at the
+/// first record that is none: a program that was killed leaves half of one.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn functions(file: &mut impl Read, take: &mut dyn FnMut(Function)) -> io::Result<()> {
+    let start = up_to(file, HEADER_BYTES)?;
+    let header = Fields(&start);
     let (Some(MAGIC), Some(header_bytes)) = (header.u32(0), header.u32(8)) else {
-        return Vec::new();
+        return Ok(());
     };
-    let mut rest = bytes.get(header_bytes as usize..).unwrap_or_default();
-    let mut names = BTreeMap::new();
-    let mut found = Vec::new();
-    while let Some((kind, body, behind)) = record(rest) {
-        match kind {
-            CODE_LOAD => found.extend(load(body, &mut names)),
-            CODE_MOVE => found.extend(moved(body, &names)),
-            _ => {}
+    skip(file, u64::from(header_bytes).saturating_sub(HEADER_BYTES))?;
+    let mut names = Names::default();
+    loop {
+        let start = up_to(file, RECORD_HEADER_BYTES)?;
+        let (Some(kind), Some(size)) = (Fields(&start).u32(0), Fields(&start).u32(4)) else {
+            return Ok(());
+        };
+        let Some(rest) = u64::from(size).checked_sub(RECORD_HEADER_BYTES) else {
+            return Ok(());
+        };
+        let wanted = match kind {
+            CODE_LOAD | CODE_MOVE => rest.min(BODY_BYTES_MAX),
+            _ => 0,
+        };
+        let body = up_to(file, wanted)?;
+        if skip(file, rest - wanted)? < rest - wanted || (body.len() as u64) < wanted {
+            return Ok(());
         }
-        rest = behind;
+        let function = match kind {
+            CODE_LOAD => load(Fields(&body), &mut names),
+            CODE_MOVE => moved(Fields(&body), &names),
+            _ => None,
+        };
+        function.into_iter().for_each(&mut *take);
     }
-    found
 }
 
-/// Splits the first record off: its kind, what follows its header, and what follows it.
-fn record(bytes: &[u8]) -> Option<(u32, Fields<'_>, &[u8])> {
-    let fields = Fields(bytes);
-    let (kind, size) = (fields.u32(0)?, fields.u32(4)? as usize);
-    let body = bytes.get(RECORD_HEADER_BYTES..size)?;
-    Some((kind, Fields(body), &bytes[size..]))
+/// Reads so many bytes, fewer at the end of the file.
+fn up_to(file: &mut impl Read, count: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(count).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Skips so many bytes; returns how many there were.
+fn skip(file: &mut impl Read, count: u64) -> io::Result<u64> {
+    io::copy(&mut file.take(count), &mut io::sink())
+}
+
+/// Names of code that may move, by index.
+#[derive(Default)]
+struct Names {
+    by_index: BTreeMap<u64, String>,
+    bytes: usize,
+}
+
+impl Names {
+    /// Remembers a name while there is room: code without one has no name once it moves.
+    fn insert(&mut self, index: u64, name: &str) {
+        self.bytes += name.len() + size_of::<(u64, String)>();
+        if self.bytes <= NAMES_BYTES_MAX {
+            self.by_index.insert(index, name.to_owned());
+        }
+    }
 }
 
 /// The fields are pid, tid, vma, address, size, index, and the name with a zero behind it.
-fn load(body: Fields<'_>, names: &mut BTreeMap<u64, String>) -> Option<Function> {
+fn load(body: Fields<'_>, names: &mut Names) -> Option<Function> {
     const NAME: usize = 40;
     let (start, size, index) = (body.u64(16)?, body.u64(24)?, body.u64(32)?);
     let name = body.0.get(NAME..)?.split(|byte| *byte == 0).next()?;
     let name = String::from_utf8_lossy(name).into_owned();
-    names.insert(index, name.clone());
+    names.insert(index, &name);
     Some((start, size, name))
 }
 
 /// The fields are pid, tid, vma, old address, new address, size and index.
-fn moved(body: Fields<'_>, names: &BTreeMap<u64, String>) -> Option<Function> {
+fn moved(body: Fields<'_>, names: &Names) -> Option<Function> {
     let (start, size, index) = (body.u64(24)?, body.u64(32)?, body.u64(40)?);
-    Some((start, size, names.get(&index)?.clone()))
+    Some((start, size, names.by_index.get(&index)?.clone()))
 }
 
 /// Numbers at offsets of a slice.
@@ -79,12 +124,18 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
+    fn read(bytes: &[u8]) -> Vec<Function> {
+        let mut found = Vec::new();
+        functions(&mut &*bytes, &mut |function| found.push(function)).unwrap();
+        found
+    }
+
     fn record_of(kind: u32, numbers: &[u64], name: &str, code: &[u8]) -> Vec<u8> {
         let mut body: Vec<u8> = [7u32, 8].iter().flat_map(|id| id.to_ne_bytes()).collect();
         body.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
         body.extend(name.as_bytes());
         body.extend(code);
-        let size = (RECORD_HEADER_BYTES + body.len()) as u32;
+        let size = RECORD_HEADER_BYTES as u32 + body.len() as u32;
         let mut record: Vec<u8> = [kind, size]
             .iter()
             .flat_map(|word| word.to_ne_bytes())
@@ -110,12 +161,12 @@ mod tests {
             record_of(CODE_MOVE, &[0x1000, 0x1000, 0x3000, 3, 9], "", &[]),
         ]);
         let add = |start| (start, 3, "add".to_owned());
-        assert_eq!(functions(&file), [add(0x1000), add(0x2000)]);
-        assert_eq!(
-            functions(&file[..file.len() - 1]),
-            [add(0x1000), add(0x2000)]
-        );
-        assert_eq!(functions(&file[..60]), []);
+        assert_eq!(read(&file), [add(0x1000), add(0x2000)]);
+        assert_eq!(read(&file[..file.len() - 1]), [add(0x1000), add(0x2000)]);
+        assert_eq!(read(&file[..60]), []);
+        let long = record_of(CODE_LOAD, &[0, 0x4000, 3, 1], "long\0", &[0x90; 100_000]);
+        let file = file_of(&[long.clone(), long]);
+        assert_eq!(read(&file).len(), 2);
     }
 
     proptest::proptest! {
@@ -123,8 +174,8 @@ mod tests {
         fn any_bytes_end(
             bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)
         ) {
-            functions(&bytes);
-            functions(&file_of(&[bytes]));
+            read(&bytes);
+            read(&file_of(&[bytes]));
         }
     }
 }

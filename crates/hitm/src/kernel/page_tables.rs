@@ -26,7 +26,7 @@ impl Walker<'_> {
         };
         let tops = spaces
             .iter()
-            .filter_map(|space| self.pointer(space + offset));
+            .filter_map(|space| self.pointer(space.wrapping_add(offset)));
         let mut level: BTreeSet<u64> = tops.filter(|top| *top >= DIRECT_MAP).collect();
         let mut tables = level.clone();
         let mut size = USER_BYTES;

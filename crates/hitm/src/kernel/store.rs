@@ -1,15 +1,19 @@
 //! Cached symbols and BTF of recorded kernels, by build id.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hitm_layout::Bytes;
+use hitm_live::ours;
 
 use crate::input_file::{self, NamedBy};
 use crate::output_file::{self, Durability};
 
 /// Name of the mapping of a kernel's image in a recording.
 pub(crate) const KERNEL_PATH: &str = "[kernel]";
+
+/// Folders of ours on the way to a kernel's files: its own, `kernel-names` and the cache.
+const FOLDERS: usize = 3;
 
 /// The kept files of one kernel.
 #[derive(Debug)]
@@ -28,10 +32,10 @@ impl KernelFiles {
 
     /// Keeps both files, unless they are kept already.
     pub(crate) fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
-        if self.btf_path().exists() {
+        if self.btf_path().is_some_and(|path| path.exists()) {
             return Ok(());
         }
-        std::fs::create_dir_all(&self.directory)?;
+        self.check(true)?;
         // The types last: they say that both are there.
         for (name, bytes) in [("kallsyms", kallsyms), ("btf", btf)] {
             let path = self.directory.join(name);
@@ -40,19 +44,31 @@ impl KernelFiles {
         Ok(())
     }
 
+    /// Makes sure that the folders are this user's alone: names of a recording come from them.
+    fn check(&self, makes: bool) -> io::Result<()> {
+        let mut folders: Vec<&Path> = self.directory.ancestors().take(FOLDERS).collect();
+        folders.reverse();
+        folders
+            .into_iter()
+            .try_for_each(|folder| ours::private_folder(folder, makes))
+    }
+
     /// The list of symbols.
     pub(crate) fn kallsyms(&self) -> io::Result<Bytes> {
+        self.check(false)?;
         input_file::bytes(&self.directory.join("kallsyms"), NamedBy::Input)
     }
 
     /// The types.
     pub(crate) fn btf(&self) -> io::Result<Bytes> {
-        input_file::bytes(&self.btf_path(), NamedBy::Input)
+        self.check(false)?;
+        input_file::bytes(&self.directory.join("btf"), NamedBy::Input)
     }
 
-    /// Path of the types.
-    pub(crate) fn btf_path(&self) -> PathBuf {
-        self.directory.join("btf")
+    /// Path of the types, if they are kept.
+    pub(crate) fn btf_path(&self) -> Option<PathBuf> {
+        self.check(false).ok()?;
+        Some(self.directory.join("btf"))
     }
 }
 

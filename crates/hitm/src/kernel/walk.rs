@@ -1,7 +1,8 @@
 //! Walks over a stopped kernel's memory: from symbols, through members and pointers, to objects.
 //!
 //! Bounds: a list ends after [`LIST_MAX`] elements, an expression after [`OBJECTS_MAX`] objects;
-//! memory that cannot be read ends only the path that led to it.
+//! memory that cannot be read ends only the path that led to it. A pointer may have any value, so
+//! addresses wrap.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -232,7 +233,8 @@ impl Walker<'_> {
         };
         let size = store.get(element).size.unwrap_or(0);
         for index in 0..count.unwrap_or(0).min(OBJECTS_MAX as u64) {
-            next.push(self.typed(place.address + index * size, element, Some(index as usize)));
+            let address = place.address.wrapping_add(index.wrapping_mul(size));
+            next.push(self.typed(address, element, Some(index as usize)));
         }
     }
 
@@ -264,7 +266,7 @@ impl Walker<'_> {
     /// Finds a member, also one of an anonymous structure inside.
     fn member(&mut self, place: &Place, name: &str) -> Option<Place> {
         let (offset, type_id) = self.find_member(place.type_id?, name)?;
-        Some(self.typed(place.address + offset, type_id, place.index))
+        Some(self.typed(place.address.wrapping_add(offset), type_id, place.index))
     }
 
     fn find_member(&self, type_id: TypeId, name: &str) -> Option<(u64, TypeId)> {
@@ -298,7 +300,7 @@ impl Walker<'_> {
                     ..head.clone()
                 });
             }
-            let Some(link) = self.pointer(address + offset) else {
+            let Some(link) = self.pointer(address.wrapping_add(offset)) else {
                 return;
             };
             address = link.wrapping_sub(offset);
@@ -369,6 +371,51 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory in which every word is a pointer to one place.
+    struct AllTo(u64);
+
+    impl GuestMemory for AllTo {
+        fn read(&mut self, _: u64, size: u64) -> io::Result<Vec<u8>> {
+            Ok(self.0.to_le_bytes().repeat(size as usize / 8))
+        }
+    }
+
+    #[test]
+    fn a_hostile_kernel_ends_every_walk() {
+        let mut btf = hitm_test::btf::Assembler::new(false);
+        let word = btf.int("word", 8);
+        let node = btf.next_id();
+        let pointer = btf.of(hitm_test::btf::kind::PTR, "", node + 2);
+        let table = btf.array(pointer, 8);
+        let members = [
+            ("list", word, 0),
+            ("next", pointer, 64),
+            ("table", table, 128),
+        ];
+        btf.structure("node", 80, &members);
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "the kernel").unwrap();
+        let symbols = KernelSymbols::parse("ffffffffffffff00 D head\n");
+        // The end of the address space, an odd place before it, and a list's own element.
+        for target in [u64::MAX, u64::MAX - 0x21, 0xffff_ffff_ffff_ff00, 0] {
+            let mut walker = Walker {
+                symbols: &symbols,
+                btf: &mut btf,
+                memory: &mut AllTo(target),
+                cpu_count: 4,
+            };
+            for objects in [
+                "head(node){list}",
+                "head(node){next}.next->.table[*]->.next->",
+                "head(node).next->{list}.table[*]",
+                "head(node).next->(each cpu){next}",
+            ] {
+                let expression = objects.parse::<Expression>().unwrap();
+                let found = walker.walk("x", &expression);
+                assert!(found.len() <= LIST_MAX, "{target:#x}: {objects}");
+            }
+        }
+    }
 
     #[test]
     fn the_known_walks_can_be_read() {

@@ -40,9 +40,17 @@ impl Budget {
                 true
             }
             None => {
-                *self.left_out.entry(what).or_default() += 1;
+                self.leave_out(what, 1);
                 false
             }
+        }
+    }
+
+    /// Counts entries that others have left out.
+    pub(crate) fn leave_out(&mut self, what: &'static str, count: u64) {
+        if count > 0 {
+            let sum = self.left_out.entry(what).or_default();
+            *sum = sum.saturating_add(count);
         }
     }
 

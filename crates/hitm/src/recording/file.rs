@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use hitm_base::Machine;
-use hitm_trace::{ChunkDecoder, DecodedBlock, Header, ReadError, TraceReader, Visitor};
+use hitm_trace::{ChunkDecoder, DecodedBlock, Header, ReadError, TraceReader, Version, Visitor};
 
 use super::RecordingError;
 use crate::input_file::{self, NamedBy};
@@ -41,6 +41,11 @@ impl RecordingFile {
     /// Returns everything that the recording was made with.
     pub(crate) fn header(&self) -> &Header {
         self.reader.header()
+    }
+
+    /// Format of the file.
+    pub(crate) fn version(&self) -> Version {
+        self.reader.version()
     }
 
     /// Bytes of the file.

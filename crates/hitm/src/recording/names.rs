@@ -543,7 +543,7 @@ impl<'a> AddressNames<'a> {
 fn kernel_types(recording: &Recording) -> Option<PathBuf> {
     let mut mappings = recording.objects.mappings.iter();
     let kernel = mappings.find(|mapping| mapping.path == KERNEL_PATH)?;
-    Some(KernelFiles::of(&kernel.build_id).btf_path())
+    KernelFiles::of(&kernel.build_id).btf_path()
 }
 
 /// Names of the kernel that was recorded, if one was and its symbols are kept on this host.

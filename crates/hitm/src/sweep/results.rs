@@ -39,7 +39,7 @@ pub fn read_table<T>(
         path: path.to_owned(),
         message,
     };
-    let file = input_file::open(path, NamedBy::User);
+    let file = input_file::open(path, NamedBy::Input);
     let file = file.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             failed("there is no such table: run the sweep to its end first".to_owned())

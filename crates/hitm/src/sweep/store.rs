@@ -8,10 +8,12 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use hitm_live::ours;
 use hitm_sweep::name::RunName;
 use hitm_sweep::result::RunResult;
 
 use super::Error;
+use crate::input_file::NamedBy;
 use crate::limits;
 use crate::output_file::{self, Durability};
 use crate::text_file::{self, TextFileError};
@@ -61,7 +63,8 @@ impl Store {
     /// A file that is there but cannot be read.
     pub fn get(&self, name: RunName) -> Result<Option<RunResult>, Error> {
         let path = self.path(name);
-        match text_file::read(&path, RESULT_BYTES_MAX, "a result") {
+        // Whatever else has its name is an error, and nobody is waited for.
+        match text_file::read_named(&path, NamedBy::Input, RESULT_BYTES_MAX, "a result") {
             Ok(text) => Ok(RunResult::decode(&text, name)),
             Err(TextFileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
@@ -89,7 +92,7 @@ impl Store {
     pub(super) fn note_start(&self, name: RunName) -> Result<(), Error> {
         let path = self.folder.join("runs").join("started");
         let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).open(&path);
+        let file = ours::open_regular(&path, options.append(true).create(true));
         // One write of a short line: lines of several processes cannot mix.
         let written = file.and_then(|mut file| file.write_all(format!("{name}\n").as_bytes()));
         written.map_err(|source| failed(&path, source))
@@ -105,6 +108,9 @@ pub(super) fn failed(path: &Path, source: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use hitm_sweep::name::Naming;
 
     use super::*;
@@ -122,8 +128,30 @@ mod tests {
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() / 2]).unwrap();
         assert_eq!(store.get(name).unwrap(), None);
+        let changed = String::from_utf8(text).unwrap().replace("such", "good");
+        fs::write(&path, changed).unwrap();
+        assert_eq!(store.get(name).unwrap(), None);
         store.put(name, &result).unwrap();
         let files = fs::read_dir(path.parent().unwrap()).unwrap().count();
         assert_eq!((store.get(name).unwrap(), files), (Some(result), 1));
+    }
+
+    #[test]
+    fn a_fifo_in_the_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let name = Naming::new(1).name();
+        for path in [store.path(name), folder.path().join("runs/started")] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+            // SAFETY: a system call with a string that lives.
+            assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        }
+        let read = store.get(name).unwrap_err();
+        let noted = store.note_start(name).unwrap_err();
+        for error in [read, noted] {
+            let cause = std::error::Error::source(&error).unwrap().to_string();
+            assert_eq!(cause, "found a FIFO, expected a regular file");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use super::VmError;
+use super::{VmError, cache_folder};
 use crate::temporary;
 
 /// Source of the guest's kernel.
@@ -56,7 +56,9 @@ impl KernelSource {
             KernelSource::File(path) => Ok(path.clone()),
             KernelSource::Debian(version) => {
                 let package = newest_package(version)?;
-                let directory = cache.join("kernels").join(&package);
+                let kernels = cache.join("kernels");
+                cache_folder(&kernels)?;
+                let directory = kernels.join(&package);
                 match image_in(&directory) {
                     Some(image) => Ok(image),
                     None => download(&package, &directory),
@@ -163,7 +165,7 @@ fn download(package: &str, directory: &Path) -> Result<PathBuf, VmError> {
     let file = paths
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
         .ok_or_else(|| failed("apt-get left no package"))?;
-    std::fs::create_dir_all(directory).map_err(system("make the cache directory"))?;
+    cache_folder(directory)?;
     let status = Command::new("dpkg-deb")
         .arg("-x")
         .args([&file, directory])

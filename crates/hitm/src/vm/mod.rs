@@ -20,12 +20,13 @@ mod workload;
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
 use hitm_layout::layout_file::LayoutFile;
+use hitm_live::ours;
 use thiserror::Error;
 
 pub(crate) use emulator::find as find_emulator;
@@ -77,12 +78,29 @@ pub enum StartAt {
     Address(u64),
 }
 
-/// The default directory of kernels and snapshots: in the user's cache directory.
+/// The default directory of kernels and snapshots: in the user's cache directory, else the user's
+/// own among the temporary files.
 pub fn default_cache() -> PathBuf {
-    let directory = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = directory.or_else(home).unwrap_or_else(std::env::temp_dir);
-    base.join("hitm")
+    let folder = |name| {
+        let folder = std::env::var_os(name).map(PathBuf::from);
+        folder.filter(|folder| folder.is_absolute())
+    };
+    let of_home = || Some(folder("HOME")?.join(".cache"));
+    match folder("XDG_CACHE_HOME").or_else(of_home) {
+        Some(base) => base.join("hitm"),
+        None => std::env::temp_dir().join(format!("hitm-{}", ours::user())),
+    }
+}
+
+/// Makes a folder of the cache where it is missing. A machine boots what lies there.
+///
+/// # Errors
+/// It is not this user's alone.
+fn cache_folder(path: &Path) -> Result<(), VmError> {
+    ours::private_folder(path, true).map_err(|source| VmError::Cache {
+        path: path.into(),
+        source,
+    })
 }
 
 impl fmt::Display for StartAt {
@@ -227,6 +245,14 @@ pub enum VmError {
         problem: String,
         /// End of the console's output.
         console: String,
+    },
+    /// A folder of the cache could be somebody else's.
+    #[error("cannot use {} for kernels and snapshots (--snapshot-cache chooses another folder)", path.display())]
+    Cache {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
     },
     /// The operating system refused something.
     #[error("cannot {what}")]

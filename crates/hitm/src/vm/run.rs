@@ -16,7 +16,7 @@ use super::emulator::{self, Emulator, Machine, Purpose};
 use super::objects::StoppedKernel;
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
-use super::{VmConfig, VmError, memory, moves, objects, workload};
+use super::{VmConfig, VmError, cache_folder, memory, moves, objects, workload};
 use crate::kernel::Walks;
 use crate::record::{Progress, Region, Signals, Sink};
 use crate::streams::StandardOutput;
@@ -87,10 +87,10 @@ pub(super) fn with_emulator<T>(
         packages: machine.topology.package_count(),
         cpus: machine.topology.cpu_count(),
     })?;
+    cache_folder(&config.cache)?;
     let qemu = emulator::find(config.qemu.as_deref())?;
     let initramfs = workload::initramfs(&config.command, &config.others)?;
-    workload::keep_own(&config.cache)
-        .map_err(|source| VmError::system("keep the guest's programs", source))?;
+    workload::keep_own(&config.cache)?;
     check_size(initramfs.len() as u64 >> 20, config.memory_mib)?;
     let written = temporary::unnamed_file().and_then(|mut file| {
         let written = file.write_all(&initramfs);

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use hitm_base::Fnv1a;
 
-use super::VmError;
 use super::emulator::{Emulator, Machine, Purpose};
 use super::run::Console;
+use super::{VmError, cache_folder};
 use crate::kernel::KernelSymbols;
 
 /// Time that a file's transfer may take.
@@ -49,10 +49,12 @@ impl Snapshot {
             hash = hash.with_word(word.as_bytes());
         }
         let directory = emulator.config.cache.join("snapshots");
+        cache_folder(&directory)?;
         let snapshot = Snapshot {
             directory: directory.join(format!("{:016x}", hash.value())),
             symbols: OnceCell::new(),
         };
+        cache_folder(&snapshot.directory)?;
         if !snapshot.machine().exists() {
             say("booting");
             snapshot.make(emulator)?;
@@ -85,7 +87,6 @@ impl Snapshot {
             let what = what.to_owned();
             move |source| VmError::System { what, source }
         };
-        std::fs::create_dir_all(&self.directory).map_err(io("make the snapshot's directory"))?;
         let mut machine = emulator.start(Purpose::Boot)?;
         let console = Console::collect(&machine.console).map_err(io("read the console"))?;
         // Renamed at the end, so that no partial snapshot looks complete.

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use hitm_base::Fnv1a;
 
-use super::VmError;
 use super::initramfs::Initramfs;
+use super::{VmError, cache_folder};
 use crate::input_file::{self, NamedBy};
 use crate::limits;
 use crate::output_file::{self, Durability};
@@ -50,20 +50,27 @@ const OWN_PROGRAMS: &str = "/hitm/bin/";
 
 /// Keeps hitm's own workloads in the cache, for the names in recordings of them. Files are named by
 /// content: the next hitm may have other workloads.
-pub(super) fn keep_own(cache: &Path) -> io::Result<()> {
+pub(super) fn keep_own(cache: &Path) -> Result<(), VmError> {
+    let directory = own_directory(cache);
+    cache_folder(&directory)?;
     for (name, bytes) in hitm_guest::workloads() {
         let path = own_path(cache, name, bytes);
         if !path.exists() {
-            std::fs::create_dir_all(path.parent().unwrap_or(cache))?;
-            output_file::write_shared(&path, bytes, Durability::OnDisk)?;
+            cache_folder(path.parent().unwrap_or(&directory))?;
+            output_file::write_shared(&path, bytes, Durability::OnDisk)
+                .map_err(|error| VmError::system("keep the guest's programs", error.into()))?;
         }
     }
     Ok(())
 }
 
-fn own_path(cache: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+fn own_directory(cache: &Path) -> PathBuf {
     let directory = cache.join("guest");
-    let directory = std::path::absolute(&directory).unwrap_or(directory);
+    std::path::absolute(&directory).unwrap_or(directory)
+}
+
+fn own_path(cache: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let directory = own_directory(cache);
     let version = Fnv1a::EMPTY.with_word(bytes).value();
     directory.join(format!("{version:016x}")).join(name)
 }

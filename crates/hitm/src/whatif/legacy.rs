@@ -1,4 +1,5 @@
-//! Recordings of format 1.0, which lack the work of threads between accesses.
+//! Recordings that lack the work of threads between accesses: those of format 1.0, and of later
+//! formats where another tool wrote them.
 //!
 //! The work is derived from times: the time between two accesses of a thread that no access is
 //! charged with is the thread's own work, waits in system calls included. Stores to private lines
@@ -21,7 +22,7 @@ use super::WhatifError;
 use crate::recording::{Recording, RecordingFile};
 
 /// Note beside the figures.
-pub(super) const NOTE: &str = "the recording does not say what threads did between accesses (format 1.0): the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
+pub(super) const NOTE: &str = "the recording does not say what threads did between accesses: the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";
 
 /// Returns true if the recording has no positions.
 pub(super) fn is_legacy(recording: &Recording) -> bool {
@@ -37,10 +38,13 @@ const END_BYTES: usize = 48;
 /// Reads the events of the recording at `path`.
 pub(super) fn read(recording: &Recording, path: &Path) -> Result<Log, WhatifError> {
     let mut events = Events::default();
-    RecordingFile::open(path)?.visit(&mut events, &mut |_, _| {})?;
+    let mut file = RecordingFile::open(path)?;
+    let version = file.version();
+    file.visit(&mut events, &mut |_, _| {})?;
     if events.kept_bytes > KEPT_BYTES_MAX {
         return Err(WhatifError::LegacyTooLarge {
             path: path.into(),
+            version,
             max_mib: KEPT_BYTES_MAX >> 20,
         });
     }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use hitm_base::{Clock, Cycles, Machine, ThreadId, grouped};
 use hitm_layout::layout_file::LayoutFile;
+use hitm_trace::Version;
 use hitm_weave::Placement;
 use hitm_weave::replay::ReplayError;
 use thiserror::Error;
@@ -46,14 +47,16 @@ pub struct WhatifConfig {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WhatifError {
-    /// A recording of format 1.0 with more accesses than are kept for it.
+    /// A recording without the work between accesses, with more accesses than are kept for it.
     #[error(
-        "{}: found a recording of format 1.0 that takes more than {max_mib} MiB, which is too large to run again; record again",
-        path.display()
+        "{}: found a recording of format {}.{} without the work of threads between their accesses that takes more than {max_mib} MiB, which is too large to run again; record again",
+        path.display(), version.major, version.minor
     )]
     LegacyTooLarge {
         /// The file.
         path: PathBuf,
+        /// Format of the file.
+        version: Version,
         /// Limit on kept accesses, in MiB.
         max_mib: usize,
     },
