@@ -3,9 +3,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
 
 use crate::programs::{fifo, in_time};
+use hitm_test::process::Command;
 
 /// Runs `hitm vm run` without a home; returns exit code and what it says.
 fn vm(temporary: &Path, cache: &[&str]) -> (Option<i32>, String) {

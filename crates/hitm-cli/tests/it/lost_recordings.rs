@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::programs::{self, hitm};
+use hitm_test::process::Command;
 
 /// Waits until the recording has its name, and then does something to it.
 const HOSTILE: &str = r#"

@@ -5,6 +5,7 @@ mod advice;
 mod advice_profiles;
 mod callers;
 mod ci;
+mod clock;
 mod completions;
 mod contended;
 mod control;

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::ends::outliving;
 use crate::programs::{self, hitm, record_within, report, run_within, say_not_run};
+use hitm_test::process::Command;
 
 /// Does some work in two threads, by itself or in children that it starts as the init of a container does.
 const WORKER: &str = r#"

@@ -1,8 +1,10 @@
 //! Recordings in which nothing moves: they say so, and they end when they are asked to.
 
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+
+use hitm_test::process::{Child, Command};
 
 use crate::programs::{report, run};
 use crate::recording::{endless, programs_of, signal, wait_for_work};
@@ -23,24 +25,13 @@ fn start_stopped(directory: &Path, options: &[&str]) -> Child {
     child
 }
 
-/// Waits for the recording's end, for a minute at most.
-fn output_of(mut child: Child) -> Output {
-    let started = Instant::now();
-    while child.try_wait().expect("hitm is there").is_none() {
-        if started.elapsed() > Duration::from_secs(60) {
-            signal(&child, libc::SIGKILL);
-            panic!("the recording does not end");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().expect("hitm ends")
-}
-
 #[test]
 fn a_recording_that_stands_still_says_so_and_ends_if_that_is_asked_for() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let directory = directory.path();
-    let output = output_of(start_stopped(directory, &["--stall", "1s", "--stall-end"]));
+    let output = start_stopped(directory, &["--stall", "1s", "--stall-end"])
+        .wait_with_output()
+        .expect("hitm ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         said.contains("nothing has moved for 1 s: thread "),
@@ -71,7 +62,7 @@ fn a_signal_ends_a_recording_whose_program_does_not_end() {
         let child = start_stopped(directory.path(), &[]);
         let asked = Instant::now();
         signal(&child, by);
-        let output = output_of(child);
+        let output = child.wait_with_output().expect("hitm ends");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(asked.elapsed() < ENDS_MAX, "{said}");
         assert!(said.contains("it is killed"), "{said}");

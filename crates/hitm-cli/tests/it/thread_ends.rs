@@ -1,7 +1,8 @@
 //! Ends of threads: signals that come first, and a last thread that ends its process.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use hitm_test::process::Command;
 
 use crate::programs::{build, hitm, report};
 
@@ -67,13 +68,16 @@ fn built(directory: &Path, text: &str) -> PathBuf {
     build(directory, "program", &source, &[])
 }
 
-/// Records the program within a minute; what `hitm` says, and the report.
+/// Records the program; what `hitm` says, and the report.
 fn recorded(program: &Path) -> (String, serde_json::Value) {
     let recording = program.with_extension("hitm");
-    let mut record = Command::new("timeout");
-    record.arg("60").arg(hitm()).args(["record", "-o"]);
-    record.arg(&recording).arg("--").arg(program);
-    let output = record.output().expect("timeout(1) starts");
+    let mut record = Command::new(hitm());
+    record
+        .args(["record", "-o"])
+        .arg(&recording)
+        .arg("--")
+        .arg(program);
+    let output = record.output().expect("hitm starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
     (said, report(&recording))

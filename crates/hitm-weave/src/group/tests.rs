@@ -128,3 +128,51 @@ fn who_finds_another_value_has_slept_if_a_wake_follows() {
         assert_eq!(group.weave().clock(sleeper), expected);
     }
 }
+
+#[test]
+fn a_sleep_ends_when_the_others_are_so_far_and_at_its_own_time() {
+    let mut group = group(2);
+    let [runner, sleeper] = [0, 1].map(Slot);
+    run_to(&mut group, sleeper, 100, false);
+    group.unpark(sleeper);
+    group.leave(sleeper);
+    group.set_alarm(sleeper, Cycles(15_000));
+    run_to(&mut group, runner, 2_000, false);
+    group.weave_all();
+    assert_eq!(group.ring(WINDOW), [], "the others are at 2,000");
+    assert_eq!(round(&mut group), [runner]);
+    run_to(&mut group, runner, 9_000, false);
+    group.weave_all();
+    assert_eq!(group.ring(WINDOW), [sleeper]);
+    assert!(!group.everybody_is_here(), "it is waited for");
+    assert!(group.has_doubts() && !group.is_idle());
+    assert!(group.rejoin_late(sleeper));
+    assert!(!group.rejoin_late(sleeper), "once");
+    round(&mut group);
+    assert_eq!(group.weave().clock(sleeper), Cycles(15_100));
+}
+
+#[test]
+fn where_nobody_runs_time_passes_to_the_first_end_of_a_sleep() {
+    let mut group = group(2);
+    let [first, second] = [0, 1].map(Slot);
+    for (slot, delay) in [(first, 70_000), (second, 900_000)] {
+        group.leave(slot);
+        group.set_alarm(slot, Cycles(delay));
+    }
+    assert!(group.is_idle());
+    assert_eq!(group.waiting_without_end().count(), 0);
+    group.pass_to_alarm();
+    assert_eq!(group.now(), Cycles(70_000));
+    assert_eq!(group.ring(WINDOW), [first]);
+    assert!(!group.is_idle(), "one is about to run");
+    // A wake came first.
+    assert!(group.rejoin(first, WINDOW) > 0);
+    assert!(!group.is_idle());
+    group.leave(first);
+    assert_eq!(group.waiting_without_end().count(), 1);
+    assert!(group.is_idle());
+    // Nobody waits for a thread that is gone.
+    group.remove(second);
+    assert!(!group.is_idle());
+}
