@@ -271,6 +271,11 @@ impl Link {
         self.port.note_seen(self.port.now())
     }
 
+    /// Virtual time up to which everything is priced.
+    pub(crate) fn priced(&self) -> Cycles {
+        self.port.now()
+    }
+
     /// Nanoseconds for which programs ran unrecorded, at the host's time.
     pub(crate) fn skipped(&self, host_nanos: u64) -> u64 {
         self.port.skipped_nanos(host_nanos)

@@ -120,7 +120,7 @@ impl Recorder {
             return;
         };
         if let Some(at) = self.timed.rest_at(number, args) {
-            let passed = self.link.latest().saturating_sub(self.link.now(vcpu));
+            let passed = self.link.priced().saturating_sub(vcpu.local_clock(clock));
             let rest = timespec_of(clock.nanos(length.saturating_sub(passed)));
             guest_memory::write_words(at, &[rest.tv_sec as u64, rest.tv_nsec as u64]);
         }
