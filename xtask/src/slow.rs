@@ -1,37 +1,30 @@
 //! The slowest tests: `cargo test` says how long all of a binary's take, and not which.
 //!
-//! Times are libtest's own. It prints them in unstable mode only, which its binaries take from an environment
-//! variable; the compiler does not see it.
+//! libtest prints times in unstable mode only. One test at a time prints a line when it ends, and the time since
+//! the line before is its own.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::output;
 
-/// Runs all tests and prints the slowest `count`, slowest first.
+/// Runs all tests one after the other and prints the slowest `count`, slowest first.
 pub fn print_slowest(count: usize) -> Result<()> {
     let mut times = Vec::new();
     let mut failed = Vec::new();
-    for (name, program) in programs()? {
-        let folder = program.folder.as_path();
-        let run = Command::new(&program.path)
-            .args(["-Z", "unstable-options", "--report-time"])
-            .env("RUSTC_BOOTSTRAP", "1")
-            .current_dir(folder)
-            .output()
-            .with_context(|| format!("cannot start {}", program.path.display()))?;
-        let text = String::from_utf8_lossy(&run.stdout);
-        if !run.status.success() {
-            failed.push(format!("{name}\n{text}"));
+    for program in programs()? {
+        let name = &program.name;
+        for test in run(&program)? {
+            if !test.passed {
+                failed.push(format!("{name}: {}", test.name));
+            }
+            times.push((test.seconds, format!("{name}: {}", test.name)));
         }
-        times.extend(
-            text.lines()
-                .filter_map(time)
-                .map(|(seconds, test)| (seconds, format!("{name}::{test}"))),
-        );
     }
     times.sort_by(|one, other| other.0.total_cmp(&one.0));
     let sum: f64 = times.iter().map(|(seconds, _)| seconds).sum();
@@ -43,14 +36,49 @@ pub fn print_slowest(count: usize) -> Result<()> {
     Ok(())
 }
 
+struct Test {
+    name: String,
+    seconds: f64,
+    passed: bool,
+}
+
+/// Runs the tests of a binary as cargo does, one at a time.
+fn run(program: &Program) -> Result<Vec<Test>> {
+    let mut tests = Vec::new();
+    let mut begun = Instant::now();
+    let mut running = Command::new(&program.path)
+        .arg("--test-threads=1")
+        .current_dir(&program.folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.path.display()))?;
+    let printed = running.stdout.take().context("it has a pipe")?;
+    for line in BufReader::new(printed).lines() {
+        let line = line.context("libtest prints UTF-8")?;
+        let ended = Instant::now();
+        if let Some((name, result)) = result(&line) {
+            tests.push(Test {
+                name: name.to_owned(),
+                seconds: (ended - begun).as_secs_f64(),
+                passed: result == "ok",
+            });
+        }
+        begun = ended;
+    }
+    running.wait()?;
+    Ok(tests)
+}
+
 /// A compiled binary of tests, and the folder in which cargo runs it.
 struct Program {
+    /// Its crate.
+    name: String,
     path: PathBuf,
     folder: PathBuf,
 }
 
-/// Compiles all tests; returns their binaries by crate.
-fn programs() -> Result<Vec<(String, Program)>> {
+/// Compiles all tests.
+fn programs() -> Result<Vec<Program>> {
     let build = [
         "test",
         "--workspace",
@@ -78,17 +106,15 @@ fn programs() -> Result<Vec<(String, Program)>> {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            programs.push((name, Program { path, folder }));
+            programs.push(Program { name, path, folder });
         }
     }
     Ok(programs)
 }
 
-/// Seconds and name of a line `test NAME ... ok <1.234s>`.
-fn time(line: &str) -> Option<(f64, &str)> {
-    let (test, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    let (_, seconds) = rest.rsplit_once('<')?;
-    Some((seconds.strip_suffix("s>")?.parse().ok()?, test))
+/// Name and result of a line `test NAME ... ok`.
+fn result(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("test ")?.split_once(" ... ")
 }
 
 #[cfg(test)]
@@ -96,10 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_from_libtest_s_lines() {
-        assert_eq!(time("test a::b ... ok <1.250s>"), Some((1.25, "a::b")));
-        assert_eq!(time("test a::b ... FAILED <0.001s>"), Some((0.001, "a::b")));
-        assert_eq!(time("test result: ok. 3 passed; finished in 0.02s"), None);
-        assert_eq!(time("running 3 tests"), None);
+    fn results_are_read_from_libtest_s_lines() {
+        assert_eq!(result("test a::b ... ok"), Some(("a::b", "ok")));
+        assert_eq!(result("test a::b ... FAILED"), Some(("a::b", "FAILED")));
+        assert_eq!(result("test result: ok. 3 passed; finished in 0.02s"), None);
+        assert_eq!(result("running 3 tests"), None);
     }
 }

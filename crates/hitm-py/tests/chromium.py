@@ -149,7 +149,7 @@ class Chromium:
         self.call("Page.navigate", url=page.resolve().as_uri())
         self.until("document.documentElement?.dataset.ready === 'yes'")
 
-    def until(self, condition: str, seconds: float = 20) -> None:
+    def until(self, condition: str, seconds: float = 240) -> None:
         """Waits until a condition holds in the page."""
         end = time.monotonic() + seconds
         while not self.evaluate(condition):

@@ -1,32 +1,33 @@
 """`hitm sweep` with the engine ray and with a search, through the command line."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import HITM, PLAN, SCENARIO
+from conftest import HITM, PLAN, SCENARIO, wait_for
 
-SECONDS_MAX = 240
-"""Ray starts a dozen processes for a node, on a host that may be busy."""
+import hitm
+import hitm.ray
 
 
-def environment() -> dict[str, str]:
+def environment(**further: str) -> dict[str, str]:
     """The Python of these tests is the one that hitm finds."""
     folder = str(Path(sys.executable).parent)
     # The nodes of a test listen on this host only, and have no token to share.
-    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "RAY_AUTH_MODE": "disabled"}
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "RAY_AUTH_MODE": "disabled", **further}
 
 
-def sweep(*args: object) -> "subprocess.CompletedProcess[str]":
+def sweep(*args: object, **further: str) -> "subprocess.CompletedProcess[str]":
     command = [str(HITM), "sweep", *map(str, args)]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment(**further), capture_output=True, text=True, check=False)
 
 
 def local(plan: Path, output: Path) -> bytes:
@@ -55,7 +56,9 @@ def test_the_engine_ray(plan: Path, tmp_path: Path) -> None:
 
 def test_a_cluster_that_is_not_there_is_an_error(plan: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    done = sweep(plan, "-o", tmp_path / "out", "--engine", "ray://127.0.0.1:1")
+    # Ray itself tries three times, for five seconds and longer each time.
+    waits = {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "1", "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "1"}
+    done = sweep(plan, "-o", tmp_path / "out", "--engine", "ray://127.0.0.1:1", **waits)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("hitm: error: cannot reach Ray at ray://127.0.0.1:1: ")
 
@@ -119,79 +122,145 @@ def kill(node: "subprocess.Popen[bytes]") -> None:
     node.wait()
 
 
-def wait_for(what: str, is_there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_there():
-        assert time.monotonic() < deadline, f"no {what} in {SECONDS_MAX} s"
-        time.sleep(0.1)
-
-
-def ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    numbers = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return numbers
-
-
 def answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@dataclass
+class Cluster:
+    """Nodes of one CPU each on this host."""
+
+    folder: Path
+    """Of its head. Sockets of Ray have long names below it, and a name of a socket is short."""
+    port: int
+    """For clients."""
+    environment: dict[str, str]
+    nodes: "list[subprocess.Popen[bytes]]"
+
+    def start(self, *args: str) -> "subprocess.Popen[bytes]":
+        """Starts a node and waits until the cluster has it."""
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", *args, "--node-ip-address=127.0.0.1"]
+        ray += ["--block", "--num-cpus=1", "--object-store-memory=90000000", "--disable-usage-stats"]
+        while True:
+            said = self.folder / f"said-{len(self.nodes)}"
+            with said.open("wb") as file:
+                node = subprocess.Popen(
+                    ray, env=self.environment, stdout=file, stderr=file, stdin=subprocess.DEVNULL
+                )
+            self.nodes.append(node)
+            wait_for("node", lambda: node.poll() is not None or "Ray runtime started" in said.read_text())
+            if node.poll() is None:
+                return node
+            # Ray gives a node half a minute, which is too short on a busy host.
+            assert "timed out during startup" in said.read_text(), said.read_text()
+
+    def start_head(self) -> None:
+        args = ["--head", "--port=0", f"--ray-client-server-port={self.port}"]
+        self.start(*args, "--include-dashboard=false", f"--temp-dir={self.folder}")
+        wait_for("server for clients", lambda: answers(self.port))
+
+    def start_second(self) -> "subprocess.Popen[bytes]":
+        """Starts another node, which finds the head by the address that it chose."""
+        return self.start(f"--address={(self.folder / 'ray_current_cluster').read_text().strip()}")
+
+
 @pytest.fixture
-def nodes() -> "Iterator[tuple[int, subprocess.Popen[bytes]]]":
-    """Two Ray nodes of one CPU on this host: the port for clients, and the second node."""
+def cluster() -> Iterator[Cluster]:
+    """A cluster with no node yet."""
     pytest.importorskip("ray")
-    port, clients = ports(2)
-    # Sockets of Ray have long names below its folder, and a name of a socket is short.
-    with tempfile.TemporaryDirectory(prefix="hitm-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        common = ["--block", "--num-cpus=1", "--object-store-memory=90000000", "--disable-usage-stats"]
-        head = ["--head", "--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={clients}"]
-        head += ["--include-dashboard=false", f"--temp-dir={folder}"]
-        second = [f"--address=127.0.0.1:{port}", "--node-ip-address=127.0.0.1"]
-
-        def start(args: list[str]) -> "subprocess.Popen[bytes]":
-            ray = [sys.executable, "-m", "ray.scripts.scripts", "start", *common, *args]
-            quiet = subprocess.DEVNULL
-            return subprocess.Popen(ray, env=environment(), stdout=quiet, stderr=quiet, stdin=quiet)
-
-        begun = [start(head)]
+    folder = tempfile.TemporaryDirectory(prefix="hitm-ray-", dir="/tmp", ignore_cleanup_errors=True)
+    # Ray takes no port 0 for its clients. gRPC shares a port with this socket, which keeps it from all others.
+    with folder as name, socket.socket() as port:
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        port.bind(("0.0.0.0", 0))
+        # A head on a busy host refuses one client in four without it.
+        made = Cluster(Path(name), port.getsockname()[1], environment(GRPC_ENABLE_FORK_SUPPORT="0"), [])
         try:
-            wait_for("head node", lambda: answers(clients))
-            begun.append(start(second))
-            wait_for("second node", lambda: any("raylet/raylet" in one for one in below(begun[1].pid).values()))
-            yield clients, begun[1]
+            yield made
         finally:
-            for node in begun:
+            for node in made.nodes:
                 kill(node)
 
 
-def test_a_node_that_dies_for_good_changes_no_byte(
-    nodes: "tuple[int, subprocess.Popen[bytes]]", tmp_path: Path
+REFUSES = """import pathlib, sys
+left = pathlib.Path(__file__).with_name("left")
+if "--mode=specific-server" in sys.orig_argv and left.exists() and (count := int(left.read_text())):
+    left.write_text(str(count - 1))
+    sys.exit("as the test wants")
+"""
+"""Python reads sitecustomize.py at its start. Ray starts one process for each client, and the first ones end."""
+
+
+def test_a_cluster_that_refuses_at_first_is_asked_again(cluster: Cluster, plan: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(REFUSES)
+    cluster.environment["PYTHONPATH"] = str(tmp_path)
+    cluster.start_head()
+    address = f"ray://127.0.0.1:{cluster.port}"
+    (tmp_path / "left").write_text("1")
+    done = sweep(plan, "-o", tmp_path / "out", "--engine", address)
+    assert done.returncode == 0, done.stderr
+    [refused, wrote] = [line for line in done.stderr.splitlines() if line.startswith("hitm: ")]
+    # Ray takes half a minute to say so.
+    assert refused.startswith(f"hitm: Ray at {address} refuses, attempt 2 of 5 follows: RuntimeError: "), refused
+    assert wrote == f"hitm: wrote {tmp_path}/out/results.parquet"
+
+
+@pytest.mark.parametrize(
+    ("address", "where", "error"),
+    [
+        ("ray://head:1", "Ray at ray://head:1", ConnectionAbortedError("Initialization failure:\nwhy")),
+        (None, "Ray on this host", Exception("The current node timed out during startup:\nwhy")),
+    ],
+)
+def test_attempts_have_a_limit(
+    address: str | None,
+    where: str,
+    error: Exception,
+    plan: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clients, second = nodes
+    ray = pytest.importorskip("ray")
+    attempts = 0
+
+    def refuse(**_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise error
+
+    # Each attempt on a real cluster takes half a minute.
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(hitm.ray, "PAUSE_SECONDS", 0)
+    with pytest.raises(hitm.HitmError, match=re.escape(f"cannot reach {where} (5 times): why")):
+        hitm.ray.run(plan, tmp_path / "out", address=address)
+    assert attempts == 5
+    said = [f"hitm: {where} refuses, attempt {next} of 5 follows: why" for next in range(2, 6)]
+    assert capsys.readouterr().err.splitlines() == said
+
+
+def test_a_node_that_dies_for_good_changes_no_byte(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start_head()
+    second = cluster.start_second()
     (tmp_path / "small.toml").write_text(SCENARIO.replace("5ms", "60ms"))
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN.replace("seeds = 10", "seeds = 150"))
     run_count = 600
     expected = local(plan, tmp_path / "local")
     output = tmp_path / "out"
-    command = [str(HITM), "sweep", str(plan), "-o", str(output), "--engine", f"ray://127.0.0.1:{clients}"]
-    driver = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+    command = [str(HITM), "sweep", str(plan), "-o", str(output), "--engine", f"ray://127.0.0.1:{cluster.port}"]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as driver:
 
-    def works() -> bool:
-        assert driver.poll() is None, driver.communicate()[1]
-        return any(one.startswith("ray::_make") for one in below(second.pid).values())
+        def works() -> bool:
+            assert driver.poll() is None, driver.communicate()[1]
+            return any(one.startswith("ray::_make") for one in below(second.pid).values())
 
-    wait_for("task on the second node", works)
-    wait_for("run", lambda: len(started(output)) >= run_count // 10)
-    killed_at = len(started(output))
-    kill(second)
-    errors = driver.communicate(timeout=SECONDS_MAX)[1]
+        wait_for("task on the second node", works)
+        wait_for("run", lambda: len(started(output)) >= run_count // 10)
+        killed_at = len(started(output))
+        kill(second)
+        errors = driver.communicate()[1]
     assert driver.returncode == 0, errors
     assert killed_at < run_count, "the sweep ended before its node was killed"
     assert (output / "results.parquet").read_bytes() == expected

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,10 @@ TASKS_PER_WORKER = 8
 """Tasks that wait for each worker: enough that none idles, few enough that a kill loses little."""
 RUNS_PER_TASK = 16
 """At most: a task's overhead of some milliseconds is spread over them."""
+ATTEMPTS_MAX = 5
+"""Attempts to connect. A busy host needs some: gRPC aborts where Ray forks, and Ray gives a node half a minute."""
+PAUSE_SECONDS = 1
+"""Between two attempts. Ray itself takes half a minute to say that one failed."""
 
 
 @lru_cache(maxsize=4)
@@ -31,6 +36,34 @@ def _sweep(text: str, folder: str) -> Sweep:
 
 def _make(text: str, folder: str, output: str, runs: list[int]) -> int:
     return _sweep(text, folder).run_some(output, runs)
+
+
+def _connect(address: str | None, jobs: int | None) -> None:
+    """Connects to Ray, and again when a cluster refuses or a node of this host starts too late."""
+    import ray
+
+    where = f"Ray at {address}" if address else "Ray on this host"
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            ray.init(address=address, num_cpus=None if address else jobs, log_to_driver=False)
+            return
+        except Exception as error:
+            # Ray has no class for it.
+            is_late = "timed out during startup" in str(error)
+            if not is_late and not isinstance(error, ConnectionError):
+                raise
+            reason = str(error).strip().rpartition("\n")[2]
+            # Another kind comes from a cluster that does not answer, and Ray has tried again by itself.
+            is_refused = isinstance(error, ConnectionAbortedError)
+            if attempt == ATTEMPTS_MAX or not (is_late or is_refused):
+                times = f" ({attempt} times)" if attempt > 1 else ""
+                raise HitmError(f"cannot reach {where}{times}: {reason}") from error
+            print(
+                f"hitm: {where} refuses, attempt {attempt + 1} of {ATTEMPTS_MAX} follows: {reason}",
+                file=sys.stderr,
+            )
+            ray.shutdown()  # type: ignore[no-untyped-call]
+            time.sleep(PAUSE_SECONDS)
 
 
 def run(
@@ -55,10 +88,7 @@ def run(
     if not missing:
         return sweep
     if not ray.is_initialized():
-        try:
-            ray.init(address=address, num_cpus=None if address else jobs, log_to_driver=False)
-        except ConnectionError as error:
-            raise HitmError(f"cannot reach Ray at {address}: {error}") from error
+        _connect(address, jobs)
     task = ray.remote(num_cpus=1, max_retries=-1)(_make)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     workers = max(1, int(resources.get("CPU", 1)))
