@@ -11,8 +11,12 @@ use super::layout::*;
 use super::message::{Message, Request};
 use super::{Futex, Mail};
 
-/// Time that a thread waits between two looks at the recorder.
+/// Time that a thread waits before it looks for the recorder.
 const LOOK_UP: Duration = Duration::from_millis(20);
+
+/// Longest time between two looks: each takes twice as long to come as the one before. Looks of thousands of
+/// threads every 20 ms would leave the host no time for anything else.
+const LOOK_UP_MAX: Duration = Duration::from_secs(1);
 
 /// Looks for an answer before a thread sleeps, when all others wait as well: some 10 us, in which the recorder
 /// has mostly woken up and answered (zstd takes a sixth less time).
@@ -20,6 +24,10 @@ const SPINS: u32 = 400;
 
 /// Set by the kernel in the word of a robust mutex whose holder has died: `FUTEX_OWNER_DIED`.
 const OWNER_DIED: u32 = 0x4000_0000;
+
+fn longer(time: Duration) -> Duration {
+    (2 * time).min(LOOK_UP_MAX)
+}
 
 /// A thread's way to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,17 +205,19 @@ impl Port {
         other: Message<'_>,
     ) -> Option<Answer> {
         let word = &self.shared.channel(channel.0 as usize).word;
+        let mut time = patience;
         loop {
             let seen = word.load(Ordering::Acquire);
             if seen & !SLEEPER == IDLE {
                 break;
             }
-            if !self.sleep(channel, seen, patience) {
+            if !self.sleep(channel, seen, time) {
                 continue;
             }
             if self.is_lost() {
                 return None;
             }
+            time = longer(time);
             let seen = word.load(Ordering::Acquire);
             if seen & !SLEEPER == TAKEN {
                 self.fill(channel, other);
@@ -288,13 +298,17 @@ impl Port {
     /// False when the recording ends first.
     fn wait_until_idle(&self, channel: Channel) -> bool {
         let word = &self.shared.channel(channel.0 as usize).word;
+        let mut time = LOOK_UP;
         loop {
             let seen = word.load(Ordering::Acquire);
             if seen & !SLEEPER == IDLE {
                 return true;
             }
-            if self.sleep(channel, seen, LOOK_UP) && self.is_lost() {
-                return false;
+            if self.sleep(channel, seen, time) {
+                if self.is_lost() {
+                    return false;
+                }
+                time = longer(time);
             }
         }
     }

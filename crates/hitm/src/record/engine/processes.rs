@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Instant;
 
 use hitm_base::Cycles;
 use hitm_trace::{EndReason, ProcessExit, ProcessStart, SHARED_FIRST};
@@ -38,7 +39,12 @@ pub(super) struct Processes {
     expected: Vec<u32>,
     /// Pids of ended processes whose channels are not free yet.
     ending: Vec<u32>,
+    /// Time of the next look for the dead.
+    next_look: Option<Instant>,
 }
+
+/// Looks for the dead, each of which reads a file of /proc for each process, take one such part of the time.
+const LOOKS_SHARE: u32 = 20;
 
 impl Processes {
     /// The process `pid` begins, which has this name on the board; returns its record and its mailbox. None
@@ -206,8 +212,19 @@ impl Processes {
         Some((exit, process.left_alone.take()))
     }
 
-    /// Processes that are gone since the last call, or that another program runs in unrecorded.
+    /// Processes that are gone since the last call, or that another program runs in unrecorded. Looks for them
+    /// only so often that it takes little time.
     pub(super) fn take_dead(&mut self) -> Vec<u32> {
+        let began = Instant::now();
+        if self.next_look.is_some_and(|next| began < next) {
+            return Vec::new();
+        }
+        let dead = self.look_for_dead();
+        self.next_look = Some(Instant::now() + began.elapsed() * LOOKS_SHARE);
+        dead
+    }
+
+    fn look_for_dead(&mut self) -> Vec<u32> {
         let is_dead = |pid: u32, began: u64| match status(pid) {
             Some((state, since)) => matches!(state, 'Z' | 'X') || since != began,
             None => true,
@@ -286,7 +303,7 @@ mod tests {
         assert!(processes.end(1, EndReason::Exec, Cycles(2)).is_none());
         assert_eq!(begin(&mut processes, 1, None), (2, 1));
         assert_eq!(processes.seat(2, 2), 3);
-        assert!(processes.take_dead().is_empty(), "both are there");
+        assert!(processes.look_for_dead().is_empty(), "both are there");
         processes.set_left_alone(2, Some("setuid:/bin/su".into()));
         processes.end(0, EndReason::Exited { status: 0 }, Cycles(3));
         assert!(!processes.any_is_left());
@@ -303,7 +320,7 @@ mod tests {
         processes.end(0, EndReason::Exited { status: 0 }, Cycles(1));
         assert!(processes.any_is_left());
         child.wait().unwrap();
-        processes.take_dead();
+        processes.look_for_dead();
         assert!(!processes.any_is_left());
     }
 }
