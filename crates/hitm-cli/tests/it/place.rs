@@ -468,7 +468,7 @@ fn a_folder_that_others_can_write_is_refused() {
     let output = run(folder.path(), &["status"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        text(&output).contains("written by others"),
+        text(&output).contains("others may write to it"),
         "{}",
         text(&output)
     );

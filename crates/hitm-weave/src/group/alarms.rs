@@ -107,14 +107,12 @@ impl Group {
         self.present_count == 0 && nobody_comes && !self.alarms.of_slots.is_empty()
     }
 
-    /// Threads that wait in system calls without a time-out, by the operating system's numbers.
-    pub fn waiting_without_end(&self) -> impl Iterator<Item = u32> {
-        let members = self.members.iter().enumerate();
-        let away = members.filter(|(slot, member)| {
-            let is_away = member.state == State::Away && !member.is_gone;
-            is_away && !self.alarms.of_slots.contains_key(&Slot(*slot))
-        });
-        away.map(|(_, member)| member.tid)
+    /// Threads in system calls that may block, by the operating system's numbers. One that does not sleep is on its
+    /// way back, whatever it waited for.
+    pub fn away(&self) -> impl Iterator<Item = u32> {
+        let members = self.members.iter();
+        let away = members.filter(|member| member.state == State::Away && !member.is_gone);
+        away.map(|member| member.tid)
     }
 
     /// Nobody runs: time passes to the first alarm.

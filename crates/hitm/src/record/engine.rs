@@ -639,7 +639,7 @@ impl Engine {
         if !self.group.is_idle() || self.board.is_paused() {
             return true;
         }
-        if !self.group.waiting_without_end().all(processes::is_asleep) {
+        if !self.group.away().all(processes::is_asleep) {
             return false;
         }
         self.group.pass_to_alarm();
