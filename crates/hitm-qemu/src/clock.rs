@@ -258,6 +258,14 @@ mod tests {
         let (ticks, mut used) = unsafe { (libc::times(std::ptr::null_mut()), std::mem::zeroed()) };
         assert_eq!(ticks, 700);
         answer(left);
+        let mut day = timeval_of(0);
+        // SAFETY: as above.
+        unsafe { libc::gettimeofday(&mut day, std::ptr::null_mut()) };
+        assert_eq!(day.tv_sec, 7);
+        answer(left);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::time(std::ptr::null_mut()) }, 7);
+        answer(left);
         // SAFETY: as above.
         unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) };
         assert_eq!((used.ru_utime.tv_sec, used.ru_utime.tv_usec), (3, 500_000));

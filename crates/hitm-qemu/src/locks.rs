@@ -155,7 +155,8 @@ mod tests {
             *second += *first;
         }
         // In turn, each order is right.
-        assert_eq!((*high.lock(), *low.lock()), (3, 1));
+        assert_eq!(*high.lock(), 3);
+        assert_eq!(*low.lock(), 1);
     }
 
     #[test]

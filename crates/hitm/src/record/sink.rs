@@ -48,7 +48,7 @@ impl Sink {
     }
 
     /// Puts the recording in the place of an existing file: from now on a killed recorder leaves it
-    /// under its name. Its first block does so as well.
+    /// under its name.
     pub(crate) fn take_name(&mut self) {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.get_mut().take_name()
@@ -119,7 +119,6 @@ impl Sink {
     }
 
     fn write(&mut self, meta: BlockMeta, bytes: &[u8]) {
-        self.take_name();
         let Some(writer) = &mut self.writer else {
             return;
         };

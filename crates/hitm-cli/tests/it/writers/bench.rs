@@ -27,7 +27,7 @@ pub(super) const WRITERS: [&str; 18] = [
     "sim small.toml --format html -o out/page.html",
     "sim small.toml --perfetto out/trace",
     "sim small.toml --calls out/calls.csv",
-    "layout advise root_domain -i linux-6.12 -p x.csv -m xeon-480 --emit c -o out/own.toml",
+    "layout advise foo -i x -p x.hitm --emit c -o out/own.toml",
     "layout advise root_domain -i linux-6.12 -p x.csv -m xeon-480 -o out/own.toml",
     "sweep plan.toml --jobs 2 -o out",
     "man out",
