@@ -271,6 +271,18 @@ impl Recording {
         self.recovery.is_complete() && self.end.is_some() && !reasons.any(EndReason::is_loss)
     }
 
+    /// Sentences about processes that are not recorded to their ends.
+    fn losses(&self) -> impl Iterator<Item = String> {
+        self.processes.iter().filter_map(|process| {
+            let EndReason::Lost { loss } = process.exit?.reason else {
+                return None;
+            };
+            let ProcessStart { program, pid, .. } = &process.start;
+            let text = format!("{program} (pid {pid}) is not recorded to its end: {loss}");
+            Some(text)
+        })
+    }
+
     /// Returns messages that a reader of the report needs: how the recording went.
     pub fn diagnostics(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -293,14 +305,7 @@ impl Recording {
             Some(EndReason::Stopped) => found.push("the recording was stopped by request".into()),
             Some(_) => {}
         }
-        for process in &self.processes {
-            if let Some(EndReason::Lost { loss }) = process.exit.map(|exit| exit.reason) {
-                let ProcessStart { program, pid, .. } = &process.start;
-                found.push(format!(
-                    "{program} (pid {pid}) is not recorded to its end: {loss}"
-                ));
-            }
-        }
+        found.extend(self.losses());
         found.extend(self.generated.notes());
         found.extend(self.budget.describe());
         if self.accesses_without_row > 0 {

@@ -7,7 +7,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+
+use hitm_test::process::Command;
 
 use self::bench::{Bench, WRITERS};
 use crate::programs::{hitm, say_not_run};

@@ -10,8 +10,9 @@ use crate::guest::Syscall;
 use crate::heap::{self, HeapNote};
 use crate::link::WaitEnd;
 use crate::vcpu::{InSyscall, Vcpu};
-use crate::{clock, cpu_files, cpus, guest_memory, mappings, memory, waits};
+use crate::{clock, cpu_files, cpus, guest_memory, mappings, memory};
 
+use super::time::end_of_futex;
 use super::{Recorder, fork};
 
 /// `CLONE_VM`: the new task shares memory, so it is a thread.
@@ -155,17 +156,7 @@ impl Recorder {
             // A thread's end returns when a signal came first; the program asks again.
             Syscall::ThreadExit => self.link.rejoin(vcpu, WaitEnd::Other),
             Syscall::MayBlock => {
-                const INTERRUPTED: i64 = -(libc::EINTR as i64);
-                clock::take_back();
-                let is_late = waits::end() && result == 0;
-                if result == INTERRUPTED {
-                    self.tell_rest(vcpu, number, &args);
-                }
-                let end = if is_late {
-                    WaitEnd::Late
-                } else {
-                    WaitEnd::Other
-                };
+                let end = self.end_wait(vcpu, (number, result), &args);
                 self.link.rejoin(vcpu, end);
             }
             Syscall::Short => clock::take_back(),
@@ -174,14 +165,7 @@ impl Recorder {
                 self.link.cancel_exec(vcpu);
                 self.link.rejoin(vcpu, WaitEnd::Other);
             }
-            Syscall::FutexWait => {
-                const EXPIRED: i64 = -(libc::ETIMEDOUT as i64);
-                let end = match waits::end() && result == EXPIRED {
-                    true => WaitEnd::Late,
-                    false => WaitEnd::of(args[0], result),
-                };
-                self.link.rejoin(vcpu, end);
-            }
+            Syscall::FutexWait => self.link.rejoin(vcpu, end_of_futex(args[0], result)),
             Syscall::FutexWake => self.link.end_wake(vcpu, args[0], result),
             Syscall::Clone if fork::take_new_child() => self.forked(index, vcpu),
             Syscall::Clone if self.forks(number, &args) => {

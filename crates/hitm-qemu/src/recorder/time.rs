@@ -7,6 +7,7 @@ use hitm_base::Cycles;
 use crate::allocators::with_registers;
 use crate::clock::{self, Answer, Clock, Kind, timespec_of};
 use crate::guest_memory;
+use crate::link::WaitEnd;
 use crate::parker::host_nanos;
 use crate::timed::{Length, Question};
 use crate::vcpu::Vcpu;
@@ -33,6 +34,15 @@ unsafe extern "C" fn tell_counter(index: c_uint, _: *mut c_void, state: *mut u64
     unsafe {
         state.write(count & LOW);
         state.add(2).write(count >> 32);
+    }
+}
+
+/// End of a wait at `futex` with this result.
+pub(super) fn end_of_futex(futex: u64, result: i64) -> WaitEnd {
+    const EXPIRED: i64 = -(libc::ETIMEDOUT as i64);
+    match waits::end() && result == EXPIRED {
+        true => WaitEnd::Late,
+        false => WaitEnd::of(futex, result),
     }
 }
 
@@ -114,8 +124,26 @@ impl Recorder {
         Some(clock.cycles(nanos))
     }
 
+    /// A system call that may block has returned; tells what ended it.
+    pub(super) fn end_wait(
+        &self,
+        vcpu: &Vcpu,
+        (number, result): (i64, i64),
+        args: &[u64; 6],
+    ) -> WaitEnd {
+        const INTERRUPTED: i64 = -(libc::EINTR as i64);
+        clock::take_back();
+        if result == INTERRUPTED {
+            self.tell_rest(vcpu, number, args);
+        }
+        match waits::end() && result == 0 {
+            true => WaitEnd::Late,
+            false => WaitEnd::Other,
+        }
+    }
+
     /// Tells an interrupted sleep how much of its time is left.
-    pub(super) fn tell_rest(&self, vcpu: &Vcpu, number: i64, args: &[u64; 6]) {
+    fn tell_rest(&self, vcpu: &Vcpu, number: i64, args: &[u64; 6]) {
         let (Some(clock), Some(length)) = (self.link.clock(), vcpu.wait_length) else {
             return;
         };

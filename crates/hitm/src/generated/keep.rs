@@ -85,13 +85,11 @@ impl Kept {
         read: impl FnOnce(File, &mut Kept) -> io::Result<()>,
     ) {
         let opened = ours::open_owned(path, OpenOptions::new().read(true), owners);
-        match opened.and_then(|file| read(file, self)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                if self.notes.len() < NOTES_MAX {
-                    self.notes.push(format!("{}: {error}", path.display()));
-                }
-            }
-            _ => {}
+        if let Err(error) = opened.and_then(|file| read(file, self))
+            && error.kind() != io::ErrorKind::NotFound
+            && self.notes.len() < NOTES_MAX
+        {
+            self.notes.push(format!("{}: {error}", path.display()));
         }
     }
 
@@ -101,7 +99,9 @@ impl Kept {
         let is_inside = *size > 0 && end.is_some_and(|end| end <= 1 << PROCESS_SHIFT);
         // A name ends its line.
         let name = name.lines().next().unwrap_or_default();
-        let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+        let ends = name.char_indices().map(|(at, one)| at + one.len_utf8());
+        let end = ends.take_while(|end| *end <= NAME_BYTES_MAX).last();
+        let name = &name[..end.unwrap_or(0)];
         let start = start | u64::from(process) << PROCESS_SHIFT;
         let line = format!("{start:x} {size:x} {name}\n");
         match is_inside && self.functions.len() + line.len() <= MAP_BYTES_MAX as usize {

@@ -380,6 +380,14 @@ impl Engine {
     ) -> Result<(), BadMessage> {
         let args = &message.args;
         match message.request {
+            Request::Pin | Request::Affinity => {
+                self.serve_affinity(slot, channel, message);
+                return Ok(());
+            }
+            Request::Memory | Request::Object => {
+                self.serve_question(slot, channel, message);
+                return Ok(());
+            }
             Request::Wait => {
                 self.take_in(slot, message.bytes)?;
                 self.late.retain(|late| *late != slot);
@@ -398,12 +406,7 @@ impl Engine {
             Request::Rejoin => return self.rejoin(slot, channel, args),
             Request::Leave | Request::Exec => {
                 self.take_in(slot, message.bytes)?;
-                let futex = (args[0] == 1).then_some(args[1]);
-                self.leave(slot, futex)?;
-                if args[2] == 1 {
-                    let delay = args[3].min(hitm_trace::COUNT_MAX);
-                    self.group.set_alarm(slot, Cycles(delay));
-                }
+                self.leave(slot, args)?;
                 if message.request == Request::Exec {
                     let pid = self.processes.pid(self.threads[slot.0].process);
                     self.group.bequeath(slot, pid);
@@ -415,7 +418,7 @@ impl Engine {
                 let insn = self.threads[slot.0].position.insn.min(args[0]);
                 self.group.end_thread(Wake { slot, insn });
                 self.threads[slot.0].ending = Some(args[1] as i32);
-                self.leave(slot, None)?;
+                self.leave(slot, &[0; 8])?;
             }
             Request::Close => {
                 self.thread_ends(slot);
@@ -438,28 +441,26 @@ impl Engine {
                     self.group.record(&record);
                 }
             }
-            Request::Pin | Request::Affinity => {
-                self.serve_affinity(slot, channel, message);
-                return Ok(());
-            }
-            Request::Memory => {
-                let pid = self.processes.pid(self.threads[slot.0].process);
-                let is_sent = names::as_seen_here(pid)
-                    .is_some_and(|pid| self.backing.send(pid, args[0] as i32));
-                self.board.answer(channel, &[is_sent.into()]);
-                return Ok(());
-            }
-            Request::Object => {
-                let [device, inode, kind, ..] = *args;
-                let number = self.object([device, inode, kind]);
-                self.board.answer(channel, &[number.into()]);
-                return Ok(());
-            }
             _ => self.serve_note(slot, message)?,
         }
         self.board.answer(channel, &[]);
         self.rounds();
         Ok(())
+    }
+
+    /// Answers questions that concern the process.
+    fn serve_question(&mut self, slot: Slot, channel: u32, message: &Message<'_>) {
+        let args = &message.args;
+        let answer = match message.request {
+            Request::Memory => {
+                let pid = self.processes.pid(self.threads[slot.0].process);
+                let is_sent = names::as_seen_here(pid)
+                    .is_some_and(|pid| self.backing.send(pid, args[0] as i32));
+                is_sent.into()
+            }
+            _ => self.object([args[0], args[1], args[2]]).into(),
+        };
+        self.board.answer(channel, &[answer]);
     }
 
     /// Number of an object that processes share; 0 when there are too many.
@@ -551,13 +552,18 @@ impl Engine {
         Ok(())
     }
 
-    fn leave(&mut self, slot: Slot, futex: Option<u64>) -> Result<(), BadMessage> {
+    fn leave(&mut self, slot: Slot, args: &[u64; 8]) -> Result<(), BadMessage> {
+        let futex = (args[0] == 1).then_some(args[1]);
         match (self.group.state(slot), futex) {
             (State::Running, Some(futex)) => self.group.leave_for(slot, futex),
             (State::Running, None) => self.group.leave(slot),
             // It runs unrecorded for a while.
             (State::Away, _) => {}
             _ => return Err(BadMessage),
+        }
+        if args[2] == 1 {
+            let delay = args[3].min(hitm_trace::COUNT_MAX);
+            self.group.set_alarm(slot, Cycles(delay));
         }
         Ok(())
     }

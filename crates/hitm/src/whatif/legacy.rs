@@ -87,15 +87,13 @@ impl Visitor for Events {
             _ => 0,
         };
         match record {
-            Record::ThreadStart(_) | Record::ThreadPlaced(_) => {
-                if self.admits(size_of::<Record>() + name_bytes) {
-                    self.starts.push(record);
-                }
+            Record::ThreadStart(_) | Record::ThreadPlaced(_)
+                if self.admits(size_of::<Record>() + name_bytes) =>
+            {
+                self.starts.push(record);
             }
-            Record::ThreadExit(exit) => {
-                if self.admits(END_BYTES) {
-                    self.ends.insert(exit.thread, exit.time);
-                }
+            Record::ThreadExit(exit) if self.admits(END_BYTES) => {
+                self.ends.insert(exit.thread, exit.time);
             }
             _ => {}
         }

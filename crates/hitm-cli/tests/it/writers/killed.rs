@@ -5,9 +5,11 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use hitm_test::process::{Child, Command};
 
 use super::bench::{Bench, FORMER, Found, Results, WRITERS};
 use crate::programs::hitm;
