@@ -166,10 +166,6 @@ impl Recorder {
         let is_first = !self.link.is_attached();
         if is_first {
             self.attach(None);
-            if self.launch.is_guarded {
-                // SAFETY: `hitm record` made the mutex.
-                unsafe { guard::start(self.guard) };
-            }
         }
         let mut vcpu = self.link.enter(index, tid, self.thread_name());
         if self.launch.has_callers {
@@ -186,6 +182,11 @@ impl Recorder {
 
     /// Makes the process known, a fork of process `parent` or a new program.
     fn attach(&self, parent: Option<u32>) {
+        // Before all else: a recorder that is gone by now is noticed as well.
+        if self.launch.is_guarded {
+            // SAFETY: `hitm record` made the mutex.
+            unsafe { guard::start(self.guard) };
+        }
         let program = self.program().path.to_string_lossy();
         self.link.attach(&program, parent, !self.cpus.is_asked());
     }
@@ -205,10 +206,6 @@ impl Recorder {
         self.attach(Some(parent));
         if self.link.is_over() {
             return;
-        }
-        if self.launch.is_guarded {
-            // SAFETY: as in `new_vcpu`.
-            unsafe { guard::start(self.guard) };
         }
         // SAFETY: a plain system call.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;

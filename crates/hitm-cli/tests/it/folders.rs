@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use crate::programs::{fifo, in_time};
+use crate::sweep::SCENARIO;
 use hitm_test::process::Command;
 
 /// Runs `hitm vm run` without a home; returns exit code and what it says.
@@ -44,15 +45,9 @@ fn a_cache_that_others_may_write_boots_nothing() {
     assert_eq!(mode.permissions().mode() & 0o777, 0o700);
 }
 
-const PLAN: &str = r#"
-schema = 1
-name = "one"
-scenarios = ["000-root-domain/ffmpeg"]
-quick = true
-[[vary]]
-key = "machine"
-values = ["milan-2s"]
-"#;
+/// Four runs of some milliseconds.
+const PLAN: &str = "schema = 1\nname = \"p\"\nscenarios = \"small.toml\"\n\
+    [[vary]]\nkey = \"kernel.tick\"\nvalues = [\"100/s\", \"1000/s\"]\n";
 
 /// Files of a sweep's results.
 fn results(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -71,6 +66,7 @@ fn a_changed_result_is_made_again_and_a_fifo_is_refused() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let directory = directory.path();
     fs::write(directory.join("plan.toml"), PLAN).expect("a temporary file");
+    fs::write(directory.join("small.toml"), SCENARIO).expect("a temporary file");
     let sweep = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hitm"));
         command.args(["sweep", "plan.toml", "-o", "out"]);

@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use tempfile::TempDir;
 
 /// A machine of four CPUs with two kinds of threads: a run of some milliseconds.
-const SCENARIO: &str = "schema = 1\nname = \"small\"\ndescription = \"d\"\nsource = \"made\"\n\
+pub(crate) const SCENARIO: &str = "schema = 1\nname = \"small\"\ndescription = \"d\"\nsource = \"made\"\n\
     [machine]\npreset = \"broadwell-4s\"\ncpus = 4\n\
     [kernel]\nbalancing = [\"passive\", \"push-ipi\"]\n\
     [[workload]]\nkind = \"cyclic\"\nname = \"timers\"\n[[workload]]\nkind = \"hogs\"\n\
