@@ -155,7 +155,8 @@ mod tests {
             *second += *first;
         }
         // In turn, each order is right.
-        assert_eq!((*high.lock(), *low.lock()), (3, 1));
+        let after = *high.lock();
+        assert_eq!((after, *low.lock()), (3, 1));
     }
 
     #[test]
