@@ -205,19 +205,17 @@ impl Port {
         other: Message<'_>,
     ) -> Option<Answer> {
         let word = &self.shared.channel(channel.0 as usize).word;
-        let mut time = patience;
         loop {
             let seen = word.load(Ordering::Acquire);
             if seen & !SLEEPER == IDLE {
                 break;
             }
-            if !self.sleep(channel, seen, time) {
+            if !self.sleep(channel, seen, patience) {
                 continue;
             }
             if self.is_lost() {
                 return None;
             }
-            time = longer(time);
             let seen = word.load(Ordering::Acquire);
             if seen & !SLEEPER == TAKEN {
                 self.fill(channel, other);
