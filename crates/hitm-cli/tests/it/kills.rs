@@ -311,6 +311,11 @@ impl Attack {
         (file, status): (&RecordedFile, ExitStatus),
         tally: &mut Tally,
     ) {
+        if victim == Victim::Program && file.is_former {
+            // It was killed before it made itself known: nothing of it is recorded, and hitm says so.
+            assert_eq!(status.code(), Some(2));
+            return;
+        }
         let bytes = memory.read();
         let ring = RingSnapshot::parse(&bytes).expect("the recorder made a ring");
         if victim == Victim::Program {
