@@ -9,7 +9,7 @@
 //! (`/dev/stdout`), and files in a folder that takes no new ones or whose owner cannot be kept.
 //!
 //! A second writer changes nothing. Both files are locked, the one beside and the one with the name
-//! ([`beside`]). The lock is flock(2)'s: it ends with the process, however that ends, and is not
+//! (`beside`). The lock is flock(2)'s: it ends with the process, however that ends, and is not
 //! inherited by the programs that hitm starts.
 
 mod beside;
