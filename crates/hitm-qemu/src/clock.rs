@@ -8,12 +8,12 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::{Cycles, Machine};
 use libc::{clockid_t, timespec, timeval};
 
-use crate::emulator;
+use crate::library::library;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Of times(2) (`_SC_CLK_TCK`).
@@ -135,44 +135,8 @@ impl Clock {
     }
 }
 
-/// Functions of the C library as QEMU found them, to be called where no answer is left.
-macro_rules! library {
-    ($($place:ident = $name:literal as $function:ident : fn($($arg:ident: $type:ty),*) -> $result:ty, $give:expr;)*) => {
-        $(
-            static $place: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-            /// The C library's function, as QEMU calls it.
-            unsafe extern "C" fn $function($($arg: $type),*) -> $result {
-                if let Some(answer) = ANSWER.take() {
-                    let give: fn(Answer, $($type),*) -> $result = $give;
-                    return give(answer, $($arg),*);
-                }
-                type Function = unsafe extern "C" fn($($type),*) -> $result;
-                // SAFETY: it was found by this name before QEMU got another one; QEMU's own call.
-                unsafe {
-                    let library = std::mem::transmute::<*mut c_void, Function>($place.load(Ordering::Relaxed));
-                    library($($arg),*)
-                }
-            }
-        )*
-
-        /// Lets QEMU call the functions here; false if it has no such entries in its table.
-        fn is_replaced() -> bool {
-            let mut all = true;
-            $(
-                let name = std::ffi::CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()).expect("one zero");
-                // SAFETY: the name ends with a zero byte.
-                let library = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-                $place.store(library, Ordering::Relaxed);
-                // SAFETY: both are called alike.
-                all &= !library.is_null() && unsafe { emulator::replace(name, $function as *mut c_void) } > 0;
-            )*
-            all
-        }
-    };
-}
-
 library! {
+    ANSWER.take() => Answer;
     CLOCK_GETTIME = "clock_gettime" as clock_gettime: fn(clock: clockid_t, time: *mut timespec) -> c_int,
         |answer, _, time| { put(time, timespec_of(answer.time)); 0 };
     GETTIMEOFDAY = "gettimeofday" as gettimeofday: fn(time: *mut timeval, zone: *mut c_void) -> c_int,
@@ -185,7 +149,8 @@ library! {
         |answer, who, usage| used(answer.cpu, who, usage);
 }
 
-fn put<T>(place: *mut T, value: T) {
+/// Writes to a place of QEMU's, if there is one.
+pub(crate) fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: QEMU's own memory, or none.
         unsafe { place.write(value) };
@@ -199,7 +164,7 @@ pub(crate) fn timespec_of(nanos: u64) -> timespec {
     }
 }
 
-fn timeval_of(nanos: u64) -> timeval {
+pub(crate) fn timeval_of(nanos: u64) -> timeval {
     timeval {
         tv_sec: (nanos / NANOS_PER_SECOND) as libc::time_t,
         tv_usec: (nanos % NANOS_PER_SECOND / 1000) as libc::suseconds_t,

@@ -70,7 +70,7 @@ pub(crate) struct Numbers {
 }
 
 /// x86-64. `short`: close, stat to lstat, lseek, mprotect, munmap, brk, rt_sigaction,
-/// rt_sigprocmask, access, sched_yield, madvise, dup, dup2, getpid, uname, getcwd, readlink,
+/// rt_sigprocmask, access, sched_yield, madvise, dup, dup2, timers' calls, getpid, uname, getcwd, readlink,
 /// gettimeofday, getrlimit, getuid to getegid, sigaltstack, arch_prctl, gettid, time,
 /// set_tid_address, clock_gettime, clock_getres, openat, newfstatat, set_robust_list, prlimit64,
 /// getrandom, statx, rseq.
@@ -91,8 +91,9 @@ const X86_64: Numbers = Numbers {
     prctl: 157,
     unshare: 272,
     short: &[
-        3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 39, 63, 79, 89, 96, 97, 102, 104,
-        107, 108, 131, 158, 186, 201, 218, 228, 229, 257, 262, 273, 302, 318, 332, 334,
+        3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 36, 37, 38, 39, 63, 79, 89, 96, 97,
+        102, 104, 107, 108, 131, 158, 186, 201, 218, 222, 223, 224, 225, 226, 228, 229, 257, 262,
+        273, 283, 286, 287, 302, 318, 332, 334,
     ],
 };
 
@@ -114,8 +115,9 @@ const AARCH64: Numbers = Numbers {
     prctl: 167,
     unshare: 97,
     short: &[
-        17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 96, 99, 113, 114, 124, 132, 134, 135, 160, 163,
-        169, 172, 174, 175, 176, 177, 178, 214, 215, 226, 233, 261, 278, 291, 293,
+        17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 85, 86, 87, 96, 99, 102, 103, 107, 108, 109, 110,
+        111, 113, 114, 124, 132, 134, 135, 160, 163, 169, 172, 174, 175, 176, 177, 178, 214, 215,
+        226, 233, 261, 278, 291, 293,
     ],
 };
 

@@ -16,7 +16,7 @@ use hitm_weave::board::{
 };
 use hitm_weave::{Slot, TakenLine};
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
 use crate::locks;
@@ -25,6 +25,7 @@ use crate::parker;
 use crate::paths::add_paths;
 use crate::shared::Kind;
 use crate::thread_name;
+use crate::timers;
 use crate::turns::{LockLines, Turns};
 use crate::vcpu::Vcpu;
 
@@ -54,6 +55,13 @@ impl WaitEnd {
             _ => WaitEnd::Other,
         }
     }
+}
+
+/// What a program sees of the host, where it should see the modelled machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostView {
+    pub(crate) cpus: bool,
+    pub(crate) clock: bool,
 }
 
 /// One process's way to the recorder.
@@ -111,25 +119,36 @@ impl Link {
     }
 
     /// Makes this process known, which runs `program`. It is a fork of process `parent`, or a new
-    /// program, which may see the host's CPUs and not the machine's.
-    pub(crate) fn attach(&self, program: &str, parent: Option<u32>, sees_host: bool) {
+    /// program.
+    ///
+    /// Returns the times of the timer that the process has from the program before.
+    pub(crate) fn attach(
+        &self,
+        program: &str,
+        parent: Option<u32>,
+        sees_host: HostView,
+    ) -> Option<[Cycles; 2]> {
         let name = self.port.name_process();
         self.name.store(name, Ordering::Relaxed);
         self.reads_mail.store(false, Ordering::Relaxed);
         let Some(channel) = self.port.claim(name, name) else {
-            return self.lose(Loss::Threads);
+            self.lose(Loss::Threads);
+            return None;
         };
         let origin = parent.map_or([0, 0], |parent| [1, parent.into()]);
         let pid = std::process::id().into();
-        let args = [pid, origin[0], origin[1], sees_host.into()];
+        let HostView { cpus, clock } = sees_host;
+        let args = [pid, origin[0], origin[1], cpus.into(), clock.into()];
         let message = Message::new(Request::Attach, &args).with_bytes(program.as_bytes());
         // The pid need not be the one that the recorder sees, nor be seen there at all.
         let ask = || self.port.ask(channel, message);
         let answer = thread_name::with(&self.port.mark_of(name), ask);
         self.port.send(channel, Message::new(Request::Close, &[]));
-        let Some([number, mailbox, is_followed, ..]) = answer.filter(|answer| answer[2] != 0)
+        let Some([number, mailbox, is_followed, next, interval]) =
+            answer.filter(|answer| answer[2] != 0)
         else {
-            return self.abandon();
+            self.abandon();
+            return None;
         };
         debug_assert!(is_followed == 1);
         self.process.store(number as u32, Ordering::Relaxed);
@@ -137,6 +156,7 @@ impl Link {
         if parent.is_none() {
             self.image.store(number as u32, Ordering::Relaxed);
         }
+        (next != 0).then_some([Cycles(next), Cycles(interval)])
     }
 
     /// Returns true once the process, or the one that it is a fork of, has attached.
@@ -294,6 +314,44 @@ impl Link {
             let run = vcpu.cpu_time(clock);
             clock.add_cpu(run.saturating_sub(vcpu.counted_cpu));
             vcpu.counted_cpu = vcpu.counted_cpu.max(run);
+            timers::count_cpu(vcpu.slot, || {
+                let read = |kind| clock.read(kind, run, run);
+                (read(clock::Kind::ThreadCpu), read(clock::Kind::ProcessCpu))
+            });
+        }
+    }
+
+    /// A timer of the process rings after `delay`, then each `interval`; no delay turns it off.
+    pub(crate) fn set_timer(
+        &self,
+        vcpu: &Vcpu,
+        timer: u64,
+        delay: Option<Cycles>,
+        interval: Cycles,
+    ) {
+        let next = delay.map(|delay| self.now(vcpu) + delay);
+        let args = [
+            timer,
+            next.is_some().into(),
+            next.unwrap_or_default().0,
+            interval.0,
+        ];
+        self.say(vcpu, Request::SetTimer, &args, &[]);
+    }
+
+    /// Calls `ring` for each timer of the process that rings, at its time, until the recording is over.
+    pub(crate) fn each_timer(&self, ring: impl Fn(u64)) {
+        // SAFETY: a plain system call.
+        let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        let Some(channel) = self.port.claim(self.name(), tid) else {
+            return;
+        };
+        let next = || {
+            self.port
+                .ask(channel, Message::new(Request::NextTimer, &[]))
+        };
+        while let Some([timer, ..]) = next().filter(|answer| answer[0] != u64::MAX) {
+            ring(timer);
         }
     }
 

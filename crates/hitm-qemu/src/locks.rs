@@ -39,6 +39,8 @@ pub(crate) enum Rank {
     Allocators,
     /// Live allocations.
     Heap,
+    /// Timers of the program.
+    Timers,
     /// Protection of QEMU's table of imports.
     Imports,
 }
@@ -121,7 +123,13 @@ impl Drop for Held {
 
 /// The highest rank in a thread's bits.
 fn highest(held: u32) -> Option<Rank> {
-    let ranks = [Rank::Imports, Rank::Heap, Rank::Allocators, Rank::Barrier];
+    let ranks = [
+        Rank::Imports,
+        Rank::Timers,
+        Rank::Heap,
+        Rank::Allocators,
+        Rank::Barrier,
+    ];
     ranks.into_iter().find(|rank| held >> *rank as u32 & 1 == 1)
 }
 

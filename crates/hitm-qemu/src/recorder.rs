@@ -28,11 +28,11 @@ use crate::first_touch::{FirstTouch, Touch};
 use crate::guest::Numbers;
 use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
-use crate::link::Link;
+use crate::link::{HostView, Link};
 use crate::paths::{Convention, Handlers};
 use crate::timed::TimedCalls;
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
-use crate::{guard, mappings, waits};
+use crate::{guard, mappings, timers, waits};
 
 pub use callbacks::install;
 pub(crate) use callbacks::{allocator_entered, allocator_returned};
@@ -92,7 +92,7 @@ impl Recorder {
             .clock
             .and_then(|start| Clock::new(start, &config.header.machine_toml));
         // SAFETY: QEMU has one thread while it loads plugins.
-        let clock = clock.filter(|_| unsafe { waits::install() });
+        let clock = clock.filter(|_| unsafe { waits::install() } && timers::install());
         // SAFETY: board and mutex are mapped for ever.
         let link = unsafe { Link::new((config.board, config.guard), first_touch, heap, clock)? };
         Ok(Recorder {
@@ -188,7 +188,14 @@ impl Recorder {
             unsafe { guard::start(self.guard) };
         }
         let program = self.program().path.to_string_lossy();
-        self.link.attach(&program, parent, !self.cpus.is_asked());
+        let sees_host = HostView {
+            cpus: !self.cpus.is_asked(),
+            clock: self.launch.clock.is_some() && self.link.clock().is_none(),
+        };
+        let kept = self.link.attach(&program, parent, sees_host);
+        if let Some(times) = kept {
+            self.keep_timer(times);
+        }
     }
 
     /// The process is a forked child: it has memory and threads of its own.
@@ -202,6 +209,7 @@ impl Recorder {
         }
         if let Some(clock) = self.link.clock() {
             clock.forget_cpu();
+            timers::forked();
         }
         self.attach(Some(parent));
         if self.link.is_over() {

@@ -1,8 +1,10 @@
 //! The guest's system calls that ask for the time or wait for it, by architecture.
 
+use std::ffi::c_int;
+
 use crate::clock;
 use crate::guest_memory;
-use crate::waits::Kind;
+use crate::waits::{Kind, Timeout, timeout_of_futex};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -15,6 +17,8 @@ enum Form {
     Timeval(usize),
     /// Milliseconds; below 0 there is none.
     Millis(usize),
+    /// `struct timespec`, a time of the real-time clock.
+    Until(usize),
     /// clock_nanosleep: clock, flags, time.
     Clock,
     Futex,
@@ -32,27 +36,56 @@ const fn row(number: i64, kind: Kind, form: Form) -> Row {
     Row { number, kind, form }
 }
 
-/// QEMU makes poll by ppoll, select by pselect6 and epoll_wait by epoll_pwait.
-const X86_64: [Row; 9] = [
+/// A time-out behind a pointer, argument number `place`.
+const fn pointer(place: usize, expired: c_int) -> Kind {
+    Kind::Pointer(Timeout {
+        place,
+        expired,
+        until: None,
+    })
+}
+
+/// The same, a time of the real-time clock.
+const UNTIL: Kind = Kind::Pointer(Timeout {
+    place: 4,
+    expired: libc::ETIMEDOUT,
+    until: Some(libc::CLOCK_REALTIME),
+});
+
+/// QEMU makes poll by ppoll, select by pselect6 and epoll_wait by epoll_pwait. The last four are rt_sigtimedwait,
+/// semtimedop, mq_timedsend and mq_timedreceive.
+const X86_64: [Row; 13] = [
     row(202, Kind::Futex, Form::Futex),
     row(35, Kind::Sleep, Form::Timespec(0)),
     row(230, Kind::Sleep, Form::Clock),
-    row(7, Kind::PointerAt(2), Form::Millis(2)),
-    row(271, Kind::PointerAt(2), Form::Timespec(2)),
-    row(23, Kind::PointerAt(4), Form::Timeval(4)),
-    row(270, Kind::PointerAt(4), Form::Timespec(4)),
+    row(7, pointer(2, 0), Form::Millis(2)),
+    row(271, pointer(2, 0), Form::Timespec(2)),
+    row(23, pointer(4, 0), Form::Timeval(4)),
+    row(270, pointer(4, 0), Form::Timespec(4)),
     row(232, Kind::Millis, Form::Millis(3)),
     row(281, Kind::Millis, Form::Millis(3)),
+    row(128, pointer(2, libc::EAGAIN), Form::Timespec(2)),
+    row(220, pointer(3, libc::EAGAIN), Form::Timespec(3)),
+    row(242, UNTIL, Form::Until(4)),
+    row(243, UNTIL, Form::Until(4)),
 ];
 
-const AARCH64: [Row; 6] = [
+const AARCH64: [Row; 10] = [
     row(98, Kind::Futex, Form::Futex),
     row(101, Kind::Sleep, Form::Timespec(0)),
     row(115, Kind::Sleep, Form::Clock),
-    row(73, Kind::PointerAt(2), Form::Timespec(2)),
-    row(72, Kind::PointerAt(4), Form::Timespec(4)),
+    row(73, pointer(2, 0), Form::Timespec(2)),
+    row(72, pointer(4, 0), Form::Timespec(4)),
     row(22, Kind::Millis, Form::Millis(3)),
+    row(137, pointer(2, libc::EAGAIN), Form::Timespec(2)),
+    row(192, pointer(3, libc::EAGAIN), Form::Timespec(3)),
+    row(182, UNTIL, Form::Until(4)),
+    row(183, UNTIL, Form::Until(4)),
 ];
+
+/// getitimer, alarm, setitimer, timer_create to timer_delete, timerfd_create, timerfd_settime and timerfd_gettime.
+const X86_64_TIMERS: [i64; 11] = [36, 37, 38, 222, 223, 224, 225, 226, 283, 286, 287];
+const AARCH64_TIMERS: [i64; 10] = [85, 86, 87, 102, 103, 107, 108, 109, 110, 111];
 
 /// A wait's length as the guest asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +114,7 @@ pub(crate) struct TimedCalls {
     time: i64,
     times: i64,
     getrusage: i64,
+    timers: &'static [i64],
 }
 
 impl TimedCalls {
@@ -94,6 +128,7 @@ impl TimedCalls {
                 time: -1,
                 times: 153,
                 getrusage: 165,
+                timers: &AARCH64_TIMERS,
             },
             _ => TimedCalls {
                 waits: &X86_64,
@@ -102,6 +137,7 @@ impl TimedCalls {
                 time: 201,
                 times: 100,
                 getrusage: 98,
+                timers: &X86_64_TIMERS,
             },
         }
     }
@@ -124,6 +160,11 @@ impl TimedCalls {
         }
     }
 
+    /// Returns true for a call about the program's timers.
+    pub(crate) fn is_of_timers(self, number: i64) -> bool {
+        self.timers.contains(&number)
+    }
+
     /// Wait of a call that may end after a time; none if it does not wait, or without an end.
     pub(crate) fn wait(self, number: i64, args: &[u64; 6]) -> Option<(Kind, Length)> {
         let row = self.waits.iter().find(|row| row.number == number)?;
@@ -140,6 +181,10 @@ impl TimedCalls {
             Form::Millis(place) => {
                 let millis = u64::try_from(args[place] as i32).ok()?;
                 (millis > 0).then_some((row.kind, Length::For(millis * 1_000_000)))
+            }
+            Form::Until(place) => {
+                let end = timespec(args[place])?;
+                Some((row.kind, Length::Until(clock::Kind::Realtime, end)))
             }
             Form::Clock => sleep(args).map(|length| (row.kind, length)),
             Form::Futex => futex(args),
@@ -169,26 +214,23 @@ fn sleep(args: &[u64; 6]) -> Option<Length> {
     }
 }
 
-/// FUTEX_WAIT ends after a time, FUTEX_WAIT_BITSET at one.
+/// FUTEX_WAIT ends after a time, FUTEX_WAIT_BITSET and FUTEX_LOCK_PI at one.
 fn futex(args: &[u64; 6]) -> Option<(Kind, Length)> {
     const COMMAND_MASK: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-    let operation = args[1] as i32;
+    let command = args[1] as i32 & COMMAND_MASK;
     let nanos = timespec(args[3])?;
-    match operation & COMMAND_MASK {
-        libc::FUTEX_WAIT => Some((Kind::Futex, Length::For(nanos))),
-        libc::FUTEX_WAIT_BITSET => {
-            let clock = match operation & libc::FUTEX_CLOCK_REALTIME {
-                0 => clock::Kind::Monotonic,
-                _ => clock::Kind::Realtime,
-            };
-            let kind = match args[5] as u32 {
-                u32::MAX => Kind::Futex,
-                _ => Kind::FutexBits,
-            };
-            Some((kind, Length::Until(clock, nanos)))
-        }
-        _ => None,
-    }
+    let timeout = timeout_of_futex(args[1]);
+    let kind = match (command, args[5] as u32) {
+        (libc::FUTEX_WAIT, _) | (libc::FUTEX_WAIT_BITSET, u32::MAX) => Kind::Futex,
+        (libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI, _) => Kind::Pointer(timeout),
+        _ => return None,
+    };
+    let length = match timeout.until {
+        None => Length::For(nanos),
+        Some(libc::CLOCK_REALTIME) => Length::Until(clock::Kind::Realtime, nanos),
+        Some(_) => Length::Until(clock::Kind::Monotonic, nanos),
+    };
+    Some((kind, length))
 }
 
 /// Nanoseconds of the `struct timespec` at `addr`; none where there is none, or nonsense that the kernel refuses.
@@ -234,13 +276,19 @@ mod tests {
         let absolute = [1, libc::TIMER_ABSTIME as u64, at(&time), 0, 0, 0];
         assert_eq!(x86().wait(230, &absolute), Some((Kind::Sleep, until)));
         let milli = |timeout: i32| x86().wait(7, &[0, 0, timeout as u32 as u64, 0, 0, 0]);
-        assert_eq!(milli(3), Some((Kind::PointerAt(2), Length::For(3_000_000))));
+        assert_eq!(milli(3), Some((pointer(2, 0), Length::For(3_000_000))));
         assert_eq!((milli(0), milli(-1)), (None, None), "at once, and for ever");
         let all = u64::from(u32::MAX);
         let bits = |bits| [0, (9 | 256) as u64, 0, at(&time), 0, bits];
         let realtime = Length::Until(clock::Kind::Realtime, 2_000_000_500);
         assert_eq!(x86().wait(202, &bits(all)), Some((Kind::Futex, realtime)));
-        assert_eq!(x86().wait(202, &bits(2)), Some((Kind::FutexBits, realtime)));
+        let kind = Kind::Pointer(timeout_of_futex(9 | 256));
+        assert_eq!(x86().wait(202, &bits(2)), Some((kind, realtime)));
+        let lock = [0, libc::FUTEX_LOCK_PI as u64, 0, at(&time), 0, 0];
+        let kind = Kind::Pointer(timeout_of_futex(libc::FUTEX_LOCK_PI as u64));
+        assert_eq!(x86().wait(202, &lock), Some((kind, realtime)));
+        let receive = [0, 0, 0, 0, at(&time), 0];
+        assert_eq!(x86().wait(243, &receive), Some((UNTIL, realtime)));
         assert_eq!(x86().wait(202, &[0; 6]), None, "without an end");
         let nonsense = [1, NANOS_PER_SECOND];
         assert_eq!(x86().wait(35, &[at(&nonsense), 0, 0, 0, 0, 0]), None);

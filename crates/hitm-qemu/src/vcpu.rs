@@ -12,6 +12,7 @@ use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
+use crate::timers::Timer;
 use crate::turns::Turns;
 
 /// Events after which a thread goes to the barrier even within its budget: bounds its memory.
@@ -177,6 +178,8 @@ pub(crate) struct Vcpu {
     pub(crate) cpu: CpuId,
     /// Memory for what it says.
     pub(crate) packed: Vec<u8>,
+    /// Timers that the host rings for the program that is to take the process over.
+    pub(crate) has_lent: Vec<Timer>,
     /// The mapping that goes is to be at another place.
     pub(crate) moves: bool,
     /// The system call that the thread is in, for its return.
@@ -242,6 +245,7 @@ impl Vcpu {
             wait_length: None,
             cpu: CpuId(0),
             packed: Vec::new(),
+            has_lent: Vec::new(),
             moves: false,
             syscall: None,
             left_block_at: u64::MAX,

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::timespec;
+use libc::{clockid_t, timespec};
 
 use crate::clock::timespec_of;
 use crate::safe_syscall;
@@ -30,12 +30,32 @@ pub(crate) enum Kind {
     Sleep,
     /// A futex whose waiters any wake wakes.
     Futex,
-    /// A futex with a set of bits.
-    FutexBits,
-    /// ppoll, pselect6: the time-out is behind a pointer, argument number so much.
-    PointerAt(usize),
+    /// The time-out is behind a pointer: ppoll, a futex with a set of bits.
+    Pointer(Timeout),
     /// epoll_pwait: milliseconds.
     Millis,
+}
+
+/// A time-out behind a pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timeout {
+    /// Number of its argument.
+    pub(crate) place: usize,
+    /// The error that says that it is over; 0 for an answer of 0.
+    pub(crate) expired: c_int,
+    /// The host's clock by which it is a time, not a span.
+    pub(crate) until: Option<clockid_t>,
+}
+
+impl Kind {
+    /// Result of a system call whose time is over.
+    fn result_of_late(self) -> i64 {
+        match self {
+            Kind::Sleep | Kind::Millis => 0,
+            Kind::Futex => -i64::from(libc::ETIMEDOUT),
+            Kind::Pointer(timeout) => -i64::from(timeout.expired),
+        }
+    }
 }
 
 /// Wait with an end in virtual time.
@@ -57,8 +77,9 @@ pub(crate) fn begin(wait: Wait) {
 }
 
 /// The thread's system call has returned; true if its time was over.
-pub(crate) fn end() -> bool {
-    WAIT.take().is_some_and(|wait| wait.is_over())
+pub(crate) fn end(result: i64) -> bool {
+    WAIT.take()
+        .is_some_and(|wait| wait.is_over() && result == wait.kind.result_of_late())
 }
 
 /// Lets QEMU make its system calls through this module; false if it cannot be made to.
@@ -91,8 +112,7 @@ unsafe extern "C" fn system_call(
     match wait.kind {
         Kind::Sleep => wait.sleep(make),
         Kind::Futex => wait.at_futex(args, make),
-        Kind::FutexBits => wait.in_slices((number, args), 3, libc::ETIMEDOUT, make),
-        Kind::PointerAt(place) => wait.in_slices((number, args), place, 0, make),
+        Kind::Pointer(timeout) => wait.in_slices((number, args), timeout, make),
         Kind::Millis => wait.in_millis((number, args), make),
     }
 }
@@ -132,33 +152,29 @@ impl Wait {
             0 => 0,
             1 => fail(libc::ETIMEDOUT),
             _ if error() == libc::ENOSYS => {
-                self.in_slices((libc::SYS_futex, args), 3, libc::ETIMEDOUT, make)
+                self.in_slices((libc::SYS_futex, args), timeout_of_futex(operation), make)
             }
             _ if error() == libc::EAGAIN && self.is_over() => fail(libc::ETIMEDOUT),
             answer => answer,
         }
     }
 
-    /// Makes a call whose argument number `place` points to a time-out. `expired` is its error when that is over, 0
-    /// for an answer of 0.
+    /// Makes a call with time-outs of the host's until it ends for another reason, or the time is over.
     fn in_slices(
         self,
         (number, mut args): (c_long, [u64; 6]),
-        place: usize,
-        expired: c_int,
+        timeout: Timeout,
         make: impl Fn(c_long, [u64; 6]) -> c_long,
     ) -> c_long {
         let [mut nanos, last] = SLICE_NANOS;
-        // An absolute end would be the host's; FUTEX_WAIT is the relative form, for all bits.
-        let is_futex = number == libc::SYS_futex;
         loop {
-            let mut slice = match is_futex {
-                true => host_time_after(nanos, args[1]),
-                false => timespec_of(nanos),
+            let mut slice = match timeout.until {
+                Some(clock) => host_time_after(nanos, clock),
+                None => timespec_of(nanos),
             };
-            args[place] = (&raw mut slice).expose_provenance() as u64;
+            args[timeout.place] = (&raw mut slice).expose_provenance() as u64;
             let answer = make(number, args);
-            let is_expired = match expired {
+            let is_expired = match timeout.expired {
                 0 => answer == 0,
                 expired => answer < 0 && error() == expired,
             };
@@ -184,16 +200,26 @@ impl Wait {
     }
 }
 
-/// The host's time after a span, as the futex's operation counts: absolute for FUTEX_WAIT_BITSET.
-fn host_time_after(nanos: u64, operation: u64) -> timespec {
+/// The time-out of a futex's operation: of FUTEX_WAIT a span, of the others a time.
+pub(crate) fn timeout_of_futex(operation: u64) -> Timeout {
     const COMMAND_MASK: c_int = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-    if operation as c_int & COMMAND_MASK != libc::FUTEX_WAIT_BITSET {
-        return timespec_of(nanos);
-    }
-    let clock = match operation as c_int & libc::FUTEX_CLOCK_REALTIME {
-        0 => libc::CLOCK_MONOTONIC,
-        _ => libc::CLOCK_REALTIME,
+    let operation = operation as c_int;
+    let is_real = operation & libc::FUTEX_CLOCK_REALTIME != 0;
+    let until = match operation & COMMAND_MASK {
+        libc::FUTEX_WAIT => None,
+        libc::FUTEX_LOCK_PI => Some(libc::CLOCK_REALTIME),
+        _ if is_real => Some(libc::CLOCK_REALTIME),
+        _ => Some(libc::CLOCK_MONOTONIC),
     };
+    Timeout {
+        place: 3,
+        expired: libc::ETIMEDOUT,
+        until,
+    }
+}
+
+/// The host's time after a span.
+fn host_time_after(nanos: u64, clock: clockid_t) -> timespec {
     let mut now = timespec_of(0);
     // SAFETY: a place for the time.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &mut now) };
@@ -263,12 +289,16 @@ mod tests {
         assert_eq!(wait(Kind::Futex).at_futex(args, make), -1);
         assert_eq!(error(), libc::ETIMEDOUT);
         let bits = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u64;
+        let ends = |call, timeout| wait(Kind::Pointer(timeout)).in_slices(call, timeout, make);
         let call = (libc::SYS_futex, [at, bits, 7, 0, 0, 1]);
-        let wait_for_bits = wait(Kind::FutexBits);
-        assert_eq!(wait_for_bits.in_slices(call, 3, libc::ETIMEDOUT, make), -1);
+        assert_eq!(ends(call, timeout_of_futex(bits)), -1);
         assert_eq!(error(), libc::ETIMEDOUT);
-        let poll = (libc::SYS_ppoll, [0; 6]);
-        assert_eq!(wait(Kind::PointerAt(2)).in_slices(poll, 2, 0, make), 0);
+        let poll = Timeout {
+            place: 2,
+            expired: 0,
+            until: None,
+        };
+        assert_eq!(ends((libc::SYS_ppoll, [0; 6]), poll), 0);
     }
 
     #[test]

@@ -12,9 +12,11 @@ mod alarms;
 mod records;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod waits;
 
 pub use affinity::Pinned;
+pub use timers::{TimerName, TimerTimes};
 pub use waits::Doubt;
 
 use std::collections::BTreeMap;
@@ -24,6 +26,7 @@ use hitm_base::{AddrRange, CpuId, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Adoption, Counter, EndReason, Record, Turn};
 
 use self::alarms::Alarms;
+use self::timers::Timers;
 use crate::expected::Expected;
 use crate::output::{Lonely, Output};
 use crate::wakes::Wakes;
@@ -142,6 +145,7 @@ pub struct Group {
     /// Threads that are about to come.
     expected: Expected,
     alarms: Alarms,
+    timers: Timers,
     /// Words at which threads that have not come yet wake others when they end, by tid.
     ends_of_newcomers: BTreeMap<u32, u64>,
     wakes: Wakes,
@@ -175,6 +179,7 @@ impl Group {
             parked: Vec::new(),
             expected: Expected::default(),
             alarms: Alarms::default(),
+            timers: Timers::default(),
             ends_of_newcomers: BTreeMap::new(),
             wakes: Wakes::default(),
             wake_cost,
@@ -374,6 +379,7 @@ impl Group {
             && self.present_count > 0
             && self.expected.is_empty()
             && !self.alarms.is_any_rung()
+            && !self.timers.is_any_ringing()
     }
 
     /// The thread goes into a system call that may block, or to its end.

@@ -28,7 +28,9 @@ mod weave;
 pub use calls::{Call, CallTree, NODES_MAX, PathId, UnknownCall};
 pub use cpus::{CpuChoice, CpuError, ProgramCpus};
 pub use filter::{HAND_OVER_EPOCHS, REPRIVATISE_RUN};
-pub use group::{Counters, Doings, Doubt, Group, Newcomer, Pinned, State, TakenLine};
+pub use group::{
+    Counters, Doings, Doubt, Group, Newcomer, Pinned, State, TakenLine, TimerName, TimerTimes,
+};
 pub use hitm_coherence::core::Position;
 pub use log::WorkLog;
 pub use output::{Lonely, Output};

@@ -29,6 +29,7 @@ use thiserror::Error;
 
 use crate::generated::GeneratedCode;
 use crate::perf_data::ExtraNames;
+use crate::record::Caveat;
 pub(crate) use budget::Budget;
 pub(crate) use file::RecordingFile;
 pub use locks::LockLabel;
@@ -75,20 +76,6 @@ pub enum RecordingError {
         source: std::io::Error,
     },
 }
-
-/// Counter of the namespaces that QEMU refused to make.
-pub(crate) const REFUSED_NAMESPACES: &str = "refused_namespaces";
-
-/// Note of a recording with such namespaces.
-pub const REFUSES_NAMESPACES: &str = "QEMU refused a namespace that the program asked for (clone, or unshare of \
-     users), and the program went on without: record inside of it, as in `bwrap ... hitm record -- PROGRAM`";
-
-/// Counter of the programs that saw the host's CPUs, not the machine's.
-pub(crate) const SEEING_HOST_CPUS: &str = "programs_seeing_host_cpus";
-
-/// Note of a recording with such programs.
-pub const SEES_HOST_CPUS: &str = "the program saw the host's CPUs, not the modelled machine's: this QEMU makes its \
-     system calls in a way that hitm cannot answer for it";
 
 /// A thread of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -333,12 +320,9 @@ impl Recording {
                 "{children} forked child processes were not recorded"
             ));
         }
-        if self.counter(SEEING_HOST_CPUS) > 0 {
-            found.push(SEES_HOST_CPUS.into());
-        }
-        if self.counter(REFUSED_NAMESPACES) > 0 {
-            found.push(REFUSES_NAMESPACES.into());
-        }
+        let caveats = Caveat::ALL.into_iter();
+        let caveats = caveats.filter(|caveat| self.counter(caveat.counter()) > 0);
+        found.extend(caveats.map(|caveat| caveat.text().to_owned()));
         for (name, count) in &self.counters {
             let text = name.strip_prefix("not_followed:");
             if let Some((why, program)) = text.and_then(|text| text.split_once(':')) {

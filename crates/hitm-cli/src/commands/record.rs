@@ -162,11 +162,8 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
             ended.unknown_commands
         ));
     }
-    if ended.seeing_host_cpus > 0 {
-        terminal.note(hitm::recording::SEES_HOST_CPUS);
-    }
-    if ended.refused_namespaces > 0 {
-        terminal.note(hitm::recording::REFUSES_NAMESPACES);
+    for caveat in &ended.caveats {
+        terminal.note(caveat.text());
     }
     terminal.note(&summary(&config, &ended));
     Ok(Exit::OfProgram(ended.exit_code))
@@ -214,8 +211,7 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         losses,
         left_alone: _,
         unknown_commands: _,
-        seeing_host_cpus: _,
-        refused_namespaces: _,
+        caveats: _,
     } = ended;
     let file = config.output.display();
     let note = match end {

@@ -54,6 +54,7 @@ mod stalls;
 mod steady;
 mod sweep;
 mod thread_ends;
+mod timers;
 mod totals;
 mod verdicts;
 mod view;

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocators::AllocatorsGuard;
 use crate::heap::HeapGuard;
-use crate::locks;
+use crate::locks::{self, RankedGuard};
+use crate::timers::{self, Timers};
 
 use super::callbacks::RECORDER;
 
+type Held = (AllocatorsGuard, HeapGuard, RankedGuard<'static, Timers>);
+
 thread_local! {
     /// Held by the thread that forks.
-    static HELD: RefCell<Option<(AllocatorsGuard, HeapGuard)>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
 /// This process is a child and has not said so.
@@ -42,7 +45,8 @@ extern "C" fn prepare() {
     if let Some(recorder) = RECORDER.get() {
         // Another thread may be about to read it: its copy would wait for that thread for ever.
         recorder.cpus.topology();
-        HELD.set(Some((recorder.allocators.hold(), recorder.heap.hold())));
+        let (allocators, heap) = (recorder.allocators.hold(), recorder.heap.hold());
+        HELD.set(Some((allocators, heap, timers::hold())));
     }
 }
 

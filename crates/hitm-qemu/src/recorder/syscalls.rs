@@ -10,7 +10,7 @@ use crate::guest::Syscall;
 use crate::heap::{self, HeapNote};
 use crate::link::WaitEnd;
 use crate::vcpu::{InSyscall, Vcpu};
-use crate::{clock, cpu_files, cpus, guest_memory, mappings, memory};
+use crate::{clock, cpu_files, cpus, guest_memory, mappings, memory, timers};
 
 use super::time::end_of_futex;
 use super::{Recorder, fork};
@@ -41,7 +41,10 @@ impl Recorder {
                 let length = self.begin_wait(vcpu, number, &args);
                 self.link.leave_for(vcpu, args[0], length);
             }
-            Syscall::Short => self.answer_time(vcpu, number, &args),
+            Syscall::Short => {
+                self.answer_time(vcpu, number, &args);
+                self.begin_timers(vcpu, number);
+            }
             Syscall::ThreadExit => self.link.begin_end(vcpu, args[0] as i32 & 0xff),
             Syscall::FutexWake => self.link.begin_wake(vcpu, args[0]),
             Syscall::ProcessExit => self.link.end_process(vcpu, args[0] as i32 & 0xff),
@@ -131,6 +134,7 @@ impl Recorder {
         };
         let name = call.map_or(String::new(), |call| call.name());
         self.link.begin_exec(vcpu);
+        vcpu.has_lent = timers::lend(&self.link, timers::outlives_exec);
         self.link.leave_program_alone(vcpu, why, &name);
     }
 
@@ -159,9 +163,13 @@ impl Recorder {
                 let end = self.end_wait(vcpu, (number, result), &args);
                 self.link.rejoin(vcpu, end);
             }
-            Syscall::Short => clock::take_back(),
+            Syscall::Short => {
+                clock::take_back();
+                self.end_timers(vcpu);
+            }
             // It failed.
             Syscall::Exec => {
+                timers::take_back(std::mem::take(&mut vcpu.has_lent));
                 self.link.cancel_exec(vcpu);
                 self.link.rejoin(vcpu, WaitEnd::Other);
             }

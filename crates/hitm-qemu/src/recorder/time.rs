@@ -10,6 +10,7 @@ use crate::guest_memory;
 use crate::link::WaitEnd;
 use crate::parker::host_nanos;
 use crate::timed::{Length, Question};
+use crate::timers::{self, Now, Times};
 use crate::vcpu::Vcpu;
 use crate::waits::{self, Wait};
 
@@ -39,11 +40,15 @@ unsafe extern "C" fn tell_counter(index: c_uint, _: *mut c_void, state: *mut u64
 
 /// End of a wait at `futex` with this result.
 pub(super) fn end_of_futex(futex: u64, result: i64) -> WaitEnd {
-    const EXPIRED: i64 = -(libc::ETIMEDOUT as i64);
-    match waits::end() && result == EXPIRED {
+    match waits::end(result) {
         true => WaitEnd::Late,
         false => WaitEnd::of(futex, result),
     }
+}
+
+/// Starts the thread that lets the program's timers ring; false if there can be none.
+fn start_ringer() -> bool {
+    recorder().is_some_and(|recorder| timers::start_ringer(&recorder.link))
 }
 
 impl Recorder {
@@ -68,6 +73,52 @@ impl Recorder {
             self.link.count_cpu(vcpu);
             let now = self.link.now(vcpu);
             self.answer_question(clock, question, (now, vcpu.cpu_time(clock)));
+        }
+    }
+
+    /// Prepares a call about the program's timers.
+    pub(super) fn begin_timers(&self, vcpu: &mut Vcpu, number: i64) {
+        let clock = self.link.clock().filter(|_| !vcpu.is_paused());
+        if let Some(clock) = clock.filter(|_| self.timed.is_of_timers(number)) {
+            self.link.count_cpu(vcpu);
+            let (now, cpu) = (self.link.now(vcpu), vcpu.cpu_time(clock));
+            let skipped = self.link.skipped(host_nanos());
+            let read = |kind| clock.read(kind, now, cpu);
+            timers::begin(Now {
+                thread: vcpu.slot,
+                realtime: read(Kind::Realtime) + skipped,
+                monotonic: read(Kind::Monotonic) + skipped,
+                thread_cpu: read(Kind::ThreadCpu),
+                process_cpu: read(Kind::ProcessCpu),
+            });
+        }
+    }
+
+    /// A system call that may have been about timers has returned.
+    pub(super) fn end_timers(&self, vcpu: &Vcpu) {
+        let (Some(change), Some(clock)) = (timers::end(), self.link.clock()) else {
+            return;
+        };
+        let Times { rest, interval } = change.times;
+        if rest == 0 || start_ringer() {
+            let delay = (rest > 0).then(|| clock.cycles(rest));
+            let interval = match interval {
+                0 => Cycles::ZERO,
+                interval => clock.cycles(interval),
+            };
+            self.link
+                .set_timer(vcpu, change.timer.number(), delay, interval);
+        } else {
+            timers::lend(&self.link, |timer| timer == change.timer);
+        }
+    }
+
+    /// The program has a timer from the one before it in this process.
+    pub(super) fn keep_timer(&self, [next, interval]: [Cycles; 2]) {
+        if let Some(clock) = self.link.clock() {
+            let next = clock.read(Kind::Monotonic, next, Cycles::ZERO);
+            timers::keep_interval(next, clock.nanos(interval));
+            start_ringer();
         }
     }
 
@@ -136,7 +187,7 @@ impl Recorder {
         if result == INTERRUPTED {
             self.tell_rest(vcpu, number, args);
         }
-        match waits::end() && result == 0 {
+        match waits::end(result) {
             true => WaitEnd::Late,
             false => WaitEnd::Other,
         }

@@ -13,8 +13,9 @@ use crate::{Position, ThreadEvent};
 #[repr(u32)]
 pub enum Request {
     /// This process begins. Arguments: its pid as it knows it, 1 if it is a fork, of which process, 1 if
-    /// it sees the host's CPUs. Text: its program. Answer: number of the process, its mailbox, 1 if it is
-    /// recorded.
+    /// it sees the host's CPUs, 1 if its clock though it should not. Text: its program. Answer: number of the process, its mailbox, 1 if it is
+    /// recorded; time at which the timer rings that it has from the program before it, 0 if it has none, and
+    /// that from one to the next.
     Attach = 1,
     /// A thread begins. Arguments: tid, seat. Text: its name. Answer: slot, time, CPU.
     Enter,
@@ -82,10 +83,19 @@ pub enum Request {
     Memory,
     /// QEMU has refused to make a namespace.
     NoNamespace,
+    /// A timer of the process is set, or turned off. Arguments: its number, 1 if it is set, the time at which it
+    /// rings next, time from one to the next.
+    SetTimer,
+    /// The thread that lets the process's timers ring has done so, and waits for the next. It is no thread of the
+    /// program. Answer: the timer's number.
+    NextTimer,
 }
 
+/// Number of the timer that a process keeps when another program takes it over: setitimer's, of real time.
+pub const INTERVAL_TIMER: u64 = 0;
+
 impl Request {
-    const ALL: [Request; 29] = [
+    const ALL: [Request; 31] = [
         Request::Attach,
         Request::Enter,
         Request::Wait,
@@ -115,6 +125,8 @@ impl Request {
         Request::Affinity,
         Request::Memory,
         Request::NoNamespace,
+        Request::SetTimer,
+        Request::NextTimer,
     ];
 
     pub(super) fn from_number(number: u32) -> Option<Request> {

@@ -154,11 +154,16 @@ impl Board {
         let rung = control.doorbell.load(Ordering::SeqCst);
         control.running.store(running as u32, Ordering::SeqCst);
         control.recorder_sleeps.store(1, Ordering::SeqCst);
-        let mut pending = control.pending.iter();
-        if self.later.is_empty() && pending.all(|word| word.load(Ordering::SeqCst) == 0) {
+        if !self.has_requests() {
             (self.futex.wait)(&control.doorbell, rung, time);
         }
         control.recorder_sleeps.store(0, Ordering::SeqCst);
+    }
+
+    /// Returns true if there are requests that were not collected.
+    pub fn has_requests(&self) -> bool {
+        let mut pending = self.shared.control().pending.iter();
+        !self.later.is_empty() || pending.any(|word| word.load(Ordering::SeqCst) != 0)
     }
 
     /// Answers a request: its thread continues. Words of the answer that are not given are 0.

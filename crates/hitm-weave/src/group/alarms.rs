@@ -101,10 +101,11 @@ impl Group {
         due
     }
 
-    /// Returns true if nobody runs or is about to, and an alarm is set.
+    /// Returns true if nobody runs or is about to, and an alarm or a timer is set.
     pub fn is_idle(&self) -> bool {
-        let nobody_comes = self.expected.is_empty() && !self.alarms.is_any_rung();
-        self.present_count == 0 && nobody_comes && !self.alarms.of_slots.is_empty()
+        let has_rung = self.alarms.is_any_rung() || self.timers.is_any_ringing();
+        let is_set = !self.alarms.of_slots.is_empty() || self.timers.is_any_set();
+        self.present_count == 0 && self.expected.is_empty() && !has_rung && is_set
     }
 
     /// Threads in system calls that may block, by the operating system's numbers. One that does not sleep is on its
@@ -115,12 +116,14 @@ impl Group {
         away.map(|member| member.tid)
     }
 
-    /// Nobody runs: time passes to the first alarm.
+    /// Nobody runs: time passes to the first alarm or timer.
     pub fn pass_to_alarm(&mut self) {
         self.weave_all();
         let alarms = self.alarms.of_slots.iter();
         let ends = alarms.map(|(slot, alarm)| end_of(&self.weave, *slot, *alarm));
-        let Some(first) = ends.min() else { return };
+        let Some(first) = ends.chain(self.timers.first()).min() else {
+            return;
+        };
         let span = first.saturating_sub(self.now());
         if span > Cycles::ZERO {
             self.pass(span);

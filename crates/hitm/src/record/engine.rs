@@ -7,26 +7,29 @@
 mod affinity;
 mod names;
 mod processes;
+mod timers;
 mod watch;
 
 pub(super) use watch::Stalled;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hitm_base::{AccessOp, AddrRange, Cycles};
 use hitm_trace::{Counter, EndReason, Loss, ProcessExit, Record, SHARED_END, SHARED_FIRST};
 use hitm_weave::board::{
-    Answer, BadMessage, Board, Incoming, Mail, Message, Request, unpack_calls, unpack_doings,
-    unpack_paths, unpack_records,
+    Answer, BadMessage, Board, INTERVAL_TIMER, Incoming, Mail, Message, Request, unpack_calls,
+    unpack_doings, unpack_paths, unpack_records,
 };
 use hitm_weave::{Doings, Doubt, Group, Newcomer, Position, Slot, State, Wake};
 
 use self::processes::Processes;
+use self::timers::Ringers;
 use self::watch::Watch;
 use super::Stall;
+use super::caveats::{Caveat, Caveats};
 use super::host_time::host_nanos;
 use super::region::Backing;
 
@@ -58,10 +61,7 @@ pub(super) struct Shared {
     pub(super) has_started: AtomicBool,
     /// Programs that were not followed, and why, each with a count.
     pub(super) left_alone: Mutex<BTreeMap<String, u64>>,
-    /// Programs that see the host's CPUs, not the machine's.
-    pub(super) seeing_host: AtomicU64,
-    /// Namespaces that QEMU has refused to make.
-    pub(super) refused_namespaces: AtomicU64,
+    pub(super) caveats: Caveats,
 }
 
 /// Ends of processes, as far as `hitm record` tells them.
@@ -98,6 +98,7 @@ pub(super) struct Engine {
     /// Slots of the threads that have channels.
     slots: BTreeMap<u32, Slot>,
     processes: Processes,
+    ringers: Ringers,
     /// Numbers of objects that processes share, by device, inode and kind.
     objects: BTreeMap<[u64; 3], u32>,
     released: Vec<Slot>,
@@ -133,6 +134,7 @@ impl Engine {
             threads: Vec::new(),
             slots: BTreeMap::new(),
             processes: Processes::default(),
+            ringers: Ringers::default(),
             objects: BTreeMap::new(),
             released: Vec::new(),
             early: Vec::new(),
@@ -202,6 +204,10 @@ impl Engine {
                 self.board.answer(channel, &[]);
                 Ok(())
             }
+            (Request::NextTimer, None) => {
+                self.next_timer(incoming);
+                Ok(())
+            }
             (_, Some(slot)) if !self.threads[slot.0].has_ended => {
                 self.serve_thread(slot, channel, &message)
             }
@@ -266,7 +272,9 @@ impl Engine {
             return self.leave_process_alone(incoming, "not to be seen in /proc");
         };
         let parent = (message.args[1] == 1).then_some(message.args[2] as u32);
-        if parent.is_none() && self.processes.running(pid).is_some() {
+        let mut kept = None;
+        if let Some(before) = self.processes.running(pid).filter(|_| parent.is_none()) {
+            kept = self.group.take_timer((before, INTERVAL_TIMER));
             self.process_ends(pid, EndReason::Exec);
             self.group.counters().exec_calls += 1;
         }
@@ -278,7 +286,13 @@ impl Engine {
             return self.leave_process_alone(incoming, "too many processes");
         };
         self.shared.has_started.store(true, Ordering::Release);
-        self.count_host_cpus(message.args[3] == 1);
+        let seen = [
+            (Caveat::HostCpus, message.args[3]),
+            (Caveat::HostClock, message.args[4]),
+        ];
+        for (caveat, _) in seen.into_iter().filter(|(_, is_seen)| *is_seen == 1) {
+            self.shared.caveats.note(caveat);
+        }
         let number = start.process;
         if parent.is_none() {
             let mut programs = self.shared.programs.lock().expect("no holder panics");
@@ -287,8 +301,12 @@ impl Engine {
         self.group.record(&Record::ProcessStart(start));
         self.tell_running();
         let mailbox = self.board.mailbox_for(mailbox);
-        self.board
-            .answer(incoming.channel, &[number.into(), mailbox.into(), 1]);
+        let mut answer = [number.into(), mailbox.into(), 1, 0, 0];
+        if let Some(times) = kept {
+            self.group.set_timer((number, INTERVAL_TIMER), Some(times));
+            answer[3..].copy_from_slice(&[times.next.0, times.interval.0]);
+        }
+        self.board.answer(incoming.channel, &answer);
         Ok(())
     }
 
@@ -506,11 +524,8 @@ impl Engine {
             }
             Request::Unfollowed => self.processes.set_left_alone(process, Some(text())),
             Request::Stays => self.processes.set_left_alone(process, None),
-            Request::NoNamespace => drop(
-                self.shared
-                    .refused_namespaces
-                    .fetch_add(1, Ordering::Relaxed),
-            ),
+            Request::NoNamespace => self.shared.caveats.note(Caveat::NoNamespace),
+            Request::SetTimer => self.set_timer(slot, args)?,
             Request::UnfollowedFork => self.group.counters().forked_children += 1,
             _ => return Err(BadMessage),
         }
@@ -598,9 +613,8 @@ impl Engine {
     fn somebody_comes(&self) -> bool {
         let running = self.group.running().map(|slot| self.group.tid(slot));
         let expected = self.group.doubts().into_iter().flat_map(|(_, tids)| tids);
-        running
-            .chain(expected)
-            .any(|tid| !processes::is_asleep(tid))
+        let comes = |tid| !processes::is_asleep(tid);
+        running.chain(expected).any(comes) || self.board.has_requests()
     }
 
     /// Weaves and releases for as long as every present thread waits.
@@ -630,13 +644,13 @@ impl Engine {
         }
     }
 
-    /// Wakes threads whose waits end; true if there are any.
+    /// Wakes threads whose waits end, and lets timers ring; true if there are any.
     fn ring(&mut self) -> bool {
         let due = self.group.ring(self.window);
         for slot in &due {
             self.board.ring(self.threads[slot.0].channel);
         }
-        !due.is_empty()
+        self.ring_timers() || !due.is_empty()
     }
 
     /// Lets time pass to the first end of a wait, when nobody runs and nobody is about to; false while that is
@@ -645,7 +659,8 @@ impl Engine {
         if !self.group.is_idle() || self.board.is_paused() {
             return true;
         }
-        if !self.group.away().all(processes::is_asleep) {
+        // A thread that waits for an answer sleeps as well. It had asked before.
+        if !self.group.away().all(processes::is_asleep) || self.board.has_requests() {
             return false;
         }
         self.group.pass_to_alarm();
@@ -751,6 +766,7 @@ impl Engine {
             self.board.answer(incoming.channel, &[u64::MAX]);
         }
         self.note_end(pid, reason);
+        self.forget_timers(process);
         if reason == EndReason::Exec {
             // The new program's first request waits in a channel of its own.
             self.free_ended(pid);
@@ -819,7 +835,7 @@ impl Engine {
         }
         let unsettled = self.group.unsettled();
         for slot in &unsettled {
-            if processes::is_asleep(self.group.tid(*slot)) {
+            if processes::is_asleep(self.group.tid(*slot)) && !self.board.has_requests() {
                 self.group.settle(*slot);
             }
         }
@@ -920,19 +936,18 @@ impl Engine {
         let named = [
             ("refused_messages", self.bad_messages),
             ("program_cpus", self.group.seen_cpu_count()),
-            (
-                crate::recording::SEEING_HOST_CPUS,
-                self.shared.seeing_host.load(Ordering::Relaxed),
-            ),
-            (
-                crate::recording::REFUSED_NAMESPACES,
-                self.shared.refused_namespaces.load(Ordering::Relaxed),
-            ),
         ];
-        counters.extend(named.map(|(name, value)| Counter {
-            name: name.into(),
-            value,
-        }));
+        let caveats =
+            Caveat::ALL.map(|caveat| (caveat.counter(), self.shared.caveats.count(caveat)));
+        counters.extend(
+            named
+                .into_iter()
+                .chain(caveats)
+                .map(|(name, value)| Counter {
+                    name: name.into(),
+                    value,
+                }),
+        );
         self.group.add_counters(counters);
         self.group.finish(reason);
     }

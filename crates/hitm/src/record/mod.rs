@@ -7,6 +7,7 @@
 //! ([`RecordConfig::keeps_running`] leaves it alone).
 
 mod allocators;
+mod caveats;
 mod child;
 mod command;
 mod control;
@@ -33,6 +34,7 @@ use thiserror::Error;
 use crate::output_file::OutputError;
 
 pub use allocators::{AllocatorError, AllocatorRule, AllocatorRules};
+pub use caveats::Caveat;
 pub(crate) use child::{end_with_this_thread, inherit};
 pub use control::{Begin, ControlFiles};
 pub(crate) use region::Region;

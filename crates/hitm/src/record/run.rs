@@ -17,6 +17,7 @@ use hitm_trace::{EndReason, Header, Loss};
 use hitm_weave::board::Switch;
 use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
 
+use super::caveats::Caveat;
 use super::command::command;
 use super::control::{Begin, Control, Pipe};
 use super::engine::{Engine, Shared};
@@ -56,10 +57,8 @@ pub struct Ended {
     pub left_alone: BTreeMap<String, u64>,
     /// Lines of the control FIFO that were no commands.
     pub unknown_commands: u64,
-    /// Programs that saw the host's CPUs, not the machine's: this QEMU has no way to tell them otherwise.
-    pub seeing_host_cpus: u64,
-    /// Namespaces that programs asked for and QEMU has refused to make.
-    pub refused_namespaces: u64,
+    /// What programs got from the host, or were refused.
+    pub caveats: Vec<Caveat>,
 }
 
 pub(crate) fn run(
@@ -136,8 +135,7 @@ pub(crate) fn run(
         losses: ends.losses.clone(),
         left_alone: left_alone.clone(),
         unknown_commands: control.unknown_commands(),
-        seeing_host_cpus: shared.seeing_host.load(Ordering::Relaxed),
-        refused_namespaces: shared.refused_namespaces.load(Ordering::Relaxed),
+        caveats: shared.caveats.found(),
     })
 }
 

@@ -1,7 +1,5 @@
 //! CPUs of the modelled machine, as programs ask for them.
 
-use std::sync::atomic::Ordering;
-
 use hitm_base::CpuId;
 use hitm_weave::board::{Answer, Message, Request};
 use hitm_weave::{Pinned, Slot};
@@ -46,11 +44,5 @@ impl Engine {
             }
         }
         answer
-    }
-
-    /// Counts a program that sees the host's CPUs.
-    pub(super) fn count_host_cpus(&self, sees_them: bool) {
-        let count = &self.shared.seeing_host;
-        count.fetch_add(u64::from(sees_them), Ordering::Relaxed);
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Processes {
     all: Vec<Process>,
     /// Numbers of running processes, by pid.
     running: BTreeMap<u32, u32>,
+    /// The same by their names on the board.
+    named: BTreeMap<u32, u32>,
     /// Forked children that have not come yet.
     expected: Vec<u32>,
     /// Pids of ended processes whose channels are not free yet.
@@ -90,6 +92,7 @@ impl Processes {
             mailbox,
         });
         self.running.insert(pid, number);
+        self.named.insert(name, number);
         let parent = known_parent.or(before.map(|before| before as u32));
         let start = ProcessStart {
             process: number,
@@ -108,10 +111,7 @@ impl Processes {
 
     /// The number of the running process of this name on the board.
     pub(super) fn named(&self, name: u32) -> Option<u32> {
-        let running = self.running.values();
-        running
-            .copied()
-            .find(|number| self.all[*number as usize].name == name)
+        self.named.get(&name).copied()
     }
 
     /// Name on the board of the process that was `pid` last.
@@ -201,6 +201,7 @@ impl Processes {
         }
         process.forking = 0;
         self.running.remove(&process.pid);
+        self.named.remove(&process.name);
         if reason != EndReason::Exec {
             self.ending.push(process.pid);
         }
