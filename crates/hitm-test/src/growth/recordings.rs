@@ -1,0 +1,606 @@
+//! Recordings of which one number grows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hitm_base::{
+    Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId,
+};
+use hitm_trace::{
+    BlockEncoder, Counter, EncodeError, End, EndReason, Header, HeapObject, Mapping, PROCESS_SHIFT,
+    ProcessStart, Record, Region, RegionKind, SHARED_FIRST, Step, Stretch, ThreadExit, ThreadStart,
+    Totals, TraceWriter, Turn, Work,
+};
+
+use super::{Files, Input, programs};
+use crate::recording;
+
+const REPORT: &[&str] = &["report", "-i", "x.hitm"];
+const JSON: &[&str] = &[
+    "report", "-i", "x.hitm", "--format", "json", "--top", "100000",
+];
+const PAGE: &[&str] = &["report", "-i", "x.hitm", "--format", "html", "-o", "x.html"];
+const SARIF: &[&str] = &[
+    "report",
+    "-i",
+    "x.hitm",
+    "--format",
+    "sarif",
+    "--fail-on",
+    "cycles=1",
+    "--baseline",
+    "one.hitm",
+];
+const JUNIT: &[&str] = &[
+    "report",
+    "-i",
+    "x.hitm",
+    "--format",
+    "junit",
+    "--fail-on",
+    "cycles=1",
+    "--fail-on",
+    "false-sharing",
+    "--baseline",
+    "one.hitm",
+];
+const GITHUB: &[&str] = &[
+    "report",
+    "-i",
+    "x.hitm",
+    "--format",
+    "github",
+    "--fail-on",
+    "cycles=1",
+];
+const C2C: &[&str] = &["report", "-i", "x.hitm", "--perf-c2c"];
+const BY: &[&str] = &[
+    "report",
+    "-i",
+    "x.hitm",
+    "--by",
+    "object,function,member,process",
+    "--top",
+    "100000",
+];
+const WHATIF: &[&str] = &["whatif", "-i", "x.hitm", "--threads-to", "compact"];
+const DIFF: &[&str] = &["diff", "x.hitm", "one.hitm", "--top", "100000"];
+const DIFF_PAGE: &[&str] = &[
+    "diff", "x.hitm", "one.hitm", "--format", "html", "-o", "x.html",
+];
+const FOLDED: &[&str] = &["export", "x.hitm", "--folded", "x.folded"];
+const FIREFOX: &[&str] = &["export", "x.hitm", "--firefox", "x.json"];
+const PERFETTO: &[&str] = &["export", "x.hitm", "--perfetto", "x.trace"];
+const CSV: &[&str] = &["export", "x.hitm", "--csv", "tables"];
+const PERF_DATA: &[&str] = &["export", "x.hitm", "--perf-data", "x.data"];
+const CALLS: &[&str] = &["export", "x.hitm", "--calls", "x.csv"];
+const TYPE: &[&str] = &["report", "-i", "x.hitm", "--type", "s"];
+const ADVISE: &[&str] = &["layout", "advise", "s", "-i", "program", "-p", "x.hitm"];
+
+pub(super) const INPUTS: &[Input] = &[
+    Input {
+        number: "accesses of a recording",
+        size: 200_000,
+        make: accesses,
+        readers: &[REPORT, C2C, WHATIF, DIFF, FOLDED, PERFETTO, PERF_DATA],
+    },
+    Input {
+        number: "contended lines of a recording",
+        size: 10_000,
+        make: lines,
+        readers: &[
+            REPORT, JSON, PAGE, SARIF, JUNIT, GITHUB, C2C, BY, WHATIF, DIFF, DIFF_PAGE, FOLDED,
+            FIREFOX, PERFETTO, CSV, PERF_DATA,
+        ],
+    },
+    Input {
+        number: "instructions that touch one line",
+        size: 20_000,
+        make: instructions,
+        readers: &[
+            REPORT, JSON, PAGE, SARIF, JUNIT, C2C, BY, WHATIF, DIFF, FOLDED, FIREFOX, PERFETTO, CSV,
+        ],
+    },
+    Input {
+        number: "threads of a recording",
+        size: 4000,
+        make: threads,
+        readers: &[
+            REPORT, JSON, PAGE, SARIF, C2C, BY, WHATIF, DIFF, DIFF_PAGE, FOLDED, FIREFOX, PERFETTO,
+            CSV, PERF_DATA,
+        ],
+    },
+    Input {
+        number: "processes of a recording",
+        size: 2000,
+        make: processes,
+        readers: &[
+            REPORT, JSON, PAGE, C2C, BY, WHATIF, DIFF, FOLDED, PERFETTO, CSV, PERF_DATA,
+        ],
+    },
+    Input {
+        number: "mapped files",
+        size: 4000,
+        make: mapped_files,
+        readers: &[
+            REPORT, JSON, SARIF, C2C, BY, WHATIF, DIFF, FOLDED, CSV, PERF_DATA,
+        ],
+    },
+    Input {
+        number: "mappings within a mapping",
+        size: 8000,
+        make: mappings_within,
+        readers: &[REPORT, JSON, C2C, DIFF, FOLDED],
+    },
+    Input {
+        number: "heap blocks of a site each",
+        size: 8000,
+        make: heap_blocks,
+        readers: &[REPORT, JSON, PAGE, SARIF, BY, WHATIF, DIFF, FOLDED, CSV],
+    },
+    Input {
+        number: "heap blocks of one line",
+        size: 8000,
+        make: heap_blocks_of_one_site,
+        readers: &[REPORT, JSON, BY],
+    },
+    Input {
+        number: "objects of a kernel within each other",
+        size: 8000,
+        make: kernel_objects,
+        readers: &[REPORT, JSON, BY, WHATIF, DIFF, CSV, TYPE],
+    },
+    Input {
+        number: "call chains",
+        size: 10_000,
+        make: call_chains,
+        readers: &[
+            REPORT, JSON, PAGE, BY, WHATIF, DIFF, FOLDED, FIREFOX, CSV, PERF_DATA,
+        ],
+    },
+    Input {
+        number: "calls of a chain",
+        size: 1500,
+        make: long_chains,
+        readers: &[REPORT, JSON, WHATIF, FOLDED, FIREFOX, CSV, PERF_DATA],
+    },
+    Input {
+        number: "counters of a recording",
+        size: 20_000,
+        make: counters,
+        readers: &[REPORT, CALLS],
+    },
+    Input {
+        number: "names of a thread",
+        size: 20_000,
+        make: names,
+        readers: &[REPORT, WHATIF, PERFETTO, PERF_DATA],
+    },
+    Input {
+        number: "layouts of a recording",
+        size: 2000,
+        make: layouts,
+        readers: &[REPORT, WHATIF],
+    },
+    Input {
+        number: "functions with inlined calls that accesses are in",
+        size: 8000,
+        make: named_functions,
+        readers: &[REPORT, FOLDED, BY],
+    },
+    Input {
+        number: "inlined calls of one function that accesses are in",
+        size: 8000,
+        make: inlined_calls,
+        readers: &[REPORT, FOLDED],
+    },
+    Input {
+        number: "inlined calls within each other that accesses are in",
+        size: 8000,
+        make: nested_calls,
+        readers: &[REPORT, FOLDED],
+    },
+    Input {
+        number: "variables that accesses are in",
+        size: 8000,
+        make: variables,
+        readers: &[REPORT, JSON, SARIF, JUNIT, BY, DIFF, CSV, TYPE, ADVISE],
+    },
+];
+
+const BASE: u64 = 0x40_0000;
+const DATA: u64 = 0x1_0000_0000;
+const HEAP: u64 = 0x2_0000_0000;
+/// Accesses between two moments at which everything is priced.
+const ROUND: usize = 256;
+
+/// An access in a few words.
+struct Touch {
+    thread: usize,
+    addr: u64,
+    code: u64,
+    callers: Option<Arc<[CodeAddr]>>,
+}
+
+impl Touch {
+    fn new(thread: usize, addr: u64, code: u64) -> Touch {
+        Touch {
+            thread,
+            addr,
+            code,
+            callers: None,
+        }
+    }
+}
+
+/// `x.hitm` with these records and accesses, and `one.hitm` with only two of the accesses.
+fn files(thread_count: usize, before: Vec<Record>, touches: Vec<Touch>) -> Files {
+    files_of(thread_count, |_| 0, before, touches)
+}
+
+fn files_of(
+    thread_count: usize,
+    process: fn(usize) -> usize,
+    before: Vec<Record>,
+    mut touches: Vec<Touch>,
+) -> Files {
+    let x = file((thread_count, process), &before, &touches);
+    touches.truncate(2);
+    let one = file((2, |_| 0), &[], &touches);
+    vec![("x.hitm".to_owned(), x), ("one.hitm".to_owned(), one)]
+}
+
+fn file(
+    (thread_count, process): (usize, fn(usize) -> usize),
+    before: &[Record],
+    touches: &[Touch],
+) -> Vec<u8> {
+    let header = Header {
+        machine_toml: recording::MACHINE.to_owned(),
+        ..recording::header()
+    };
+    let mut writer = TraceWriter::new(Vec::new(), &header).expect("memory takes it");
+    let mut encoder = BlockEncoder::new(vec![0; 1 << 18]);
+    let mut push = |record: Record| {
+        if encoder.push(&record) == Err(EncodeError::Full) {
+            let (meta, bytes) = (encoder.meta(), encoder.bytes());
+            writer.write_block(meta, bytes).expect("memory takes it");
+            encoder.clear();
+            encoder.push(&record).expect("it fits an empty block");
+        }
+        if matches!(record, Record::End(_)) {
+            let (meta, bytes) = (encoder.meta(), encoder.bytes());
+            writer.write_block(meta, bytes).expect("memory takes it");
+        }
+    };
+    let first = before.partition_point(|record| matches!(record, Record::ProcessStart(_)));
+    before[..first].iter().cloned().for_each(&mut push);
+    (0..thread_count).for_each(|thread| push(start(thread, process(thread), "worker")));
+    before[first..].iter().cloned().for_each(&mut push);
+    for (round, touches) in touches.chunks(ROUND).enumerate() {
+        works(touches).for_each(&mut push);
+        push(Record::Turn(Turn::Priced));
+        for (place, touch) in touches.iter().enumerate() {
+            if let Some(callers) = &touch.callers {
+                push(Record::Callers(callers.clone()));
+            }
+            push(access((round * ROUND + place) as u64, touch));
+        }
+    }
+    let time = Cycles(500 * touches.len() as u64 + 1000);
+    for thread in 0..thread_count {
+        push(Record::ThreadExit(ThreadExit {
+            thread: ThreadId(thread as u32),
+            time,
+            insns: 10,
+            accesses: 1,
+            stall: Cycles(400),
+            contention_stall: Cycles(400),
+        }));
+    }
+    push(Record::End(End {
+        time,
+        reason: EndReason::Exited { status: 0 },
+        totals: Totals {
+            threads: thread_count as u64,
+            stored_accesses: touches.len() as u64,
+            ..Totals::default()
+        },
+    }));
+    writer.finish().expect("memory takes it")
+}
+
+fn start(thread: usize, process: usize, name: &str) -> Record {
+    Record::ThreadStart(ThreadStart {
+        thread: ThreadId(thread as u32),
+        tid: 100 + thread as u32,
+        cpu: CpuId((thread % 4) as u16),
+        time: Cycles(0),
+        name: name.to_owned(),
+        seat: thread as u32,
+        process: process as u32,
+    })
+}
+
+/// The work of each thread up to its last of these accesses.
+fn works(touches: &[Touch]) -> impl Iterator<Item = Record> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for touch in touches {
+        *counts.entry(touch.thread).or_default() += 1;
+    }
+    let step = Step {
+        since: Stretch {
+            insns: 20,
+            stores: 0,
+        },
+        is_fence: false,
+    };
+    counts.into_iter().map(move |(thread, count)| {
+        Record::Work(Work {
+            thread: ThreadId(thread as u32),
+            adoptions: Vec::new(),
+            steps: std::iter::repeat_n(step, count).collect(),
+            ahead: Stretch::default(),
+        })
+    })
+}
+
+fn access(number: u64, touch: &Touch) -> Record {
+    let cycles = Cycles(400);
+    Record::Access {
+        access: Access {
+            thread: ThreadId(touch.thread as u32),
+            cpu: CpuId((touch.thread % 4) as u16),
+            time: Cycles(500 * number),
+            addr: touch.addr,
+            size: 8,
+            op: AccessOp::LockedRmw,
+            code: CodeAddr(touch.code),
+        },
+        outcome: Outcome {
+            source: DataSource::LocalHitm,
+            latency: cycles,
+            queued: Cycles(0),
+            stall: cycles,
+        },
+    }
+}
+
+/// Two threads touch each of these addresses in turn, twice, each in its own half of the line.
+fn fight(addrs: impl Iterator<Item = u64>, code: impl Fn(u64) -> u64) -> Vec<Touch> {
+    let addrs = addrs.enumerate();
+    let touches = addrs.flat_map(|(number, addr)| {
+        let code = code(number as u64);
+        let touch = |turn: u64| Touch::new((turn % 2) as usize, addr + turn % 2 * 8, code);
+        (0..4).map(touch).collect::<Vec<Touch>>()
+    });
+    touches.collect()
+}
+
+fn range(start: u64, len: u64) -> AddrRange {
+    AddrRange::with_len(start, len).expect("a small address")
+}
+
+fn mapping(range: AddrRange, file_offset: u64, path: String) -> Record {
+    Record::Mapping(Mapping {
+        range,
+        file_offset,
+        path,
+        build_id: Vec::new(),
+        executable: true,
+    })
+}
+
+fn accesses(size: usize) -> Files {
+    let touch = |number: usize| {
+        let line = (number / 2 % 16) as u64;
+        let thread = number % 2;
+        Touch::new(thread, DATA + line * 64 + 8 * thread as u64, BASE + line)
+    };
+    files(2, Vec::new(), (0..size).map(touch).collect())
+}
+
+fn lines(size: usize) -> Files {
+    let addrs = (0..size as u64).map(|line| DATA + line * 64);
+    files(2, Vec::new(), fight(addrs, |_| BASE))
+}
+
+fn instructions(size: usize) -> Files {
+    let addrs = (0..size).map(|_| DATA);
+    files(2, Vec::new(), fight(addrs, |number| BASE + 4 * number))
+}
+
+fn threads(size: usize) -> Files {
+    let touch = |number: usize| Touch::new(number / 4, DATA + (number % 8) as u64 * 64, BASE);
+    files(size.max(2), Vec::new(), (0..4 * size).map(touch).collect())
+}
+
+/// Each process has one thread and a file of its own. All of them fight over shared memory.
+fn processes(size: usize) -> Files {
+    let of = |process: u64| process << PROCESS_SHIFT;
+    let processes = (0..size as u32).map(|process| {
+        Record::ProcessStart(ProcessStart {
+            process,
+            pid: 100 + process,
+            parent: 0,
+            time: Cycles(0),
+            program: format!("/nonexistent/program{process}"),
+        })
+    });
+    let mappings = (0..size as u64).map(|process| {
+        let range = range(of(process) + BASE, 0x10_0000);
+        mapping(range, 0, format!("/nonexistent/program{process}"))
+    });
+    let touch = |number: usize| {
+        let process = number % size;
+        let line = of(u64::from(SHARED_FIRST)) + (number / size) as u64 * 64;
+        Touch::new(process, line, of(process as u64) + BASE + 0x1000)
+    };
+    let touches = (0..4 * size).map(touch).collect();
+    let before = processes.chain(mappings).collect();
+    files_of(size.max(2), |thread| thread, before, touches)
+}
+
+fn mapped_files(size: usize) -> Files {
+    let start = |number: u64| DATA + number * 0x2000;
+    let mappings = (0..size as u64).map(|number| {
+        let range = range(start(number), 0x1000);
+        mapping(range, 0, format!("/nonexistent/file{number}"))
+    });
+    let addrs = (0..size as u64).map(start);
+    files(
+        2,
+        mappings.collect(),
+        fight(addrs, |number| start(number) + 0x800),
+    )
+}
+
+/// Accesses behind all of the inner mappings, which are of one file and of none.
+fn mappings_within(size: usize) -> Files {
+    let len = 0x2000 * size as u64;
+    let outer = mapping(range(DATA, 2 * len), 0, "/nonexistent/file".to_owned());
+    let inner = (0..size as u64).map(|number| {
+        let range = range(DATA + 0x1000 + number * 0x2000, 0x1000);
+        match number % 2 {
+            0 => mapping(range, 0x1000, "/nonexistent/other".to_owned()),
+            _ => mapping(range, 0, String::new()),
+        }
+    });
+    let addrs = (0..size as u64).map(|number| DATA + len + number * 64);
+    files(
+        2,
+        [outer].into_iter().chain(inner).collect(),
+        fight(addrs, |_| BASE),
+    )
+}
+
+fn heap_block(start: u64, len: u64, stack: Vec<CodeAddr>) -> Record {
+    Record::HeapObject(HeapObject {
+        range: range(start, len),
+        time: Cycles(0),
+        thread: ThreadId(0),
+        stack,
+        told_type: None,
+    })
+}
+
+fn heap_blocks(size: usize) -> Files {
+    let blocks = (0..size as u64).map(|number| {
+        let stack = [BASE + number, BASE + 0x10_0000 + number / 2].map(CodeAddr);
+        heap_block(HEAP + number * 64, 64, stack.to_vec())
+    });
+    let addrs = (0..size as u64).map(|number| HEAP + number * 64);
+    files(2, blocks.collect(), fight(addrs, |_| BASE))
+}
+
+/// One block after the other at the same address.
+fn heap_blocks_of_one_site(size: usize) -> Files {
+    let block = |number: u64| heap_block(HEAP + number % 4 * 16, 16, vec![CodeAddr(BASE)]);
+    let addrs = (0..size).map(|_| HEAP);
+    let blocks = (0..size as u64).map(block);
+    files(2, blocks.collect(), fight(addrs, |_| BASE))
+}
+
+fn kernel_objects(size: usize) -> Files {
+    let object = |number: u64| {
+        let kind = RegionKind::Object {
+            name: format!("object{number}"),
+            type_name: "s".to_owned(),
+        };
+        let len = (2 * size as u64 - 2 * number) * 64;
+        let range = range(HEAP + number * 64, len);
+        Record::Region(Region { range, kind })
+    };
+    let addrs = (0..size as u64).map(|number| HEAP + number * 64);
+    let objects = (0..size as u64).map(object);
+    files(2, objects.collect(), fight(addrs, |_| BASE))
+}
+
+fn with_callers(touches: &mut [Touch], callers: impl Fn(usize) -> Vec<CodeAddr>) {
+    for (number, touch) in touches.iter_mut().enumerate() {
+        touch.callers = Some(callers(number).into());
+    }
+}
+
+fn call_chains(size: usize) -> Files {
+    let mut touches = fight((0..size / 4 + 1).map(|_| DATA), |_| BASE);
+    with_callers(&mut touches, |number| {
+        let of = |depth: usize| CodeAddr(BASE + 0x1000 * depth as u64 + (number >> depth) as u64);
+        (1..8).map(of).collect()
+    });
+    files(2, Vec::new(), touches)
+}
+
+fn long_chains(size: usize) -> Files {
+    let mut touches = fight((0..64).map(|_| DATA), |_| BASE);
+    with_callers(&mut touches, |number| {
+        let of = |depth: usize| CodeAddr(BASE + (number + depth) as u64);
+        (0..size).map(of).collect()
+    });
+    files(2, Vec::new(), touches)
+}
+
+fn counters(size: usize) -> Files {
+    let counter = |number: usize| {
+        Record::Counters(vec![Counter {
+            name: format!("calls_of_0x{:x}", BASE + number as u64),
+            value: 7,
+        }])
+    };
+    let addrs = (0..size as u64).map(|number| DATA + number % 64 * 64);
+    let touches = fight(addrs, |number| BASE + number);
+    files(2, (0..size).map(counter).collect(), touches)
+}
+
+fn names(size: usize) -> Files {
+    let name = |number: usize| start(number % 2, 0, &format!("name{number}"));
+    let addrs = (0..size as u64).map(|number| DATA + number % 64 * 64);
+    files(2, (0..size).map(name).collect(), fight(addrs, |_| BASE))
+}
+
+fn layouts(size: usize) -> Files {
+    let layout = |number: usize| {
+        Record::Layout(format!(
+            "schema = 1\nname = \"l{number}\"\n[[struct]]\nname = \"s{number}\"\nsize_bytes = 8\n\
+             members = [{{ name = \"m\", offset_bytes = 0, size_bytes = 8 }}]\n"
+        ))
+    };
+    let addrs = (0..size as u64).map(|number| DATA + number % 64 * 64);
+    files(2, (0..size).map(layout).collect(), fight(addrs, |_| BASE))
+}
+
+/// Accesses by code and to data of `program`.
+fn of_program(program: Vec<u8>, touches: Vec<Touch>) -> Files {
+    let mapped = mapping(range(BASE, 0x1000_0000), 0, "program".to_owned());
+    let mut files = files(2, vec![mapped], touches);
+    files.push(("program".to_owned(), program));
+    files
+}
+
+/// The runtime address of one in the program.
+fn loaded(address: u64) -> u64 {
+    BASE - programs::FIRST + address
+}
+
+fn by_code(program: Vec<u8>, size: usize) -> Files {
+    let code = |number| loaded(programs::CODE + number);
+    let addrs = (0..size).map(|_| DATA);
+    of_program(program, fight(addrs, code))
+}
+
+fn named_functions(size: usize) -> Files {
+    by_code(programs::functions(size), size)
+}
+
+fn inlined_calls(size: usize) -> Files {
+    by_code(programs::inlined_calls(size), size)
+}
+
+fn nested_calls(size: usize) -> Files {
+    by_code(programs::nested_calls(size), size)
+}
+
+fn variables(size: usize) -> Files {
+    let addrs = (0..size as u64).map(|number| loaded(programs::DATA + number * 64));
+    of_program(programs::variables(size), fight(addrs, |_| BASE))
+}
