@@ -86,7 +86,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "contended lines of a recording",
-        size: 10_000,
+        size: 3000,
         make: lines,
         readers: &[
             REPORT, JSON, PAGE, SARIF, JUNIT, GITHUB, C2C, BY, WHATIF, DIFF, DIFF_PAGE, FOLDED,
@@ -95,7 +95,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "instructions that touch one line",
-        size: 20_000,
+        size: 10_000,
         make: instructions,
         readers: &[
             REPORT, JSON, PAGE, SARIF, JUNIT, C2C, BY, WHATIF, DIFF, FOLDED, FIREFOX, PERFETTO, CSV,
@@ -120,7 +120,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "mapped files",
-        size: 4000,
+        size: 1500,
         make: mapped_files,
         readers: &[
             REPORT, JSON, SARIF, C2C, BY, WHATIF, DIFF, FOLDED, CSV, PERF_DATA,
@@ -128,13 +128,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "mappings within a mapping",
-        size: 8000,
+        size: 1500,
         make: mappings_within,
         readers: &[REPORT, JSON, C2C, DIFF, FOLDED],
     },
     Input {
         number: "heap blocks of a site each",
-        size: 8000,
+        size: 1500,
         make: heap_blocks,
         readers: &[REPORT, JSON, PAGE, SARIF, BY, WHATIF, DIFF, FOLDED, CSV],
     },
@@ -146,9 +146,9 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "objects of a kernel within each other",
-        size: 8000,
+        size: 1500,
         make: kernel_objects,
-        readers: &[REPORT, JSON, BY, WHATIF, DIFF, CSV, TYPE],
+        readers: &[REPORT, JSON, BY, WHATIF, DIFF, CSV],
     },
     Input {
         number: "call chains",
@@ -160,7 +160,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "calls of a chain",
-        size: 1500,
+        size: 200,
         make: long_chains,
         readers: &[REPORT, JSON, WHATIF, FOLDED, FIREFOX, CSV, PERF_DATA],
     },
@@ -196,13 +196,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "inlined calls within each other that accesses are in",
-        size: 8000,
+        size: 2000,
         make: nested_calls,
         readers: &[REPORT, FOLDED],
     },
     Input {
         number: "variables that accesses are in",
-        size: 8000,
+        size: 1500,
         make: variables,
         readers: &[REPORT, JSON, SARIF, JUNIT, BY, DIFF, CSV, TYPE, ADVISE],
     },
@@ -366,13 +366,18 @@ fn access(number: u64, touch: &Touch) -> Record {
     }
 }
 
-/// Two threads touch each of these addresses in turn, twice, each in its own half of the line.
-fn fight(addrs: impl Iterator<Item = u64>, code: impl Fn(u64) -> u64) -> Vec<Touch> {
+/// Touches of a line that make a verdict on it.
+const MANY: u64 = 40;
+/// Touches of an address where others are on the same line.
+const FEW: u64 = 4;
+
+/// Two threads touch each of these addresses in turn, so often, each in its own half of the line.
+fn fight(times: u64, addrs: impl Iterator<Item = u64>, code: impl Fn(u64) -> u64) -> Vec<Touch> {
     let addrs = addrs.enumerate();
     let touches = addrs.flat_map(|(number, addr)| {
         let code = code(number as u64);
         let touch = |turn: u64| Touch::new((turn % 2) as usize, addr + turn % 2 * 8, code);
-        (0..4).map(touch).collect::<Vec<Touch>>()
+        (0..times).map(touch).collect::<Vec<Touch>>()
     });
     touches.collect()
 }
@@ -402,12 +407,12 @@ fn accesses(size: usize) -> Files {
 
 fn lines(size: usize) -> Files {
     let addrs = (0..size as u64).map(|line| DATA + line * 64);
-    files(2, Vec::new(), fight(addrs, |_| BASE))
+    files(2, Vec::new(), fight(MANY, addrs, |_| BASE))
 }
 
 fn instructions(size: usize) -> Files {
     let addrs = (0..size).map(|_| DATA);
-    files(2, Vec::new(), fight(addrs, |number| BASE + 4 * number))
+    files(2, Vec::new(), fight(FEW, addrs, |number| BASE + 4 * number))
 }
 
 fn threads(size: usize) -> Files {
@@ -451,7 +456,7 @@ fn mapped_files(size: usize) -> Files {
     files(
         2,
         mappings.collect(),
-        fight(addrs, |number| start(number) + 0x800),
+        fight(MANY, addrs, |number| start(number) + 0x800),
     )
 }
 
@@ -470,7 +475,7 @@ fn mappings_within(size: usize) -> Files {
     files(
         2,
         [outer].into_iter().chain(inner).collect(),
-        fight(addrs, |_| BASE),
+        fight(MANY, addrs, |_| BASE),
     )
 }
 
@@ -490,7 +495,7 @@ fn heap_blocks(size: usize) -> Files {
         heap_block(HEAP + number * 64, 64, stack.to_vec())
     });
     let addrs = (0..size as u64).map(|number| HEAP + number * 64);
-    files(2, blocks.collect(), fight(addrs, |_| BASE))
+    files(2, blocks.collect(), fight(MANY, addrs, |_| BASE))
 }
 
 /// One block after the other at the same address.
@@ -498,7 +503,7 @@ fn heap_blocks_of_one_site(size: usize) -> Files {
     let block = |number: u64| heap_block(HEAP + number % 4 * 16, 16, vec![CodeAddr(BASE)]);
     let addrs = (0..size).map(|_| HEAP);
     let blocks = (0..size as u64).map(block);
-    files(2, blocks.collect(), fight(addrs, |_| BASE))
+    files(2, blocks.collect(), fight(FEW, addrs, |_| BASE))
 }
 
 fn kernel_objects(size: usize) -> Files {
@@ -513,7 +518,7 @@ fn kernel_objects(size: usize) -> Files {
     };
     let addrs = (0..size as u64).map(|number| HEAP + number * 64);
     let objects = (0..size as u64).map(object);
-    files(2, objects.collect(), fight(addrs, |_| BASE))
+    files(2, objects.collect(), fight(MANY, addrs, |_| BASE))
 }
 
 fn with_callers(touches: &mut [Touch], callers: impl Fn(usize) -> Vec<CodeAddr>) {
@@ -523,7 +528,7 @@ fn with_callers(touches: &mut [Touch], callers: impl Fn(usize) -> Vec<CodeAddr>)
 }
 
 fn call_chains(size: usize) -> Files {
-    let mut touches = fight((0..size / 4 + 1).map(|_| DATA), |_| BASE);
+    let mut touches = fight(FEW, (0..size / 4 + 1).map(|_| DATA), |_| BASE);
     with_callers(&mut touches, |number| {
         let of = |depth: usize| CodeAddr(BASE + 0x1000 * depth as u64 + (number >> depth) as u64);
         (1..8).map(of).collect()
@@ -532,7 +537,7 @@ fn call_chains(size: usize) -> Files {
 }
 
 fn long_chains(size: usize) -> Files {
-    let mut touches = fight((0..64).map(|_| DATA), |_| BASE);
+    let mut touches = fight(FEW, (0..64).map(|_| DATA), |_| BASE);
     with_callers(&mut touches, |number| {
         let of = |depth: usize| CodeAddr(BASE + (number + depth) as u64);
         (0..size).map(of).collect()
@@ -548,14 +553,18 @@ fn counters(size: usize) -> Files {
         }])
     };
     let addrs = (0..size as u64).map(|number| DATA + number % 64 * 64);
-    let touches = fight(addrs, |number| BASE + number);
+    let touches = fight(FEW, addrs, |number| BASE + number);
     files(2, (0..size).map(counter).collect(), touches)
 }
 
 fn names(size: usize) -> Files {
     let name = |number: usize| start(number % 2, 0, &format!("name{number}"));
     let addrs = (0..size as u64).map(|number| DATA + number % 64 * 64);
-    files(2, (0..size).map(name).collect(), fight(addrs, |_| BASE))
+    files(
+        2,
+        (0..size).map(name).collect(),
+        fight(FEW, addrs, |_| BASE),
+    )
 }
 
 fn layouts(size: usize) -> Files {
@@ -566,7 +575,11 @@ fn layouts(size: usize) -> Files {
         ))
     };
     let addrs = (0..size as u64).map(|number| DATA + number % 64 * 64);
-    files(2, (0..size).map(layout).collect(), fight(addrs, |_| BASE))
+    files(
+        2,
+        (0..size).map(layout).collect(),
+        fight(FEW, addrs, |_| BASE),
+    )
 }
 
 /// Accesses by code and to data of `program`.
@@ -585,7 +598,7 @@ fn loaded(address: u64) -> u64 {
 fn by_code(program: Vec<u8>, size: usize) -> Files {
     let code = |number| loaded(programs::CODE + number);
     let addrs = (0..size).map(|_| DATA);
-    of_program(program, fight(addrs, code))
+    of_program(program, fight(FEW, addrs, code))
 }
 
 fn named_functions(size: usize) -> Files {
@@ -602,5 +615,5 @@ fn nested_calls(size: usize) -> Files {
 
 fn variables(size: usize) -> Files {
     let addrs = (0..size as u64).map(|number| loaded(programs::DATA + number * 64));
-    of_program(programs::variables(size), fight(addrs, |_| BASE))
+    of_program(programs::variables(size), fight(MANY, addrs, |_| BASE))
 }

@@ -71,7 +71,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "rules",
-        size: 2000,
+        size: 3000,
         make: rules,
         readers: &[CHECK],
     },
@@ -83,13 +83,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "packages of a machine file",
-        size: 100,
+        size: 16,
         make: machine,
         readers: &[SHOW_MACHINE],
     },
     Input {
         number: "packages of hwloc's XML",
-        size: 200,
+        size: 20,
         make: hwloc,
         readers: &[IMPORT],
     },
@@ -101,13 +101,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "workloads of a scenario",
-        size: 200,
+        size: 60,
         make: workloads,
         readers: &[SIM],
     },
     Input {
         number: "published figures of a scenario",
-        size: 3000,
+        size: 60,
         make: published,
         readers: &[SIM],
     },
@@ -132,7 +132,9 @@ pub(super) const INPUTS: &[Input] = &[
 ];
 
 fn layouts(structures: &str, profile: &str) -> Files {
-    let text = |name: &str| format!("schema = 1\nname = \"{name}\"\n{structures}");
+    let text = |name: &str| {
+        format!("schema = 1\nname = \"{name}\"\ndescription = \"d\"\nsource = \"s\"\n{structures}")
+    };
     let other = text("other")
         + "[[struct]]\nname = \"another\"\nsize_bytes = 8\n\
            members = [{ name = \"m\", offset_bytes = 0, size_bytes = 8 }]\n";
