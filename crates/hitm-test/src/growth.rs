@@ -13,6 +13,7 @@ mod programs;
 mod recordings;
 mod samples;
 mod texts;
+mod touches;
 
 pub use measure::{Growth, Measured, measure};
 

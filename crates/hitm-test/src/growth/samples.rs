@@ -100,6 +100,12 @@ pub(super) const INPUTS: &[Input] = &[
         readers: &[REPORT, JSON],
     },
     Input {
+        number: "addresses of a lock of a live recording",
+        size: 20_000,
+        make: live_addresses,
+        readers: &[REPORT, JSON],
+    },
+    Input {
         number: "stacks of a live recording",
         size: 5000,
         make: live_stacks,
@@ -278,6 +284,12 @@ fn live_threads(size: usize) -> Files {
     let stacks = vec![json!({ "kernel": [0, 1, 2], "user": [] })];
     let places = (0..size).map(|number| [number, 0, 0]);
     live(functions(1), (size, stacks), places)
+}
+
+fn live_addresses(size: usize) -> Files {
+    let stacks = vec![json!({ "kernel": [0, 1, 2], "user": [] })];
+    let places = (0..size).map(|number| [number % 2, 0, number]);
+    live(functions(1), (2, stacks), places)
 }
 
 fn live_stacks(size: usize) -> Files {

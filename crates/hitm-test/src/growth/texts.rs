@@ -36,6 +36,7 @@ const CHECK: &[&str] = &["layout", "check", "program", "--rules", "rules.toml"];
 const SHOW_MACHINE: &[&str] = &["machine", "show", "x.toml"];
 const IMPORT: &[&str] = &["machine", "import", "x.xml", "-o", "x.toml"];
 const SIM: &[&str] = &["sim", "x.toml"];
+const SWEEP: &[&str] = &["sweep", "plan.toml", "-o", "out", "--dry-run"];
 const PLACE: &[&str] = &["place", "status", "--journals", "journals"];
 
 pub(super) const INPUTS: &[Input] = &[
@@ -122,6 +123,12 @@ pub(super) const INPUTS: &[Input] = &[
         size: 10_000,
         make: |size| rt_app(1, size),
         readers: &[SIM],
+    },
+    Input {
+        number: "values of a plan",
+        size: 500,
+        make: plan,
+        readers: &[SWEEP],
     },
     Input {
         number: "placements in a journal",
@@ -336,6 +343,20 @@ fn rt_app(tasks: usize, events: usize) -> Files {
         ("x.toml".to_owned(), scenario.into()),
         ("x.json".to_owned(), text.into()),
     ]
+}
+
+fn plan(size: usize) -> Files {
+    let mut files = scenario("[[workload]]\nkind = \"hogs\"\nthreads = 1\n");
+    let values: Vec<String> = (0..size)
+        .map(|number| format!("\"{}/s\"", 100 + number))
+        .collect();
+    let values = values.join(", ");
+    let plan = format!(
+        "schema = 1\nname = \"p\"\nscenarios = [\"x.toml\"]\n\
+         [[vary]]\nkey = \"kernel.tick\"\nvalues = [{values}]\n"
+    );
+    files.push(("plan.toml".to_owned(), plan.into()));
+    files
 }
 
 fn journals(size: usize) -> Files {
