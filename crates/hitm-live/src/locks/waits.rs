@@ -1,6 +1,7 @@
 //! Waits by the kernel's tracepoints, beside samples.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use indexmap::IndexMap;
 
@@ -93,7 +94,8 @@ impl Chains {
         if let Some(found) = self.found.get(chain) {
             return Some(*found);
         }
-        let longer = self.sorted.range::<str, _>(chain..);
+        let from = (Bound::Included(chain), Bound::Unbounded);
+        let longer = self.sorted.range::<str, _>(from);
         let longer = longer.take_while(|(own, _)| own.starts_with(chain));
         let first = longer.map(|(_, place)| *place).min()?;
         self.found.insert(chain.to_owned(), first);

@@ -28,7 +28,7 @@ const ADVISE: &[&str] = &[
 pub(super) const INPUTS: &[Input] = &[
     Input {
         number: "structures of debug information",
-        size: 10_000,
+        size: 6000,
         make: |size| program(structures(size)),
         readers: &[LIST, LIST_JSON, MATCH, SHOW, CHECK, REVIEW],
     },
@@ -76,7 +76,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "structures of BTF",
-        size: 20_000,
+        size: 10_000,
         make: |size| kernel(btf_structures(size)),
         readers: &[LIST, LIST_JSON, SHOW, CHECK, REVIEW],
     },

@@ -73,13 +73,13 @@ const ADVISE: &[&str] = &["layout", "advise", "s", "-i", "program", "-p", "x.hit
 pub(super) const INPUTS: &[Input] = &[
     Input {
         number: "accesses of a recording",
-        size: 200_000,
+        size: 100_000,
         make: accesses,
         readers: &[REPORT, C2C, WHATIF, DIFF, FOLDED, PERFETTO, PERF_DATA],
     },
     Input {
         number: "contended lines of a recording",
-        size: 3000,
+        size: 2000,
         make: lines,
         readers: &[
             REPORT, JSON, PAGE, SARIF, JUNIT, GITHUB, C2C, BY, WHATIF, DIFF, DIFF_PAGE, FOLDED,
@@ -88,7 +88,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "instructions that touch one line",
-        size: 10_000,
+        size: 5000,
         make: instructions,
         readers: &[
             REPORT, JSON, PAGE, SARIF, JUNIT, C2C, BY, WHATIF, DIFF, FOLDED, FIREFOX, PERFETTO, CSV,
@@ -96,7 +96,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "threads of a recording",
-        size: 4000,
+        size: 2000,
         make: threads,
         readers: &[
             REPORT, JSON, PAGE, SARIF, C2C, BY, WHATIF, DIFF, DIFF_PAGE, FOLDED, FIREFOX, PERFETTO,
@@ -105,7 +105,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "processes of a recording",
-        size: 2000,
+        size: 1000,
         make: processes,
         readers: &[
             REPORT, JSON, PAGE, C2C, BY, WHATIF, DIFF, FOLDED, PERFETTO, CSV, PERF_DATA,
@@ -113,7 +113,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "mapped files",
-        size: 1500,
+        size: 1000,
         make: mapped_files,
         readers: &[
             REPORT, JSON, SARIF, C2C, BY, WHATIF, DIFF, FOLDED, CSV, PERF_DATA,
@@ -127,7 +127,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "heap blocks of a site each",
-        size: 1500,
+        size: 1000,
         make: heap_blocks,
         readers: &[REPORT, JSON, PAGE, SARIF, BY, WHATIF, DIFF, FOLDED, CSV],
     },
@@ -139,13 +139,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "objects of a kernel within each other",
-        size: 1500,
+        size: 1000,
         make: kernel_objects,
         readers: &[REPORT, JSON, BY, WHATIF, DIFF, CSV],
     },
     Input {
         number: "call chains",
-        size: 10_000,
+        size: 4000,
         make: call_chains,
         readers: &[
             REPORT, JSON, PAGE, BY, WHATIF, DIFF, FOLDED, FIREFOX, CSV, PERF_DATA,
@@ -153,7 +153,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "calls of a chain",
-        size: 200,
+        size: 100,
         make: long_chains,
         readers: &[REPORT, JSON, WHATIF, FOLDED, FIREFOX, CSV, PERF_DATA],
     },
@@ -177,27 +177,34 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "functions with inlined calls that accesses are in",
-        size: 8000,
+        size: 4000,
         make: named_functions,
         readers: &[REPORT, FOLDED, BY],
     },
     Input {
         number: "inlined calls of one function that accesses are in",
-        size: 8000,
+        size: 4000,
         make: inlined_calls,
         readers: &[REPORT, FOLDED],
     },
     Input {
         number: "inlined calls within each other that accesses are in",
-        size: 2000,
+        size: 1000,
         make: nested_calls,
         readers: &[REPORT, FOLDED],
     },
+    // A report shows lines that lose a thousandth of the run, so at most a thousand.
     Input {
-        number: "variables that accesses are in",
+        number: "variables on lines that are shown",
+        size: 240,
+        make: variables,
+        readers: &[REPORT, JSON, PAGE, SARIF, JUNIT, GITHUB, BY, DIFF, CSV],
+    },
+    Input {
+        number: "objects of a type",
         size: 1500,
         make: variables,
-        readers: &[REPORT, JSON, SARIF, JUNIT, BY, DIFF, CSV, TYPE, ADVISE],
+        readers: &[TYPE, ADVISE],
     },
 ];
 

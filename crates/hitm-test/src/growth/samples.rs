@@ -37,7 +37,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "sampled instructions of perf.data",
-        size: 20_000,
+        size: 12_000,
         make: |size| {
             perf_data(size, &|number, sample| {
                 sample.ip = vendors::CODE + number / 2
@@ -59,13 +59,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "mappings of perf.data",
-        size: 10_000,
+        size: 6000,
         make: mappings,
         readers: ALL,
     },
     Input {
         number: "processes that began and ended in perf.data",
-        size: 10_000,
+        size: 5000,
         make: lives,
         readers: ALL,
     },
@@ -107,7 +107,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "stacks of a live recording",
-        size: 5000,
+        size: 4000,
         make: live_stacks,
         readers: &[REPORT, JSON],
     },

@@ -42,19 +42,19 @@ const PLACE: &[&str] = &["place", "status", "--journals", "journals"];
 pub(super) const INPUTS: &[Input] = &[
     Input {
         number: "structures of a layout file",
-        size: 5000,
+        size: 2500,
         make: |size| layouts(&structures(size), &profile(2)),
         readers: &[ADVISE, COMPARE, REVIEW],
     },
     Input {
         number: "members of a layout file",
-        size: 5000,
+        size: 3000,
         make: |size| layouts(&members(size), &profile(2)),
         readers: &[ADVISE, COMPARE, REVIEW],
     },
     Input {
         number: "structures of a layout file within each other",
-        size: 2000,
+        size: 1000,
         make: |size| layouts(&structures_within(size), &profile(2)),
         readers: &[ADVISE, REVIEW],
     },
@@ -126,7 +126,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "values of a plan",
-        size: 500,
+        size: 50,
         make: plan,
         readers: &[SWEEP],
     },
