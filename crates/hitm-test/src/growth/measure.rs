@@ -66,14 +66,16 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Returns true if the last doubling costs more than it may.
+    /// Returns true if each doubling costs more than it may, in time or in memory.
     fn is_steep(&self) -> bool {
-        let [.., (_, before), (_, last)] = self.costs[..] else {
-            return false;
+        let is_beyond = |before: f64, last: f64, noise: f64| last > RATIO_MAX * before + noise;
+        let doublings = || self.costs.windows(2).map(|pair| (pair[0].1, pair[1].1));
+        let in_time =
+            |(before, last): (Cost, Cost)| is_beyond(before.cpu_ms, last.cpu_ms, NOISE.cpu_ms);
+        let in_memory = |(before, last): (Cost, Cost)| {
+            is_beyond(before.memory_mib, last.memory_mib, NOISE.memory_mib)
         };
-        let limit = |before: f64, noise: f64| RATIO_MAX * before + noise;
-        last.cpu_ms > limit(before.cpu_ms, NOISE.cpu_ms)
-            || last.memory_mib > limit(before.memory_mib, NOISE.memory_mib)
+        doublings().all(in_time) || doublings().all(in_memory)
     }
 }
 
@@ -218,6 +220,12 @@ fn cost(hitm: &Path, reader: &[&str], folder: &Path, runs: u32) -> io::Result<Co
 
 /// Forgets the most memory that this process had, which Linux would count as the next child's.
 fn reset_peak() {
+    // What made the files is free, but still in the allocator's hands.
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
     // Kernels without it count too much, for all sizes.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
