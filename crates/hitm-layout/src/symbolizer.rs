@@ -1,41 +1,16 @@
 //! Names for the addresses of a process, from its mappings.
 
+mod mappings;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+pub use self::mappings::Mapping;
+use self::mappings::Mappings;
 use crate::error::Diagnostics;
 use crate::{AccessedType, ResultUse, TypeId};
 use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile, Unread};
-
-/// A mapping of the recorded process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
-    /// The first address.
-    pub start: u64,
-    /// The address after the last one.
-    pub end: u64,
-    /// Offset in the file at which it begins.
-    pub file_offset: u64,
-    /// The file; empty for anonymous memory; `[heap]`, `[stack]`, `[vdso]` as the kernel says.
-    pub path: String,
-    /// The build id of the file at the time of the recording, if it was recorded.
-    pub build_id: Option<Vec<u8>>,
-}
-
-impl Mapping {
-    fn is_file(&self) -> bool {
-        !self.path.is_empty() && !self.path.starts_with('[') && !self.path.starts_with("//anon")
-    }
-
-    /// Name of the memory: the file's last part, or `[anon]`.
-    fn label(&self) -> &str {
-        match self.path.as_str() {
-            "" => "[anon]",
-            path => path.rsplit('/').next().unwrap_or(path),
-        }
-    }
-}
 
 /// The name of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -98,17 +73,17 @@ type Copies<'l> = dyn Fn(&[u8]) -> Vec<String> + 'l;
 /// Names runtime addresses. Files are loaded and indexed at the first question about an address in
 /// them.
 pub struct Symbolizer<'l> {
-    mappings: Vec<Mapping>,
+    mappings: Mappings,
     load: Box<Loader<'l>>,
     copies: Box<Copies<'l>>,
-    files: BTreeMap<String, Option<ObjectFile>>,
+    files: BTreeMap<String, Option<Box<ObjectFile>>>,
     diagnostics: Diagnostics,
 }
 
 impl fmt::Debug for Symbolizer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Symbolizer")
-            .field("mappings", &self.mappings.len())
+            .field("mappings", &self.mappings.sorted.len())
             .field("files", &self.files.keys())
             .finish_non_exhaustive()
     }
@@ -119,12 +94,11 @@ impl<'l> Symbolizer<'l> {
     /// of separate debug files too. Mappings that overlap are
     /// searched from the one that begins last.
     pub fn new(
-        mut mappings: Vec<Mapping>,
+        mappings: Vec<Mapping>,
         load: impl FnMut(&str) -> Result<Bytes, Unread> + 'l,
     ) -> Symbolizer<'l> {
-        mappings.sort_by_key(|mapping| (mapping.start, mapping.end));
         Symbolizer {
-            mappings,
+            mappings: Mappings::new(mappings),
             load: Box::new(load),
             copies: Box::new(|_| Vec::new()),
             files: BTreeMap::new(),
@@ -249,7 +223,7 @@ impl<'l> Symbolizer<'l> {
 
     /// The file behind a path, if it can be read: for its types and layouts.
     pub fn file(&mut self, path: &str) -> Option<&mut ObjectFile> {
-        self.files.get_mut(path).and_then(Option::as_mut)
+        self.files.get_mut(path)?.as_deref_mut()
     }
 
     /// Messages about what was missing, damaged or not what was recorded, so far.
@@ -262,17 +236,13 @@ impl<'l> Symbolizer<'l> {
     }
 
     fn place(&mut self, address: u64) -> Place {
-        let after = self
-            .mappings
-            .partition_point(|mapping| mapping.start <= address);
-        let Some(index) = (0..after)
-            .rev()
-            .find(|index| address < self.mappings[*index].end)
-        else {
+        let Some(index) = self.mappings.at(address) else {
+            let sorted = &self.mappings.sorted;
+            let after = sorted.partition_point(|mapping| mapping.start <= address);
             let place = self.place_behind(after, address);
             return place.unwrap_or_else(|| Place::Other(format!("{address:#x}")));
         };
-        let mapping = &self.mappings[index];
+        let mapping = &self.mappings.sorted[index];
         let into = address - mapping.start;
         let label = mapping.label().to_owned();
         if mapping.is_file() {
@@ -287,17 +257,16 @@ impl<'l> Symbolizer<'l> {
     /// The address as one of the last file that is mapped before `after`. The zero-filled end of a
     /// file's data is anonymous memory behind its last mapping.
     fn place_behind(&mut self, after: usize, address: u64) -> Option<Place> {
-        let is_file = |before: &usize| self.mappings[*before].is_file();
-        let before = (0..after).rev().find(is_file)?;
+        let before = self.mappings.last_file_before(after)?;
         self.place_in(before, address)
     }
 
     /// The address as one of the file that is mapped there.
     fn place_in(&mut self, index: usize, address: u64) -> Option<Place> {
         self.load_mapped(index);
-        let mapping = &self.mappings[index];
+        let mapping = &self.mappings.sorted[index];
         let file = self.files.get(&mapping.path)?.as_ref()?;
-        let anchor = self.anchor(index);
+        let anchor = self.mappings.anchor(index);
         let first = file.file_vaddr(anchor.start, anchor.file_offset, anchor.start)?;
         let bias = anchor.start.wrapping_sub(first);
         let vaddr = address.wrapping_sub(bias);
@@ -308,18 +277,9 @@ impl<'l> Symbolizer<'l> {
         })
     }
 
-    /// The mapping that tells where a file is loaded: the one of its head. A page in the middle may
-    /// belong to two segments, and be mapped once for each.
-    fn anchor(&self, index: usize) -> &Mapping {
-        let path = &self.mappings[index].path;
-        let mut before = self.mappings[..=index].iter().rev();
-        let head = before.find(|mapping| mapping.path == *path && mapping.file_offset == 0);
-        head.unwrap_or(&self.mappings[index])
-    }
-
     /// Loads the file of a mapping, once.
     fn load_mapped(&mut self, index: usize) {
-        let mapping = &self.mappings[index];
+        let mapping = &self.mappings.sorted[index];
         let (path, recorded) = (mapping.path.clone(), mapping.build_id.clone());
         self.load_file(&path, recorded);
     }
@@ -330,7 +290,7 @@ impl<'l> Symbolizer<'l> {
         }
         let own = self.open(path, path, recorded.as_deref());
         let file = match own.or_else(|problem| self.open_copy(path, recorded, problem)) {
-            Ok(file) => Some(file),
+            Ok(file) => Some(Box::new(file)),
             Err(problem) => {
                 self.diagnostics.push(path, problem);
                 None

@@ -80,7 +80,7 @@ pub struct Traced {
     /// The longest wait.
     pub longest_ns: u64,
     /// Addresses of the locks, each once, in ascending order.
-    pub addresses: Vec<u64>,
+    pub addresses: BTreeSet<u64>,
 }
 
 /// A thread's part.

@@ -10,15 +10,15 @@ pub mod junit;
 mod place;
 pub mod sarif;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::Fnv1a;
+use hitm_base::{Fnv1a, LineAddr};
 use hitm_coherence::sharing::Verdict;
 
 use crate::baseline::{Change, Compared, Comparison, stable_name};
 use crate::fields::{LINE_FIELDS, QUIET_FIELDS, by_id};
 use crate::gate::{Gate, GateFailure};
-use crate::model::{LineReport, Report};
+use crate::model::{LineReport, Report, RowReport};
 use place::places_of;
 pub use place::{Place, SourceRoot};
 
@@ -172,17 +172,18 @@ pub struct Findings<'a> {
 impl<'a> Findings<'a> {
     /// The findings of a report and its gates.
     pub fn of(checked: &Checked<'a>) -> Findings<'a> {
+        let mut of_lines = OfLines::new(checked);
         let lines = checked.report.lines.iter();
-        let mut list: Vec<Finding<'a>> = lines.map(|line| of_line(checked, line)).collect();
+        let mut list: Vec<Finding<'a>> = lines
+            .map(|line| of_line(checked, line, &mut of_lines))
+            .collect();
         let hidden = checked.failures.iter();
-        let hidden = hidden.filter(|failure| {
-            let mut shown = checked.report.lines.iter();
-            !shown.any(|line| line.line == failure.line)
-        });
+        let hidden = hidden.filter(|failure| of_lines.failures.contains_key(&failure.line));
         list.extend(hidden.map(of_failure));
         if let Some(comparison) = checked.comparison {
-            let rows = comparison.regressions();
-            list.extend(rows.map(|row| of_member(checked, comparison, row)));
+            let rows = rows_by_member(checked.report);
+            let compared = comparison.regressions();
+            list.extend(compared.map(|row| of_member(checked, comparison, (row, &rows))));
         }
         number_twins(&mut list);
         Findings {
@@ -192,16 +193,37 @@ impl<'a> Findings<'a> {
     }
 }
 
-fn of_line<'a>(checked: &Checked<'a>, line: &'a LineReport) -> Finding<'a> {
+/// Failures and flags by line.
+struct OfLines<'a> {
+    /// Of the lines that no finding is about yet.
+    failures: BTreeMap<LineAddr, Vec<&'a GateFailure>>,
+    with_false_sharing: BTreeSet<LineAddr>,
+}
+
+impl<'a> OfLines<'a> {
+    fn new(checked: &Checked<'a>) -> OfLines<'a> {
+        let mut failures: BTreeMap<LineAddr, Vec<&GateFailure>> = BTreeMap::new();
+        for failure in checked.failures {
+            failures.entry(failure.line).or_default().push(failure);
+        }
+        let flagged = checked.report.flagged.iter();
+        let flagged = flagged.filter(|flagged| flagged.has_false_sharing);
+        OfLines {
+            failures,
+            with_false_sharing: flagged.map(|flagged| flagged.line).collect(),
+        }
+    }
+}
+
+fn of_line<'a>(
+    checked: &Checked<'a>,
+    line: &'a LineReport,
+    of_lines: &mut OfLines<'a>,
+) -> Finding<'a> {
     let rule = Rule::Verdict(line.verdict);
-    let broken = checked.failures.iter();
-    let mut broken = broken
-        .filter(|failure| failure.line == line.line)
-        .peekable();
-    let mut flagged = checked.report.flagged.iter();
-    let has_false_sharing =
-        flagged.any(|flagged| flagged.line == line.line && flagged.has_false_sharing);
-    let level = match (broken.peek().is_some(), has_false_sharing) {
+    let broken = of_lines.failures.remove(&line.line).unwrap_or_default();
+    let has_false_sharing = of_lines.with_false_sharing.contains(&line.line);
+    let level = match (!broken.is_empty(), has_false_sharing) {
         (true, _) => Level::Error,
         (false, true) => Level::Warning,
         (false, false) => Level::Note,
@@ -276,17 +298,29 @@ fn of_failure(failure: &GateFailure) -> Finding<'_> {
     }
 }
 
-fn of_member<'a>(checked: &Checked<'a>, comparison: &Comparison, row: &'a Compared) -> Finding<'a> {
+/// The rows of each member, by the name that a baseline has for it.
+fn rows_by_member(report: &Report) -> BTreeMap<String, Vec<&RowReport>> {
+    let mut by_member: BTreeMap<String, Vec<&RowReport>> = BTreeMap::new();
+    for row in report.lines.iter().flat_map(|line| &line.rows) {
+        let name = stable_name(&without_numbers(&row.member));
+        by_member.entry(name).or_default().push(row);
+    }
+    by_member
+}
+
+fn of_member<'a>(
+    checked: &Checked<'a>,
+    comparison: &Comparison,
+    (row, rows): (&'a Compared, &BTreeMap<String, Vec<&RowReport>>),
+) -> Finding<'a> {
     let rule = Rule::Baseline(row.change);
-    let lines = checked.report.lines.iter();
-    let rows = lines.flat_map(|line| &line.rows);
-    let same = rows.filter(|one| stable_name(&without_numbers(&one.member)) == row.name);
+    let same = rows.get(&row.name).map_or(&[][..], Vec::as_slice);
     Finding {
         rule,
         level: Level::Error,
         name: row.name.clone(),
         message: format!("{}.", comparison.text(row)),
-        places: places_of(checked.source_root, &same.collect::<Vec<_>>()),
+        places: places_of(checked.source_root, same),
         fingerprint: fingerprint(rule, std::slice::from_ref(&row.name)),
         subject: Subject::Member(row),
     }

@@ -1,5 +1,6 @@
 //! `--fail-on`: turns a report into the answer a continuous-integration job wants.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,7 +8,7 @@ use hitm_base::LineAddr;
 use hitm_coherence::sharing::Verdict;
 use thiserror::Error;
 
-use crate::{Flagged, RUN_SHARE_MIN, Report};
+use crate::{Flagged, LineReport, RUN_SHARE_MIN, Report};
 
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +108,12 @@ impl fmt::Display for GateFailure {
 /// Every (gate, line) that fails, in the order of `gates` and then of cost. All contended lines are
 /// looked at, not only those that the report shows. Empty: all gates hold.
 pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
+    let shown = report.lines.iter().map(|line| (line.line, line));
+    let shown: BTreeMap<LineAddr, &LineReport> = shown.collect();
+    let name_of = |line: LineAddr| {
+        let shown = shown.get(&line)?;
+        (!shown.objects.is_empty()).then(|| shown.name())
+    };
     let mut failures = Vec::new();
     for gate in gates {
         let lines = report.flagged.iter().filter(|line| breaks(line, *gate));
@@ -115,7 +122,7 @@ pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
             GateFailure {
                 gate: *gate,
                 line: line.line,
-                name: name_of(report, line.line),
+                name: name_of(line.line),
                 verdict: line.verdict,
                 lost_cycles,
                 run_share,
@@ -143,11 +150,6 @@ fn breaks(line: &Flagged, gate: Gate) -> bool {
         }
         Gate::Cycles(cycles_max) => line.lost_cycles > cycles_max,
     }
-}
-
-fn name_of(report: &Report, line: LineAddr) -> Option<String> {
-    let shown = report.lines.iter().find(|shown| shown.line == line)?;
-    (!shown.objects.is_empty()).then(|| shown.name())
 }
 
 #[cfg(test)]

@@ -232,7 +232,7 @@ mod tests {
             count: 1200,
             wait_ns: 900_000_000,
             longest_ns: 4_000_000,
-            addresses: vec![0xffff_8880_0123_4560, 0xffff_8880_0123_4600],
+            addresses: [0xffff_8880_0123_4560, 0xffff_8880_0123_4600].into(),
         });
         lock.callers[0].traced_ns = 900_000_000;
         let shown = shown(&seen, PercentLimit::DEFAULT);

@@ -8,6 +8,7 @@
 pub mod btf;
 mod choice;
 pub mod elf;
+pub mod growth;
 pub mod perf_data;
 pub mod perf_script;
 pub mod perfetto;

@@ -5,7 +5,9 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{self, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -115,6 +117,34 @@ impl Command {
         self.spawn()?.wait()
     }
 
+    /// Runs the process to its end, and returns what it took.
+    ///
+    /// # Panics
+    ///
+    /// If it outlives its deadline.
+    pub fn usage(&mut self) -> io::Result<(ExitStatus, Usage)> {
+        let mut child = self.spawn()?;
+        let (mut status, mut taken) = (0, MaybeUninit::<libc::rusage>::zeroed());
+        // SAFETY: both are memory for what the call writes.
+        while unsafe { libc::wait4(child.id() as i32, &mut status, 0, taken.as_mut_ptr()) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        child.check();
+        // SAFETY: zeros are a value of it.
+        let taken = unsafe { taken.assume_init() };
+        let span = |time: libc::timeval| {
+            Duration::from_micros((time.tv_sec * 1_000_000 + time.tv_usec) as u64)
+        };
+        let usage = Usage {
+            cpu: span(taken.ru_utime) + span(taken.ru_stime),
+            memory_bytes_max: taken.ru_maxrss as u64 * 1024,
+        };
+        Ok((ExitStatus::from_raw(status), usage))
+    }
+
     /// Runs the process to its end, and returns what it printed where no other place was set.
     ///
     /// # Panics
@@ -132,6 +162,15 @@ impl Command {
         }
         self.spawn()?.wait_with_output()
     }
+}
+
+/// CPU time and memory that a process took, those of its children included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time, in the kernel too: Linux knows the sum exactly, and its parts by samples.
+    pub cpu: Duration,
+    /// The most memory that it had at a time. Linux counts what its parent had at the start, too.
+    pub memory_bytes_max: u64,
 }
 
 impl Deref for Command {
@@ -336,6 +375,15 @@ mod tests {
         );
         let missing = Command::new("no-such-program").status();
         assert_eq!(missing.expect_err("none").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn usage_is_that_of_the_process() {
+        let mut command = shell("n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; exit 3");
+        let (status, usage) = command.usage().expect("there is a shell");
+        assert_eq!(status.code(), Some(3));
+        assert!(usage.cpu > Duration::from_millis(1), "{usage:?}");
+        assert!(usage.memory_bytes_max > 1 << 16, "{usage:?}");
     }
 
     /// Both hold the pipe of the output: it ends with the last of them.

@@ -18,6 +18,7 @@ mod export_views;
 mod folders;
 mod forks;
 mod generated;
+mod growth;
 mod guide;
 mod handed_over;
 mod heap_sites;

@@ -3,10 +3,12 @@
 //! A unit's functions and line table are read at the first question about an address in it, and
 //! kept until [`MAX_KEPT`] rows are.
 
+mod inlined;
 mod lines;
 
 use std::collections::BTreeMap;
 
+use self::inlined::Inlined;
 use self::lines::LineTable;
 pub(crate) use self::lines::file_names;
 use super::die::{Die, PcRanges, Walker};
@@ -56,6 +58,9 @@ const MAX_HOPS: usize = 16;
 pub(crate) struct CodeIndex {
     units: BTreeMap<u32, UnitCode>,
     kept: usize,
+    /// Inlined calls of the functions that were asked about last.
+    inlined: BTreeMap<DieRef, Inlined>,
+    inlined_kept: usize,
 }
 
 /// The functions and lines of one unit.
@@ -116,18 +121,17 @@ impl CodeIndex {
         let full = view.file.full_unit(number);
         let unit = view.unit(full)?;
         let code = self.unit_code(view, (number, &lines_unit), (full, &unit), problems);
-        let place = code.lines.find(address);
         let file_name = |file: u64| lines::file_name(view, &lines_unit, number, file);
-        let chain = match code.function(address) {
-            Some(die) => inline_chain(
-                view,
-                &unit,
-                DieRef {
+        let function = code.function(address);
+        let place = code.lines.find(address);
+        let chain = match function {
+            Some(die) => {
+                let at = DieRef {
                     unit: full,
                     offset: die,
-                },
-                address,
-            )?,
+                };
+                self.inlined(view, &unit, at)?.chain(view, &unit, address)?
+            }
             None => Vec::new(),
         };
         if chain.is_empty() && place.is_none() {
@@ -187,6 +191,25 @@ impl CodeIndex {
             self.keep(number, code);
         }
         &self.units[&number]
+    }
+
+    /// The inlined calls of a function, read at the first question.
+    fn inlined<'a>(
+        &mut self,
+        view: &View<'a>,
+        unit: &Unit<'a>,
+        function: DieRef,
+    ) -> gimli::Result<&Inlined> {
+        if !self.inlined.contains_key(&function) {
+            let read = Inlined::read(view, unit, function)?;
+            if self.inlined_kept + read.len() > MAX_KEPT {
+                self.inlined.clear();
+                self.inlined_kept = 0;
+            }
+            self.inlined_kept += read.len();
+            self.inlined.insert(function, read);
+        }
+        Ok(&self.inlined[&function])
     }
 
     fn keep(&mut self, number: u32, code: UnitCode) {
@@ -257,81 +280,6 @@ fn read_functions<'a>(
         })?;
     }
     Ok(())
-}
-
-/// One function of the chain from the machine code's owner to the innermost inlined one.
-#[derive(Debug)]
-struct ChainLink {
-    name: Option<String>,
-    /// File number and line of the call, for an inlined function.
-    call: Option<(u64, u32)>,
-    depth: isize,
-}
-
-/// The function at `die` and the inlined calls in it that cover the address, outermost first.
-fn inline_chain<'a>(
-    view: &View<'a>,
-    unit: &Unit<'a>,
-    die: DieRef,
-    address: u64,
-) -> gimli::Result<Vec<ChainLink>> {
-    let mut chain: Vec<ChainLink> = Vec::new();
-    let mut attributes = Vec::new();
-    let mut budget = MAX_RANGES;
-    let mut walker = Walker::new(unit, Some(die.offset))?;
-    // Entries below this depth belong to a function nested in this one.
-    let mut nested: Option<isize> = None;
-    while let Some(step) = walker.next()? {
-        if nested.is_some_and(|depth| step.depth > depth) {
-            continue;
-        }
-        nested = None;
-        if step.depth > 0 && step.tag == gimli::DW_TAG_subprogram {
-            nested = Some(step.depth);
-            continue;
-        }
-        if step.depth > 0 && step.tag != gimli::DW_TAG_inlined_subroutine {
-            continue;
-        }
-        walker.read(&mut attributes)?;
-        let mut covers = step.depth == 0;
-        if step.depth > 0 {
-            let ranges = PcRanges::of(&attributes);
-            ranges.each(&view.dwarf_of(die.unit), unit, &mut budget, |range| {
-                covers |= range.begin <= address && address < range.end;
-            })?;
-        }
-        let below = chain.last().is_none_or(|outer| outer.depth < step.depth);
-        if !covers || !below || chain.len() >= MAX_CHAIN {
-            continue;
-        }
-        let entry = Die {
-            at: DieRef {
-                unit: die.unit,
-                offset: step.offset,
-            },
-            tag: step.tag,
-            attributes: std::mem::take(&mut attributes),
-        };
-        chain.push(ChainLink {
-            name: view.function_name(unit, &entry),
-            call: call_site(&entry),
-            depth: step.depth,
-        });
-    }
-    Ok(chain)
-}
-
-/// Inlined calls that are reported within each other. Compilers stop far earlier.
-const MAX_CHAIN: usize = 128;
-
-fn call_site(entry: &Die<'_>) -> Option<(u64, u32)> {
-    let file = match entry.get(gimli::DW_AT_call_file)? {
-        gimli::AttributeValue::FileIndex(index) => index,
-        other => other.udata_value()?,
-    };
-    let line = entry.u64(gimli::DW_AT_call_line)?;
-    Some((file, u32::try_from(line).ok()?))
 }
 
 impl<'a> View<'a> {

@@ -234,7 +234,7 @@ fn sleepers_are_added_to_the_lock_that_their_threads_spin_for() {
         (found[1].waited_ns, traced(&found[1]).wait_ns),
         (0, 45_000_000)
     );
-    assert_eq!(traced(&found[1]).addresses, [0xb0]);
+    assert_eq!(traced(&found[1]).addresses, BTreeSet::from([0xb0]));
     assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
     // A rwsem's tracepoints begin when its waiter sleeps.
     assert_eq!(found[0].slept_ns(), Some(20_000_000));
@@ -291,7 +291,8 @@ fn a_lock_inside_of_a_wait_is_no_second_wait() {
     seen.waits = Some(vec![wait(0, 0, 0xa0, 20), wait(0, 1, 0xa8, 15)]);
     let found = judge(&seen);
     let traced = found[0].traced.clone().unwrap();
-    assert_eq!((traced.wait_ns, traced.addresses), (20_000_000, vec![0xa0]));
+    let addresses = BTreeSet::from([0xa0]);
+    assert_eq!((traced.wait_ns, traced.addresses), (20_000_000, addresses));
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
 }

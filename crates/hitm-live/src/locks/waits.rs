@@ -1,6 +1,7 @@
 //! Waits by the kernel's tracepoints, beside samples.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use indexmap::IndexMap;
 
@@ -22,6 +23,7 @@ pub(super) fn add(
         group.traced = Some(Traced::default());
     }
     let sampled = sampled(groups);
+    let mut chains: BTreeMap<usize, Chains> = BTreeMap::new();
     for wait in waits {
         let Some(at) = functions.traced(wait.stack) else {
             continue;
@@ -52,14 +54,52 @@ pub(super) fn add(
         // A sleeping thread is not sampled; it waits for the lock nevertheless.
         group.waited.entry(wait.thread).or_default();
         let chain = functions.chain(wait.stack, at.taker);
-        // Samples have the program's own function behind the kernel's; tracepoints do not.
-        let longer = group.callers.keys().position(|own| own.starts_with(&chain));
-        let traced_ns = match longer.and_then(|index| group.callers.get_index_mut(index)) {
-            Some((_, (_, traced_ns))) => traced_ns,
-            None => &mut group.callers.entry(chain).or_default().1,
+        let chains = chains.entry(index);
+        let chains = chains.or_insert_with(|| Chains::of(&group.callers));
+        let caller = match chains.first_with(&chain) {
+            Some(caller) => caller,
+            None => {
+                let caller = group.callers.insert_full(chain.clone(), (0, 0)).0;
+                chains.sorted.insert(chain, caller);
+                caller
+            }
         };
+        let (_, traced_ns) = &mut group.callers[caller];
         *traced_ns = traced_ns.saturating_add(wait.wait_ns);
         group.traced.get_or_insert_default().add(wait);
+    }
+}
+
+/// The chains of a group's callers, to be found by how they begin.
+#[derive(Debug, Default)]
+struct Chains {
+    /// Places of the callers.
+    sorted: BTreeMap<String, usize>,
+    /// Places that were found. They stay, as later callers come behind.
+    found: BTreeMap<String, usize>,
+}
+
+impl Chains {
+    fn of(callers: &IndexMap<String, (u64, u64)>) -> Chains {
+        let places = callers.keys().cloned().zip(0..);
+        Chains {
+            sorted: places.collect(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    /// The first caller whose chain begins with this one: samples have the program's own function behind
+    /// the kernel's, tracepoints do not.
+    fn first_with(&mut self, chain: &str) -> Option<usize> {
+        if let Some(found) = self.found.get(chain) {
+            return Some(*found);
+        }
+        let from = (Bound::Included(chain), Bound::Unbounded);
+        let longer = self.sorted.range::<str, _>(from);
+        let longer = longer.take_while(|(own, _)| own.starts_with(chain));
+        let first = longer.map(|(_, place)| *place).min()?;
+        self.found.insert(chain.to_owned(), first);
+        Some(first)
     }
 }
 
@@ -80,9 +120,7 @@ impl Traced {
         self.count = self.count.saturating_add(wait.count);
         self.wait_ns = self.wait_ns.saturating_add(wait.wait_ns);
         self.longest_ns = self.longest_ns.max(wait.longest_ns);
-        if let Err(place) = self.addresses.binary_search(&wait.lock) {
-            self.addresses.insert(place, wait.lock);
-        }
+        self.addresses.insert(wait.lock);
     }
 }
 
@@ -101,4 +139,17 @@ pub(super) fn move_unseen_spinning(lock: &mut Lock) {
     lock.held_ns -= from_held;
     lock.other_ns -= from_other;
     lock.waited_ns += unseen;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_caller_that_begins_so_is_found() {
+        let callers = ["d", "b < c", "b < a"].map(|chain| (chain.to_owned(), (1, 0)));
+        let mut chains = Chains::of(&callers.into());
+        let found = ["b", "b < a", "d", "d < e", "b"].map(|chain| chains.first_with(chain));
+        assert_eq!(found, [Some(1), Some(2), Some(0), None, Some(1)]);
+    }
 }

@@ -2,12 +2,14 @@
 //!
 //! Elements and attributes are those of the schema that Jenkins publishes. There are no times: nothing here ran.
 
-use hitm_base::{Printout, printable};
+use std::collections::BTreeMap;
+
+use hitm_base::{LineAddr, Printout, printable};
 
 use super::{Checked, Findings, Subject};
 use crate::baseline::Change;
 use crate::fields::{RUN_FIELDS, by_id};
-use crate::gate::Gate;
+use crate::gate::{Gate, GateFailure};
 
 /// One case of a suite; a failure has a message.
 struct Case {
@@ -65,26 +67,26 @@ impl Suite {
                 failure: None,
             });
         }
-        for index in 1..self.cases.len() {
-            let (before, here) = self.cases.split_at_mut(index);
-            let twins = before.iter().filter(|case| case.name == here[0].name);
-            let twins = twins.count();
-            if twins > 0 {
-                here[0].name += &format!(" ({})", twins + 1);
+        let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+        for case in &mut self.cases {
+            let count = seen.entry(case.name.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                case.name += &format!(" ({count})");
             }
         }
     }
 }
 
 fn of_gate(checked: &Checked<'_>, findings: &Findings<'_>, gate: Gate) -> Suite {
-    let failing = |line| {
-        let mut failures = checked.failures.iter();
-        failures.find(|failure| failure.gate == gate && failure.line == line)
-    };
+    let failures = checked.failures.iter();
+    let failures = failures.filter(|failure| failure.gate == gate);
+    let failing: BTreeMap<LineAddr, &GateFailure> =
+        failures.map(|failure| (failure.line, failure)).collect();
     let mut cases = Vec::new();
     for finding in &findings.list {
         let failure = match finding.subject {
-            Subject::Line(line) => failing(line.line),
+            Subject::Line(line) => failing.get(&line.line).copied(),
             Subject::Failure(failure) if failure.gate == gate => Some(failure),
             Subject::Failure(_) | Subject::Member(_) => continue,
         };
@@ -106,18 +108,22 @@ fn of_gate(checked: &Checked<'_>, findings: &Findings<'_>, gate: Gate) -> Suite 
 
 fn of_baseline(checked: &Checked<'_>, findings: &Findings<'_>) -> Option<Suite> {
     let comparison = checked.comparison?;
+    let members = findings
+        .list
+        .iter()
+        .filter_map(|finding| match finding.subject {
+            Subject::Member(member) => Some((member.name.as_str(), finding)),
+            _ => None,
+        });
+    let by_member: BTreeMap<&str, &super::Finding<'_>> = members.collect();
     let rows = comparison.rows.iter();
     let cases = rows.map(|row| {
-        let failure = (row.change != Change::Within).then(|| {
-            let mut same = findings.list.iter();
-            let same = same.find(|finding| {
-                matches!(finding.subject, Subject::Member(member) if member.name == row.name)
-            });
-            Failure {
-                kind: row.change.id(),
-                message: comparison.text(row),
-                details: same.map(details).unwrap_or_default(),
-            }
+        let failure = (row.change != Change::Within).then(|| Failure {
+            kind: row.change.id(),
+            message: comparison.text(row),
+            details: by_member
+                .get(row.name.as_str())
+                .map_or_else(Vec::new, |same| details(same)),
         });
         Case {
             name: row.name.clone(),

@@ -1,5 +1,7 @@
 //! Places in the source, relative to what a service checked out.
 
+use std::collections::BTreeSet;
+
 use crate::model::RowReport;
 
 /// The directory that holds the source.
@@ -83,13 +85,11 @@ fn split(source: &str) -> Option<(&str, Option<u32>)> {
 pub(super) fn places_of(root: &SourceRoot, rows: &[&RowReport]) -> Vec<Place> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| std::cmp::Reverse((row.lost_cycles, row.access_count)));
-    let mut places: Vec<Place> = Vec::new();
-    for place in rows.into_iter().filter_map(|row| root.place(row)) {
-        let is_same = |known: &Place| known.file == place.file && known.line == place.line;
-        if !places.iter().any(is_same) {
-            places.push(place);
-        }
-    }
+    let mut known = BTreeSet::new();
+    let places = rows.into_iter().filter_map(|row| root.place(row));
+    let mut places: Vec<Place> = places
+        .filter(|place| known.insert((place.file.clone(), place.line)))
+        .collect();
     // Stable: cost decides among those below the root.
     places.sort_by_key(|place| !place.is_below_root);
     places

@@ -1,5 +1,7 @@
 //! Quantities of live locks. docs/formats/live.md is checked against them.
 
+use std::collections::BTreeSet;
+
 use hitm_live::locks::{LockCaller, LockThread, Traced};
 
 use super::{LiveRun, LockView};
@@ -212,7 +214,7 @@ fn traced(view: &LockView, value: impl FnOnce(&Traced) -> Value) -> Value {
     view.lock.traced.as_ref().map_or(Value::Missing, value)
 }
 
-fn addresses(addresses: &[u64]) -> Vec<String> {
+fn addresses(addresses: &BTreeSet<u64>) -> Vec<String> {
     let texts = addresses.iter().map(|address| format!("{address:#x}"));
     texts.collect()
 }

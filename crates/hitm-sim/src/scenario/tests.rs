@@ -236,3 +236,48 @@ fn mistakes_in_a_setting_name_it() {
         ],
     );
 }
+
+/// Each of the keys is within its own limit.
+#[test]
+fn what_keys_make_together_has_limits() {
+    let workloads = |workloads: &str| {
+        let run = "[run]\nduration = \"1ms\"\n";
+        format!("{HEAD}[machine]\npreset = \"xeon-480\"\n{workloads}{run}")
+    };
+    check(
+        &workloads("[[workload]]\nkind = \"hackbench\"\ngroups = 4096\npairs = 256\n"),
+        expect![
+            "x.toml:10:9: workload[0].pairs: found 2097152 (2 x 4096 groups x 256 pairs) tasks, expected at most 65536 in all workloads"
+        ],
+    );
+    check(
+        &workloads(
+            "[[workload]]\nkind = \"hackbench\"\ngroups = 100\npairs = 256\nsize_bytes = 4096\n",
+        ),
+        expect![
+            "x.toml:11:14: workload[0].size_bytes: found 104857600 (100 groups x 256 pairs x 4096 size_bytes) bytes in pipes, expected at most 33554432 in all workloads"
+        ],
+    );
+    check(
+        &workloads("[[workload]]\nkind = \"schbench\"\nmessage_threads = 4096\nworkers = 4096\n"),
+        expect![
+            "x.toml:10:11: workload[0].workers: found 16781312 (4096 message_threads x 4097 (1 + workers)) tasks, expected at most 65536 in all workloads"
+        ],
+    );
+    let groups = "children = 4096\nleaves = 0\nhogs = 1\nquota = \"10ms\"\n";
+    check(
+        &workloads(&format!("[[workload]]\nkind = \"cgroup-hogs\"\n{groups}")),
+        expect![
+            "x.toml:9:12: workload[0].children: found 1966560 (1 subtrees x 4097 (1 + children + children x leaves) x 480 CPUs) queues of groups, expected at most 1048576 in all workloads"
+        ],
+    );
+    let hogs =
+        |name: &str| format!("[[workload]]\nkind = \"hogs\"\nname = \"{name}\"\nthreads = 16384\n");
+    let five: String = ["a", "b", "c", "d", "e"].map(hogs).concat();
+    check(
+        &workloads(&five),
+        expect![
+            "x.toml:26:11: workload[4].threads: found 16384 tasks beside 65536 of workloads before, expected at most 65536 in all workloads"
+        ],
+    );
+}

@@ -27,6 +27,8 @@ pub struct Elf {
     symbols: Vec<Symbol>,
     /// Set if it is for aarch64 instead of x86-64.
     pub is_aarch64: bool,
+    /// Zeros in memory behind what is mapped of the file.
+    pub zeros: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -121,7 +123,7 @@ impl Elf {
         }
         contents.extend(names);
         let count = self.sections.len() as u16 + 2;
-        let mut file = header(self.is_aarch64, (HEADERS + contents.len()) as u64, count);
+        let mut file = header(&self, (HEADERS + contents.len()) as u64, count);
         file.extend(contents);
         file.extend(table);
         file
@@ -148,10 +150,10 @@ impl Elf {
 }
 
 /// The file's header, and the header of its segment.
-fn header(is_aarch64: bool, table_at: u64, section_count: u16) -> Vec<u8> {
+fn header(elf: &Elf, table_at: u64, section_count: u16) -> Vec<u8> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     file.resize(16, 0);
-    let machine = if is_aarch64 { 183u16 } else { 62 };
+    let machine = if elf.is_aarch64 { 183u16 } else { 62 };
     file.extend([3, 0]);
     file.extend(machine.to_le_bytes());
     file.extend([1, 0, 0, 0]);
@@ -162,7 +164,7 @@ fn header(is_aarch64: bool, table_at: u64, section_count: u16) -> Vec<u8> {
     file.extend(section_count.to_le_bytes());
     file.extend((section_count - 1).to_le_bytes());
     file.extend([1, 0, 0, 0, 7, 0, 0, 0]);
-    for word in [0, BASE, BASE, 0x10000, 0x10000, 0x1000] {
+    for word in [0, BASE, BASE, 0x10000, 0x10000 + elf.zeros, 0x1000] {
         file.extend(u64::to_le_bytes(word));
     }
     file

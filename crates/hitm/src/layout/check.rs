@@ -1,12 +1,13 @@
 //! Checks the structures of a file against the rules set for them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hitm_base::Printout;
-use hitm_layout::{StructLayout, TypeStore};
+use hitm_layout::StructLayout;
 use serde::Serialize;
 
-use super::parts::{Part, part_at};
+use super::parts::{Names, Part};
 use super::rules::{Rule, Rules};
 use super::{LayoutError, LayoutFile};
 
@@ -41,14 +42,22 @@ pub struct CheckReport {
 /// Checks the structures of a file. A rule about a structure or member that does not exist is an
 /// error: it could never be broken.
 pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, LayoutError> {
+    let mut layouts: BTreeMap<&str, Arc<StructLayout>> = BTreeMap::new();
+    for rule in &rules.rules {
+        if !layouts.contains_key(rule.struct_name.as_str()) {
+            layouts.insert(&rule.struct_name, file.struct_layout(&rule.struct_name)?);
+        }
+    }
+    let checked = file.name().to_owned();
+    let mut names = Names::new(file.types());
     let mut violations = Vec::new();
     for rule in &rules.rules {
-        let layout = file.struct_layout(&rule.struct_name)?;
+        let layout = &layouts[rule.struct_name.as_str()];
         let place = layout.decl.as_ref().map(ToString::to_string);
-        let place = place.unwrap_or_else(|| file.name().to_owned());
-        let checker = Checker {
-            store: file.types(),
-            layout: &layout,
+        let place = place.unwrap_or_else(|| checked.clone());
+        let mut checker = Checker {
+            names: &mut names,
+            structure: (&rule.struct_name, layout),
             line_size: rules.line_size,
         };
         let messages = checker
@@ -66,7 +75,7 @@ pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, Layout
     }
     Ok(CheckReport {
         schema: 1,
-        file: file.name().to_owned(),
+        file: checked,
         rule_count: rules.rules.len(),
         violations,
     })
@@ -92,15 +101,16 @@ impl CheckReport {
     }
 }
 
-struct Checker<'a> {
-    store: &'a TypeStore,
-    layout: &'a StructLayout,
+struct Checker<'n, 'a> {
+    names: &'n mut Names<'a>,
+    /// Its name and its layout.
+    structure: (&'a str, &'a StructLayout),
     line_size: u64,
 }
 
-impl Checker<'_> {
+impl Checker<'_, '_> {
     /// Messages of a broken rule; the error is the name of a member that does not exist.
-    fn messages(&self, rule: &Rule) -> Result<Vec<String>, String> {
+    fn messages(&mut self, rule: &Rule) -> Result<Vec<String>, String> {
         let mut messages = self.separate(&rule.separate)?;
         if let Some(within) = &rule.within_lines {
             let lines = self.lines_of(&within.members)?;
@@ -114,8 +124,11 @@ impl Checker<'_> {
                 ));
             }
         }
-        if let Some(most) = rule.size_max_bytes.filter(|most| self.layout.size > *most) {
-            let size = self.layout.size;
+        if let Some(most) = rule
+            .size_max_bytes
+            .filter(|most| self.structure.1.size > *most)
+        {
+            let size = self.structure.1.size;
             messages.push(format!("size is {size} bytes, expected at most {most}"));
         }
         for name in &rule.no_straddle {
@@ -135,24 +148,27 @@ impl Checker<'_> {
         Ok(messages)
     }
 
-    fn part(&self, name: &str) -> Result<Part, String> {
-        part_at(self.store, self.layout, name).ok_or_else(|| name.to_owned())
+    fn part(&mut self, name: &str) -> Result<Part, String> {
+        let part = self.names.part_at(self.structure, name);
+        part.ok_or_else(|| name.to_owned())
     }
 
-    fn lines_of(&self, members: &[String]) -> Result<BTreeSet<u64>, String> {
+    fn lines_of(&mut self, members: &[String]) -> Result<BTreeSet<u64>, String> {
         let mut lines = BTreeSet::new();
         for name in members {
-            lines.extend(self.part(name)?.lines(self.line_size));
+            let line_size = self.line_size;
+            lines.extend(self.part(name)?.lines(line_size));
         }
         Ok(lines)
     }
 
     /// A message for each line that members of different groups touch.
-    fn separate(&self, groups: &[Vec<String>]) -> Result<Vec<String>, String> {
+    fn separate(&mut self, groups: &[Vec<String>]) -> Result<Vec<String>, String> {
         let mut users: BTreeMap<u64, Vec<(usize, &str)>> = BTreeMap::new();
         for (group, members) in groups.iter().enumerate() {
             for name in members {
-                for line in self.part(name)?.lines(self.line_size) {
+                let line_size = self.line_size;
+                for line in self.part(name)?.lines(line_size) {
                     users.entry(line).or_default().push((group, name));
                 }
             }

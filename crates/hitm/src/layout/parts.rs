@@ -1,6 +1,7 @@
 //! The members of a structure by the names that source uses: members of anonymous structures count
 //! as its own, those of others follow a dot.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hitm_layout::{Member, StructLayout, TypeId, TypeKind, TypeStore};
@@ -56,17 +57,16 @@ pub(crate) fn parts(store: &TypeStore, layout: &StructLayout) -> Vec<Part> {
     let mut found = Vec::new();
     each_member(store, layout, &mut |member, base_bits| {
         found.push(Part::of(member, base_bits));
-        false
     });
     found
 }
 
 /// Shows `take` the members, in order, with those of anonymous structures, each with the bit at which
-/// its structure begins. Ends when it answers true.
+/// its structure begins.
 fn each_member<'a>(
     store: &'a TypeStore,
     layout: &'a StructLayout,
-    take: &mut impl FnMut(&'a Member, u64) -> bool,
+    take: &mut impl FnMut(&'a Member, u64),
 ) {
     let mut open = vec![(layout.members.iter(), 0)];
     let mut left = MAX_MEMBERS;
@@ -81,8 +81,7 @@ fn each_member<'a>(
             Some(inner) if member.name.is_none() => {
                 open.push((inner.members.iter(), base_bits + member.bit_offset));
             }
-            _ if take(member, base_bits) => return,
-            _ => {}
+            _ => take(member, base_bits),
         }
         if left == 0 {
             return;
@@ -90,30 +89,79 @@ fn each_member<'a>(
     }
 }
 
-/// Returns the member at a path such as `lock`, `cfs.load.weight` or `queue[3].next`.
-pub(crate) fn part_at(store: &TypeStore, layout: &StructLayout, path: &str) -> Option<Part> {
-    let (mut layout, mut base_bits) = (layout, 0);
-    let mut steps = path.split('.').peekable();
-    while let Some(step) = steps.next() {
-        let (name, mut indices) = step.split_once('[').map_or((step, ""), |(name, rest)| {
-            (name, rest.strip_suffix(']').unwrap_or("?"))
-        });
-        let (member, start) = member_named(store, (layout, base_bits), name)?;
-        let mut part = Part::of(member, start - member.bit_offset);
-        let mut type_id = member.type_id;
-        while !indices.is_empty() {
-            let (index, rest) = indices.split_once("][").unwrap_or((indices, ""));
-            (type_id, part) = element(store, type_id, part, index.parse().ok()?)?;
-            indices = rest;
+/// Members by name, each with the bit at which it begins.
+type ByName<'a> = BTreeMap<&'a str, (&'a Member, u64)>;
+
+/// Members of structures by name, sorted at the first question about a structure: a file may ask for each
+/// of very many.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    store: &'a TypeStore,
+    outermost: BTreeMap<&'a str, ByName<'a>>,
+    inner: BTreeMap<TypeId, ByName<'a>>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(store: &'a TypeStore) -> Names<'a> {
+        Names {
+            store,
+            outermost: BTreeMap::new(),
+            inner: BTreeMap::new(),
         }
-        if steps.peek().is_none() {
-            part.name = path.to_owned();
-            return Some(part);
-        }
-        layout = store.layout(type_id)?;
-        base_bits = part.bits.start;
     }
-    None
+
+    /// Returns the member at a path such as `lock`, `cfs.load.weight` or `queue[3].next` of the structure
+    /// that is called `outer`.
+    pub(crate) fn part_at(
+        &mut self,
+        (outer, layout): (&'a str, &'a StructLayout),
+        path: &str,
+    ) -> Option<Part> {
+        let store = self.store;
+        let named = self.outermost.entry(outer);
+        let mut named = &*named.or_insert_with(|| by_name(store, layout));
+        let mut base_bits = 0;
+        let mut steps = path.split('.').peekable();
+        while let Some(step) = steps.next() {
+            let (name, mut indices) = step.split_once('[').map_or((step, ""), |(name, rest)| {
+                (name, rest.strip_suffix(']').unwrap_or("?"))
+            });
+            let (member, start) = *named.get(name)?;
+            let mut part = Part::of(member, base_bits + start - member.bit_offset);
+            let mut type_id = member.type_id;
+            while !indices.is_empty() {
+                let (index, rest) = indices.split_once("][").unwrap_or((indices, ""));
+                (type_id, part) = element(store, type_id, part, index.parse().ok()?)?;
+                indices = rest;
+            }
+            if steps.peek().is_none() {
+                part.name = path.to_owned();
+                return Some(part);
+            }
+            let layout = store.layout(type_id)?;
+            let inner = self.inner.entry(type_id);
+            named = inner.or_insert_with(|| by_name(store, layout));
+            base_bits = part.bits.start;
+        }
+        None
+    }
+}
+
+/// The members by name: of those with one name a structure's own before one of anonymous structures.
+fn by_name<'a>(store: &'a TypeStore, layout: &'a StructLayout) -> ByName<'a> {
+    let mut named = ByName::new();
+    for member in &layout.members {
+        if let Some(name) = &member.name {
+            named.entry(name).or_insert((member, member.bit_offset));
+        }
+    }
+    each_member(store, layout, &mut |member, base_bits| {
+        if let Some(name) = &member.name {
+            let start = base_bits + member.bit_offset;
+            named.entry(name).or_insert((member, start));
+        }
+    });
+    named
 }
 
 /// Returns the element of an array as a part.
@@ -128,26 +176,4 @@ fn element(store: &TypeStore, array: TypeId, part: Part, index: u64) -> Option<(
     let start = index.checked_mul(size)?.checked_add(part.bits.start)?;
     let bits = start..start.checked_add(size)?;
     Some((element, Part { bits, ..part }))
-}
-
-/// Finds a member, also in anonymous structures, and the bit at which it begins: one of the structure's
-/// own before one of those.
-fn member_named<'a>(
-    store: &'a TypeStore,
-    (layout, base_bits): (&'a StructLayout, u64),
-    name: &str,
-) -> Option<(&'a Member, u64)> {
-    let is_named = |member: &Member| member.name.as_deref() == Some(name);
-    let own = layout.members.iter().find(|member| is_named(member));
-    if let Some(member) = own {
-        return Some((member, base_bits + member.bit_offset));
-    }
-    let mut found = None;
-    each_member(store, layout, &mut |member, base| {
-        if is_named(member) {
-            found = Some((member, base_bits + base + member.bit_offset));
-        }
-        found.is_some()
-    });
-    found
 }

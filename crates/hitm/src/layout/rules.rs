@@ -110,9 +110,11 @@ impl Rules {
             return Err(refuse(None, "expected at least one [[rule]]".to_owned()));
         }
         let mut rules = Vec::new();
+        let newlines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         for rule in raw.rule {
             let at = rule.span().start;
-            let rule = Rule::from_raw(rule.into_inner(), line_of(text, at));
+            let line = newlines.partition_point(|newline| *newline < at) + 1;
+            let rule = Rule::from_raw(rule.into_inner(), line);
             rules.push(rule.map_err(|cause| refuse(Some(at), cause))?);
         }
         Ok(Rules {

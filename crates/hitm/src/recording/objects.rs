@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
+use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr, RangeMap};
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
 use super::budget::Budget;
@@ -112,61 +112,26 @@ fn is_of_kernel(region: &Region) -> bool {
     )
 }
 
-/// Regions by address: of those that hold a byte, the one that came last counts.
-#[derive(Debug, Default)]
-struct Parts<'a> {
-    /// Parts that do not overlap, by first address: the first address behind, and whose it is.
-    by_start: BTreeMap<u64, (u64, &'a Region)>,
-}
-
-impl<'a> Parts<'a> {
-    fn add(&mut self, region: &'a Region) {
-        let parts = &mut self.by_start;
-        let (start, end) = (region.range.start(), region.range.end());
-        // The part that begins before this region and reaches into it is cut in two.
-        if let Some((_, part)) = parts.range_mut(..start).next_back()
-            && part.0 > start
-        {
-            let (rest_end, owner) = (part.0, part.1);
-            part.0 = start;
-            parts.insert(start, (rest_end, owner));
-        }
-        while let Some((&from, &(to, owner))) = parts.range(start..end).next() {
-            parts.remove(&from);
-            if to > end {
-                parts.insert(end, (to, owner));
-            }
-        }
-        parts.insert(start, (end, region));
+/// A map of regions by address: of those that hold a byte, the last one counts.
+fn by_address<'a>(regions: impl Iterator<Item = &'a Region>) -> RangeMap<&'a Region> {
+    let mut map = RangeMap::default();
+    for region in regions {
+        map.insert(region.range.start()..region.range.end(), region);
     }
-
-    fn at(&self, addr: u64) -> Option<&'a Region> {
-        let (_, &(end, region)) = self.by_start.range(..=addr).next_back()?;
-        (addr < end).then_some(region)
-    }
-}
-
-impl<'a> FromIterator<&'a Region> for Parts<'a> {
-    fn from_iter<I: IntoIterator<Item = &'a Region>>(regions: I) -> Parts<'a> {
-        let mut parts = Parts::default();
-        let regions = regions.into_iter();
-        let regions = regions.filter(|region| !region.range.is_empty());
-        regions.for_each(|region| parts.add(region));
-        parts
-    }
+    map
 }
 
 /// The regions of a process by address: the one that was told last counts.
 #[derive(Debug, Default)]
 pub(super) struct LatestRegions<'a> {
-    parts: Parts<'a>,
+    parts: RangeMap<&'a Region>,
 }
 
 impl<'a> LatestRegions<'a> {
     pub(super) fn new(regions: &'a [Region]) -> LatestRegions<'a> {
         let of_process = regions.iter().filter(|region| !is_of_kernel(region));
         LatestRegions {
-            parts: of_process.collect(),
+            parts: by_address(of_process),
         }
     }
 
@@ -181,7 +146,7 @@ impl<'a> LatestRegions<'a> {
 pub(super) struct KernelRegions<'a> {
     /// By first address, of two with one the larger first.
     regions: Vec<&'a Region>,
-    parts: Parts<'a>,
+    parts: RangeMap<&'a Region>,
 }
 
 impl<'a> KernelRegions<'a> {
@@ -189,7 +154,7 @@ impl<'a> KernelRegions<'a> {
         let of_kernel = |region: &&Region| is_of_kernel(region);
         let mut regions: Vec<&Region> = regions.iter().filter(of_kernel).collect();
         regions.sort_by_key(|region| (region.range.start(), std::cmp::Reverse(region.range.end())));
-        let parts = regions.iter().copied().collect();
+        let parts = by_address(regions.iter().copied());
         KernelRegions { regions, parts }
     }
 

@@ -144,6 +144,30 @@ fn nesting_that_would_exhaust_the_stack_is_refused() {
 }
 
 #[test]
+fn what_the_parser_compares_with_itself_is_refused() {
+    let with = |attributes: &str| {
+        let xml = format!("<topology>\n<object type='PU' os_index='0'{attributes}/></topology>");
+        import_hwloc(&xml, "box.xml", None)
+    };
+    let attributes = |count: usize| -> String {
+        let one = |number: usize| format!(" a{number}='='");
+        (0..count).map(one).collect()
+    };
+    assert!(with(&attributes(ATTRIBUTES_MAX - 2)).is_ok());
+    let error = with(&attributes(ATTRIBUTES_MAX - 1)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "box.xml:2: found more than 200 attributes of one element, expected what `lstopo --of xml` writes"
+    );
+    let error = with(" xmlns:a='b'").unwrap_err();
+    assert_eq!(
+        (error.line, error.found.as_str()),
+        (Some(2), "an XML namespace")
+    );
+    assert!(with(" name='xmlns'").is_ok());
+}
+
+#[test]
 fn an_oversize_file_is_refused_unread() {
     let error = import_hwloc(&" ".repeat(XML_BYTES_MAX + 1), "big.xml", None).unwrap_err();
     assert_eq!(error.found, "16777217 bytes");

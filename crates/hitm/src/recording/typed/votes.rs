@@ -27,6 +27,9 @@ pub(super) struct Votes {
     counts: BTreeMap<(usize, Vote), u64>,
 }
 
+/// A type's number and a vote for it, with the accesses that have it.
+type Counted<'v> = (&'v (usize, Vote), &'v u64);
+
 /// An access's vote for the place of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Vote {
@@ -294,9 +297,11 @@ impl Votes {
         let of_one = |key: &(usize, Vote)| Some((key.0, key.1.only_base()?));
         let mut bases: Vec<(usize, u64)> = self.counts.keys().filter_map(of_one).collect();
         bases.dedup();
+        let mut votes: Vec<Counted> = self.counts.iter().collect();
+        votes.sort_by_key(|((_, vote), _)| vote.addr);
         let mut found: Vec<Instance> = bases
             .into_iter()
-            .map(|(of, base)| self.instance((of, base), &mut comparison))
+            .map(|(of, base)| self.instance((of, base), &votes, &mut comparison))
             .filter(|instance| agree(instance.tally) && instance.tally.agreeing > 0)
             .collect();
         found.sort_by_key(|instance| {
@@ -306,27 +311,32 @@ impl Votes {
                 instance.base,
             )
         });
-        let mut kept: Vec<Instance> = Vec::new();
-        for instance in found {
+        // Ends by first address, of objects that do not overlap.
+        let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
+        found.retain(|instance| {
             let end = instance.base.saturating_add(instance.of.size);
-            let overlaps = |other: &Instance| {
-                other.base < end && instance.base < other.base.saturating_add(other.of.size)
-            };
-            if !kept.iter().any(overlaps) {
-                kept.push(instance);
+            let before = taken.range(..end).next_back();
+            let is_free = before.is_none_or(|(_, other)| *other <= instance.base);
+            if is_free {
+                taken.insert(instance.base, end);
             }
-        }
-        kept
+            is_free
+        });
+        found
     }
 
-    fn instance(&self, (of, base): (usize, u64), comparison: &mut Comparison<'_>) -> Instance {
+    /// The object of a type at an address, with those of the votes, by address, that are about its bytes.
+    fn instance(
+        &self,
+        (of, base): (usize, u64),
+        votes: &[Counted<'_>],
+        comparison: &mut Comparison<'_>,
+    ) -> Instance {
         let candidate = &self.types[of];
         let mut tally = Tally::default();
-        for ((voted, vote), weight) in &self.counts {
-            let is_inside = vote.addr >= base && vote.addr - base < candidate.size;
-            if !is_inside {
-                continue;
-            }
+        let first = votes.partition_point(|((_, vote), _)| vote.addr < base);
+        let is_inside = |((_, vote), _): &&Counted<'_>| vote.addr - base < candidate.size;
+        for ((voted, vote), weight) in votes[first..].iter().take_while(is_inside) {
             let agreements = vote.bases().map(|other| {
                 match other
                     .checked_sub(base)
@@ -338,7 +348,7 @@ impl Votes {
                     None => Agreement::Differs,
                 }
             });
-            tally.add(agreements.min(), *weight);
+            tally.add(agreements.min(), **weight);
         }
         Instance {
             of: candidate.clone(),

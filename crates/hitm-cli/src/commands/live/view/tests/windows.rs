@@ -44,7 +44,7 @@ pub(super) fn lock(name: &str, object: &str, waited_ms: u64) -> LockView {
                 count: 12,
                 wait_ns: 300 * MS,
                 longest_ns: 40 * MS,
-                addresses: vec![0xffff_8880_0123_4560],
+                addresses: [0xffff_8880_0123_4560].into(),
             }),
             callers: vec![LockCaller {
                 chain: "ext4_buffered_write_iter < vfs_write".into(),
