@@ -7,21 +7,31 @@ pub(crate) enum Ordering {
     Plain,
     /// Reads and writes one location as one step.
     LockedRmw,
+    /// The same, and several in any order have one sum: an addition.
+    LockedAdd,
     /// Waits for older stores to be visible.
     Fence,
+}
+
+impl Ordering {
+    pub(crate) fn is_locked(self) -> bool {
+        matches!(self, Ordering::LockedRmw | Ordering::LockedAdd)
+    }
 }
 
 /// Classifies an x86-64 instruction from its bytes.
 ///
 /// Locked: the LOCK prefix, and XCHG (86, 87) with a memory operand, which locks without it.
 /// Fences: MFENCE (0F AE /6 without prefix, register form). SFENCE and LFENCE do not wait for the
-/// store buffer.
+/// store buffer. Additions: ADD, SUB, INC, DEC and XADD.
 pub(crate) fn x86_64(bytes: &[u8]) -> Ordering {
-    let mut rest = bytes;
+    let (mut rest, mut is_locked) = (bytes, false);
     while let [prefix, tail @ ..] = rest {
         match prefix {
-            0xf0 => return Ordering::LockedRmw,
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x66 | 0x67 | 0xf2 | 0xf3 => rest = tail,
+            0xf0 | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x66 | 0x67 | 0xf2 | 0xf3 => {
+                is_locked |= *prefix == 0xf0;
+                rest = tail;
+            }
             0x40..=0x4f => {
                 rest = tail;
                 break; // REX is the last prefix.
@@ -29,7 +39,16 @@ pub(crate) fn x86_64(bytes: &[u8]) -> Ordering {
             _ => break,
         }
     }
+    let adds = match rest {
+        [0x00 | 0x01 | 0x28 | 0x29, ..] | [0x0f, 0xc0 | 0xc1, ..] => true,
+        // The operation is in the middle of ModRM: /0 is ADD or INC, /1 DEC, /5 SUB.
+        [0x80 | 0x81 | 0x83, modrm, ..] => matches!(modrm >> 3 & 7, 0 | 5),
+        [0xfe | 0xff, modrm, ..] => modrm >> 3 & 7 <= 1,
+        _ => false,
+    };
     match rest {
+        _ if is_locked && adds => Ordering::LockedAdd,
+        _ if is_locked => Ordering::LockedRmw,
         [0x86 | 0x87, modrm, ..] if modrm >> 6 != 0b11 => Ordering::LockedRmw,
         [0x0f, 0xae, modrm, ..] if modrm >> 3 == 0b11_110 && bytes[0] == 0x0f => Ordering::Fence,
         _ => Ordering::Plain,
@@ -39,7 +58,7 @@ pub(crate) fn x86_64(bytes: &[u8]) -> Ordering {
 /// Classifies an A64 instruction from its little-endian bytes.
 ///
 /// Locked: the LSE atomics (LD<op>, SWP, CAS, CASP) and the store half of an exclusive pair
-/// (STXR, STLXR, STXP, STLXP). Fence: DMB and DSB of all accesses.
+/// (STXR, STLXR, STXP, STLXP). Additions: LDADD. Fence: DMB and DSB of all accesses.
 ///
 /// Source: Arm ARM DDI 0487, C4.1 "Loads and Stores" and "Barriers".
 pub(crate) fn aarch64(bytes: &[u8]) -> Ordering {
@@ -55,7 +74,10 @@ pub(crate) fn aarch64(bytes: &[u8]) -> Ordering {
     let store_exclusive = exclusive_class && !o2 && !is_load && (!o1 || word >> 31 == 1);
     let barrier = word & 0xffff_f0ff == 0xd503_30bf || word & 0xffff_f0ff == 0xd503_309f;
     let of_all_accesses = word >> 8 & 0b11 == 0b11;
-    if atomic_memory || compare_and_swap || store_exclusive {
+    let adds = word & 0xf000 == 0;
+    if atomic_memory && adds {
+        Ordering::LockedAdd
+    } else if atomic_memory || compare_and_swap || store_exclusive {
         Ordering::LockedRmw
     } else if barrier && of_all_accesses {
         Ordering::Fence
@@ -79,9 +101,12 @@ mod tests {
     #[test]
     fn x86_locked_operations_and_fences() {
         // Each as the GNU assembler encodes it.
-        assert_eq!(x86_64(&[0xf0, 0x48, 0xff, 0x07]), Ordering::LockedRmw); // lock incq (%rdi)
+        assert_eq!(x86_64(&[0xf0, 0x48, 0xff, 0x07]), Ordering::LockedAdd); // lock incq (%rdi)
         assert_eq!(x86_64(&[0xf0, 0x0f, 0xb1, 0x17]), Ordering::LockedRmw); // lock cmpxchg
-        assert_eq!(x86_64(&[0x64, 0xf0, 0xff, 0x00]), Ordering::LockedRmw); // lock incl %fs:(%rax)
+        assert_eq!(x86_64(&[0x64, 0xf0, 0xff, 0x00]), Ordering::LockedAdd); // lock incl %fs:(%rax)
+        assert_eq!(x86_64(&[0xf0, 0x0f, 0xc1, 0x07]), Ordering::LockedAdd); // lock xadd %eax,(%rdi)
+        assert_eq!(x86_64(&[0xf0, 0x48, 0x83, 0x2f, 0x01]), Ordering::LockedAdd); // lock subq $1,(%rdi)
+        assert_eq!(x86_64(&[0xf0, 0x83, 0x0f, 0x01]), Ordering::LockedRmw); // lock orl $1,(%rdi)
         assert_eq!(x86_64(&[0x87, 0x07]), Ordering::LockedRmw); // xchg %eax,(%rdi)
         assert_eq!(x86_64(&[0x48, 0x87, 0x07]), Ordering::LockedRmw); // xchg %rax,(%rdi)
         assert_eq!(x86_64(&[0x48, 0x87, 0xdb]), Ordering::Plain); // xchg %rbx,%rbx
@@ -95,7 +120,7 @@ mod tests {
     #[test]
     fn a64_atomics_and_barriers() {
         let classify = |word: u32| aarch64(&word.to_le_bytes());
-        assert_eq!(classify(0xb820_0041), Ordering::LockedRmw); // ldadd w0, w1, [x2]
+        assert_eq!(classify(0xb820_0041), Ordering::LockedAdd); // ldadd w0, w1, [x2]
         assert_eq!(classify(0xf8e0_8041), Ordering::LockedRmw); // swpal x0, x1, [x2]
         assert_eq!(classify(0xc8e0_fc41), Ordering::LockedRmw); // casal x0, x1, [x2]
         assert_eq!(classify(0x8800_7c41), Ordering::LockedRmw); // stxr w0, w1, [x2]

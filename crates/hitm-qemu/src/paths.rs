@@ -15,21 +15,39 @@ use crate::vcpu::{MemInsn, Vcpu};
 /// Bits of a block's word that hold its number of instructions; QEMU's blocks have 512 at most.
 const COUNT_BITS: u32 = 11;
 const HANDLER_BIT: usize = 1 << COUNT_BITS;
+const ADDS_BIT: usize = HANDLER_BIT << 1;
+const ADDR_SHIFT: u32 = COUNT_BITS + 2;
 
-/// A block as a callback's argument: its address, how many instructions it has, and whether a signal
-/// handler begins with it. User space has 47 bits of addresses, 48 on aarch64.
-pub(crate) fn block_argument(addr: u64, insn_count: usize, is_handler: bool) -> usize {
-    let handler = if is_handler { HANDLER_BIT } else { 0 };
-    (addr as usize) << (COUNT_BITS + 1) | handler | insn_count
+/// A block of the program, as callbacks need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Address of its first instruction.
+    pub(crate) addr: CodeAddr,
+    pub(crate) insn_count: u64,
+    /// A signal handler begins with it.
+    pub(crate) is_handler: bool,
+    /// Its locked operations are additions.
+    pub(crate) adds: bool,
 }
 
-/// Address, number of instructions, and whether a signal handler begins with it.
-#[inline(always)]
-pub(crate) fn block_of(argument: *mut c_void) -> (CodeAddr, u64, bool) {
-    let word = argument.addr();
-    let addr = CodeAddr((word >> (COUNT_BITS + 1)) as u64);
-    let insn_count = (word & (HANDLER_BIT - 1)) as u64;
-    (addr, insn_count, word & HANDLER_BIT != 0)
+impl Block {
+    /// The block as a callback's argument. User space has 47 bits of addresses, 48 on aarch64.
+    pub(crate) fn into_argument(self) -> usize {
+        let handler = if self.is_handler { HANDLER_BIT } else { 0 };
+        let adds = if self.adds { ADDS_BIT } else { 0 };
+        (self.addr.0 as usize) << ADDR_SHIFT | handler | adds | self.insn_count as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn of_argument(argument: *mut c_void) -> Block {
+        let word = argument.addr();
+        Block {
+            addr: CodeAddr((word >> ADDR_SHIFT) as u64),
+            insn_count: (word & (HANDLER_BIT - 1)) as u64,
+            is_handler: word & HANDLER_BIT != 0,
+            adds: word & ADDS_BIT != 0,
+        }
+    }
 }
 
 /// Differences between architectures: how calls are recognised, and numbers of system calls.
@@ -209,12 +227,19 @@ mod tests {
 
     #[test]
     fn a_block_is_told_by_a_word() {
-        for (addr, count, is_handler) in [(0x7fff_ffff_fff0, 512, false), (0x40_1000, 1, true)] {
-            let argument = block_argument(addr, count, is_handler) as *mut c_void;
-            assert_eq!(
-                block_of(argument),
-                (CodeAddr(addr), count as u64, is_handler)
-            );
+        let block = |addr, insn_count, is_handler, adds| Block {
+            addr: CodeAddr(addr),
+            insn_count,
+            is_handler,
+            adds,
+        };
+        let blocks = [
+            block(0x7fff_ffff_fff0, 512, false, true),
+            block(0x40_1000, 1, true, false),
+        ];
+        for block in blocks {
+            let argument = std::ptr::without_provenance_mut(block.into_argument());
+            assert_eq!(Block::of_argument(argument), block);
         }
     }
 

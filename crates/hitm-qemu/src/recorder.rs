@@ -29,7 +29,7 @@ use crate::guest::Numbers;
 use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
 use crate::link::{HostView, Link};
-use crate::paths::{Convention, Handlers};
+use crate::paths::{Block, Convention, Handlers};
 use crate::timed::TimedCalls;
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
 use crate::{guard, mappings, timers, waits};
@@ -249,8 +249,9 @@ impl Recorder {
         vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
     }
 
-    fn start_locking_block(&self, vcpu: &mut Vcpu, insn_count: u64) {
-        let goes_on = vcpu.start_block(insn_count);
+    fn start_locking_block(&self, vcpu: &mut Vcpu, block: Block) {
+        let goes_on = vcpu.start_block(block.insn_count);
+        vcpu.turns.enter(block.addr, block.adds);
         if vcpu.is_turn_over(goes_on) {
             self.link.wait_for_turn(vcpu);
         } else if !goes_on {

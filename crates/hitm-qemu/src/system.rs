@@ -195,7 +195,7 @@ impl System {
         let data = MemInsn {
             code: CodeAddr(self.api.insn_vaddr(insn)),
             index,
-            locked: ordering == Ordering::LockedRmw,
+            locked: ordering.is_locked(),
             len: len as u8,
         }
         .into_argument();

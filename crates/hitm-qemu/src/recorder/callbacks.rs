@@ -10,7 +10,7 @@ use crate::api::{Api, PluginId, QemuInfo, Tb};
 use crate::config;
 use crate::flow::Flow;
 use crate::locks;
-use crate::paths::block_of;
+use crate::paths::Block;
 use crate::system;
 use crate::vcpu::{MemInsn, op_of};
 
@@ -118,9 +118,9 @@ pub(super) unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_v
 }
 
 /// The beginning of a block with a locked operation.
-pub(super) unsafe extern "C" fn locking_block_begins(index: c_uint, insn_count: *mut c_void) {
+pub(super) unsafe extern "C" fn locking_block_begins(index: c_uint, block: *mut c_void) {
     let Some(recorder) = recording() else { return };
-    recorder.start_locking_block(recorder.vcpu(index), insn_count as u64);
+    recorder.start_locking_block(recorder.vcpu(index), Block::of_argument(block));
 }
 
 pub(super) unsafe extern "C" fn memory_accessed(
@@ -148,9 +148,9 @@ pub(super) unsafe extern "C" fn memory_accessed(
 pub(super) unsafe extern "C" fn block_begins_on_path(index: c_uint, block: *mut c_void) {
     let Some(recorder) = recording() else { return };
     let vcpu = recorder.vcpu(index);
-    let (addr, insn_count, is_handler) = block_of(block);
-    vcpu.block_begins(addr, is_handler);
-    if !vcpu.start_block(insn_count) {
+    let block = Block::of_argument(block);
+    vcpu.block_begins(block.addr, block.is_handler);
+    if !vcpu.start_block(block.insn_count) {
         recorder.link.wait(vcpu);
     }
 }
@@ -159,9 +159,9 @@ pub(super) unsafe extern "C" fn block_begins_on_path(index: c_uint, block: *mut 
 pub(super) unsafe extern "C" fn locking_block_begins_on_path(index: c_uint, block: *mut c_void) {
     let Some(recorder) = recording() else { return };
     let vcpu = recorder.vcpu(index);
-    let (addr, insn_count, is_handler) = block_of(block);
-    vcpu.block_begins(addr, is_handler);
-    recorder.start_locking_block(vcpu, insn_count);
+    let block = Block::of_argument(block);
+    vcpu.block_begins(block.addr, block.is_handler);
+    recorder.start_locking_block(vcpu, block);
 }
 
 /// A call that pushes its return address, or a return that takes it from the stack.

@@ -3,12 +3,14 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering as MemoryOrdering;
 
+use hitm_base::CodeAddr;
+
 use crate::allocators::{self, Rule};
 use crate::api::{ExecCb, Insn, MemCb, Tb};
 use crate::decode::{self, Ordering};
 use crate::flow::Flow;
 use crate::guest_memory;
-use crate::paths::block_argument;
+use crate::paths::Block;
 use crate::vcpu::MemInsn;
 
 use super::Recorder;
@@ -41,12 +43,14 @@ impl Recorder {
             }
             return;
         }
-        let (mut insn_count, mut has_locked) = (0, false);
+        let (mut insn_count, mut has_locked, mut adds) = (0, false, true);
         let mut reads_counter = false;
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
             reads_counter = self.watch_counter(insn, reads_counter);
-            has_locked |= self.instrument_insn(insn, index as u16);
+            let ordering = self.instrument_insn(insn, index as u16);
+            has_locked |= ordering.is_locked();
+            adds &= ordering != Ordering::LockedRmw;
         }
         let [begins, begins_on_path]: [ExecCb; 2] = match has_locked {
             true => [locking_block_begins, locking_block_begins_on_path],
@@ -55,9 +59,18 @@ impl Recorder {
         let first = self.api.insns(tb).next();
         let first = first.map(|insn| self.api.insn_vaddr(insn));
         match first {
-            Some(addr) if self.launch.has_callers => {
-                let block = block_argument(addr, insn_count, self.handlers.contains(addr));
-                self.api.on_tb_exec(tb, begins_on_path, block);
+            Some(addr) if self.launch.has_callers || has_locked => {
+                let block = Block {
+                    addr: CodeAddr(addr),
+                    insn_count: insn_count as u64,
+                    is_handler: self.launch.has_callers && self.handlers.contains(addr),
+                    adds,
+                };
+                let begins = match self.launch.has_callers {
+                    true => begins_on_path,
+                    false => begins,
+                };
+                self.api.on_tb_exec(tb, begins, block.into_argument());
             }
             _ => self.api.on_tb_exec(tb, begins, insn_count),
         }
@@ -143,10 +156,10 @@ impl Recorder {
     }
 
     /// Registers what tells of an instruction; true if it is a locked operation.
-    fn instrument_insn(&self, insn: *mut Insn, index: u16) -> bool {
+    fn instrument_insn(&self, insn: *mut Insn, index: u16) -> Ordering {
         let (bytes, len) = self.api.insn_bytes(insn);
         let ordering = (self.classify)(&bytes[..len]);
-        let locked = ordering == Ordering::LockedRmw;
+        let locked = ordering.is_locked();
         let addr = self.api.insn_vaddr(insn);
         if self.is_new.swap(false, MemoryOrdering::Relaxed) {
             guest_memory::learn_base(addr, self.api.insn_haddr(insn));
@@ -162,14 +175,14 @@ impl Recorder {
         if self.launch.has_callers {
             let flow = (self.convention.classify)(&bytes[..len]);
             if self.follow(insn, flow, (data, ON_STACK)) {
-                return false;
+                return Ordering::Plain;
             }
         }
         if ordering == Ordering::Fence {
             self.api.on_insn_exec(insn, fence_runs, data);
-            return false;
+            return ordering;
         }
         self.api.on_mem(insn, memory_accessed, data);
-        locked
+        ordering
     }
 }

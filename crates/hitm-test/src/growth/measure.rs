@@ -112,8 +112,8 @@ pub struct Measured {
 
 /// Measures the readers of an input with a program `hitm`, in an empty folder.
 ///
-/// Runs of other programs disturb a measurement, and only ever make it larger. So each is the least of
-/// two, and one that looks steep is repeated with larger inputs and more runs before it counts.
+/// Runs of other programs disturb a measurement, and only ever make it larger. So one that looks steep is
+/// repeated with larger inputs and the least of several runs before it counts.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub fn measure(input: &Input, hitm: &Path, folder: &Path) -> io::Result<Measured
         write(input, *size, folder)?;
     }
     for reader in input.readers {
-        let least = cost(hitm, reader, &folders[0], 2)?;
+        let least = cost(hitm, reader, &folders[0], 1)?;
         let mut growth = Growth {
             number: input.number,
             reader,
@@ -134,8 +134,7 @@ pub fn measure(input: &Input, hitm: &Path, folder: &Path) -> io::Result<Measured
             costs: Vec::new(),
         };
         for (size, folder) in sizes.iter().zip(&folders).skip(1) {
-            let runs = if *size == input.size { 2 } else { 1 };
-            let cost = cost(hitm, reader, folder, runs)?;
+            let cost = cost(hitm, reader, folder, 1)?;
             growth.costs.push((*size, cost.beyond(least)));
         }
         if growth.is_steep() {
