@@ -113,6 +113,7 @@ fn numbers_in(folder: &str) -> impl Iterator<Item = u32> + use<> {
 #[cfg(test)]
 mod tests {
     use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -138,6 +139,11 @@ mod tests {
             .spawn();
         let child = Sleeper(child.expect("it starts"));
         let pid = child.0.id();
+        // Linux lets the parent go on before the program has its name.
+        let limit = Instant::now() + Duration::from_secs(60);
+        while find(pid, &mark).is_none() && Instant::now() < limit {
+            std::thread::yield_now();
+        }
         assert_eq!(find(pid, &mark), Some(pid));
         assert_eq!(find(1, &mark), Some(pid));
         assert_eq!(find(pid, "another"), None);
