@@ -15,7 +15,9 @@ use libc::{clockid_t, timespec, timeval};
 
 use crate::library::library;
 
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
+pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// A century is as good as any longer time.
+const SECONDS_MAX: u64 = 100 * 366 * 86_400;
 /// Of times(2) (`_SC_CLK_TCK`).
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -36,6 +38,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Returns true if it counts time that threads run.
+    pub(crate) fn counts_cpu(self) -> bool {
+        matches!(self, Kind::ThreadCpu | Kind::ProcessCpu)
+    }
+
     /// The kind of clock_gettime(2)'s clock; none of clocks that only the host has.
     pub(crate) fn of(clock: clockid_t) -> Option<Kind> {
         match clock {
@@ -157,6 +164,20 @@ pub(crate) fn put<T>(place: *mut T, value: T) {
     }
 }
 
+/// A time in nanoseconds; none of nonsense that the kernel refuses.
+pub(crate) fn nanos_of(seconds: u64, nanos: u64) -> Option<u64> {
+    let is_time = nanos < NANOS_PER_SECOND && seconds <= i64::MAX as u64;
+    is_time.then(|| seconds.min(SECONDS_MAX) * NANOS_PER_SECOND + nanos)
+}
+
+pub(crate) fn nanos_of_timespec(time: timespec) -> Option<u64> {
+    nanos_of(time.tv_sec as u64, time.tv_nsec as u64)
+}
+
+pub(crate) fn nanos_of_timeval(time: timeval) -> Option<u64> {
+    nanos_of(time.tv_sec as u64, (time.tv_usec as u64).checked_mul(1000)?)
+}
+
 pub(crate) fn timespec_of(nanos: u64) -> timespec {
     timespec {
         tv_sec: (nanos / NANOS_PER_SECOND) as libc::time_t,
@@ -234,6 +255,20 @@ mod tests {
         // SAFETY: as above.
         unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) };
         assert_eq!((used.ru_utime.tv_sec, used.ru_utime.tv_usec), (3, 500_000));
+    }
+
+    #[test]
+    fn nonsense_is_no_time_and_no_time_is_longer_than_a_century() {
+        let of = |tv_sec, tv_nsec| nanos_of_timespec(timespec { tv_sec, tv_nsec });
+        assert_eq!(of(3, 999_999_999), Some(3_999_999_999));
+        assert_eq!(of(i64::MAX, 7), Some(SECONDS_MAX * NANOS_PER_SECOND + 7));
+        assert_eq!(
+            (of(-1, 0), of(0, -1), of(0, 1_000_000_000)),
+            (None, None, None)
+        );
+        let of = |tv_sec, tv_usec| nanos_of_timeval(timeval { tv_sec, tv_usec });
+        assert_eq!(of(1, 5), Some(1_000_005_000));
+        assert_eq!((of(0, -1), of(0, 1_000_000)), (None, None));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hitm_base::{CpuId, Machine, Topology};
 
 use crate::emulator;
+use crate::library::fail;
 
 /// The answer to a thread's next system call.
 #[derive(Debug)]
@@ -171,11 +172,6 @@ unsafe extern "C" fn answer(
 /// # Safety
 /// The arguments are those of a system call.
 unsafe fn give(answer: Answer, (number, args): (c_long, [u64; 3])) -> c_long {
-    let fail = |error: c_int| {
-        // SAFETY: the calling thread's own error.
-        unsafe { *libc::__errno_location() = error };
-        -1
-    };
     // SAFETY: as the caller says.
     let of_host = || unsafe { system_call(number, [args[0], args[1], args[2], 0, 0, 0]) };
     match (number, answer) {

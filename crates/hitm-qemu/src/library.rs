@@ -48,3 +48,10 @@ macro_rules! library {
 }
 
 pub(crate) use library;
+
+/// Fails as the C library's functions do.
+pub(crate) fn fail<R: From<i8>>(error: std::ffi::c_int) -> R {
+    // SAFETY: the calling thread's own error.
+    unsafe { *libc::__errno_location() = error };
+    (-1).into()
+}

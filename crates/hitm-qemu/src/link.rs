@@ -57,7 +57,7 @@ impl WaitEnd {
     }
 }
 
-/// What a program sees of the host, where it should see the modelled machine.
+/// Parts of the host that a program sees, where it should see the modelled machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostView {
     pub(crate) cpus: bool,

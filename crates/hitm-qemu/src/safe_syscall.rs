@@ -27,7 +27,7 @@ const HEAD: usize = 16;
 /// `jmp *0(%rip)`, before the address.
 const JUMP: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
 
-/// What is left of the routine, behind a copy of its first instructions.
+/// The rest of the routine, behind a copy of its first instructions.
 static REST: OnceLock<SafeSyscall> = OnceLock::new();
 
 /// Makes the system call as QEMU would.

@@ -2,11 +2,9 @@
 
 use std::ffi::c_int;
 
-use crate::clock;
+use crate::clock::{self, nanos_of};
 use crate::guest_memory;
 use crate::waits::{Kind, Timeout, timeout_of_futex};
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// A call's time-out as the guest writes it: the place of its argument, from 0.
 #[derive(Debug, Clone, Copy)]
@@ -239,13 +237,6 @@ fn timespec(addr: u64) -> Option<u64> {
     nanos_of(seconds, nanos)
 }
 
-fn nanos_of(seconds: u64, nanos: u64) -> Option<u64> {
-    let is_time = nanos < NANOS_PER_SECOND && seconds <= i64::MAX as u64;
-    // A century is as good as any longer time.
-    const SECONDS_MAX: u64 = 100 * 366 * 86_400;
-    is_time.then(|| seconds.min(SECONDS_MAX) * NANOS_PER_SECOND + nanos)
-}
-
 fn words(addr: u64) -> Option<[u64; 2]> {
     (addr != 0).then_some(())?;
     guest_memory::read_words(addr, 2)?.try_into().ok()
@@ -290,7 +281,7 @@ mod tests {
         let receive = [0, 0, 0, 0, at(&time), 0];
         assert_eq!(x86().wait(243, &receive), Some((UNTIL, realtime)));
         assert_eq!(x86().wait(202, &[0; 6]), None, "without an end");
-        let nonsense = [1, NANOS_PER_SECOND];
+        let nonsense = [1, clock::NANOS_PER_SECOND];
         assert_eq!(x86().wait(35, &[at(&nonsense), 0, 0, 0, 0, 0]), None);
         assert_eq!(x86().wait(0, &[at(&time); 6]), None);
     }

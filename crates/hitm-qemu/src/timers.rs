@@ -95,38 +95,50 @@ pub(crate) struct Times {
 pub(crate) struct Change {
     pub(crate) timer: Timer,
     pub(crate) times: Times,
+    /// It rings when threads are that far, and not when the recorder says so.
+    pub(crate) counts_cpu: bool,
+}
+
+/// Times of its clock at which a timer rings, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Rings {
+    /// The next one; 0 if it is off.
+    next: u64,
+    /// From one to the next; 0 for a timer that rings once.
+    interval: u64,
+}
+
+impl Rings {
+    const NEVER: Rings = Rings {
+        next: 0,
+        interval: 0,
+    };
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     clock: Kind,
-    /// The next time at which it rings, by its clock; 0 if it is off.
-    next: u64,
-    interval: u64,
+    rings: Rings,
     /// The thread whose CPU time counts.
     thread: Slot,
+    /// CPU time of that thread, in nanoseconds, when it was last looked at.
+    ran: u64,
 }
 
 impl Setting {
-    fn counts_cpu(&self) -> bool {
-        matches!(self.clock, Kind::ThreadCpu | Kind::ProcessCpu)
-    }
-
     fn times(&self, now: u64) -> Times {
-        let rest = match (self.next, self.next.checked_sub(now)) {
+        let Rings { next, interval } = self.rings;
+        let rest = match (next, next.checked_sub(now)) {
             (0, _) => 0,
             // Until the thread looks, a timer that is due is not off.
             (_, Some(0)) => 1,
             (_, Some(rest)) => rest,
             (_, None) => {
-                let since = (now - self.next).checked_rem(self.interval);
-                since.map_or(0, |since| self.interval - since)
+                let since = (now - next).checked_rem(interval);
+                since.map_or(0, |since| interval - since)
             }
         };
-        Times {
-            rest,
-            interval: self.interval,
-        }
+        Times { rest, interval }
     }
 }
 
@@ -149,16 +161,16 @@ impl Timers {
         Some(setting.times(now.of(setting.clock)))
     }
 
-    /// Sets a timer of this clock to ring at `next`, 0 to turn it off; what it was set to before.
-    fn set(&mut self, timer: Timer, clock: Kind, (next, interval): (u64, u64), now: &Now) -> Times {
+    /// Sets a timer of this clock; its times before.
+    fn set(&mut self, timer: Timer, clock: Kind, rings: Rings, now: &Now) -> Times {
         let before = self.times(timer, now).unwrap_or_default();
         let setting = Setting {
             clock,
-            next,
-            interval,
+            rings,
             thread: now.thread,
+            ran: now.thread_cpu,
         };
-        if next != 0 && setting.counts_cpu() {
+        if rings.next != 0 && clock.counts_cpu() {
             ANY_COUNTS_CPU.store(true, Ordering::Relaxed);
         }
         self.settings.insert(timer, setting);
@@ -170,15 +182,18 @@ impl Timers {
         let mut due = Vec::new();
         for (timer, setting) in &mut self.settings {
             let now = match setting.clock {
-                Kind::ThreadCpu if setting.thread == thread => thread_cpu,
+                Kind::ThreadCpu if setting.thread == thread => {
+                    setting.ran = thread_cpu;
+                    thread_cpu
+                }
                 Kind::ProcessCpu => process_cpu,
                 _ => continue,
             };
-            if setting.next != 0 && setting.next <= now {
+            let Rings { next, interval } = setting.rings;
+            if next != 0 && next <= now {
                 due.push(*timer);
-                let missed = (now - setting.next).checked_div(setting.interval);
-                setting.next =
-                    missed.map_or(0, |missed| setting.next + (missed + 1) * setting.interval);
+                let missed = (now - next).checked_div(interval);
+                setting.rings.next = missed.map_or(0, |missed| next + (missed + 1) * interval);
             }
         }
         due
@@ -189,9 +204,9 @@ impl Timers {
 pub(crate) fn keep_interval(next: u64, interval: u64) {
     let setting = Setting {
         clock: Kind::Monotonic,
-        next,
-        interval,
+        rings: Rings { next, interval },
         thread: Slot(0),
+        ran: 0,
     };
     let real = Timer::Interval(libc::ITIMER_REAL);
     TIMERS.lock().settings.insert(real, setting);
@@ -233,13 +248,16 @@ mod tests {
         let mut timers = Timers::new();
         let (real, at) = (Timer::Interval(libc::ITIMER_REAL), now(5 * MS, 0));
         let times = |rest, interval| Times { rest, interval };
-        let next = (5 + 10) * MS;
-        let before = timers.set(real, Kind::Monotonic, (next, 4 * MS), &at);
+        let rings = Rings {
+            next: (5 + 10) * MS,
+            interval: 4 * MS,
+        };
+        let before = timers.set(real, Kind::Monotonic, rings, &at);
         assert_eq!(before, Times::default());
         let left = |timers: &Timers, at| timers.times(real, &now(at, 0));
         assert_eq!(left(&timers, 6 * MS), Some(times(9 * MS, 4 * MS)));
         assert_eq!(left(&timers, 16 * MS), Some(times(3 * MS, 4 * MS)));
-        let before = timers.set(real, Kind::Monotonic, (0, 0), &now(15 * MS, 0));
+        let before = timers.set(real, Kind::Monotonic, Rings::NEVER, &now(15 * MS, 0));
         assert_eq!(before, times(1, 4 * MS), "it is due and has not rung");
         assert_eq!(left(&timers, 16 * MS), Some(Times::default()));
         assert_eq!(timers.times(Timer::Fd(3), &at), None);
@@ -249,8 +267,12 @@ mod tests {
     fn cpu_timers_ring_when_their_thread_has_run_for_so_long() {
         let mut timers = Timers::new();
         let (profile, own) = (Timer::Interval(libc::ITIMER_PROF), Timer::Posix(3));
-        timers.set(profile, Kind::ProcessCpu, (10 * MS, 10 * MS), &now(0, 0));
-        timers.set(own, Kind::ThreadCpu, (10 * MS, 0), &now(0, 0));
+        let rings = |interval| Rings {
+            next: 10 * MS,
+            interval,
+        };
+        timers.set(profile, Kind::ProcessCpu, rings(10 * MS), &now(0, 0));
+        timers.set(own, Kind::ThreadCpu, rings(0), &now(0, 0));
         let due = |timers: &mut Timers, thread, cpu| timers.take_due(Slot(thread), cpu, 2 * cpu);
         assert_eq!(due(&mut timers, 0, 4 * MS), []);
         assert_eq!(due(&mut timers, 0, 5 * MS), [profile]);
@@ -258,6 +280,7 @@ mod tests {
         assert_eq!(due(&mut timers, 0, 12 * MS), [own]);
         assert_eq!(due(&mut timers, 0, 14 * MS), []);
         assert_eq!(due(&mut timers, 0, 15 * MS), [profile]);
+        assert_eq!(timers.settings[&own].ran, 15 * MS);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{clockid_t, timespec};
 
-use crate::clock::timespec_of;
+use crate::clock::{NANOS_PER_SECOND, timespec_of};
+use crate::library::fail;
 use crate::safe_syscall;
 
 /// Time-outs of the host's, doubled from the first to the last.
@@ -223,7 +224,7 @@ fn host_time_after(nanos: u64, clock: clockid_t) -> timespec {
     let mut now = timespec_of(0);
     // SAFETY: a place for the time.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &mut now) };
-    timespec_of(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 + nanos)
+    timespec_of(now.tv_sec as u64 * NANOS_PER_SECOND + now.tv_nsec as u64 + nanos)
 }
 
 /// A word to wait at (`struct futex_waitv`).
@@ -250,12 +251,6 @@ impl Waiter {
 fn error() -> c_int {
     // SAFETY: the calling thread's own error.
     unsafe { *libc::__errno_location() }
-}
-
-fn fail(error: c_int) -> c_long {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = error };
-    -1
 }
 
 #[cfg(test)]

@@ -5,20 +5,12 @@ use std::process::Output;
 
 use crate::programs::{build, record_within};
 
-/// Prints what it measures, in nanoseconds, each with what it asked for.
-const TIMED: &str = r#"
+/// Begin of programs that print what they measure, in nanoseconds or counts, each with what they asked for.
+const PRELUDE: &str = r#"
 #define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #define MS 1000000L
 
@@ -33,6 +25,23 @@ static struct timespec span(long nanos)
 {
 	return (struct timespec){ nanos / (1000 * MS), nanos % (1000 * MS) };
 }
+
+#define TIME(name, asked, ...) do { \
+	long begin = now(CLOCK_MONOTONIC); \
+	__VA_ARGS__; \
+	printf("%s %ld %ld\n", name, (long)(asked), now(CLOCK_MONOTONIC) - begin); \
+} while (0)
+"#;
+
+const TIMED: &str = r#"
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+#include <x86intrin.h>
 
 static volatile long work, done;
 static int ends[2];
@@ -59,12 +68,6 @@ static void *naps(void *unused)
 }
 
 static void note(int signal) { work += signal; }
-
-#define TIME(name, asked, ...) do { \
-	long begin = now(CLOCK_MONOTONIC); \
-	__VA_ARGS__; \
-	printf("%s %ld %ld\n", name, (long)(asked), now(CLOCK_MONOTONIC) - begin); \
-} while (0)
 
 int main(void)
 {
@@ -121,10 +124,10 @@ int main(void)
 "#;
 
 /// Records a program for at most four minutes; the lines that it prints.
-pub(crate) fn lines(directory: &Path, (name, text): (&str, &str), options: &[&str]) -> Vec<String> {
+pub(crate) fn lines(directory: &Path, name: &str, text: &str, options: &[&str]) -> Vec<String> {
     let source = directory.join(format!("{name}.c"));
-    std::fs::write(&source, text).expect("a temporary file");
-    build(directory, name, &source, &["_GNU_SOURCE".into()]);
+    std::fs::write(&source, [PRELUDE, text].concat()).expect("a temporary file");
+    build(directory, name, &source, &[]);
     let program = format!("./{name}");
     let args = [options, &["-o", "x.hitm", "--", &program]].concat();
     let Output {
@@ -140,7 +143,7 @@ pub(crate) fn lines(directory: &Path, (name, text): (&str, &str), options: &[&st
 
 /// Holds what a program printed against what it had asked for: lines of these names, answers that are 1, and cycles.
 pub(crate) fn assert_in_time(lines: &[String], expected: &[&str]) {
-    // What a call costs, a wake's way included, and a window of a thread that runs.
+    // Cost of a call, with a wake's way, and a window of a thread that runs.
     const LATE_MAX: i64 = 60_000;
     let mut names = Vec::new();
     for line in lines {
@@ -166,7 +169,7 @@ pub(crate) fn assert_in_time(lines: &[String], expected: &[&str]) {
 #[test]
 fn sleeps_and_time_outs_have_their_lengths_to_the_microsecond() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let lines = lines(directory.path(), ("timed", TIMED), &[]);
+    let lines = lines(directory.path(), "timed", TIMED, &[]);
     let expected = [
         "nanosleep",
         "sleep",
@@ -190,7 +193,7 @@ fn sleeps_and_time_outs_have_their_lengths_to_the_microsecond() {
 #[test]
 fn by_the_hosts_clock_time_is_the_hosts() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let lines = lines(directory.path(), ("timed", TIMED), &["--clock", "host"]);
+    let lines = lines(directory.path(), "timed", TIMED, &["--clock", "host"]);
     let measured = |line: &String| {
         let [_, asked, measured] = line.split(' ').collect::<Vec<_>>()[..] else {
             return None;

@@ -200,7 +200,7 @@ fn a_hostile_server_costs_little_time_and_no_disk() {
                 assert_eq!(requests, 1, "{how:?}: {said}");
                 assert!(said.contains("they were asked no more"), "{how:?}: {said}");
             }
-            // What lies in buffers on the way has some MB.
+            // Buffers on the way hold some MB.
             Hostile::Endless => assert!(bytes < requests * (64 << 20), "{bytes} bytes"),
             Hostile::Redirecting | Hostile::Other => assert!(requests > 0),
         }

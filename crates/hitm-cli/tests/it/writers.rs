@@ -61,7 +61,7 @@ fn a_writer_that_fails_leaves_the_former_result() {
 /// A command that writes a file, and what it writes.
 const SMALL: &str = "machine import lstopo.xml --like broadwell-4s -o out/machine.toml";
 
-/// What the namespace's shell says when this host grants none.
+/// The words of the namespace's shell when this host grants none.
 const NO_NAMESPACE: i32 = 99;
 
 /// Runs [`SMALL`] after `script`, which may mount; none when this host grants no namespace.
@@ -109,7 +109,7 @@ fn a_name_that_cannot_be_given_away_is_rewritten() {
     assert_eq!(bench.find(&new).left, 0);
 }
 
-/// Where no file can be made beside it, a file that can be written is written in place, as for ever.
+/// A file that can be written is written in place if no file can be made beside it.
 #[test]
 fn a_folder_that_takes_no_file_has_its_files_rewritten() {
     const NOBODY: u32 = 65534;

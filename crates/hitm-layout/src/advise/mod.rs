@@ -353,9 +353,10 @@ fn old_places<'d>(
 
 /// Their places after their members have moved.
 fn new_places<'d>(subject: &Subject, layout: &FileStruct, old: &Places<'d>) -> Places<'d> {
+    let members = layout.by_name();
     let moved = |(path, (offset, size)): (&&'d str, &(u64, u64))| {
         let member = &subject.members[subject.member_at(*offset)?].file;
-        let new = layout.get(&member.name)?;
+        let new = members.get(&*member.name)?;
         let at = new.offset_bytes + (offset - member.offset_bytes);
         Some((*path, (at, *size)))
     };

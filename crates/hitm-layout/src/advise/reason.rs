@@ -30,7 +30,8 @@ pub(super) fn moves(
     layout: &FileStruct,
     until: u64,
 ) -> Vec<Move> {
-    let touched = lodgers(weigher, subject, layout);
+    let offsets = new_offsets(weigher, subject, layout);
+    let touched = lodgers(weigher, &offsets);
     let mut moves: Vec<(usize, Move)> = Vec::new();
     let mut unexplained: Vec<usize> = Vec::new();
     for lodger in by_use(weigher, &touched) {
@@ -56,9 +57,7 @@ pub(super) fn moves(
     let mut moves: Vec<Move> = moves.into_iter().map(|(_, moved)| moved).collect();
     unexplained.sort_unstable();
     let is_cold = |index: &usize| {
-        let new = new_offset(weigher, subject, layout, *index);
-        new != weigher.atoms[*index].old_offset
-            && !touched.iter().any(|lodger| lodger.atom == *index)
+        offsets[*index] != weigher.atoms[*index].old_offset && weigher.spots_of(*index).is_empty()
     };
     let cold = (0..weigher.atoms.len()).filter(is_cold).collect();
     for (atoms, reason) in [
@@ -96,16 +95,13 @@ struct Lodger {
 }
 
 /// The touched atoms, by number.
-fn lodgers(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct) -> Vec<Lodger> {
+fn lodgers(weigher: &Weigher<'_>, offsets: &[u64]) -> Vec<Lodger> {
     let touched = (0..weigher.atoms.len()).filter(|atom| !weigher.spots_of(*atom).is_empty());
-    let lodger = |atom: usize| {
-        let new = new_offset(weigher, subject, layout, atom);
-        Lodger {
-            atom,
-            new,
-            old_lines: lines_of(weigher, atom, weigher.atoms[atom].old_offset),
-            new_lines: lines_of(weigher, atom, new),
-        }
+    let lodger = |atom: usize| Lodger {
+        atom,
+        new: offsets[atom],
+        old_lines: lines_of(weigher, atom, weigher.atoms[atom].old_offset),
+        new_lines: lines_of(weigher, atom, offsets[atom]),
     };
     touched.map(lodger).collect()
 }
@@ -121,10 +117,14 @@ fn by_use<'l>(weigher: &Weigher<'_>, touched: &'l [Lodger]) -> Vec<&'l Lodger> {
     order
 }
 
-/// First byte of the atom in `layout`.
-fn new_offset(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct, atom: usize) -> u64 {
-    let found = layout.get(&name_of(weigher, subject, atom));
-    found.map_or(weigher.atoms[atom].old_offset, |member| member.offset_bytes)
+/// First byte of each atom in `layout`.
+fn new_offsets(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct) -> Vec<u64> {
+    let members = layout.by_name();
+    let new_offset = |atom: usize| {
+        let found = members.get(&*name_of(weigher, subject, atom));
+        found.map_or(weigher.atoms[atom].old_offset, |member| member.offset_bytes)
+    };
+    (0..weigher.atoms.len()).map(new_offset).collect()
 }
 
 fn names_of(weigher: &Weigher<'_>, subject: &Subject, atom: usize) -> Vec<String> {

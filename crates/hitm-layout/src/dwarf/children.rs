@@ -19,7 +19,7 @@ impl Extents {
     /// Entries whose ends are kept, some 10 MiB. When there are more, all are forgotten.
     const KEPT_MAX: usize = 1 << 18;
 
-    /// What takes fewer bytes is read again.
+    /// Fewer bytes than this are read again.
     const BYTES_MIN: u32 = 64;
 
     fn end(&self, at: DieRef) -> Option<u32> {

@@ -26,6 +26,8 @@ mod write;
 pub use shipped::{shipped, shipped_names};
 pub use table::{LayoutTable, Place};
 
+use std::collections::BTreeMap;
+
 use hitm_base::document::TextPlace;
 use thiserror::Error;
 
@@ -72,9 +74,10 @@ impl FileStruct {
         self.align_bytes.unwrap_or(DEFAULT_ALIGN_BYTES)
     }
 
-    /// The member of that name.
-    pub fn get(&self, name: &str) -> Option<&FileMember> {
-        self.members.iter().find(|member| member.name == name)
+    /// The members by name.
+    pub fn by_name(&self) -> BTreeMap<&str, &FileMember> {
+        let members = self.members.iter();
+        members.map(|member| (&*member.name, member)).collect()
     }
 
     /// Cache lines of `line_size` bytes, for an instance that begins at a line's start.

@@ -86,7 +86,8 @@ fn every_file_survives_being_written_and_read() {
 fn the_restructured_root_domain_is_what_its_description_says() {
     let file = parsed("root-domain-restructured");
     let root_domain = file.get("root_domain").unwrap();
-    let line = |name: &str| root_domain.get(name).unwrap().offset_bytes / 64;
+    let members = root_domain.by_name();
+    let line = |name: &str| members[name].offset_bytes / 64;
     let last = root_domain.cachelines(64) - 1;
     assert_eq!(last, 30);
     assert_eq!(line("rto_count"), 0);
@@ -94,7 +95,7 @@ fn the_restructured_root_domain_is_what_its_description_says() {
     for name in ["rto_loop_start", "rto_loop_next", "rto_lock"] {
         assert_eq!(line(name), 2);
     }
-    assert_eq!(root_domain.get("cpupri").unwrap().offset_bytes, 3 * 64);
+    assert_eq!(members["cpupri"].offset_bytes, 3 * 64);
     assert_eq!([line("rto_mask"), line("pd")], [last - 1; 2]);
     assert_eq!([line("overloaded"), line("overutilized")], [last; 2]);
 }

@@ -38,7 +38,7 @@ pub enum PlaceError {
     NoJournal {
         /// The file.
         path: PathBuf,
-        /// What it is, or the kernel's answer.
+        /// Its kind, or the kernel's answer.
         source: io::Error,
     },
     /// A journal with a line that cannot be parsed.

@@ -100,7 +100,9 @@ impl Recorder {
             return;
         };
         let Times { rest, interval } = change.times;
-        if rest == 0 || start_ringer() {
+        if rest > 0 && !start_ringer() {
+            timers::lend(&self.link, |timer| timer == change.timer);
+        } else if !change.counts_cpu {
             let delay = (rest > 0).then(|| clock.cycles(rest));
             let interval = match interval {
                 0 => Cycles::ZERO,
@@ -108,8 +110,6 @@ impl Recorder {
             };
             self.link
                 .set_timer(vcpu, change.timer.number(), delay, interval);
-        } else {
-            timers::lend(&self.link, |timer| timer == change.timer);
         }
     }
 

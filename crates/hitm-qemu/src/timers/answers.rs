@@ -6,19 +6,17 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 
-use libc::{itimerspec, itimerval, sigevent, timespec, timeval};
+use libc::{itimerspec, itimerval, sigevent, timeval};
 
 use super::ring::{clock_of, set_host, spec_of, value_of};
-use super::{Change, Now, TIMERS, Timer, Times};
-use crate::clock::{Kind, put};
-use crate::library::library;
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
+use super::{Change, Now, Rings, TIMERS, Timer, Times};
+use crate::clock::{Kind, NANOS_PER_SECOND, nanos_of_timespec, nanos_of_timeval, put};
+use crate::library::{fail, library};
 
 thread_local! {
     /// The thread's time in its system call about timers.
     static NOW: Cell<Option<Now>> = const { Cell::new(None) };
-    /// What the call has changed.
+    /// The timer that the call has changed.
     static CHANGE: Cell<Option<Change>> = const { Cell::new(None) };
 }
 
@@ -73,12 +71,6 @@ fn host(number: c_long, [a1, a2, a3, a4]: [usize; 4]) -> c_long {
     unsafe { libc::syscall(number, a1, a2, a3, a4) }
 }
 
-fn fail(error: c_int) -> c_int {
-    // SAFETY: the calling thread's own error.
-    unsafe { *libc::__errno_location() = error };
-    -1
-}
-
 /// The C library's timers of signals are the kernel's numbers.
 fn posix(id: *mut c_void) -> Timer {
     Timer::Posix(id.addr() as u32)
@@ -89,17 +81,19 @@ fn times_of(timer: Timer, now: &Now) -> Option<Times> {
 }
 
 /// Sets a timer; its times before.
-fn set(now: &Now, timer: Timer, clock: Kind, (next, interval): (u64, u64)) -> Times {
+fn set(now: &Now, timer: Timer, clock: Kind, rings: Rings) -> Times {
     let mut timers = TIMERS.lock();
-    let before = timers.set(timer, clock, (next, interval), now);
-    if !matches!(clock, Kind::ThreadCpu | Kind::ProcessCpu) {
-        let rest = match next {
-            0 => 0,
-            next => next.saturating_sub(now.of(clock)).max(1),
-        };
-        let times = Times { rest, interval };
-        CHANGE.set(Some(Change { timer, times }));
-    }
+    let before = timers.set(timer, clock, rings, now);
+    let rest = match rings.next {
+        0 => 0,
+        next => next.saturating_sub(now.of(clock)).max(1),
+    };
+    let interval = rings.interval;
+    CHANGE.set(Some(Change {
+        timer,
+        times: Times { rest, interval },
+        counts_cpu: clock.counts_cpu(),
+    }));
     before
 }
 
@@ -120,7 +114,8 @@ fn set_interval(now: Now, which: c_int, new: *const itimerval, old: *mut itimerv
     };
     // SAFETY: QEMU's own memory, or none.
     let new = unsafe { new.as_ref() };
-    let nanos = |value: fn(&itimerval) -> timeval| new.map_or(Some(0), |new| micros_of(value(new)));
+    let nanos =
+        |value: fn(&itimerval) -> timeval| new.map_or(Some(0), |new| nanos_of_timeval(value(new)));
     let (Some(value), Some(interval)) = (nanos(|new| new.it_value), nanos(|new| new.it_interval))
     else {
         return fail(libc::EINVAL);
@@ -128,7 +123,12 @@ fn set_interval(now: Now, which: c_int, new: *const itimerval, old: *mut itimerv
     let next = next_of(value, false, clock, &now);
     put(
         old,
-        value_of(set(&now, Timer::Interval(which), clock, (next, interval))),
+        value_of(set(
+            &now,
+            Timer::Interval(which),
+            clock,
+            Rings { next, interval },
+        )),
     );
     0
 }
@@ -138,13 +138,13 @@ fn set_alarm(now: Now, seconds: c_uint) -> c_uint {
     let value = u64::from(seconds) * NANOS_PER_SECOND;
     let next = next_of(value, false, Kind::Monotonic, &now);
     let real = Timer::Interval(libc::ITIMER_REAL);
-    let before = set(&now, real, Kind::Monotonic, (next, 0)).rest;
+    let before = set(&now, real, Kind::Monotonic, Rings { next, interval: 0 }).rest;
     let seconds = (before + NANOS_PER_SECOND / 2) / NANOS_PER_SECOND;
     (seconds as c_uint).max(u32::from(before > 0))
 }
 
 /// timer_create(2). The host's timer follows a clock that always runs: it is only set to the next moment.
-fn create(_: Now, clock: c_int, event: *mut sigevent, id: *mut *mut c_void) -> c_int {
+fn create(now: Now, clock: c_int, event: *mut sigevent, id: *mut *mut c_void) -> c_int {
     let kind = Kind::of(clock);
     let of_host = match kind {
         Some(_) => libc::CLOCK_MONOTONIC,
@@ -161,19 +161,14 @@ fn create(_: Now, clock: c_int, event: *mut sigevent, id: *mut *mut c_void) -> c
         let timer = Timer::Posix(number as u32);
         let mut timers = TIMERS.lock();
         timers.settings.remove(&timer);
-        timers.set(
-            timer,
-            kind,
-            (0, 0),
-            &NOW.get().expect("it is being answered"),
-        );
+        timers.set(timer, kind, Rings::NEVER, &now);
     }
     0
 }
 
 fn delete(now: Now, id: *mut c_void) -> c_int {
     if times_of(posix(id), &now).is_some() {
-        set(&now, posix(id), Kind::Monotonic, (0, 0));
+        set(&now, posix(id), Kind::Monotonic, Rings::NEVER);
         TIMERS.lock().settings.remove(&posix(id));
     }
     host(libc::SYS_timer_delete, [id.addr(), 0, 0, 0]) as c_int
@@ -186,7 +181,7 @@ fn create_fd(now: Now, clock: c_int, flags: c_int) -> c_int {
         [clock as usize, flags as usize, 0, 0],
     ) as c_int;
     if times_of(Timer::Fd(fd), &now).is_some() {
-        set(&now, Timer::Fd(fd), Kind::Monotonic, (0, 0));
+        set(&now, Timer::Fd(fd), Kind::Monotonic, Rings::NEVER);
     }
     fd
 }
@@ -206,7 +201,10 @@ fn set_posix(
     match (clock, read(new)) {
         (Some(clock), Some((value, interval))) => {
             let next = next_of(value, flags & libc::TIMER_ABSTIME != 0, clock, now);
-            put(old, spec_of(set(now, timer, clock, (next, interval))));
+            put(
+                old,
+                spec_of(set(now, timer, clock, Rings { next, interval })),
+            );
             0
         }
         (Some(_), None) => fail(libc::EINVAL),
@@ -235,7 +233,10 @@ fn set_fd(
         // What it has counted is forgotten, as always.
         (Some(clock), Some((value, interval))) if set_host(timer, Times::default()) => {
             let next = next_of(value, flags & libc::TFD_TIMER_ABSTIME != 0, clock, now);
-            put(old, spec_of(set(now, timer, clock, (next, interval))));
+            put(
+                old,
+                spec_of(set(now, timer, clock, Rings { next, interval })),
+            );
             0
         }
         _ => {
@@ -254,23 +255,8 @@ fn set_fd(
 fn read(new: *const itimerspec) -> Option<(u64, u64)> {
     // SAFETY: QEMU's own memory, or none.
     let new = unsafe { new.as_ref()? };
-    Some((nanos_of(new.it_value)?, nanos_of(new.it_interval)?))
-}
-
-pub(super) fn nanos_of(time: timespec) -> Option<u64> {
-    let is_time = time.tv_sec >= 0 && (0..NANOS_PER_SECOND as c_long).contains(&time.tv_nsec);
-    let seconds = u64::try_from(time.tv_sec).ok().filter(|_| is_time)?;
-    seconds
-        .checked_mul(NANOS_PER_SECOND)?
-        .checked_add(time.tv_nsec as u64)
-}
-
-pub(super) fn micros_of(time: timeval) -> Option<u64> {
-    let micros = (0..1_000_000)
-        .contains(&time.tv_usec)
-        .then_some(time.tv_usec)?;
-    nanos_of(timespec {
-        tv_sec: time.tv_sec,
-        tv_nsec: micros * 1000,
-    })
+    Some((
+        nanos_of_timespec(new.it_value)?,
+        nanos_of_timespec(new.it_interval)?,
+    ))
 }

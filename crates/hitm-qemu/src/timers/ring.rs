@@ -1,12 +1,12 @@
-//! What a timer does when it rings: the host's kernel does it, now.
+//! A timer that rings: the host's kernel does now what it does for such a timer.
 
 use std::ffi::{c_int, c_long, c_ulong};
+use std::str::FromStr;
 
 use libc::{itimerspec, itimerval};
 
-use super::answers::{micros_of, nanos_of};
 use super::{Timer, Times};
-use crate::clock::{timespec_of, timeval_of};
+use crate::clock::{nanos_of_timespec, nanos_of_timeval, timespec_of, timeval_of};
 
 /// The next moment.
 const AT_ONCE: Times = Times {
@@ -46,18 +46,19 @@ fn send(signal: c_int) {
 
 /// Times for which a timer of this descriptor has rung since it was read; none if it is none.
 fn ticks(fd: c_int) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    let mut lines = text.lines();
-    let ticks = lines.find_map(|line| line.strip_prefix("ticks:"))?;
-    ticks.trim().parse().ok()
+    fdinfo(fd, "ticks:")
 }
 
 /// Number of the clock that a timer of this descriptor follows.
 pub(super) fn clock_of(fd: c_int) -> Option<c_int> {
+    fdinfo(fd, "clockid:")
+}
+
+/// A number that the kernel tells of a descriptor.
+fn fdinfo<N: FromStr>(fd: c_int, name: &str) -> Option<N> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    let mut lines = text.lines();
-    let clock = lines.find_map(|line| line.strip_prefix("clockid:"))?;
-    clock.trim().parse().ok()
+    let number = text.lines().find_map(|line| line.strip_prefix(name))?;
+    number.trim().parse().ok()
 }
 
 /// False where the kernel was built without it (CONFIG_CHECKPOINT_RESTORE).
@@ -98,8 +99,8 @@ fn host_times(timer: Timer) -> Option<Times> {
         }
     };
     let rest = match timer {
-        Timer::Interval(_) => micros_of(value.it_value),
-        _ => nanos_of(spec.it_value),
+        Timer::Interval(_) => nanos_of_timeval(value.it_value),
+        _ => nanos_of_timespec(spec.it_value),
     };
     (answer == 0).then(|| Times {
         rest: rest.unwrap_or(0),

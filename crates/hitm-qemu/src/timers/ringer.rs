@@ -3,6 +3,8 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hitm_base::Cycles;
+
 use super::ring::{ring, set_host};
 use super::{ANY_COUNTS_CPU, TIMERS, Timer, Times};
 use crate::clock::Kind;
@@ -46,10 +48,10 @@ pub(crate) fn lend(link: &Link, chosen: impl Fn(Timer) -> bool) -> Vec<Timer> {
     let mut lent = Vec::new();
     for (timer, setting) in timers.settings.iter().filter(|(timer, _)| chosen(**timer)) {
         let now = match setting.clock {
-            Kind::Realtime | Kind::Monotonic => link.latest(),
-            Kind::ThreadCpu | Kind::ProcessCpu => hitm_base::Cycles::ZERO,
+            Kind::ThreadCpu => setting.ran,
+            kind => clock.read(kind, link.latest(), Cycles::ZERO),
         };
-        let times = setting.times(clock.read(setting.clock, now, now));
+        let times = setting.times(now);
         if times != Times::default() && set_host(*timer, times) {
             lent.push(*timer);
         }

@@ -8,7 +8,7 @@ use std::{fs, io};
 use super::Input;
 use crate::process::{Command, Usage};
 
-/// What twice the input may cost, over what the input costs.
+/// Cost of twice the input over that of the input, at most.
 const RATIO_MAX: f64 = 2.5;
 
 /// Differences of CPU time and memory that are noise: caches of a busy host, and pages that an allocator
@@ -18,8 +18,9 @@ const NOISE: Cost = Cost {
     memory_mib: 6.0,
 };
 
-/// Twice as large inputs in one series of measurements: from the size to four times as much.
-const DOUBLINGS: u32 = 2;
+/// Doublings in one series of measurements, at most. Inputs that no longer fit into a cache of the host
+/// cost more than twice as much for one or two of them, a square for all.
+const DOUBLINGS: u32 = 4;
 
 /// CPU time and memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,7 +44,7 @@ impl Cost {
         }
     }
 
-    /// What is beyond the cost of the smallest input.
+    /// The part beyond the cost of the smallest input.
     fn beyond(self, least: Cost) -> Cost {
         Cost {
             cpu_ms: (self.cpu_ms - least.cpu_ms).max(0.0),
@@ -65,18 +66,16 @@ pub struct Growth {
     costs: Vec<(usize, Cost)>,
 }
 
-impl Growth {
-    /// Returns true if each doubling costs more than it may, in time or in memory.
-    fn is_steep(&self) -> bool {
-        let is_beyond = |before: f64, last: f64, noise: f64| last > RATIO_MAX * before + noise;
-        let doublings = || self.costs.windows(2).map(|pair| (pair[0].1, pair[1].1));
-        let in_time =
-            |(before, last): (Cost, Cost)| is_beyond(before.cpu_ms, last.cpu_ms, NOISE.cpu_ms);
-        let in_memory = |(before, last): (Cost, Cost)| {
-            is_beyond(before.memory_mib, last.memory_mib, NOISE.memory_mib)
-        };
-        doublings().all(in_time) || doublings().all(in_memory)
-    }
+/// Returns true if each doubling costs more than it may, in time or in memory.
+fn is_steep(costs: &[(usize, Cost)]) -> bool {
+    let is_beyond = |before: f64, last: f64, noise: f64| last > RATIO_MAX * before + noise;
+    let doublings = || costs.windows(2).map(|pair| (pair[0].1, pair[1].1));
+    let in_time =
+        |(before, last): (Cost, Cost)| is_beyond(before.cpu_ms, last.cpu_ms, NOISE.cpu_ms);
+    let in_memory = |(before, last): (Cost, Cost)| {
+        is_beyond(before.memory_mib, last.memory_mib, NOISE.memory_mib)
+    };
+    doublings().all(in_time) || doublings().all(in_memory)
 }
 
 impl fmt::Display for Growth {
@@ -113,7 +112,8 @@ pub struct Measured {
 /// Measures the readers of an input with a program `hitm`, in an empty folder.
 ///
 /// Runs of other programs disturb a measurement, and only ever make it larger. So one that looks steep is
-/// repeated with larger inputs and the least of several runs before it counts.
+/// repeated with larger inputs and the least of several runs before it counts. An input that is too large
+/// for its reader's limits ends such a series.
 ///
 /// # Errors
 ///
@@ -137,9 +137,9 @@ pub fn measure(input: &Input, hitm: &Path, folder: &Path) -> io::Result<Measured
             let cost = cost(hitm, reader, folder, 1)?;
             growth.costs.push((*size, cost.beyond(least)));
         }
-        if growth.is_steep() {
-            growth = again(input, (hitm, reader), folder, least)?;
-            if growth.is_steep() {
+        if is_steep(&growth.costs) {
+            growth.costs = again(input, (hitm, reader), folder, least)?;
+            if is_steep(&growth.costs) {
                 measured.steep.push(growth.clone());
             }
         }
@@ -154,26 +154,24 @@ fn again(
     (hitm, reader): (&Path, &'static [&'static str]),
     folder: &Path,
     least: Cost,
-) -> io::Result<Growth> {
-    let mut growth = Growth {
-        number: input.number,
-        reader,
-        least,
-        costs: Vec::new(),
-    };
+) -> io::Result<Vec<(usize, Cost)>> {
+    let mut costs = Vec::new();
     for doubling in 0..=DOUBLINGS {
         let size = input.size << doubling;
         let folder = folder.join(size.to_string());
         if !folder.exists() {
             write(input, size, &folder)?;
         }
-        let cost = cost(hitm, reader, &folder, 3)?;
-        growth.costs.push((size, cost.beyond(least)));
-        if growth.costs.len() > 1 && !growth.is_steep() {
+        match cost(hitm, reader, &folder, 3) {
+            Ok(cost) => costs.push((size, cost.beyond(least))),
+            Err(_) if doubling > 1 => break,
+            Err(error) => return Err(error),
+        }
+        if costs.len() > 1 && !is_steep(&costs) {
             break;
         }
     }
-    Ok(growth)
+    Ok(costs)
 }
 
 fn write(input: &Input, size: usize, folder: &Path) -> io::Result<()> {
@@ -219,7 +217,7 @@ fn cost(hitm: &Path, reader: &[&str], folder: &Path, runs: u32) -> io::Result<Co
 
 /// Forgets the most memory that this process had, which Linux would count as the next child's.
 fn reset_peak() {
-    // What made the files is free, but still in the allocator's hands.
+    // Memory that made the files is free, but still in the allocator's hands.
     #[cfg(target_env = "gnu")]
     // SAFETY: it may be called at any time.
     unsafe {
@@ -252,11 +250,13 @@ mod tests {
 
     #[test]
     fn a_square_is_steep_in_time_and_in_memory() {
-        assert!(!growth(&[(50.0, 20.0), (110.0, 45.0)]).is_steep());
-        assert!(growth(&[(50.0, 20.0), (200.0, 40.0)]).is_steep());
-        assert!(growth(&[(50.0, 20.0), (100.0, 80.0)]).is_steep());
-        let noise = growth(&[(1.0, 1.0), (15.0, 6.0)]);
-        assert!(!noise.is_steep());
+        let is_steep = |costs: &[(f64, f64)]| is_steep(&growth(costs).costs);
+        assert!(!is_steep(&[(50.0, 20.0), (110.0, 45.0)]));
+        assert!(is_steep(&[(50.0, 20.0), (200.0, 40.0)]));
+        assert!(is_steep(&[(50.0, 20.0), (100.0, 80.0)]));
+        assert!(!is_steep(&[(1.0, 1.0), (15.0, 6.0)]), "noise");
+        let out_of_a_cache = [(50.0, 20.0), (160.0, 40.0), (350.0, 80.0)];
+        assert!(!is_steep(&out_of_a_cache));
     }
 
     #[test]

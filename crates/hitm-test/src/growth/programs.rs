@@ -82,7 +82,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "members of a structure of BTF",
-        size: 20_000,
+        size: 16_000,
         make: |size| kernel(btf_members(size)),
         readers: &[LIST, SHOW, SHOW_C, CHECK, REVIEW],
     },

@@ -379,16 +379,18 @@ pub(super) fn replaced<'s>(
         layout: layout.to_owned(),
         type_name: subject.name.clone(),
     })?;
-    let size = replaced.size_bytes;
-    let replaced = replaced.clone();
+    let members = replaced.by_name();
+    let new_offsets: Vec<Option<u64>> = (subject.members.iter())
+        .map(|member| Some(members.get(&*member.file.name)?.offset_bytes))
+        .collect();
     let locate = locator(structure, subject);
     let moved = move |path: &str| {
         let (offset, size) = locate(path)?;
-        let member = &subject.members[subject.member_at(offset)?].file;
-        let to = replaced.get(&member.name)?;
-        Some((to.offset_bytes + offset - member.offset_bytes, size))
+        let at = subject.member_at(offset)?;
+        let old = subject.members[at].file.offset_bytes;
+        Some((new_offsets[at]? + offset - old, size))
     };
-    Ok((size, Box::new(moved)))
+    Ok((replaced.size_bytes, Box::new(moved)))
 }
 
 /// Returns a locator of paths in the present structure.

@@ -42,7 +42,7 @@ impl GrowingFile {
     /// first bytes. Between these, the checksums of a recording tell its readers.
     ///
     /// # Errors
-    /// What another process did to it.
+    /// If another process has changed it.
     pub(crate) fn check(&self) -> io::Result<()> {
         let OutputFile { beside, file, path } = &self.output;
         let found = file.metadata()?;

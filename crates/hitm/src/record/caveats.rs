@@ -1,4 +1,4 @@
-//! What programs got from the host, or were refused, although the modelled machine would have it otherwise.
+//! Answers that programs got from the host, or refusals, although the modelled machine would have it otherwise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

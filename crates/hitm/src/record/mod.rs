@@ -167,7 +167,7 @@ pub enum RecordError {
     Lost {
         /// The file.
         path: PathBuf,
-        /// What another process did to it.
+        /// The change that another process has made.
         source: std::io::Error,
     },
     /// QEMU ended before the recorder was loaded.

@@ -57,7 +57,7 @@ pub struct Ended {
     pub left_alone: BTreeMap<String, u64>,
     /// Lines of the control FIFO that were no commands.
     pub unknown_commands: u64,
-    /// What programs got from the host, or were refused.
+    /// Answers that programs got from the host, and refusals.
     pub caveats: Vec<Caveat>,
 }
 
