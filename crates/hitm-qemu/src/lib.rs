@@ -30,6 +30,7 @@ mod guest;
 mod guest_memory;
 mod heap;
 mod hidden_thread;
+mod home;
 mod launch;
 mod library;
 mod link;

@@ -19,6 +19,7 @@ use hitm_weave::{Slot, TakenLine};
 use crate::clock::{self, Clock};
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
+use crate::home;
 use crate::locks;
 use crate::mappings;
 use crate::parker;
@@ -226,6 +227,7 @@ impl Link {
         vcpu.channel = channel;
         vcpu.turns = Turns::at(self.locks);
         vcpu.cpu = CpuId(cpu as u16);
+        home::begin(self.port.home());
         self.pause_if_asked(&mut vcpu);
         vcpu
     }
@@ -611,6 +613,7 @@ impl Link {
 
     /// Another program is about to take this process over; the thread leaves.
     pub(crate) fn begin_exec(&self, vcpu: &mut Vcpu) {
+        home::go(None);
         if let Some(channel) = self.say_doings(vcpu, Request::Exec, &[]) {
             self.port.answer(channel);
         }
@@ -731,6 +734,7 @@ impl Link {
     fn go_on(&self, vcpu: &mut Vcpu, answer: Option<Answer>) {
         match answer {
             Some([budget, now, clock, cpu, turn]) if budget != u64::MAX => {
+                home::go(self.port.home());
                 self.read_mail();
                 vcpu.clock = Cycles(clock);
                 vcpu.cpu = CpuId(cpu as u16);
@@ -743,6 +747,7 @@ impl Link {
 
     fn let_go(&self, vcpu: &mut Vcpu) {
         self.abandon();
+        home::go(None);
         vcpu.limit = u64::MAX;
     }
 

@@ -4,6 +4,7 @@ pub mod advise;
 mod distribution;
 pub mod doctor;
 pub mod generated;
+mod host_cpus;
 mod input_file;
 pub mod kernel;
 pub mod layout;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The last character counts changes of the layout, which both sides must agree on exactly: they are
 /// built from one source.
-const BOARD_MAGIC: u64 = u64::from_le_bytes(*b"hitmbrd4");
+const BOARD_MAGIC: u64 = u64::from_le_bytes(*b"hitmbrd5");
 
 /// Threads that can be recorded at one time, those of all processes together.
 pub(super) const CHANNELS: usize = 8192;
@@ -59,6 +59,8 @@ pub(super) struct Control {
     pub(super) is_over: AtomicU32,
     /// Programs run unrecorded for a while.
     pub(super) is_paused: AtomicU32,
+    /// The CPU on which threads stay, plus 1; 0 if they roam.
+    pub(super) home: AtomicU32,
     /// Channels whose buffers have memory behind them.
     pub(super) backed: AtomicU32,
     /// Virtual time up to which everything is priced, in cycles.

@@ -254,6 +254,15 @@ impl Port {
         mailbox.read.store(read, Ordering::Release);
     }
 
+    /// The CPU on which threads stay that often wait for one another; none if they roam.
+    pub fn home(&self) -> Option<u32> {
+        self.shared
+            .control()
+            .home
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+    }
+
     fn is_lost(&self) -> bool {
         self.is_over() || self.lifeline.load(Ordering::Relaxed) & OWNER_DIED != 0
     }
@@ -323,13 +332,14 @@ impl Port {
         marked.is_ok() && (self.futex.wait)(word, asleep, time)
     }
 
-    /// Spins while a word is what it was, if nobody else runs; true when it has changed.
+    /// Spins while a word is what it was, if nobody else runs and the recorder has a CPU of its own; true when it
+    /// has changed.
     fn changes_soon(&self, word: &AtomicU32, seen: u32) -> bool {
         let running = self.shared.control().running.load(Ordering::Relaxed);
         let has_changed = || {
             std::hint::spin_loop();
             word.load(Ordering::Acquire) != seen
         };
-        running as i32 <= 0 && (0..SPINS).any(|_| has_changed())
+        running as i32 <= 0 && self.home().is_none() && (0..SPINS).any(|_| has_changed())
     }
 }

@@ -251,6 +251,12 @@ impl Board {
         (self.futex.wake)(backed);
     }
 
+    /// Lets threads stay on a CPU, or roam.
+    pub fn set_home(&self, cpu: Option<u32>) {
+        let home = cpu.map_or(0, |cpu| cpu + 1);
+        self.shared.control().home.store(home, Ordering::Relaxed);
+    }
+
     /// Returns true if programs run unrecorded for a while.
     pub fn is_paused(&self) -> bool {
         self.shared.control().is_paused.load(Ordering::Acquire) != 0

@@ -5,6 +5,7 @@
 //! that dies at any moment only leaves.
 
 mod affinity;
+mod home;
 mod names;
 mod processes;
 mod timers;
@@ -25,6 +26,7 @@ use hitm_weave::board::{
 };
 use hitm_weave::{Doings, Doubt, Group, Newcomer, Position, Slot, State, Wake};
 
+use self::home::Home;
 use self::processes::Processes;
 use self::timers::Ringers;
 use self::watch::Watch;
@@ -99,6 +101,7 @@ pub(super) struct Engine {
     slots: BTreeMap<u32, Slot>,
     processes: Processes,
     ringers: Ringers,
+    home: Home,
     /// Numbers of objects that processes share, by device, inode and kind.
     objects: BTreeMap<[u64; 3], u32>,
     released: Vec<Slot>,
@@ -135,6 +138,7 @@ impl Engine {
             slots: BTreeMap::new(),
             processes: Processes::default(),
             ringers: Ringers::default(),
+            home: Home::new(),
             objects: BTreeMap::new(),
             released: Vec::new(),
             early: Vec::new(),
@@ -159,6 +163,7 @@ impl Engine {
     /// Serves until the recording is over.
     pub(super) fn run(mut self) {
         let mut looked_at = Instant::now();
+        self.come_home();
         while !self.group.is_finished() {
             let requests = self.board.collect();
             if looked_at.elapsed() > LOOK_AROUND {
@@ -630,6 +635,7 @@ impl Engine {
                 return; // The others wait until those are back.
             }
             self.group.release(self.window, &mut self.released);
+            self.home.note_round(self.released.len());
             for slot in std::mem::take(&mut self.released) {
                 let State::Released(budget) = self.group.state(slot) else {
                     continue;
@@ -893,6 +899,7 @@ impl Engine {
                 self.free_all(pid);
             }
         }
+        self.look_at_home();
         self.watch();
         self.doubt();
         self.serve_early();

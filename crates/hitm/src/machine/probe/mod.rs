@@ -42,6 +42,7 @@ use thiserror::Error;
 
 use super::facts::machine_file;
 use super::host::facts;
+use crate::host_cpus;
 use measure::{Spread, spread};
 
 /// Effort of the measurement.
@@ -112,7 +113,7 @@ pub fn probe(
     let topology = file.resolve()?.topology;
     let mut numbers: Vec<u32> = host.cpus.iter().map(|cpu| cpu.number).collect();
     numbers.sort_unstable();
-    let usable = pin::usable_cpus();
+    let usable = host_cpus::usable();
     let cpus: Vec<Cpu> = topology
         .cpus()
         .zip(numbers)

@@ -1,48 +1,14 @@
 //! Threads on chosen CPUs.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::mem;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hitm_base::Topology;
-
 use super::ProbeError;
-
-/// CPUs that this process may run on, by the operating system's numbers.
-pub(super) fn usable_cpus() -> BTreeSet<u32> {
-    const WORDS: usize = Topology::CPUS_MAX / 64;
-    let mut mask = [0u64; WORDS];
-    // SAFETY: the kernel writes at most the given number of bytes into the array, which lives
-    // through the call and for which every bit pattern is valid.
-    let result =
-        unsafe { libc::sched_getaffinity(0, mem::size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    if result != 0 {
-        return BTreeSet::new();
-    }
-    (0..Topology::CPUS_MAX)
-        .filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1)
-        .map(|cpu| cpu as u32)
-        .collect()
-}
+use crate::host_cpus;
 
 /// Moves the calling thread to `cpu`.
 fn pin(cpu: u32) -> Result<(), ProbeError> {
-    const WORDS: usize = Topology::CPUS_MAX / 64;
-    let mut mask = [0u64; WORDS];
-    mask[cpu as usize / 64 % WORDS] |= 1 << (cpu % 64);
-    // SAFETY: the kernel reads the given number of bytes of the array, which lives through the call.
-    let result =
-        unsafe { libc::sched_setaffinity(0, mem::size_of_val(&mask), mask.as_ptr().cast()) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(ProbeError::Pin {
-            cpu,
-            source: io::Error::last_os_error(),
-        })
-    }
+    host_cpus::run_on([cpu]).map_err(|source| ProbeError::Pin { cpu, source })
 }
 
 /// Runs `body` on `cpu`, in a thread of its own, so that the caller keeps its affinity.

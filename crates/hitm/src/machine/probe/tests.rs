@@ -3,6 +3,8 @@ use hitm_base::Numbering;
 use hitm_base::TopologyShape;
 use hitm_base::machine::MachineCost;
 
+use crate::host_cpus;
+
 /// Probes of a busy host, one of which tells what a system call costs.
 const TRIES: usize = 20;
 
@@ -43,7 +45,7 @@ fn quick_probe_gives_a_model_with_measured_transfers() {
     }
     let machine = file.resolve().unwrap();
     let topology = &machine.topology;
-    if pin::usable_cpus().len() == topology.cpu_count() && topology.cpu_count() > 1 {
+    if host_cpus::usable().len() == topology.cpu_count() && topology.cpu_count() > 1 {
         for distance in hitm_base::machine::present_distances(topology) {
             let dirty = Item::Transfer(Home::Near, distance, TransferPart::Dirty);
             assert!(!file.items[&dirty].origin.is_assumed());

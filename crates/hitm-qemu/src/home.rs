@@ -1,0 +1,75 @@
+//! The CPU of the host on which recorded threads stay while they wait for one another all the time
+//! ([`hitm_weave::board::Port::home`]).
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+/// A mask of sched_setaffinity(2): one bit a CPU.
+type Mask = [u64; 128];
+
+/// The CPUs on which this process may run, from before the first of its threads stayed on one.
+static ALL: OnceLock<Mask> = OnceLock::new();
+
+thread_local! {
+    /// Where the thread stays; none if it roams.
+    static STAYS: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Begins a thread, which has the CPUs of the one that created it.
+pub(crate) fn begin(home: Option<u32>) {
+    if ALL.get().is_some() {
+        move_to(home);
+    }
+}
+
+/// The thread stays on this CPU from here on, or roams.
+#[inline(always)]
+pub(crate) fn go(home: Option<u32>) {
+    if STAYS.get() != home {
+        move_to(home);
+    }
+}
+
+/// Where it cannot be, a thread roams.
+#[cold]
+fn move_to(home: Option<u32>) {
+    STAYS.set(home);
+    let all = ALL.get_or_init(own_mask);
+    let one = home.map(|cpu| {
+        let mut mask = [0; 128];
+        mask[cpu as usize / 64 % 128] = 1 << (cpu % 64);
+        mask
+    });
+    let mask: &Mask = one.as_ref().unwrap_or(all);
+    // SAFETY: the kernel reads as many bytes.
+    unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr().cast()) };
+}
+
+fn own_mask() -> Mask {
+    let mut mask = [0; 128];
+    // SAFETY: the kernel writes at most so many bytes, and any are a mask.
+    unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr().cast()) };
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_and_roams_again_and_so_does_one_that_it_creates() {
+        let all = own_mask();
+        let word = all.iter().position(|word| *word != 0).expect("a CPU");
+        let cpu = word as u32 * 64 + all[word].trailing_zeros();
+        let count = |mask: Mask| mask.iter().map(|word| word.count_ones()).sum::<u32>();
+        go(Some(cpu));
+        assert_eq!(count(own_mask()), 1);
+        let created = std::thread::spawn(|| {
+            begin(None);
+            own_mask()
+        });
+        assert_eq!(created.join().expect("it ends"), all);
+        go(None);
+        assert_eq!(own_mask(), all);
+    }
+}
