@@ -3,7 +3,8 @@
 //! Each benchmark is a function that measures once; the framework repeats it and takes the median.
 //! A [`Measure::Ratio`] measures two things in turn and takes the median of the ratios. On a busy
 //! or virtual host that says more than either figure. Results are printed as a table and appended
-//! to `target/bench-results.jsonl`, one JSON object a line, with a description of the host.
+//! to `target/bench-results.jsonl`, one JSON object a line, with a description of the host. `recording` also
+//! writes the table of programs in docs/performance.md.
 //!
 //! The benchmarks themselves need the feature `bench`, so that the checks do not wait for the crates
 //! that are measured: [`start`] builds this crate again, in release, and calls [`run_here`] there.
@@ -13,6 +14,8 @@ mod host;
 mod layout;
 #[cfg(feature = "bench")]
 mod perf_data;
+#[cfg(feature = "bench")]
+mod programs;
 #[cfg(feature = "bench")]
 mod recording;
 #[cfg(feature = "bench")]
@@ -451,6 +454,10 @@ pub fn run_here(filter: &str) -> Result<()> {
             host: &host,
         };
         writeln!(file, "{}", serde_json::to_string(&record)?).context("cannot write results")?;
+    }
+    #[cfg(feature = "bench")]
+    if filter == "recording" {
+        programs::write_table()?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reading the guest's memory. In user mode the guest's addresses are the process's own, shifted by
 //! QEMU's guest base (nearly always 0). Any of them may be invalid: the kernel copies, and says so.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use std::ffi::CString;
 
@@ -9,6 +9,26 @@ use hitm_base::{CpuId, Topology};
 
 /// Guest base: QEMU adds it to a guest address to find it in this process.
 static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
+
+/// This process; 0 until it is asked for.
+static OWN_PID: AtomicI32 = AtomicI32::new(0);
+
+/// A system call less for each look.
+fn own_pid() -> libc::pid_t {
+    match OWN_PID.load(Ordering::Relaxed) {
+        0 => {
+            let pid = std::process::id() as libc::pid_t;
+            OWN_PID.store(pid, Ordering::Relaxed);
+            pid
+        }
+        pid => pid,
+    }
+}
+
+/// This process is a forked child.
+pub(crate) fn forked() {
+    OWN_PID.store(0, Ordering::Relaxed);
+}
 
 /// Learns the guest base from an instruction whose address is known on both sides.
 pub(crate) fn learn_base(guest_addr: u64, host_addr: u64) {
@@ -33,7 +53,7 @@ pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
         iov_len: len,
     };
     // SAFETY: the local buffer is `len` bytes long; the kernel checks the other address.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    let copied = unsafe { libc::process_vm_readv(own_pid(), &local, 1, &remote, 1, 0) };
     (copied == len as isize).then_some(bytes)
 }
 
@@ -71,7 +91,7 @@ pub(crate) fn write_words(addr: u64, words: &[u64]) {
         iov_len: len,
     };
     // SAFETY: the local buffer is read only; the kernel checks the other address.
-    unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &remote, 1, 0) };
+    unsafe { libc::process_vm_writev(own_pid(), &local, 1, &remote, 1, 0) };
 }
 
 /// The string at `addr`, of less than `len_max` bytes.

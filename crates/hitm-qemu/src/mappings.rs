@@ -42,9 +42,12 @@ fn program_of<'a>(mut args: impl Iterator<Item = &'a [u8]>) -> Option<PathBuf> {
 
 /// The mapping that contains `addr`.
 pub(crate) fn at(addr: u64) -> Option<Mapping> {
-    present()
-        .into_iter()
-        .find(|mapping| mapping.range.contains(addr))
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    // The files of all the others are not opened.
+    let line = maps
+        .lines()
+        .find(|line| parse_range(line).is_some_and(|range| range.contains(addr)));
+    parse_line(line?)
 }
 
 /// The stack whose top is `top`, if it has a mapping of its own.

@@ -31,7 +31,7 @@ use crate::launch::Launch;
 use crate::link::{HostView, Link};
 use crate::paths::{Block, Convention, Handlers};
 use crate::timed::TimedCalls;
-use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
+use crate::vcpu::{MemInsn, Vcpu, VcpuTable, is_in_line};
 use crate::{guard, mappings, timers, waits};
 
 pub use callbacks::install;
@@ -246,7 +246,10 @@ impl Recorder {
     ) {
         // SAFETY: callbacks get the argument that `instrument_insn` registered.
         let insn = unsafe { MemInsn::of_argument(argument) };
-        vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
+        let size = self.api.access_size(info);
+        if touch != Touch::Private || !is_in_line(addr, size) {
+            vcpu.access_slowly(insn, (addr, op, touch), size);
+        }
     }
 
     fn start_locking_block(&self, vcpu: &mut Vcpu, block: Block) {

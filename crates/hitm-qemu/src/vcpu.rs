@@ -394,8 +394,7 @@ impl Vcpu {
         self.accesses += 1;
         self.stores += u64::from(op == AccessOp::Store);
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
-        let is_in_line = addr % LINE_SIZE <= LINE_SIZE - SIZE_MAX;
-        (touch != Touch::Private || !is_in_line).then_some(touch)
+        (touch != Touch::Private || !is_in_line(addr, SIZE_MAX)).then_some(touch)
     }
 
     /// An access of `size` bytes.
@@ -527,6 +526,12 @@ impl Vcpu {
             len: 0,
         });
     }
+}
+
+/// Returns true if an access of `size` bytes, of at most a line's, straddles no two lines.
+#[inline(always)]
+pub(crate) fn is_in_line(addr: u64, size: u64) -> bool {
+    addr % LINE_SIZE + size <= LINE_SIZE
 }
 
 #[cfg(test)]

@@ -140,7 +140,8 @@ fn quotas() -> Finding {
 
 fn recording(architecture: Architecture) -> Finding {
     let subject = format!("record {} programs", architecture.name());
-    match Tools::find(architecture, None) {
+    let found = Tools::find(architecture, None);
+    match found.and_then(|tools| tools.qemu.check().map(|()| tools)) {
         Ok(tools) => {
             let heap = match &tools.heap_observer {
                 Some(_) => "heap blocks named by allocation site",

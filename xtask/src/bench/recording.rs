@@ -14,6 +14,8 @@ const ITERATIONS: &str = "10000000";
 pub(super) struct Used {
     pub(super) cpu_seconds: f64,
     pub(super) peak_mebibytes: f64,
+    /// Context switches.
+    pub(super) switches: f64,
 }
 
 /// CPU seconds of the program recorded with full pricing, `hitm record` included.
@@ -32,7 +34,7 @@ pub(super) fn extra_memory() -> Result<f64> {
 }
 
 fn native() -> Result<Used> {
-    run(Command::new(program()?).arg(ITERATIONS))
+    run(Command::new(compiled("mixed")?).arg(ITERATIONS))
 }
 
 fn recorded() -> Result<Used> {
@@ -43,22 +45,22 @@ fn recorded() -> Result<Used> {
         .args(["record", "-o"])
         .arg(target.join("bench/mixed.hitm"))
         .arg("--");
-    run(command.arg(program()?).arg(ITERATIONS))
+    run(command.arg(compiled("mixed")?).arg(ITERATIONS))
 }
 
-/// The program that is recorded, built.
-fn program() -> Result<PathBuf> {
+/// A program of xtask/programs, built.
+pub(super) fn compiled(name: &str) -> Result<PathBuf> {
     let folder = target().join("bench");
     std::fs::create_dir_all(&folder).context("cannot create target/bench")?;
-    let program = folder.join("mixed");
-    let source = root().join("xtask/programs/mixed.c");
+    let program = folder.join(name);
+    let source = root().join(format!("xtask/programs/{name}.c"));
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-g", "-pthread", "-o"])
         .arg(&program)
         .arg(source);
     ensure!(
         cc.status().context("cannot run cc")?.success(),
-        "mixed.c does not compile"
+        "{name}.c does not compile"
     );
     Ok(program)
 }
@@ -91,5 +93,6 @@ pub(super) fn run_into(command: &mut Command, stdout: Stdio) -> Result<Used> {
     Ok(Used {
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         peak_mebibytes: usage.ru_maxrss as f64 / 1024.0,
+        switches: (usage.ru_nvcsw + usage.ru_nivcsw) as f64,
     })
 }

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocators::AllocatorsGuard;
+use crate::guest_memory;
 use crate::heap::HeapGuard;
 use crate::locks::{self, RankedGuard};
 use crate::timers::{self, Timers};
@@ -55,6 +56,7 @@ extern "C" fn end_in_parent() {
 }
 
 extern "C" fn end_in_child() {
+    guest_memory::forked();
     HELD.take();
     IS_NEW_CHILD.store(true, Ordering::Relaxed);
 }

@@ -190,7 +190,12 @@ pub fn record(config: &RecordConfig, news: &mut dyn FnMut(News<'_>)) -> Result<E
     let target = Target::find(&config.command)?;
     let tools = Tools::find(target.architecture, config.qemu.as_deref())?;
     let header = header(config, &target, &tools);
-    run::run(config, (&target, &tools), (&header, &cpus), news)
+    let result = run::run(config, (&target, &tools), (&header, &cpus), news);
+    if let Err(RecordError::NotStarted { .. }) = result {
+        // It may be QEMU that does not load the recorder.
+        tools.qemu.check()?;
+    }
+    result
 }
 
 fn cpus(config: &RecordConfig) -> Result<ProgramCpus, RecordError> {

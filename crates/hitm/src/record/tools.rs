@@ -74,7 +74,8 @@ pub enum ToolsError {
 }
 
 impl Tools {
-    /// Finds what is needed to record programs of `architecture`.
+    /// Finds what is needed to record programs of `architecture`. A QEMU whose version tells which plugins it
+    /// loads is not tried ([`Qemu::check`]).
     pub fn find(architecture: Architecture, qemu: Option<&Path>) -> Result<Tools, ToolsError> {
         let directory = library_directory();
         let qemu = Qemu::find(architecture, qemu, &directory)?;
@@ -118,27 +119,59 @@ impl Qemu {
                 name: path.display().to_string(),
             });
         };
-        let help = output_of(&path, "-help").map_err(failed)?;
-        let unfit = |problem: String| ToolsError::UnfitQemu {
-            path: path.clone(),
-            version: version.clone(),
-            problem,
+        let plugin = match plugin_of(&version) {
+            Some(name) => library(directory, name)?,
+            None => fit_plugin((&path, &version), directory)?,
         };
-        if !help.contains("-plugin") {
-            return Err(unfit("is built without plugins".into()));
-        }
-        for name in PLUGINS {
-            let plugin = library(directory, name)?;
-            if accepts(&path, &plugin).map_err(failed)? {
-                return Ok(Qemu {
-                    path,
-                    version,
-                    plugin,
-                });
-            }
-        }
-        Err(unfit("accepts no version of the recorder".into()))
+        Ok(Qemu {
+            path,
+            version,
+            plugin,
+        })
     }
+
+    /// Tries whether it loads the recorder.
+    pub fn check(&self) -> Result<(), ToolsError> {
+        fit_plugin((&self.path, &self.version), &library_directory()).map(|_| ())
+    }
+}
+
+/// The recorder's library that a QEMU with this version loads, if it loads plugins; none where trying tells.
+fn plugin_of(version: &str) -> Option<&'static str> {
+    let number = version.split("version ").nth(1)?;
+    let mut numbers = number.split(|c: char| !c.is_ascii_digit());
+    let [major, minor] = [numbers.next()?, numbers.next()?].map(|text| text.parse::<u32>().ok());
+    match (major?, minor?) {
+        (7, 2) => Some(PLUGINS[1]),
+        (9.., _) => Some(PLUGINS[0]),
+        _ => None,
+    }
+}
+
+/// The recorder's library that a QEMU of this path and version loads.
+fn fit_plugin((path, version): (&Path, &str), directory: &Path) -> Result<PathBuf, ToolsError> {
+    let failed = |source: io::Error| ToolsError::CannotRun {
+        path: path.to_path_buf(),
+        source: limits::explain_start(source),
+    };
+    let unfit = |problem: &str| ToolsError::UnfitQemu {
+        path: path.to_path_buf(),
+        version: version.to_owned(),
+        problem: problem.to_owned(),
+    };
+    if !output_of(path, "-help")
+        .map_err(failed)?
+        .contains("-plugin")
+    {
+        return Err(unfit("is built without plugins"));
+    }
+    for name in PLUGINS {
+        let plugin = library(directory, name)?;
+        if accepts(path, &plugin).map_err(failed)? {
+            return Ok(plugin);
+        }
+    }
+    Err(unfit("accepts no version of the recorder"))
 }
 
 /// True if `qemu` loads `plugin`, when asked to with nothing to run. With an accepted plugin QEMU
@@ -184,5 +217,23 @@ fn library(directory: &Path, name: &'static str) -> Result<PathBuf, ToolsError> 
             name,
             directory: directory.to_path_buf(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_tells_the_plugin_or_trying_does() {
+        let version = |number| format!("qemu-x86_64 version {number} (Debian 1:7.2+dfsg-7)");
+        let plugin = |number| plugin_of(&version(number));
+        assert_eq!(plugin("7.2.17"), Some("libhitm_qemu_api1.so"));
+        assert_eq!(plugin("10.0.2"), Some("libhitm_qemu_api2.so"));
+        assert_eq!(
+            (plugin("8.1.0"), plugin("6.2.0"), plugin("x")),
+            (None, None, None)
+        );
+        assert_eq!(plugin_of("my emulator"), None);
     }
 }
