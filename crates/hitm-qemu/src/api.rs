@@ -143,6 +143,10 @@ functions! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Api {
     version: c_int,
+    /// The bit that tells stores from loads in what memory callbacks get; 0 where it takes more than one.
+    store_bit: u32,
+    /// Place of the three bits with the power of two of an access's size; none where they are others.
+    size_place: Option<u32>,
     functions: Functions,
 }
 
@@ -216,7 +220,16 @@ impl Api {
     /// `version` is that of the plugin interface.
     pub(crate) fn load(version: c_int) -> Result<Api, &'static str> {
         let functions = Functions::find()?;
-        Ok(Api { version, functions })
+        // SAFETY: it only looks at the number.
+        let is_store = |info| unsafe { (functions.mem_is_store)(info) };
+        // SAFETY: as above.
+        let size_shift = |info| unsafe { (functions.mem_size_shift)(info) };
+        Ok(Api {
+            version,
+            store_bit: store_bit(is_store),
+            size_place: size_place(size_shift),
+            functions,
+        })
     }
 
     pub(crate) fn on_vcpu_init(&self, id: PluginId, callback: VcpuCb) {
@@ -304,15 +317,44 @@ impl Api {
     /// Returns true if a memory callback is about a store.
     #[inline(always)]
     pub(crate) fn is_store(&self, info: u32) -> bool {
-        // SAFETY: `info` is the callback's own argument.
-        unsafe { (self.functions.mem_is_store)(info) }
+        match self.store_bit {
+            // SAFETY: `info` is the callback's own argument.
+            0 => unsafe { (self.functions.mem_is_store)(info) },
+            bit => info & bit != 0,
+        }
     }
 
     /// Bytes that a memory callback is about.
+    #[inline(always)]
     pub(crate) fn access_size(&self, info: u32) -> u64 {
-        // SAFETY: `info` is the callback's own argument.
-        1 << unsafe { (self.functions.mem_size_shift)(info) }
+        match self.size_place {
+            Some(place) => 1 << (info >> place & SIZE_MASK),
+            // SAFETY: `info` is the callback's own argument.
+            None => 1 << unsafe { (self.functions.mem_size_shift)(info) },
+        }
     }
+}
+
+/// The bit of a number that decides `is_store`; 0 if there is no one such bit. A look at it is cheaper than the call.
+fn store_bit(is_store: impl Fn(u32) -> bool) -> u32 {
+    let bits = (0..u32::BITS).map(|place| 1 << place);
+    let mut deciding = bits.filter(|bit| is_store(*bit));
+    match (deciding.next(), deciding.next()) {
+        (Some(bit), None) if is_store(u32::MAX) && !is_store(!bit) => bit,
+        _ => 0,
+    }
+}
+
+/// Bits of a size's power of two.
+const SIZE_MASK: u32 = 7;
+
+/// The place of the bits that are the answer of `size_shift`, if they are; as for [`store_bit`].
+fn size_place(size_shift: impl Fn(u32) -> u32) -> Option<u32> {
+    let is_it = |place: &u32| {
+        let all = (0..=SIZE_MASK).all(|shift| size_shift(shift << place) == shift);
+        all && size_shift(!(SIZE_MASK << place)) == 0 && size_shift(u32::MAX) == SIZE_MASK
+    };
+    (0..u32::BITS - 2).find(is_it)
 }
 
 /// A recorder's time, for the library that makes QEMU's clocks of it (`hitm-clock`, which declares
@@ -334,5 +376,25 @@ pub(crate) fn drive_clock(time: VirtualTime) {
         let drive: unsafe extern "C" fn(VirtualTime) = unsafe { std::mem::transmute(drive) };
         // SAFETY: it takes any functions that may be called at any time.
         unsafe { drive(time) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bit_tells_a_store_or_a_call_does() {
+        assert_eq!(store_bit(|info| (info >> 16) & 2 != 0), 1 << 17);
+        assert_eq!(store_bit(|info| info & 6 != 0), 0, "either of two");
+        assert_eq!(store_bit(|info| info & 6 == 6), 0, "both of two");
+        assert_eq!(store_bit(|info| info & 6 == 4), 0, "one without the other");
+    }
+
+    #[test]
+    fn three_bits_tell_the_size_or_a_call_does() {
+        assert_eq!(size_place(|info| info >> 4 & 7), Some(4));
+        assert_eq!(size_place(|info| info >> 4 & 3), None, "two bits");
+        assert_eq!(size_place(|info| 1 + (info >> 4 & 7)), None);
     }
 }

@@ -251,7 +251,7 @@ impl Inner {
             taken: &taken,
             events: &vcpu.events,
             position: vcpu.position(),
-            accesses: vcpu.accesses,
+            accesses: vcpu.accesses(),
             out_of_range: std::mem::take(&mut vcpu.out_of_range),
         };
         self.group.take_in(vcpu.slot, doings);

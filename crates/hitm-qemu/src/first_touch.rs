@@ -74,6 +74,13 @@ impl Toucher {
         self.0 & TAG
     }
 
+    /// Returns true if a cell says that the thread has used the line before in this epoch, as it does now.
+    #[inline(always)]
+    fn has_alone(self, cell: u32, is_write: bool) -> bool {
+        let difference = (cell ^ self.0) & !KNOWN;
+        difference == WRITTEN || (difference == 0 && !is_write)
+    }
+
     /// Epochs since the last touch that a cell tells of; negative when that was in a later epoch.
     /// Epochs repeat: a line that was left alone for half of them may look as if it was in use.
     fn epochs_since(self, cell: u32) -> i32 {
@@ -109,10 +116,34 @@ pub(crate) enum Touch {
     OutOfRange,
 }
 
+type Leaf = [AtomicU32; LEAF_LINES];
+
+/// The leaf that a thread has used last: an access there costs one look.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Near {
+    number: u64,
+    cells: Option<&'static Leaf>,
+}
+
+impl Near {
+    /// Returns true if the line of `addr` is near, and nobody else uses it.
+    #[inline(always)]
+    pub(crate) fn is_private(self, addr: u64, me: Toucher, is_write: bool) -> bool {
+        let line = addr / LINE_SIZE;
+        match self.cells {
+            Some(cells) if line / LEAF_LINES as u64 == self.number => {
+                let cell = &cells[(line % LEAF_LINES as u64) as usize];
+                me.has_alone(cell.load(Ordering::Relaxed), is_write)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The cells of all lines.
 #[derive(Debug)]
 pub(crate) struct FirstTouch {
-    leaves: Box<[AtomicPtr<AtomicU32>]>,
+    leaves: Box<[AtomicPtr<Leaf>]>,
     /// None: lines are never handed over.
     epoch: Option<Cycles>,
     /// Memory that processes share.
@@ -150,8 +181,7 @@ impl FirstTouch {
             return Touch::OutOfRange;
         };
         let seen = cell.load(Ordering::Relaxed);
-        let difference = seen ^ me.0;
-        if difference & !KNOWN == WRITTEN || (difference & !KNOWN == 0 && !is_write) {
+        if me.has_alone(seen, is_write) {
             return Touch::Private;
         }
         if seen == SHARED {
@@ -221,14 +251,27 @@ impl FirstTouch {
     }
 
     #[inline(always)]
-    fn cell(&self, line: u64) -> Option<&AtomicU32> {
-        let leaf = self.leaves.get((line / LEAF_LINES as u64) as usize)?;
+    fn cell(&self, line: u64) -> Option<&'static AtomicU32> {
+        let cells = self.leaf(line / LEAF_LINES as u64)?;
+        Some(&cells[(line % LEAF_LINES as u64) as usize])
+    }
+
+    #[inline(always)]
+    fn leaf(&self, number: u64) -> Option<&'static Leaf> {
+        let leaf = self.leaves.get(number as usize)?;
         let mut cells = leaf.load(Ordering::Acquire);
         if cells.is_null() {
             cells = allocate_leaf(leaf);
         }
-        // SAFETY: a leaf has LEAF_LINES cells and is never freed.
-        Some(unsafe { &*cells.add((line % LEAF_LINES as u64) as usize) })
+        // SAFETY: a leaf is never freed.
+        Some(unsafe { &*cells })
+    }
+
+    /// The leaf of `addr`.
+    pub(crate) fn near(&self, addr: u64) -> Near {
+        let number = addr / LINE_SIZE / LEAF_LINES as u64;
+        let cells = self.leaf(number);
+        Near { number, cells }
     }
 }
 
@@ -290,8 +333,8 @@ fn next_cell(seen: u32, (me, is_write): (Toucher, bool), may_go: bool) -> (u32, 
 }
 
 #[cold]
-fn allocate_leaf(leaf: &AtomicPtr<AtomicU32>) -> *mut AtomicU32 {
-    let size = LEAF_LINES * size_of::<AtomicU32>();
+fn allocate_leaf(leaf: &AtomicPtr<Leaf>) -> *mut Leaf {
+    let size = size_of::<Leaf>();
     // SAFETY: a fresh anonymous mapping, zeroed by the kernel.
     let fresh = unsafe {
         libc::mmap(
@@ -310,7 +353,7 @@ fn allocate_leaf(leaf: &AtomicPtr<AtomicU32>) -> *mut AtomicU32 {
     // A forked child has memory of its own, which nobody has touched.
     // SAFETY: the mapping is ours.
     unsafe { libc::madvise(fresh, size, libc::MADV_WIPEONFORK) };
-    let fresh = fresh.cast::<AtomicU32>();
+    let fresh = fresh.cast::<Leaf>();
     match leaf.compare_exchange(
         std::ptr::null_mut(),
         fresh,

@@ -670,7 +670,7 @@ impl Link {
         }
         let counts = (
             vcpu.position(),
-            vcpu.accesses,
+            vcpu.accesses(),
             std::mem::take(&mut vcpu.out_of_range),
         );
         let path_memory = vcpu.take_paths();

@@ -24,14 +24,14 @@ use crate::clock::Clock;
 use crate::config::ProgramConfig;
 use crate::cpus::Cpus;
 use crate::decode::{self, Ordering};
-use crate::first_touch::{FirstTouch, Touch};
+use crate::first_touch::FirstTouch;
 use crate::guest::Numbers;
 use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
 use crate::link::{HostView, Link};
 use crate::paths::{Block, Convention, Handlers};
 use crate::timed::TimedCalls;
-use crate::vcpu::{MemInsn, Vcpu, VcpuTable, is_in_line};
+use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
 use crate::{guard, mappings, timers, waits};
 
 pub use callbacks::install;
@@ -231,8 +231,8 @@ impl Recorder {
         (info, addr, argument): (u32, u64, *const c_void),
         op: AccessOp,
     ) {
-        if let Some(touch) = vcpu.touch(addr, op) {
-            self.access_slowly(vcpu, (info, addr, argument), (op, touch));
+        if !vcpu.count(addr, op, self.api.access_size(info)) {
+            self.access_slowly(vcpu, (info, addr, argument), op);
         }
     }
 
@@ -242,14 +242,11 @@ impl Recorder {
         &self,
         vcpu: &mut Vcpu,
         (info, addr, argument): (u32, u64, *const c_void),
-        (op, touch): (AccessOp, Touch),
+        op: AccessOp,
     ) {
         // SAFETY: callbacks get the argument that `instrument_insn` registered.
         let insn = unsafe { MemInsn::of_argument(argument) };
-        let size = self.api.access_size(info);
-        if touch != Touch::Private || !is_in_line(addr, size) {
-            vcpu.access_slowly(insn, (addr, op, touch), size);
-        }
+        vcpu.access_slowly(insn, (addr, op), self.api.access_size(info));
     }
 
     fn start_locking_block(&self, vcpu: &mut Vcpu, block: Block) {

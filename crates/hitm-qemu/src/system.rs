@@ -241,8 +241,9 @@ impl System {
         let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
         let vcpu = self.vcpu(index);
         let event_count = vcpu.events.len();
-        if let Some(touch) = vcpu.touch(addr, op) {
-            vcpu.access_slowly(insn, (addr, op, touch), self.api.access_size(info));
+        let size = self.api.access_size(info);
+        if !vcpu.count(addr, op, size) {
+            vcpu.access_slowly(insn, (addr, op), size);
         }
         // Only what would be recorded is worth the question.
         if may_be_device

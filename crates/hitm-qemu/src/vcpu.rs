@@ -11,7 +11,7 @@ use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
 use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
 use crate::clock::Clock;
-use crate::first_touch::{FirstTouch, Former, Tag, Touch, Toucher};
+use crate::first_touch::{FirstTouch, Former, Near, Tag, Touch, Toucher};
 use crate::timers::Timer;
 use crate::turns::Turns;
 
@@ -144,6 +144,7 @@ impl VcpuTable {
 #[derive(Debug)]
 pub(crate) struct Vcpu {
     first_touch: &'static FirstTouch,
+    near: Near,
     pub(crate) slot: Slot,
     tag: Tag,
     /// The thread as the filter sees it, since it was let go last.
@@ -154,9 +155,10 @@ pub(crate) struct Vcpu {
     pub(crate) block_start: u64,
     /// The thread may start a block while it has run fewer instructions than this.
     pub(crate) limit: u64,
-    pub(crate) accesses: u64,
     /// Plain stores made.
     pub(crate) stores: u64,
+    /// All other accesses made.
+    others: u64,
     pub(crate) out_of_range: u64,
     pub(crate) events: Vec<ThreadEvent>,
     pub(crate) adoptions: Vec<Adoption>,
@@ -208,7 +210,7 @@ pub(crate) struct Vcpu {
 struct Aside {
     insns: u64,
     limit: u64,
-    accesses: u64,
+    others: u64,
     stores: u64,
     event_count: usize,
 }
@@ -225,14 +227,15 @@ impl Vcpu {
     pub(crate) fn new(slot: Slot, tag: Tag, now: Cycles, first_touch: &'static FirstTouch) -> Vcpu {
         Vcpu {
             first_touch,
+            near: Near::default(),
             slot,
             tag,
             toucher: first_touch.toucher(tag, now),
             insns: 0,
             block_start: 0,
             limit: 0,
-            accesses: 0,
             stores: 0,
+            others: 0,
             out_of_range: 0,
             events: Vec::with_capacity(1024),
             adoptions: Vec::new(),
@@ -327,7 +330,7 @@ impl Vcpu {
         Aside {
             insns: self.insns,
             limit: self.limit,
-            accesses: self.accesses,
+            others: self.others,
             stores: self.stores,
             event_count: self.events.len(),
         }
@@ -341,7 +344,7 @@ impl Vcpu {
     fn return_to(&mut self, aside: Aside) {
         self.insns = aside.insns;
         self.limit = aside.limit;
-        self.accesses = aside.accesses;
+        self.others = aside.others;
         self.stores = aside.stores;
         self.events.truncate(aside.event_count);
         self.last_event = self.last_event.min(self.insns);
@@ -384,23 +387,28 @@ impl Vcpu {
         self.left_block_at = self.insns;
     }
 
-    /// Counts an access; none comes back when that is all that is to be done about it.
+    /// All accesses made.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.stores + self.others
+    }
+
+    /// Counts an access; true if that is all that is to be done about it.
     #[inline(always)]
-    pub(crate) fn touch(&mut self, addr: u64, op: AccessOp) -> Option<Touch> {
-        const SIZE_MAX: u64 = 16;
+    pub(crate) fn count(&mut self, addr: u64, op: AccessOp, size: u64) -> bool {
         if self.is_paused {
-            return None;
+            return true;
         }
-        self.accesses += 1;
-        self.stores += u64::from(op == AccessOp::Store);
-        let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
-        (touch != Touch::Private || !is_in_line(addr, SIZE_MAX)).then_some(touch)
+        match op {
+            AccessOp::Store => self.stores += 1,
+            _ => self.others += 1,
+        }
+        self.near.is_private(addr, self.toucher, op.is_write()) && is_in_line(addr, size)
     }
 
     /// An access of `size` bytes.
     pub(crate) fn access(&mut self, insn: &MemInsn, addr: u64, op: AccessOp, size: u64) {
-        if let Some(touch) = self.touch(addr, op) {
-            self.access_slowly(insn, (addr, op, touch), size);
+        if !self.count(addr, op, size) {
+            self.access_slowly(insn, (addr, op), size);
         }
     }
 
@@ -413,13 +421,10 @@ impl Vcpu {
     }
 
     /// An access that may be recorded, or that may straddle two lines.
-    pub(crate) fn access_slowly(
-        &mut self,
-        insn: &MemInsn,
-        (addr, op, touch): (u64, AccessOp, Touch),
-        size: u64,
-    ) {
-        if !self.is_of_program(insn) {
+    pub(crate) fn access_slowly(&mut self, insn: &MemInsn, (addr, op): (u64, AccessOp), size: u64) {
+        let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
+        self.near = self.first_touch.near(addr);
+        if touch == Touch::Private && is_in_line(addr, size) || !self.is_of_program(insn) {
             return;
         }
         let mut touch = Some(touch);
@@ -528,9 +533,9 @@ impl Vcpu {
     }
 }
 
-/// Returns true if an access of `size` bytes, of at most a line's, straddles no two lines.
+/// Returns true if an access of `size` bytes straddles no two lines.
 #[inline(always)]
-pub(crate) fn is_in_line(addr: u64, size: u64) -> bool {
+fn is_in_line(addr: u64, size: u64) -> bool {
     addr % LINE_SIZE + size <= LINE_SIZE
 }
 
@@ -594,7 +599,7 @@ mod tests {
         thread.set_aside();
         thread.resume(thread.block_insns());
         thread.take_up();
-        let counted = (thread.insns, thread.accesses, thread.stores, thread.limit);
+        let counted = (thread.insns, thread.accesses(), thread.stores, thread.limit);
         assert_eq!(counted, (91, 1, 1, 100), "it is in a block of one");
         thread.access(&INSN, ADDR, AccessOp::Store, 8);
         assert!(thread.start_block(9) && !thread.is_paused());
@@ -636,7 +641,7 @@ mod tests {
             (
                 thread.insns,
                 thread.stores,
-                thread.accesses,
+                thread.accesses(),
                 thread.events.len(),
             )
         };

@@ -23,6 +23,7 @@ mod guide;
 mod handed_over;
 mod heap_sites;
 mod heap_types;
+mod home;
 mod hostile_names;
 mod hostile_program;
 mod kills;

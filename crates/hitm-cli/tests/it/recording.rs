@@ -3,6 +3,7 @@
 use hitm_test::process::{Child, Command, wait_for};
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -233,6 +234,14 @@ fn files_that_are_no_recordings_end_with_code_2_and_the_place() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+const QEMU_WITHOUT_PLUGINS: &str = "#!/bin/sh
+case $1 in
+--version) echo 'qemu-x86_64 version 7.2.0' ;;
+-help) echo 'usage: qemu-x86_64 [options] program' ;;
+*) exit 1 ;;
+esac
+";
+
 #[test]
 fn what_is_missing_ends_with_code_3_and_names_it() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -241,6 +250,15 @@ fn what_is_missing_ends_with_code_3_and_names_it() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{error}");
     assert!(error.contains("apt install qemu-user"), "{error}");
+    // One that says that it is of the right version, and takes no plugins.
+    let emulator = directory.path().join("qemu-without");
+    fs::write(&emulator, QEMU_WITHOUT_PLUGINS).expect("a file in it");
+    fs::set_permissions(&emulator, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = emulator.to_str().expect("the name is text");
+    let output = run(directory.path(), &["record", "--qemu", path, "--", "true"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("is built without plugins"), "{error}");
     assert_eq!(
         run(directory.path(), &["record", "--", "no-such-program"])
             .status
