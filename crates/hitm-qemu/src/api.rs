@@ -116,6 +116,7 @@ functions! {
         as unsafe extern "C" fn(PluginId, SyscallRetCb);
     register_atexit: "qemu_plugin_register_atexit_cb"
         as unsafe extern "C" fn(PluginId, AtExitCb, *mut c_void);
+    reset: "qemu_plugin_reset" as unsafe extern "C" fn(PluginId, ResetCb);
     tb_insn_count: "qemu_plugin_tb_n_insns" as unsafe extern "C" fn(*const Tb) -> usize;
     tb_insn: "qemu_plugin_tb_get_insn" as unsafe extern "C" fn(*const Tb, usize) -> *mut Insn;
     insn_vaddr: "qemu_plugin_insn_vaddr" as unsafe extern "C" fn(*const Insn) -> u64;
@@ -133,7 +134,6 @@ functions! {
         as unsafe extern "C" fn(PluginId, VcpuCb);
     register_resume: "qemu_plugin_register_vcpu_resume_cb"
         as unsafe extern "C" fn(PluginId, VcpuCb);
-    reset: "qemu_plugin_reset" as unsafe extern "C" fn(PluginId, ResetCb);
     get_hwaddr: "qemu_plugin_get_hwaddr" as unsafe extern "C" fn(u32, u64) -> *const Hwaddr;
     hwaddr_is_io: "qemu_plugin_hwaddr_is_io" as unsafe extern "C" fn(*const Hwaddr) -> bool;
     hwaddr_phys: "qemu_plugin_hwaddr_phys_addr" as unsafe extern "C" fn(*const Hwaddr) -> u64;
@@ -182,12 +182,6 @@ impl SystemApi {
         }
     }
 
-    /// Forgets all callbacks and all translated code, then calls `then`.
-    pub(crate) fn reset(&self, id: PluginId, then: ResetCb) {
-        // SAFETY: see the impl of `Api`.
-        unsafe { (self.functions.reset)(id, then) }
-    }
-
     /// Returns the target of the access whose memory callback is running.
     pub(crate) fn reached(&self, info: u32, vaddr: u64) -> Reached {
         // SAFETY: see the impl of `Api`; a null handle is not passed on.
@@ -230,6 +224,13 @@ impl Api {
             size_place: size_place(size_shift),
             functions,
         })
+    }
+
+    /// Forgets all callbacks and all translated code once no guest thread runs, then calls `then`. To be called
+    /// while guest code runs: else nothing translated is forgotten.
+    pub(crate) fn reset(&self, id: PluginId, then: ResetCb) {
+        // SAFETY: see the impl.
+        unsafe { (self.functions.reset)(id, then) }
     }
 
     pub(crate) fn on_vcpu_init(&self, id: PluginId, callback: VcpuCb) {

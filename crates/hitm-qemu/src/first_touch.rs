@@ -229,6 +229,17 @@ impl FirstTouch {
         }
     }
 
+    /// The lines of a range that nobody has touched are the thread's, which has just written them.
+    pub(crate) fn own_untouched(&self, range: AddrRange, me: Toucher) {
+        let owned = me.0 | WRITTEN;
+        for line in range.start() / LINE_SIZE..range.end().div_ceil(LINE_SIZE) {
+            if let Some(cell) = self.cell(line) {
+                let order = Ordering::Relaxed;
+                let _ = cell.compare_exchange(0, owned, order, order);
+            }
+        }
+    }
+
     /// Forgets who touched the lines of a range.
     fn forget(&self, range: AddrRange) {
         for line in range.start() / LINE_SIZE..range.end().div_ceil(LINE_SIZE) {

@@ -35,6 +35,11 @@ pub(crate) fn learn_base(guest_addr: u64, host_addr: u64) {
     GUEST_BASE.store(host_addr.wrapping_sub(guest_addr), Ordering::Relaxed);
 }
 
+/// The address in this process of something of the guest's.
+pub(crate) fn host_addr(guest_addr: u64) -> u64 {
+    guest_addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed))
+}
+
 /// The guest's address of something in this process.
 pub(crate) fn guest_addr(host_addr: u64) -> u64 {
     host_addr.wrapping_sub(GUEST_BASE.load(Ordering::Relaxed))
@@ -42,7 +47,7 @@ pub(crate) fn guest_addr(host_addr: u64) -> u64 {
 
 /// The bytes at `addr`, or `None` where the guest has no memory.
 pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
-    let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed));
+    let host_addr = host_addr(addr);
     let mut bytes = vec![0u8; len];
     let local = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
@@ -62,7 +67,7 @@ pub(crate) fn read(addr: u64, len: usize) -> Option<Vec<u8>> {
 /// # Safety
 /// The guest has readable memory there.
 pub(crate) unsafe fn read_mapped(addr: u64) -> u64 {
-    let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed)) as *const u64;
+    let host_addr = host_addr(addr) as *const u64;
     // SAFETY: as the caller says; another thread of the guest may be writing it.
     unsafe { host_addr.read_volatile() }
 }
@@ -80,7 +85,7 @@ pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
 
 /// Writes words to `addr`, where the guest has memory that it may write to.
 pub(crate) fn write_words(addr: u64, words: &[u64]) {
-    let host_addr = addr.wrapping_add(GUEST_BASE.load(Ordering::Relaxed));
+    let host_addr = host_addr(addr);
     let len = size_of_val(words);
     let local = libc::iovec {
         iov_base: words.as_ptr().cast_mut().cast(),

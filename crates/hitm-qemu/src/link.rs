@@ -534,19 +534,19 @@ impl Link {
     }
 
     /// Finds out what lies behind a mapping at `addr`, and shares its lines with other processes that
-    /// have it.
-    pub(crate) fn register_shared(&self, vcpu: &Vcpu, addr: u64) {
+    /// have it; true if there is such memory.
+    pub(crate) fn register_shared(&self, vcpu: &Vcpu, addr: u64) -> bool {
         let Some(mapping) = mappings::shared_at(addr) else {
-            return;
+            return false;
         };
         let Some(kind) = Kind::of(&mapping) else {
-            return;
+            return false;
         };
         let args = [mapping.device, mapping.inode, kind as u64];
         let answer = self.ask(vcpu, Request::Object, &args, mapping.path.as_bytes());
         let is_number = |answer: &Answer| (1..u64::MAX).contains(&answer[0]);
         let Some([number, ..]) = answer.filter(is_number) else {
-            return;
+            return false;
         };
         let base = (number << PROCESS_SHIFT) + mapping.offset;
         self.first_touch.share(mapping.range, base);
@@ -560,6 +560,7 @@ impl Link {
             });
             self.record(vcpu, &[record]);
         }
+        true
     }
 
     /// The shared memory that begins at `addr` is gone.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use hitm_base::AddrRange;
 use hitm_trace::Mapping;
 
-use crate::guest_memory::guest_addr;
+use crate::guest_memory::{guest_addr, host_addr};
 
 /// Bytes of a file in which its build-id note is looked for: notes stand near its head.
 const BUILD_ID_SEARCH_LEN: u64 = 1 << 16;
@@ -64,6 +64,43 @@ pub(crate) fn readable_at(addr: u64) -> Option<AddrRange> {
     range_where(addr, |line| {
         let permissions = line.split_ascii_whitespace().nth(1);
         permissions.is_some_and(|permissions| permissions.starts_with('r'))
+    })
+}
+
+/// The private memory of this process that it may write to.
+pub(crate) fn writable() -> Vec<AddrRange> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let is_writable = |line: &&str| line.split_ascii_whitespace().nth(1) == Some("rw-p");
+    maps.lines()
+        .filter(is_writable)
+        .filter_map(parse_range)
+        .collect()
+}
+
+/// Pages of a range that have memory behind them, in its first `len_max` bytes.
+pub(crate) fn present_pages(range: AddrRange, len_max: u64) -> impl Iterator<Item = AddrRange> {
+    const PAGE: u64 = 4096;
+    /// Bytes of memory in one question.
+    const PART: u64 = 64 << 20;
+    let end = range.end().min(range.start().saturating_add(len_max));
+    let parts = (range.start()..end).step_by(PART as usize);
+    parts.flat_map(move |start| {
+        let len = PART.min(end - start);
+        let mut present = vec![0u8; len.div_ceil(PAGE) as usize];
+        // SAFETY: there is a byte for each page; the kernel looks whether there is memory.
+        let found = unsafe {
+            libc::mincore(
+                host_addr(start) as *mut _,
+                len as usize,
+                present.as_mut_ptr(),
+            )
+        };
+        if found != 0 {
+            present.clear();
+        }
+        let pages = present.into_iter().enumerate();
+        let pages = pages.filter(|(_, present)| present & 1 == 1);
+        pages.filter_map(move |(page, _)| AddrRange::with_len(start + page as u64 * PAGE, PAGE))
     })
 }
 

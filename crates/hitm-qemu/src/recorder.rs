@@ -4,6 +4,7 @@
 //! each system call does.
 
 mod callbacks;
+mod company;
 mod fork;
 mod instrument;
 mod syscalls;
@@ -18,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use hitm_base::AccessOp;
 
 use crate::allocators::Allocators;
-use crate::api::Api;
+use crate::api::{Api, PluginId};
 use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::config::ProgramConfig;
@@ -33,6 +34,8 @@ use crate::paths::{Block, Convention, Handlers};
 use crate::timed::TimedCalls;
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
 use crate::{guard, mappings, timers, waits};
+
+use company::Company;
 
 pub use callbacks::install;
 pub(crate) use callbacks::{allocator_entered, allocator_returned};
@@ -59,6 +62,7 @@ struct Recorder {
     program: OnceLock<Program>,
     /// Until the first instruction is translated.
     is_new: AtomicBool,
+    company: Company,
     /// An index is used again after a thread's end.
     vcpus: VcpuTable,
     convention: Convention,
@@ -80,7 +84,11 @@ struct Program {
 }
 
 impl Recorder {
-    fn new(api: Api, target: &str, config: ProgramConfig) -> Result<Recorder, String> {
+    fn new(
+        (id, api): (PluginId, Api),
+        target: &str,
+        config: ProgramConfig,
+    ) -> Result<Recorder, String> {
         let numbers = Numbers::of_target(target).ok_or(format!(
             "found a {target} program, expected x86_64 or aarch64"
         ))?;
@@ -95,6 +103,7 @@ impl Recorder {
         let clock = clock.filter(|_| unsafe { waits::install() } && timers::install());
         // SAFETY: board and mutex are mapped for ever.
         let link = unsafe { Link::new((config.board, config.guard), first_touch, heap, clock)? };
+        let has_callers = config.launch.has_callers;
         Ok(Recorder {
             api,
             architecture: target.to_string(),
@@ -123,6 +132,8 @@ impl Recorder {
             guard: config.guard,
             program: OnceLock::new(),
             is_new: AtomicBool::new(true),
+            // Calls and returns are followed by their accesses.
+            company: Company::new(id, !has_callers),
             vcpus: VcpuTable::new(VCPUS_MAX),
             convention: Convention::of_target(target),
             handlers: Handlers::new(),

@@ -354,7 +354,7 @@ unsafe extern "C" fn tb_before_start(_: PluginId, tb: *mut Tb) {
 unsafe extern "C" fn start_runs(_: c_uint, _: *mut c_void) {
     let Some(system) = SYSTEM.get() else { return };
     if !system.started.swap(true, MemoryOrdering::Relaxed) {
-        system.system_api.reset(system.id, recording_starts);
+        system.api.reset(system.id, recording_starts);
     }
 }
 

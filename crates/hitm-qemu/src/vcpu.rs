@@ -4,7 +4,7 @@
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
+use hitm_base::{AccessOp, AddrRange, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
 use hitm_weave::board::Channel;
 use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
 
@@ -461,6 +461,11 @@ impl Vcpu {
             }
             self.push_event(insn, addr, size, op);
         }
+    }
+
+    /// The lines of a range that nobody has touched are the thread's.
+    pub(crate) fn own_untouched(&self, range: AddrRange) {
+        self.first_touch.own_untouched(range, self.toucher);
     }
 
     /// Returns false for accesses of QEMU's own. It writes and reads signal frames by helpers, for which it keeps

@@ -63,15 +63,24 @@ unsafe fn start(
     }
     // SAFETY: the arguments are QEMU's.
     let config = unsafe { config::read_program(argc, argv)? };
-    let recorder = Recorder::new(api, &target, config)?;
-    let recorder = RECORDER.get_or_init(|| recorder);
+    let recorder = Recorder::new((id, api), &target, config)?;
+    RECORDER.get_or_init(|| recorder);
     fork::observe()?;
+    // SAFETY: the plugin is QEMU's.
+    unsafe { register(id) };
+    Ok(())
+}
+
+/// Registers all callbacks.
+pub(super) unsafe extern "C" fn register(id: PluginId) {
+    let Some(recorder) = RECORDER.get() else {
+        return;
+    };
     recorder.api.on_vcpu_init(id, vcpu_init);
     recorder.api.on_vcpu_exit(id, vcpu_exits);
     recorder.api.on_tb_trans(id, tb_translated);
     recorder.api.on_syscall(id, syscall_begins, syscall_returns);
     recorder.api.on_exit(id, process_exits);
-    Ok(())
 }
 
 /// The recorder, once it is made.
@@ -113,6 +122,7 @@ pub(super) unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_v
     let Some(recorder) = recording() else { return };
     let vcpu = recorder.vcpu(index);
     if !vcpu.start_block(insn_count as u64) {
+        recorder.company.come(&recorder.api);
         recorder.link.wait(vcpu);
     }
 }

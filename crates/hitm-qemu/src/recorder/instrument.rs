@@ -157,13 +157,16 @@ impl Recorder {
 
     /// Registers what tells of an instruction; true if it is a locked operation.
     fn instrument_insn(&self, insn: *mut Insn, index: u16) -> Ordering {
-        let (bytes, len) = self.api.insn_bytes(insn);
-        let ordering = (self.classify)(&bytes[..len]);
-        let locked = ordering.is_locked();
         let addr = self.api.insn_vaddr(insn);
         if self.is_new.swap(false, MemoryOrdering::Relaxed) {
             guest_memory::learn_base(addr, self.api.insn_haddr(insn));
         }
+        if self.company.is_none() {
+            return Ordering::Plain;
+        }
+        let (bytes, len) = self.api.insn_bytes(insn);
+        let ordering = (self.classify)(&bytes[..len]);
+        let locked = ordering.is_locked();
         let code = self.link.code_addr(addr);
         let data = MemInsn {
             code,

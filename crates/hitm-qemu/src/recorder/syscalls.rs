@@ -30,6 +30,7 @@ impl Recorder {
                 .system_call((&self.handlers, callers), number, &args);
         }
         let kind = self.numbers.classify(number, args[1]);
+        self.expect_company(vcpu, kind, number, &args);
         vcpu.begin_syscall(InSyscall { kind, args });
         match kind {
             Syscall::MayBlock => {
@@ -97,7 +98,7 @@ impl Recorder {
     }
 
     /// Returns true if a clone makes a process. QEMU makes one of what only borrows its parent's memory (vfork).
-    fn forks(&self, number: i64, args: &[u64; 6]) -> bool {
+    pub(super) fn forks(&self, number: i64, args: &[u64; 6]) -> bool {
         const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
         match self.numbers.clone_flags(number, args) {
             Some(flags) => flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0,
@@ -193,7 +194,7 @@ impl Recorder {
             }
             Syscall::Mmap => self.mapped(vcpu, result, &args),
             Syscall::ShmAt if (0..1 << 47).contains(&result) => {
-                self.link.register_shared(vcpu, result as u64)
+                self.link.register_shared(vcpu, result as u64);
             }
             Syscall::ShmDt if result == 0 => self.link.unshare_from(args[0]),
             Syscall::Unmap if (0..1 << 47).contains(&result) => {
@@ -226,7 +227,7 @@ impl Recorder {
     }
 
     /// A mapping was made at `result`; of a file if there is a descriptor.
-    fn mapped(&self, vcpu: &Vcpu, result: i64, args: &[u64; 6]) {
+    fn mapped(&self, vcpu: &mut Vcpu, result: i64, args: &[u64; 6]) {
         const KIND_MASK: u64 = 3;
         let [_, len, protection, flags, fd, _] = *args;
         let Ok(addr) = u64::try_from(result) else {
@@ -236,7 +237,9 @@ impl Recorder {
             self.link.unshare(range);
         }
         if flags & KIND_MASK != libc::MAP_PRIVATE as u64 {
-            self.link.register_shared(vcpu, addr);
+            if self.link.register_shared(vcpu, addr) {
+                self.begin_company(vcpu, true);
+            }
         }
         if fd as i32 >= 0
             && let Some(mapping) = mappings::at(addr)
