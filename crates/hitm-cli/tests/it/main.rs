@@ -6,6 +6,7 @@ mod advice_profiles;
 mod callers;
 mod ci;
 mod clock;
+mod company;
 mod completions;
 mod contended;
 mod control;

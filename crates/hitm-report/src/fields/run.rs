@@ -81,7 +81,7 @@ pub const RUN_FIELDS: &[Field<RunHeader>] = &[
         id: "private_access_count",
         title: "private",
         unit: Unit::Count,
-        description: "Accesses to lines that only one thread had touched, counted by the recorder and not stored",
+        description: "Accesses to lines that only one thread had touched, counted by the recorder and not stored; those of a process that was alone are not counted",
         value: |run| Value::Whole(run.private_access_count),
     },
     Field {
