@@ -236,10 +236,9 @@ impl Recorder {
         if let Some(range) = AddrRange::with_len(addr, len) {
             self.link.unshare(range);
         }
-        if flags & KIND_MASK != libc::MAP_PRIVATE as u64 {
-            if self.link.register_shared(vcpu, addr) {
-                self.begin_company(vcpu, true);
-            }
+        let is_shared = flags & KIND_MASK != libc::MAP_PRIVATE as u64;
+        if is_shared && self.link.register_shared(vcpu, addr) {
+            self.begin_company(vcpu, true);
         }
         if fd as i32 >= 0
             && let Some(mapping) = mappings::at(addr)
