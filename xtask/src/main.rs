@@ -54,67 +54,6 @@ const LAYOUT_CHECK: [&str; 8] = [
     "layout-check-here",
 ];
 
-/// The random workloads, optimised.
-const SWARM: [&str; 8] = [
-    "test",
-    "--release",
-    "--package",
-    "hitm-sim",
-    "--test",
-    "it",
-    "--",
-    "swarm",
-];
-
-/// Kills of recorders and programs, with the release build of `hitm`.
-const KILLS: [&str; 8] = [
-    "test",
-    "--package",
-    "hitm-cli",
-    "--test",
-    "it",
-    "--",
-    "kills::",
-    "--nocapture",
-];
-
-/// Pages of published cases, with the release build of `hitm`.
-const ACCURACY: [&str; 9] = [
-    "test",
-    "--release",
-    "--package",
-    "hitm-cli",
-    "--test",
-    "it",
-    "--",
-    "accuracy::",
-    "--nocapture",
-];
-
-/// Kills of placements and their guards.
-const PLACE_KILLS: [&str; 8] = [
-    "test",
-    "--package",
-    "hitm-cli",
-    "--test",
-    "it",
-    "--",
-    "place::guarded::",
-    "--nocapture",
-];
-
-/// Kills of commands that write results.
-const WRITER_KILLS: [&str; 8] = [
-    "test",
-    "--package",
-    "hitm-cli",
-    "--test",
-    "it",
-    "--",
-    "writers::killed::",
-    "--nocapture",
-];
-
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -133,17 +72,26 @@ fn main() -> ExitCode {
         ["dist", architecture] => dist::build(Some(architecture)),
         ["docs"] => book::build(),
         ["determinism"] => determinism(),
-        ["swarm", cases] => run_with_env("cargo", &SWARM, &[("PROPTEST_CASES", cases)]),
+        ["swarm", cases] => run_tests(RELEASE, ["hitm-sim", "swarm"], ("PROPTEST_CASES", cases)),
         ["accuracy", cases @ ..] if !cases.is_empty() => {
-            run_with_env("cargo", &ACCURACY, &[("HITM_ACCURACY", &cases.join(" "))])
+            let cases = cases.join(" ");
+            run_tests(
+                RELEASE,
+                ["hitm-cli", "accuracy::"],
+                ("HITM_ACCURACY", &cases),
+            )
         }
-        ["kills", count] => run_with_env("cargo", &KILLS, &[("HITM_KILLS", count)]),
-        ["kills", count, "--place"] => {
-            run_with_env("cargo", &PLACE_KILLS, &[("HITM_PLACE_KILLS", count)])
-        }
-        ["kills", count, "--writers"] => {
-            run_with_env("cargo", &WRITER_KILLS, &[("HITM_WRITER_KILLS", count)])
-        }
+        ["kills", count] => run_tests(&[], ["hitm-cli", "kills::"], ("HITM_KILLS", count)),
+        ["kills", count, "--place"] => run_tests(
+            &[],
+            ["hitm-cli", "place::guarded::"],
+            ("HITM_PLACE_KILLS", count),
+        ),
+        ["kills", count, "--writers"] => run_tests(
+            &[],
+            ["hitm-cli", "writers::killed::"],
+            ("HITM_WRITER_KILLS", count),
+        ),
         ["fuzz", rest @ ..] => fuzz::start(rest),
         ["slowest"] => slow::print_slowest(10),
         ["slowest", count] => match count.parse() {
@@ -162,6 +110,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+const RELEASE: &[&str] = &["--release"];
+
+/// Runs the end-to-end tests of a package whose names contain a text, with an environment variable.
+fn run_tests(options: &[&str], [package, filter]: [&str; 2], variable: (&str, &str)) -> Result<()> {
+    let head = ["test", "--package", package, "--test", "it"];
+    let args = [&head[..], options, &["--", filter, "--nocapture"]].concat();
+    run_with_env("cargo", &args, &[variable])
 }
 
 fn usage() -> ExitCode {

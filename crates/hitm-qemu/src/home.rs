@@ -40,9 +40,26 @@ fn move_to(home: Option<u32>) {
         mask[cpu as usize / 64 % 128] = 1 << (cpu % 64);
         mask
     });
-    let mask: &Mask = one.as_ref().unwrap_or(all);
+    set_mask(0, one.as_ref().unwrap_or(all));
+}
+
+/// All threads of the process roam: nobody lets them go on any more, or tells them where to be.
+pub(crate) fn leave() {
+    let Some(all) = ALL.get() else { return };
+    STAYS.set(None);
+    set_mask(0, all);
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter();
+    let tids = tasks
+        .flatten()
+        .flatten()
+        .filter_map(|task| task.file_name().to_str()?.parse().ok());
+    tids.for_each(|tid| set_mask(tid, all));
+}
+
+/// Of a thread; 0 is the calling one.
+fn set_mask(tid: libc::pid_t, mask: &Mask) {
     // SAFETY: the kernel reads as many bytes.
-    unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr().cast()) };
+    unsafe { libc::sched_setaffinity(tid, size_of::<Mask>(), mask.as_ptr().cast()) };
 }
 
 fn own_mask() -> Mask {
@@ -71,5 +88,17 @@ mod tests {
         assert_eq!(created.join().expect("it ends"), all);
         go(None);
         assert_eq!(own_mask(), all);
+        let (stay, stays) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            go(Some(cpu));
+            stay.send(()).expect("it is waited for");
+            let _ = ends.recv();
+            own_mask()
+        });
+        stays.recv().expect("it stays");
+        leave();
+        drop(end);
+        assert_eq!(other.join().expect("it ends"), all);
     }
 }

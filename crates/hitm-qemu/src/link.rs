@@ -188,7 +188,9 @@ impl Link {
 
     /// The recording ends without another word: it is over, or the recorder knows why.
     pub(crate) fn abandon(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        if !self.over.swap(true, Ordering::Relaxed) {
+            home::leave();
+        }
     }
 
     /// An address of this process's memory as recordings know it.
@@ -748,7 +750,6 @@ impl Link {
 
     fn let_go(&self, vcpu: &mut Vcpu) {
         self.abandon();
-        home::go(None);
         vcpu.limit = u64::MAX;
     }
 

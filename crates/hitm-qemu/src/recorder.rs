@@ -266,7 +266,13 @@ impl Recorder {
         if vcpu.is_turn_over(goes_on) {
             self.link.wait_for_turn(vcpu);
         } else if !goes_on {
-            self.link.wait(vcpu);
+            self.wait(vcpu);
         }
+    }
+
+    /// The thread has used up its budget.
+    fn wait(&self, vcpu: &mut Vcpu) {
+        self.company.come(&self.api);
+        self.link.wait(vcpu);
     }
 }

@@ -122,8 +122,7 @@ pub(super) unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_v
     let Some(recorder) = recording() else { return };
     let vcpu = recorder.vcpu(index);
     if !vcpu.start_block(insn_count as u64) {
-        recorder.company.come(&recorder.api);
-        recorder.link.wait(vcpu);
+        recorder.wait(vcpu);
     }
 }
 
@@ -161,7 +160,7 @@ pub(super) unsafe extern "C" fn block_begins_on_path(index: c_uint, block: *mut 
     let block = Block::of_argument(block);
     vcpu.block_begins(block.addr, block.is_handler);
     if !vcpu.start_block(block.insn_count) {
-        recorder.link.wait(vcpu);
+        recorder.wait(vcpu);
     }
 }
 

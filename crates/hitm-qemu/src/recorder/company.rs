@@ -52,7 +52,7 @@ impl Company {
     /// The thread waits in a block that begins: has all translated again if that is to be.
     #[cold]
     pub(super) fn come(&self, api: &Api) {
-        if self.comes.swap(false, Ordering::Relaxed) {
+        if self.comes.load(Ordering::Relaxed) && self.comes.swap(false, Ordering::Relaxed) {
             api.reset(self.id, register);
         }
     }

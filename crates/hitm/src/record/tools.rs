@@ -193,20 +193,17 @@ fn output_of(program: &Path, argument: &str) -> io::Result<String> {
 }
 
 /// Directory of hitm's libraries: beside the program, or in `../lib/hitm` as packages and the Python
-/// wheel install them.
-/// Tests run from a directory below.
+/// wheel install them. Cargo puts the programs of tests into `deps`, below them.
 pub(crate) fn library_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
-    let beside = program.parent().unwrap_or(Path::new("/"));
-    let candidates = [
-        beside.to_path_buf(),
-        beside.join("../lib/hitm"),
-        beside.join(".."),
-    ];
-    let found = candidates
-        .into_iter()
-        .find(|directory| directory.join(HEAP_OBSERVER).exists());
-    found.unwrap_or(beside.to_path_buf())
+    let beside = program.parent().unwrap_or(Path::new("/")).to_path_buf();
+    if beside.ends_with("deps") {
+        return beside.join("..");
+    }
+    let installed = beside.join("../lib/hitm");
+    let is_there = |directory: &PathBuf| directory.join(HEAP_OBSERVER).exists();
+    let candidates = [beside.clone(), installed];
+    candidates.into_iter().find(is_there).unwrap_or(beside)
 }
 
 fn library(directory: &Path, name: &'static str) -> Result<PathBuf, ToolsError> {
