@@ -121,8 +121,9 @@ impl DataSource {
         matches!(self, DataSource::LocalHitm | DataSource::RemoteHitm)
     }
 
-    /// Returns true if another CPU's use of the line caused the wait: a transfer from a peer or an
-    /// invalidation. Misses to the LLC or to memory are not contention.
+    /// Returns true if the data, or the right to write, came from another CPU: a transfer from a peer or
+    /// an invalidation. How much of the wait others caused is [`Outcome::lost`]: the LLC and memory may
+    /// answer for a line that another CPU took away.
     pub const fn is_contention(self) -> bool {
         matches!(
             self,
@@ -149,4 +150,31 @@ pub struct Outcome {
     /// Cycles for which the thread's clock stood still because of this access: what it really cost.
     /// Less than `latency` for overlapped loads, zero for stores hidden by the buffer.
     pub stall: Cycles,
+    /// The part of `stall` that would not have been if no other CPU used the line, whoever answered: a
+    /// line that was taken away and comes back from the last-level cache counts, and so does a wait
+    /// behind others' transfers. What a locked operation costs on a line of its own does not.
+    pub lost: Cycles,
+}
+
+impl Outcome {
+    /// An outcome of which no more is known than this: others caused all of the stall where another CPU
+    /// answered, and elsewhere the wait behind their transfers.
+    pub const fn by_source(
+        source: DataSource,
+        latency: Cycles,
+        queued: Cycles,
+        stall: Cycles,
+    ) -> Outcome {
+        let lost = match source.is_contention() || stall.0 < queued.0 {
+            true => stall,
+            false => queued,
+        };
+        Outcome {
+            source,
+            latency,
+            queued,
+            stall,
+            lost,
+        }
+    }
 }

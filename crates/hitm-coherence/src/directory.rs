@@ -18,7 +18,7 @@ mod quote;
 use std::sync::Arc;
 
 use hitm_base::machine::Machine;
-use hitm_base::{CpuId, Cycles, DataSource, LineAddr};
+use hitm_base::{CpuId, Cycles, DataSource, LineAddr, Outcome};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
@@ -69,6 +69,38 @@ pub struct Grant {
     pub queued: Cycles,
     /// Set if a core of another NUMA node had modified the line and answered.
     pub other_node: bool,
+    /// Set if the core would have had the line if no other one used it.
+    pub taken: bool,
+}
+
+impl Grant {
+    /// An answer of the core's own caches.
+    pub fn own(source: DataSource, done: Cycles) -> Grant {
+        Grant {
+            source,
+            done,
+            queued: Cycles::ZERO,
+            other_node: false,
+            taken: false,
+        }
+    }
+
+    /// The outcome of an access that had this answer after `latency` and held its thread up for `stall`. On
+    /// a line of its own it would have held it up for `alone`.
+    #[inline]
+    pub fn outcome(&self, latency: Cycles, stall: Cycles, alone: Cycles) -> Outcome {
+        let lost = match self.taken {
+            true => stall.saturating_sub(alone),
+            false => stall.min(self.queued),
+        };
+        Outcome {
+            source: self.source,
+            latency,
+            queued: self.queued,
+            stall,
+            lost,
+        }
+    }
 }
 
 /// In order of what the owner's copy allows.
@@ -140,6 +172,8 @@ pub struct Directory {
     /// Exclusive and Modified there is the owner alone and nothing stands here.
     copies: Vec<u64>,
     words: usize,
+    /// Where nothing is evicted: `seen[line * (words - 1) ..]`, one bit per core that has had the line.
+    seen: Vec<u64>,
     /// In a directory that is a part; nothing in one that is whole.
     latest: LatestUses,
     l1: TagArrays,
@@ -174,6 +208,7 @@ impl Directory {
             backgrounds: Vec::new(),
             copies: Vec::new(),
             words: 1 + topology.core_count().div_ceil(64),
+            seen: Vec::new(),
             latest: LatestUses::new(topology),
             l1: TagArrays::new(cores, &caches.l1, stride),
             l2: TagArrays::new(cores, &caches.l2, stride),
@@ -201,9 +236,12 @@ impl Directory {
                 state: State::Invalid,
                 has_waiters: false,
             });
-            if self.capacity == Capacity::Finite {
-                let sets = [self.l1.set_of(addr), self.l2.set_of(addr)];
-                self.sets.push(sets);
+            match self.capacity {
+                Capacity::Finite => {
+                    let sets = [self.l1.set_of(addr), self.l2.set_of(addr)];
+                    self.sets.push(sets);
+                }
+                Capacity::Infinite => self.seen.resize(self.seen.len() + self.words - 1, 0),
             }
             self.backgrounds.push(LineBackground {
                 addr,
@@ -481,13 +519,13 @@ impl Directory {
             ..
         } = request;
         if let Some((source, latency)) = self.hit(cpu, line, exclusive) {
-            // The other thread of the core fetched the line meanwhile.
+            // Another request of the core, a store's or the other thread's, fetched the line meanwhile. Both
+            // waited because others had it.
             let start = arrived.max(self.lines[line.index()].free_at);
             return Grant {
-                source,
-                done: start + latency,
                 queued: start - arrived,
-                other_node: false,
+                taken: true,
+                ..Grant::own(source, start + latency)
             };
         }
         let quote = self.quote(cpu, line, exclusive);
@@ -517,12 +555,13 @@ impl Directory {
         } else {
             self.add_reader(cpu, line);
         }
-        self.fill(cpu, line);
+        let had_it = self.fill(cpu, line);
         Grant {
             source,
             done,
             queued: start - arrived,
             other_node,
+            taken: source.is_contention() || had_it,
         }
     }
 

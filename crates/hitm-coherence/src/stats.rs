@@ -19,7 +19,7 @@ mod traffic;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, ThreadId};
+use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId};
 
 pub use callers::{CallCollector, CallCounts, CallStats};
 pub use collect::Collector;
@@ -127,7 +127,7 @@ pub struct RowStats {
     pub local_hitm: LatencySum,
     /// Cycles that the thread lost here, whatever the source.
     pub stall: Cycles,
-    /// The part of `stall` whose source is another CPU's use of the line.
+    /// The part of `stall` that other CPUs' use of the line caused ([`hitm_base::Outcome::lost`]).
     pub contention_stall: Cycles,
     /// The CPUs that the accesses came from.
     pub cpus: CpuSet,
@@ -204,23 +204,21 @@ impl LineStats {
 
 impl RowStats {
     /// Adds one access.
-    fn add(&mut self, source: DataSource, latency: Cycles, stall: Cycles) {
-        self.sources.0[source as usize] += 1;
+    fn add(&mut self, outcome: &Outcome) {
+        self.sources.0[outcome.source as usize] += 1;
         let one = LatencySum {
             count: 1,
-            sum: latency,
-            max: latency,
+            sum: outcome.latency,
+            max: outcome.latency,
         };
         self.latency.merge(&one);
-        match source {
+        match outcome.source {
             DataSource::RemoteHitm => self.remote_hitm.merge(&one),
             DataSource::LocalHitm => self.local_hitm.merge(&one),
             _ => {}
         }
-        self.stall = saturating_sum(self.stall, stall);
-        if source.is_contention() {
-            self.contention_stall = saturating_sum(self.contention_stall, stall);
-        }
+        self.stall = saturating_sum(self.stall, outcome.stall);
+        self.contention_stall = saturating_sum(self.contention_stall, outcome.lost);
     }
 
     /// Adds the accesses of another row.

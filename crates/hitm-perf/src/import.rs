@@ -242,12 +242,7 @@ impl Importer {
             op,
             code: CodeAddr(self.spaces.pack(sample.process(), sample.ip)),
         };
-        let outcome = Outcome {
-            source,
-            latency,
-            queued: Cycles::ZERO,
-            stall,
-        };
+        let outcome = Outcome::by_source(source, latency, Cycles::ZERO, stall);
         Some((access, outcome))
     }
 

@@ -106,9 +106,7 @@ fn write_all(
         let (access, outcome) = access(number, &mut numbers);
         sums.by_op[access.op as usize] += 1;
         sums.stall += outcome.stall.0;
-        if outcome.source.is_contention() {
-            sums.lost += outcome.stall.0;
-        }
+        sums.lost += outcome.lost.0;
         output.push(&Record::Access { access, outcome })?;
     }
     for thread in 0..THREADS {
@@ -168,11 +166,11 @@ fn access(number: u64, numbers: &mut Numbers) -> (Access, Outcome) {
         op,
         code: CodeAddr(0x40_1000 + 4 * (number % 16)),
     };
-    let outcome = Outcome {
+    let outcome = Outcome::by_source(
         source,
-        latency: Cycles(cycles),
-        queued: Cycles::ZERO,
-        stall: Cycles(if source == DataSource::L1 { 0 } else { cycles }),
-    };
+        Cycles(cycles),
+        Cycles::ZERO,
+        Cycles(if source == DataSource::L1 { 0 } else { cycles }),
+    );
     (access, outcome)
 }

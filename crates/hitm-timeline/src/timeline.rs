@@ -66,6 +66,8 @@ pub struct Access {
     pub start: Cycles,
     /// Time for which it holds the thread up.
     pub stall: Cycles,
+    /// Part of the stall that other CPUs' use of the line caused.
+    pub lost: Cycles,
     /// Part of the stall spent behind other CPUs' transfers of the line.
     pub queued: Cycles,
     /// Number of the line.
@@ -235,14 +237,14 @@ impl Timeline {
 
     /// A thread was held up by older stores, whose lines were granted before.
     pub fn store_wait(&mut self, access: &Access) {
-        if access.stall > Cycles::ZERO {
+        if access.lost > Cycles::ZERO {
             self.push_stall(access, None);
         }
     }
 
     #[inline]
     fn take(&mut self, access: &Access, is_write: bool) {
-        let is_contended = access.source.is_contention();
+        let is_contended = access.source.is_contention() || access.lost > Cycles::ZERO;
         let slot = self.holders.slot(access.line);
         let giver = slot.filter(|_| is_contended).and_then(|slot| {
             let is_hitm = access.source.is_hitm();
@@ -265,7 +267,7 @@ impl Timeline {
 
     /// Returns the number of the stall, 0 when there is none.
     fn stall(&mut self, access: &Access, giver: Option<Touch>) -> u64 {
-        if access.stall == Cycles::ZERO {
+        if access.lost == Cycles::ZERO {
             self.hidden += 1;
             return 0;
         }
@@ -274,10 +276,10 @@ impl Timeline {
     }
 
     fn push_stall(&mut self, access: &Access, giver: Option<Touch>) -> u64 {
-        self.lost.add(access.cpu, access.start, access.stall);
+        self.lost.add(access.cpu, access.start, access.lost);
         let thread = &mut self.threads[access.thread as usize];
         // Overlapped loads end together; the later one waits from the end of the earlier one.
-        let end = Cycles(access.start.0.saturating_add(access.stall.0));
+        let end = Cycles(access.start.0.saturating_add(access.lost.0));
         let start = access.start.max(thread.busy_until).min(end);
         thread.busy_until = thread.busy_until.max(end);
         let giver = giver.filter(|giver| giver.thread != access.thread);

@@ -59,16 +59,16 @@ fn sample() -> Vec<(Access, Outcome)> {
             op,
             code: CodeAddr(0x5555_5555_0000 + insn * 13),
         };
-        let outcome = Outcome {
-            source: if is_contended {
+        let outcome = Outcome::by_source(
+            if is_contended {
                 DataSource::RemoteHitm
             } else {
                 DataSource::L1
             },
-            latency: Cycles(latency),
-            queued: Cycles(queued),
-            stall: Cycles(stall),
-        };
+            Cycles(latency),
+            Cycles(queued),
+            Cycles(stall),
+        );
         (access, outcome)
     };
     (0..RECORD_COUNT).map(make).collect()

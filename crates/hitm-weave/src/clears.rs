@@ -156,20 +156,17 @@ impl Thread {
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         if at_once {
-            let stall = load.lost;
-            self.emit(
-                load.ordinal,
-                (&load.access, &Outcome { stall, ..outcome }),
-                sink,
-            );
+            // Others took its line before it could retire.
+            let (stall, lost) = (load.lost, load.lost);
+            let outcome = Outcome {
+                stall,
+                lost,
+                ..outcome
+            };
+            self.emit(load.ordinal, (&load.access, &outcome), sink);
             return;
         }
-        let grant = Grant {
-            source: outcome.source,
-            done: load.access.time + outcome.latency,
-            queued: Cycles::ZERO,
-            other_node: false,
-        };
+        let grant = Grant::own(outcome.source, load.access.time + outcome.latency);
         self.push_load(PendingLoad {
             grant: Some(grant),
             merged: true,

@@ -72,12 +72,7 @@ mod tests {
                     op: AccessOp::Load,
                     code: CodeAddr(0),
                 };
-                let outcome = Outcome {
-                    source: DataSource::L1,
-                    latency: Cycles(1),
-                    queued: Cycles(0),
-                    stall: Cycles(0),
-                };
+                let outcome = Outcome::by_source(DataSource::L1, Cycles(1), Cycles(0), Cycles(0));
                 order.finished(*number, (&access, &outcome), &mut |access, _| out.push(access.time.0));
             }
             prop_assert_eq!(out, (0..40).collect::<Vec<_>>());

@@ -372,12 +372,9 @@ impl Thread {
         self.delay += wait;
         self.stores.note_retired_load(load.insn, grant.done);
         let latency = grant.done.saturating_sub(load.access.time);
-        let outcome = Outcome {
-            source: grant.source,
-            latency,
-            queued: grant.queued,
-            stall: wait + load.lost,
-        };
+        let mut outcome = grant.outcome(latency, wait, Cycles::ZERO);
+        outcome.stall += load.lost;
+        outcome.lost += load.lost;
         self.emit(load.ordinal, (&load.access, &outcome), sink);
     }
 
@@ -413,9 +410,7 @@ impl Thread {
     ) {
         self.totals.accesses += 1;
         self.totals.stall += outcome.stall;
-        if outcome.source.is_contention() {
-            self.totals.contention_stall += outcome.stall;
-        }
+        self.totals.contention_stall += outcome.lost;
         self.order.finished(ordinal, (access, outcome), sink);
     }
 

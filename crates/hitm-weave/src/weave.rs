@@ -368,23 +368,11 @@ impl Weave {
             return;
         };
         if let Head::Granted(issued, grant) = thread.stores.head {
-            let outcome = Outcome {
-                source: grant.source,
-                latency: grant.done - issued,
-                queued: grant.queued,
-                stall: Cycles::ZERO,
-            };
-            self.commit_run(slot, now, outcome, sink);
+            self.commit_run(slot, now, (grant, grant.done - issued), sink);
             return;
         }
         if let Some((source, latency)) = self.directory.hit(thread.cpu, line, true) {
-            let outcome = Outcome {
-                source,
-                latency,
-                queued: Cycles::ZERO,
-                stall: Cycles::ZERO,
-            };
-            self.commit_run(slot, now, outcome, sink);
+            self.commit_run(slot, now, (Grant::own(source, now), latency), sink);
             return;
         }
         let grant = self.request(slot, line, now, true);
@@ -402,7 +390,7 @@ impl Weave {
         &mut self,
         slot: Slot,
         now: Cycles,
-        head_outcome: Outcome,
+        (mut grant, mut latency): (Grant, Cycles),
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         let thread = &mut self.threads[slot.0];
@@ -411,7 +399,6 @@ impl Weave {
         };
         thread.charge_oldest_store(now);
         thread.stores.head = Head::Idle;
-        let mut outcome = head_outcome;
         let mut committed = 0;
         while let Some(store) = thread.stores.oldest().copied() {
             let loads_done = thread.older_loads_done(store.position.insn, store.ordinal);
@@ -422,10 +409,9 @@ impl Weave {
                 break;
             }
             thread.stores.pop();
-            let stall = store.stall;
-            let outcome_of_store = Outcome { stall, ..outcome };
-            thread.emit(store.ordinal, (&store.access, &outcome_of_store), sink);
-            outcome = unhindered(DataSource::L1, Cycles(1));
+            let outcome = grant.outcome(latency, store.stall, Cycles::ZERO);
+            thread.emit(store.ordinal, (&store.access, &outcome), sink);
+            (grant, latency) = (Grant::own(DataSource::L1, now), Cycles(1));
             committed += 1;
         }
         let free_at = now + Cycles(committed);
@@ -582,12 +568,7 @@ impl Weave {
         }
         let line = self.directory.line(access.line(), access.cpu);
         if let Some((source, _)) = self.directory.hit(access.cpu, line, true) {
-            let grant = Grant {
-                source,
-                done: now + self.locked_hit,
-                queued: Cycles::ZERO,
-                other_node: false,
-            };
+            let grant = Grant::own(source, now + self.locked_hit);
             self.complete_locked(slot, grant, sink);
             return;
         }
@@ -612,24 +593,14 @@ impl Weave {
         let access = thread.access(&event);
         let wait = grant.done - access.time;
         thread.add_delay(wait);
-        let outcome = Outcome {
-            source: grant.source,
-            latency: wait,
-            queued: grant.queued,
-            stall: wait,
-        };
+        let outcome = grant.outcome(wait, wait, self.locked_hit);
         thread.emit(ordinal, (&access, &outcome), sink);
     }
 }
 
 /// An answer that nobody waited for.
 fn unhindered(source: DataSource, latency: Cycles) -> Outcome {
-    Outcome {
-        source,
-        latency,
-        queued: Cycles::ZERO,
-        stall: Cycles::ZERO,
-    }
+    Outcome::by_source(source, latency, Cycles::ZERO, Cycles::ZERO)
 }
 
 /// The fill of `line` that this core has under way, for a load or for the store at the head of its

@@ -186,6 +186,7 @@ impl Visitor for Reader {
             cpu: access.cpu,
             start: access.time,
             stall: outcome.stall,
+            lost: outcome.lost,
             queued: outcome.queued,
             line: access.line().0,
             addr: access.addr,

@@ -57,11 +57,11 @@ fn access(i: u64, line_count: u64) -> (Access, Outcome) {
         op,
         code: CodeAddr(0x40_0000 + user * 16),
     };
-    let outcome = Outcome {
-        source: DataSource::ALL[(hash % 13) as usize],
-        latency: Cycles(hash % 1000),
-        queued: Cycles::ZERO,
-        stall: Cycles(hash % 1000),
-    };
+    let outcome = Outcome::by_source(
+        DataSource::ALL[(hash % 13) as usize],
+        Cycles(hash % 1000),
+        Cycles::ZERO,
+        Cycles(hash % 1000),
+    );
     (access, outcome)
 }

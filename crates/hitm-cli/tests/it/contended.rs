@@ -60,12 +60,7 @@ fn write(number: u64) -> Record {
             op: AccessOp::LockedRmw,
             code: CodeAddr(BASE + 0x1000),
         },
-        outcome: Outcome {
-            source: DataSource::LocalHitm,
-            latency: cycles,
-            queued: Cycles(0),
-            stall: cycles,
-        },
+        outcome: Outcome::by_source(DataSource::LocalHitm, cycles, Cycles(0), cycles),
     }
 }
 

@@ -242,12 +242,7 @@ fn a_recording_without_work_is_not_one_of_format_1_0() {
             op: AccessOp::Load,
             code: CodeAddr(0x40_1000),
         },
-        outcome: Outcome {
-            source: DataSource::LocalHitm,
-            latency: Cycles(100),
-            queued: Cycles(0),
-            stall: Cycles(100),
-        },
+        outcome: Outcome::by_source(DataSource::LocalHitm, Cycles(100), Cycles(0), Cycles(100)),
     };
     let file = file([0, 1 << 20].map(|first| full_block(first, &access)));
     with_each(&[VERBS[5]], &file, |_, ended| {
@@ -273,12 +268,7 @@ fn rows_of_a_report_take_little_memory() {
             op: AccessOp::Load,
             code: CodeAddr(0x40_1000 + number / 4096),
         },
-        outcome: Outcome {
-            source: DataSource::LocalHitm,
-            latency: Cycles(100),
-            queued: Cycles(0),
-            stall: Cycles(100),
-        },
+        outcome: Outcome::by_source(DataSource::LocalHitm, Cycles(100), Cycles(0), Cycles(100)),
     };
     let readers = [VERBS[0], VERBS[3]];
     let sampled = Header {

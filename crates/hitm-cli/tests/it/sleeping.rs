@@ -86,12 +86,7 @@ impl Writer {
                 op: AccessOp::Load,
                 code: CodeAddr(0x40_1000),
             };
-            let outcome = Outcome {
-                source: DataSource::L1,
-                latency: Cycles(4),
-                queued: Cycles(0),
-                stall: Cycles(0),
-            };
+            let outcome = Outcome::by_source(DataSource::L1, Cycles(4), Cycles(0), Cycles(0));
             self.push(&Record::Access { access, outcome });
         }
     }

@@ -55,19 +55,26 @@ impl Directory {
         self.set_sharer(line, core.into());
     }
 
-    /// Brings the line into the core's caches, and evicts the lines that it displaces.
+    /// Brings the line into the core's caches, and evicts the lines that it displaces. Returns true if
+    /// the core would have it still if others had not taken it: a copy that was invalidated keeps its
+    /// place in the L2 until it would have been evicted.
     #[inline]
-    pub(super) fn fill(&mut self, cpu: CpuId, line: LineId) {
-        if self.capacity == Capacity::Infinite {
-            return;
-        }
+    pub(super) fn fill(&mut self, cpu: CpuId, line: LineId) -> bool {
         let core = self.core(cpu);
+        if self.capacity == Capacity::Infinite {
+            let word = &mut self.seen[line.index() * (self.words - 1) + core / 64];
+            let before = *word;
+            *word |= 1 << (core % 64);
+            return *word == before;
+        }
         let [l1_set, l2_set] = self.sets[line.index()];
         self.l1.enter(core, l1_set, line.0);
         self.latest.forget_core(cpu);
-        if let Entered::Instead(victim) = self.l2.enter(core, l2_set, line.0) {
+        let entered = self.l2.enter(core, l2_set, line.0);
+        if let Entered::Instead(victim) = entered {
             self.evict_from_core(cpu, core, LineId(victim));
         }
+        entered == Entered::WasThere
     }
 
     fn evict_from_core(&mut self, cpu: CpuId, core: usize, victim: LineId) {

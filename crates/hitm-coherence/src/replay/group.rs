@@ -217,7 +217,9 @@ impl Group {
                     AccessOp::LockedRmw => self.hits.locked,
                     _ => latency,
                 };
-                self.rows.add(row, source, latency, Cycles::ZERO);
+                let grant = Grant::own(source, access.time + latency);
+                let outcome = grant.outcome(latency, Cycles::ZERO, Cycles::ZERO);
+                self.rows.add(row, &outcome);
             }
             None => self.miss(access, row, line),
         }
@@ -273,7 +275,8 @@ impl Group {
             AccessOp::Store => Cycles::ZERO,
             op => latency.saturating_sub(self.hits.of(op)),
         };
-        self.rows.add(pending.row, grant.source, latency, stall);
+        let outcome = grant.outcome(latency, stall, Cycles::ZERO);
+        self.rows.add(pending.row, &outcome);
     }
 
     pub(super) fn finish(mut self) -> Statistics {

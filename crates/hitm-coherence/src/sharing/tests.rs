@@ -78,12 +78,7 @@ fn run_seen_as(
         };
         collector.add(
             &access,
-            &Outcome {
-                source,
-                latency,
-                queued: Cycles::ZERO,
-                stall: latency,
-            },
+            &Outcome::by_source(source, latency, Cycles::ZERO, latency),
         );
     }
     collector.finish()

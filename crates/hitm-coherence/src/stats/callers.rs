@@ -45,14 +45,9 @@ impl CallCounts {
     fn of(access: &Access, outcome: &Outcome) -> CallCounts {
         let is_load = access.op != AccessOp::Store;
         let is_from = |source| u64::from(is_load && outcome.source == source);
-        let is_contended = outcome.source.is_contention();
         CallCounts {
             access_count: 1,
-            contention_stall: if is_contended {
-                outcome.stall
-            } else {
-                Cycles::ZERO
-            },
+            contention_stall: outcome.lost,
             load_hitm: [
                 is_from(DataSource::LocalHitm),
                 is_from(DataSource::RemoteHitm),
@@ -176,12 +171,7 @@ mod tests {
     }
 
     fn outcome(source: DataSource, stall: u64) -> Outcome {
-        Outcome {
-            source,
-            latency: Cycles(stall),
-            queued: Cycles::ZERO,
-            stall: Cycles(stall),
-        }
+        Outcome::by_source(source, Cycles(stall), Cycles::ZERO, Cycles(stall))
     }
 
     #[test]

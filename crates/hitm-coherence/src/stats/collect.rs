@@ -58,8 +58,7 @@ impl Collector {
             }
         }
         for ((_, outcome), (_, row)) in self.waiting.drain(..).zip(found) {
-            self.rows
-                .add(*row, outcome.source, outcome.latency, outcome.stall);
+            self.rows.add(*row, &outcome);
         }
     }
 
@@ -103,12 +102,7 @@ mod tests {
     }
 
     fn outcome(source: DataSource, latency: u64) -> Outcome {
-        Outcome {
-            source,
-            latency: Cycles(latency),
-            queued: Cycles::ZERO,
-            stall: Cycles(latency),
-        }
+        Outcome::by_source(source, Cycles(latency), Cycles::ZERO, Cycles(latency))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! One that would overflow is emptied into a full [`RowStats`] first. Nothing is lost, and a row
 //! pays for it once in 65,535 accesses or four thousand million cycles.
 
-use hitm_base::{Cycles, DataSource};
+use hitm_base::{Cycles, DataSource, Outcome};
 
 use super::{LatencySum, RowStats, saturating_sum};
 
@@ -19,8 +19,9 @@ const CLASS_REMOTE_HITM: usize = 2;
 pub(super) struct Counts {
     latency_sum: [u32; CLASS_COUNT],
     latency_max: [u32; CLASS_COUNT],
-    /// Cycles lost: at index 1 those that another CPU's use of the line caused.
-    stall: [u32; 2],
+    stall: u32,
+    /// The part of `stall` that other CPUs' use of the line caused.
+    lost: u32,
     sources: [u16; DataSource::ALL.len()],
 }
 
@@ -40,24 +41,21 @@ fn class_of(source: DataSource) -> usize {
 impl Counts {
     /// Adds one access; when it does not fit, nothing is changed.
     #[inline]
-    pub(super) fn add(
-        &mut self,
-        source: DataSource,
-        latency: Cycles,
-        stall: Cycles,
-    ) -> Result<(), Full> {
-        let class = class_of(source);
-        let cause = usize::from(source.is_contention());
-        let count = self.sources[source as usize].wrapping_add(1);
-        let latency_sum = u64::from(self.latency_sum[class]).saturating_add(latency.0);
-        let stall_sum = u64::from(self.stall[cause]).saturating_add(stall.0);
-        if count == 0 || (latency_sum | stall_sum) > u64::from(u32::MAX) {
+    pub(super) fn add(&mut self, outcome: &Outcome) -> Result<(), Full> {
+        let source = outcome.source as usize;
+        let class = class_of(outcome.source);
+        let count = self.sources[source].wrapping_add(1);
+        let latency_sum = u64::from(self.latency_sum[class]).saturating_add(outcome.latency.0);
+        let stall = u64::from(self.stall).saturating_add(outcome.stall.0);
+        let lost = u64::from(self.lost).saturating_add(outcome.lost.0);
+        if count == 0 || (latency_sum | stall | lost) > u64::from(u32::MAX) {
             return Err(Full);
         }
-        self.sources[source as usize] = count;
+        self.sources[source] = count;
         self.latency_sum[class] = latency_sum as u32;
-        self.stall[cause] = stall_sum as u32;
-        self.latency_max[class] = self.latency_max[class].max(latency.0 as u32);
+        self.stall = stall as u32;
+        self.lost = lost as u32;
+        self.latency_max[class] = self.latency_max[class].max(outcome.latency.0 as u32);
         Ok(())
     }
 
@@ -78,9 +76,8 @@ impl Counts {
         (0..CLASS_COUNT).for_each(|class| row.latency.merge(&sum_of(class)));
         row.local_hitm.merge(&sum_of(CLASS_LOCAL_HITM));
         row.remote_hitm.merge(&sum_of(CLASS_REMOTE_HITM));
-        let [own, others] = counts.stall.map(|cycles| Cycles(cycles.into()));
-        row.stall = saturating_sum(row.stall, saturating_sum(own, others));
-        row.contention_stall = saturating_sum(row.contention_stall, others);
+        row.stall = saturating_sum(row.stall, Cycles(counts.stall.into()));
+        row.contention_stall = saturating_sum(row.contention_stall, Cycles(counts.lost.into()));
     }
 }
 
@@ -93,20 +90,37 @@ mod tests {
         assert_eq!(size_of::<Counts>(), 64);
     }
 
+    fn outcome(source: DataSource, latency: Cycles, stall: Cycles) -> Outcome {
+        Outcome::by_source(source, latency, Cycles::ZERO, stall)
+    }
+
     #[test]
     fn what_does_not_fit_changes_nothing() {
         let mut counts = Counts::default();
         let (most, one) = (Cycles(u32::MAX.into()), Cycles(1));
-        counts.add(DataSource::LocalHitm, most, most).unwrap();
-        assert_eq!(counts.add(DataSource::LocalHitm, one, one), Err(Full));
-        assert_eq!(counts.add(DataSource::LocalPeer, one, one), Err(Full));
-        assert_eq!(counts.add(DataSource::L1, Cycles::MAX, one), Err(Full));
-        counts.add(DataSource::L1, one, one).unwrap();
+        counts
+            .add(&outcome(DataSource::LocalHitm, most, most))
+            .unwrap();
+        assert_eq!(
+            counts.add(&outcome(DataSource::LocalHitm, one, one)),
+            Err(Full)
+        );
+        assert_eq!(
+            counts.add(&outcome(DataSource::LocalPeer, one, one)),
+            Err(Full)
+        );
+        assert_eq!(
+            counts.add(&outcome(DataSource::L1, Cycles::MAX, one)),
+            Err(Full)
+        );
+        counts
+            .add(&outcome(DataSource::L1, one, Cycles::ZERO))
+            .unwrap();
         let mut row = RowStats::default();
         counts.empty_into(&mut row);
         assert_eq!(row.latency.count, 2);
         assert_eq!((row.local_hitm.sum, row.local_hitm.max), (most, most));
-        assert_eq!((row.stall, row.contention_stall), (most + one, most));
+        assert_eq!((row.stall, row.contention_stall), (most, most));
         counts.empty_into(&mut row);
         assert_eq!(row.latency.count, 2, "an empty row adds nothing");
     }

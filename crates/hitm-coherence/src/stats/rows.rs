@@ -10,7 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, ThreadId};
+use hitm_base::{
+    Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LINE_SIZE, Outcome, ThreadId,
+};
 use zerocopy::transmute;
 
 use crate::prefetch::prefetch;
@@ -185,14 +187,14 @@ impl RowTable {
 
     /// Counts an access and what became of it.
     #[inline]
-    pub(crate) fn add(&mut self, row: RowId, source: DataSource, latency: Cycles, stall: Cycles) {
+    pub(crate) fn add(&mut self, row: RowId, outcome: &Outcome) {
         let counts = &mut self.counts[row.0 as usize];
-        if counts.add(source, latency, stall).is_err() {
-            self.add_aside(row, (source, latency, stall));
+        if counts.add(outcome).is_err() {
+            self.add_aside(row, outcome);
         }
         let head = &self.heads[row.0 as usize];
-        if source > DataSource::L2 && head.identity.op() != AccessOp::Store {
-            self.histograms[head.line as usize].record(latency.0);
+        if outcome.source > DataSource::L2 && head.identity.op() != AccessOp::Store {
+            self.histograms[head.line as usize].record(outcome.latency.0);
         }
     }
 
@@ -253,10 +255,10 @@ impl RowTable {
 
     #[cold]
     #[inline(never)]
-    fn add_aside(&mut self, row: RowId, (source, latency, stall): (DataSource, Cycles, Cycles)) {
+    fn add_aside(&mut self, row: RowId, outcome: &Outcome) {
         let full = self.aside.entry(row).or_default();
         self.counts[row.0 as usize].empty_into(full);
-        full.add(source, latency, stall);
+        full.add(outcome);
     }
 
     /// The statistics of the lines, by index. `hit_latency` is what a hit took that was counted by
@@ -411,7 +413,15 @@ mod tests {
         let mut table = RowTable::default();
         let row = table.row(&access(AccessOp::Load, 0x2000, 1), || 0);
         for _ in 0..200_000 {
-            table.add(row, DataSource::LocalHitm, Cycles(50_000), Cycles(49_996));
+            table.add(
+                row,
+                &Outcome::by_source(
+                    DataSource::LocalHitm,
+                    Cycles(50_000),
+                    Cycles::ZERO,
+                    Cycles(49_996),
+                ),
+            );
         }
         table.add_hit(row);
         table.heads[0].hit_count = u32::MAX;
@@ -434,7 +444,15 @@ mod tests {
         let mut table = RowTable::default();
         let row = table.row(&access(AccessOp::Load, 0x2000, 1), || 0);
         for latency in [7, 1 << 40, 9] {
-            table.add(row, DataSource::RemoteHitm, Cycles(latency), Cycles::ZERO);
+            table.add(
+                row,
+                &Outcome::by_source(
+                    DataSource::RemoteHitm,
+                    Cycles(latency),
+                    Cycles::ZERO,
+                    Cycles::ZERO,
+                ),
+            );
         }
         let stats = only_line(table);
         let expected = LatencySum {
@@ -477,7 +495,10 @@ mod tests {
         };
         for access in [&[base, base, same_row][..], &others].concat() {
             let row = table.row(&access, || 0);
-            table.add(row, DataSource::L1, Cycles(4), Cycles::ZERO);
+            table.add(
+                row,
+                &Outcome::by_source(DataSource::L1, Cycles(4), Cycles::ZERO, Cycles::ZERO),
+            );
         }
         let stats = only_line(table);
         let counts: Vec<u64> = stats.rows.values().map(|row| row.sources.total()).collect();

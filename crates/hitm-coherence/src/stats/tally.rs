@@ -74,15 +74,20 @@ impl Handovers {
         self.lost = saturating_sum(self.lost, other.lost);
     }
 
-    /// That of an access that took its line from another CPU.
+    /// That of an access that took its line from another CPU, or lost time because of one.
     fn of_access(op: AccessOp, outcome: &Outcome) -> Handovers {
         let is_load_from = |source| (op != AccessOp::Store && outcome.source == source).into();
         Handovers {
-            count: 1,
+            count: outcome.source.is_contention().into(),
             hitm_count: outcome.source.is_hitm().into(),
             load_hitm: LOAD_HITM.map(is_load_from),
-            lost: outcome.stall,
+            lost: outcome.lost,
         }
+    }
+
+    /// Returns true if no access took its line from another CPU or lost time because of one.
+    pub fn is_none(&self) -> bool {
+        self.count == 0 && self.lost == Cycles::ZERO
     }
 
     /// Takes a part of these out, or all there is.
@@ -169,7 +174,7 @@ impl RestOfLines {
 
     /// Takes out a line whose rows are kept: all that `stats` has was counted here as well.
     pub fn take_out(&mut self, line: LineAddr, stats: &LineStats) {
-        let is_contended = Handovers::of_line(stats).count > 0;
+        let is_contended = !Handovers::of_line(stats).is_none();
         self.line_count -= 1;
         self.contended_line_count -= u64::from(is_contended);
         self.loads.take_out(&stats.loads);
@@ -183,12 +188,17 @@ impl RestOfLines {
             }
             if let Some(taken) = self.takers.get_mut(&key.code) {
                 taken.take_out(&Handovers::of_row(key, row));
-                if taken.count == 0 {
+                if taken.is_none() {
                     self.takers.remove(&key.code);
                 }
             }
         }
     }
+}
+
+/// Returns true if the access took its line from another CPU, or lost time because of one.
+pub(super) fn is_handed(outcome: &Outcome) -> bool {
+    outcome.source.is_contention() || outcome.lost > Cycles::ZERO
 }
 
 /// Counts accesses by line, some 70 bytes each.
@@ -211,7 +221,7 @@ impl LineTally {
         counts.0[outcome.source as usize] += 1;
         self.all.stall = saturating_sum(self.all.stall, outcome.stall);
         let whole = self.lines.entry(access.line()).or_default();
-        if outcome.source.is_contention() {
+        if is_handed(outcome) {
             let handed = Handovers::of_access(access.op, outcome);
             whole.merge(&handed);
             self.add_taken((access.thread, access.code), &handed);
@@ -227,7 +237,7 @@ impl LineTally {
         self.lines.insert(line, Handovers::of_line(stats));
         for (key, row) in &stats.rows {
             let handed = Handovers::of_row(key, row);
-            if handed.count > 0 {
+            if !handed.is_none() {
                 self.add_taken((key.thread, key.code), &handed);
             }
         }
@@ -247,7 +257,7 @@ impl LineTally {
 
     /// The lines that came from another CPU, and how.
     pub fn handed(&self) -> impl Iterator<Item = (LineAddr, &Handovers)> {
-        let handed = self.lines.iter().filter(|(_, whole)| whole.count > 0);
+        let handed = self.lines.iter().filter(|(_, whole)| !whole.is_none());
         handed.map(|(line, whole)| (*line, whole))
     }
 
@@ -258,7 +268,7 @@ impl LineTally {
 
     /// The sums over all lines.
     pub fn sums(self) -> RestOfLines {
-        let handed = self.lines.iter().filter(|(_, whole)| whole.count > 0);
+        let handed = self.lines.iter().filter(|(_, whole)| !whole.is_none());
         let kept = handed.clone().take(HANDED_MAX);
         RestOfLines {
             line_count: self.lines.len() as u64,
@@ -285,7 +295,7 @@ mod tests {
             thread in 0u32..4,
             op in prop::sample::select(vec![AccessOp::Load, AccessOp::Store, AccessOp::LockedRmw, AccessOp::Fence]),
             source in prop::sample::select(DataSource::ALL.to_vec()),
-            stall in 0u64..500,
+            (stall, lost) in (0u64..500).prop_flat_map(|stall| (Just(stall), 0..=stall)),
         ) -> (Access, Outcome) {
             let access = Access {
                 time: Cycles::ZERO,
@@ -296,7 +306,7 @@ mod tests {
                 size: 1,
                 op,
             };
-            let outcome = Outcome { source, latency: Cycles(stall), queued: Cycles::ZERO, stall: Cycles(stall) };
+            let outcome = Outcome { source, latency: Cycles(stall), queued: Cycles::ZERO, stall: Cycles(stall), lost: Cycles(lost) };
             (access, outcome)
         }
     }
@@ -342,7 +352,7 @@ mod tests {
             prop_assert_eq!(rest.access_count(), sum(LineStats::access_count));
             prop_assert_eq!(rest.stall.0, sum(|line| line.stall.0));
             prop_assert_eq!(rest.contention_stall().0, sum(|line| line.contention_stall.0));
-            let is_contended = |line: &LineStats| line.loads.contended() + line.stores.contended() + line.rmws.contended() > 0;
+            let is_contended = |line: &LineStats| !Handovers::of_line(line).is_none();
             let count = left.iter().filter(|line| is_contended(line)).count();
             prop_assert_eq!(rest.contended_line_count, count as u64);
             for (line, stats) in &all.lines {
@@ -355,7 +365,7 @@ mod tests {
             for (key, row) in left.iter().flat_map(|line| &line.rows) {
                 takers.entry(key.code).or_default().merge(&Handovers::of_row(key, row));
             }
-            takers.retain(|_, taken| taken.count > 0);
+            takers.retain(|_, taken| !taken.is_none());
             prop_assert_eq!(&rest.takers, &takers);
             let mut lost: BTreeMap<ThreadId, u64> = BTreeMap::new();
             for (key, row) in left.iter().flat_map(|line| &line.rows) {

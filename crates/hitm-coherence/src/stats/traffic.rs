@@ -12,6 +12,7 @@ use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, LineUsers, Outcome};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
+use super::tally::is_handed;
 use super::{RowKey, saturating_sum};
 
 /// Buckets of a time series: between half as many and as many cover the run.
@@ -48,7 +49,7 @@ impl TrafficPlan {
 /// Hand-overs from one CPU to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfers {
-    /// Accesses whose data, or whose right to write, came from the other CPU.
+    /// Accesses whose data, or whose right to write, came from the other CPU, or that waited because of it.
     pub count: u64,
     /// The part of them that found the line modified.
     pub hitm_count: u64,
@@ -61,7 +62,7 @@ impl Transfers {
         Transfers {
             count: 1,
             hitm_count: outcome.source.is_hitm().into(),
-            lost: outcome.stall,
+            lost: outcome.lost,
         }
     }
 
@@ -223,7 +224,7 @@ impl<'p> TrafficCollector<'p> {
         };
         let giver = users.giver(access.cpu, outcome.source.is_hitm());
         users.touch(access.cpu, access.op.is_write());
-        if outcome.source.is_contention() {
+        if is_handed(outcome) {
             self.add_contended(access, outcome, giver);
         }
     }
@@ -233,7 +234,7 @@ impl<'p> TrafficCollector<'p> {
         self.run.add(giver, access.cpu, &transfers);
         let line = access.line();
         let Some(line_index) = self.plan.lines.get_index_of(&line) else {
-            self.other_lines.add(access.time, outcome.stall);
+            self.other_lines.add(access.time, outcome.lost);
             return;
         };
         let of_line = self.lines.entry(line_index).or_default();
@@ -249,7 +250,7 @@ impl<'p> TrafficCollector<'p> {
             Some(row) => self.rows.entry(row).or_default(),
             None => self.other_rows.entry(line_index).or_default(),
         };
-        series.add(access.time, outcome.stall);
+        series.add(access.time, outcome.lost);
     }
 
     /// Traffic of collectors that counted the lines of one run by the same plan, each line in one of them.

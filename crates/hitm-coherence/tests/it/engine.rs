@@ -101,6 +101,7 @@ pub(crate) struct Answer {
     pub(crate) done: Cycles,
     pub(crate) queued: Cycles,
     pub(crate) other_node: bool,
+    pub(crate) taken: bool,
 }
 
 /// Drives an engine; `see` is called after each answer, in the order in which lines are handed out.
@@ -121,33 +122,23 @@ pub(crate) fn drive<E: Engine>(
         if !known.contains(&line) {
             known.push(line);
         }
-        let answer = |is_hit, source, done, (queued, other_node)| Answer {
+        let answer = |is_hit, grant: Grant| Answer {
             step: index,
             cpu,
             line,
             exclusive,
             is_hit,
-            source,
+            source: grant.source,
             issued: now,
-            done,
-            queued,
-            other_node,
+            done: grant.done,
+            queued: grant.queued,
+            other_node: grant.other_node,
+            taken: grant.taken,
         };
         if let Some((source, latency)) = engine.hit(cpu, line, exclusive) {
-            see(
-                engine,
-                answer(true, source, now + latency, (Cycles::ZERO, false)),
-            );
+            see(engine, answer(true, Grant::own(source, now + latency)));
         } else if let Some(grant) = engine.request(now, cpu, (line, exclusive), index as u64) {
-            see(
-                engine,
-                answer(
-                    false,
-                    grant.source,
-                    grant.done,
-                    (grant.queued, grant.other_node),
-                ),
-            );
+            see(engine, answer(false, grant));
         }
     }
     serve_before(engine, (&known, Cycles::MAX), see);
@@ -180,6 +171,7 @@ fn serve_before<E: Engine>(
             done: grant.done,
             queued: grant.queued,
             other_node: grant.other_node,
+            taken: grant.taken,
         };
         see(engine, answer);
     }

@@ -63,6 +63,8 @@ impl Cache {
 pub(crate) struct Reference {
     machine: Machine,
     capacity: Capacity,
+    /// Lines that a core has had, where nothing is evicted.
+    seen: BTreeSet<(u16, u64)>,
     lines: BTreeMap<u64, Line>,
     l1: BTreeMap<u16, Cache>,
     l2: BTreeMap<u16, Cache>,
@@ -75,6 +77,7 @@ impl Reference {
         Reference {
             machine,
             capacity,
+            seen: BTreeSet::new(),
             lines: BTreeMap::new(),
             l1,
             l2,
@@ -283,10 +286,9 @@ impl Reference {
         let queued = start - arrived;
         if let Some((source, latency)) = self.hit(cpu, addr, exclusive) {
             return Grant {
-                source,
-                done: start + latency,
                 queued,
-                other_node: false,
+                taken: true,
+                ..Grant::own(source, start + latency)
             };
         }
         let (latency, occupancy, source) = self.quote(cpu, addr, exclusive);
@@ -321,12 +323,17 @@ impl Reference {
             line.copies.insert(core, Copy::Shared);
         }
         line.llcs.insert(llc);
+        let had_it = match self.capacity {
+            Capacity::Finite => self.l2.entry(core).or_default().has(addr),
+            Capacity::Infinite => !self.seen.insert((core, addr)),
+        };
         self.fill(cpu, addr);
         Grant {
             source,
             done,
             queued,
             other_node,
+            taken: source.is_contention() || had_it,
         }
     }
 

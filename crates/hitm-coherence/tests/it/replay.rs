@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use expect_test::expect;
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, LINE_SIZE, Machine, ThreadId};
-use hitm_coherence::directory::Capacity;
+use hitm_coherence::directory::{Capacity, Grant};
 use hitm_coherence::replay::{Replay, ReplayError, ReplayOptions, replay};
 use hitm_coherence::stats::{Collector, Statistics};
 use proptest::prelude::*;
@@ -77,16 +77,14 @@ fn unsharded(
                 AccessOp::LockedRmw => latency.saturating_sub(locked),
                 _ => Cycles::ZERO,
             };
-            let (source, queued) = (answer.source, answer.queued);
-            collector.add(
-                access,
-                &hitm_base::Outcome {
-                    source,
-                    latency,
-                    queued,
-                    stall,
-                },
-            );
+            let grant = Grant {
+                source: answer.source,
+                done: answer.done,
+                queued: answer.queued,
+                other_node: answer.other_node,
+                taken: answer.taken,
+            };
+            collector.add(access, &grant.outcome(latency, stall, Cycles::ZERO));
         },
     );
     collector.finish()

@@ -327,12 +327,12 @@ fn calls() -> CallStats {
                 op: AccessOp::Load,
                 code: CodeAddr(0x401100),
             };
-            let outcome = Outcome {
-                source: DataSource::RemoteHitm,
-                latency: Cycles(300),
-                queued: Cycles::ZERO,
-                stall: Cycles(300),
-            };
+            let outcome = Outcome::by_source(
+                DataSource::RemoteHitm,
+                Cycles(300),
+                Cycles::ZERO,
+                Cycles(300),
+            );
             let chain = [CodeAddr(caller), CodeAddr(0x401205)];
             calls.add(&access, &outcome, &chain);
         }

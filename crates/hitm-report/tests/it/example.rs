@@ -99,12 +99,7 @@ impl Run {
             op,
             code: CodeAddr(code),
         };
-        let outcome = Outcome {
-            source,
-            latency: Cycles(cycles),
-            queued: Cycles::ZERO,
-            stall: Cycles(stall),
-        };
+        let outcome = Outcome::by_source(source, Cycles(cycles), Cycles::ZERO, Cycles(stall));
         self.0.add(&access, &outcome);
         self.1.add(&access, &outcome);
     }

@@ -29,12 +29,12 @@ fn accesses() -> Vec<(Access, Outcome)> {
                         size: 4,
                         op,
                     };
-                    let outcome = Outcome {
-                        source: DataSource::RemoteHitm,
-                        latency: Cycles(cycles),
-                        queued: Cycles::ZERO,
-                        stall: Cycles(cycles),
-                    };
+                    let outcome = Outcome::by_source(
+                        DataSource::RemoteHitm,
+                        Cycles(cycles),
+                        Cycles::ZERO,
+                        Cycles(cycles),
+                    );
                     all.push((access, outcome));
                 }
             }

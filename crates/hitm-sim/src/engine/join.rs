@@ -209,12 +209,8 @@ impl State {
         if let Some((source, latency)) = self.directory.hit(CpuId(index as u16), line, exclusive) {
             // The line may be on its way for an older store.
             let arrival = self.cpus[index].buffer.arrival(group.first);
-            let grant = Grant {
-                source,
-                done: arrival.unwrap_or(Cycles::ZERO).max(now + latency),
-                queued: Cycles::ZERO,
-                other_node: false,
-            };
+            let done = arrival.unwrap_or(Cycles::ZERO).max(now + latency);
+            let grant = Grant::own(source, done);
             self.join_done(index, join, group, grant);
             return true;
         }

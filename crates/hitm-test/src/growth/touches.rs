@@ -160,12 +160,7 @@ fn access(number: u64, touch: &Touch) -> Record {
             op: AccessOp::LockedRmw,
             code: CodeAddr(touch.code),
         },
-        outcome: Outcome {
-            source: DataSource::LocalHitm,
-            latency: cycles,
-            queued: Cycles(0),
-            stall: cycles,
-        },
+        outcome: Outcome::by_source(DataSource::LocalHitm, cycles, Cycles(0), cycles),
     }
 }
 

@@ -95,15 +95,18 @@ fn access(choices: &mut Choices<'_>) -> Record {
         code: CodeAddr(choices.number()),
     };
     let latency = self::latency(choices);
-    let outcome = Outcome {
-        source: choices.pick(&DataSource::ALL),
+    let mut outcome = Outcome::by_source(
+        choices.pick(&DataSource::ALL),
         latency,
-        queued: self::latency(choices),
-        stall: match choices.one_in(2) {
+        self::latency(choices),
+        match choices.one_in(2) {
             true => latency,
             false => self::latency(choices),
         },
-    };
+    );
+    if choices.one_in(4) {
+        outcome.lost = outcome.stall.min(self::latency(choices));
+    }
     Record::Access { access, outcome }
 }
 

@@ -1,6 +1,6 @@
 //! Timelines written, and read back with another reader.
 
-use hitm_base::{AccessOp, Clock, CpuId, Cycles, DataSource};
+use hitm_base::{AccessOp, Clock, CpuId, Cycles, DataSource, Outcome};
 use hitm_test::perfetto::{PerfettoTrace, read};
 use proptest::prelude::*;
 
@@ -49,6 +49,7 @@ fn access(cpu: u16, line: u64, (start, stall): (u64, u64)) -> Access {
         cpu: CpuId(cpu),
         start: Cycles(start),
         stall: Cycles(stall),
+        lost: Cycles(stall),
         queued: Cycles(stall / 2),
         line,
         addr: line,
@@ -73,6 +74,7 @@ fn a_line_passes_from_stall_to_stall() {
     timeline.run(1, CpuId(1), (Cycles(0), Cycles(1000)));
     let first = Access {
         source: DataSource::LocalDram,
+        lost: Cycles::ZERO,
         ..access(0, 5, (10, 100))
     };
     timeline.access(&first);
@@ -205,10 +207,16 @@ fn event() -> impl Strategy<Value = Event> {
     let sources = (0..DataSource::ALL.len()).prop_map(|index| DataSource::ALL[index]);
     prop_oneof![
         (0..4_u16, 0..3_u64, time.clone(), span.clone(), sources).prop_map(
-            |(cpu, line, start, stall, source)| Event::Access(Access {
-                source,
-                ..access(cpu, line, (start, stall))
-            })
+            |(cpu, line, start, stall, source)| {
+                let all = access(cpu, line, (start, stall));
+                let outcome = Outcome::by_source(source, all.stall, all.queued, all.stall);
+                let lost = outcome.lost;
+                Event::Access(Access {
+                    source,
+                    lost,
+                    ..all
+                })
+            }
         ),
         (0..4_u32, 0..3_u16, time.clone(), span.clone())
             .prop_map(|(thread, cpu, start, span)| Event::Run(thread, cpu, start, start + span)),
@@ -269,7 +277,7 @@ proptest! {
     ) {
         let (trace, summary) = written(of_events(&events, max, khz));
         let contended = events.iter().filter_map(|event| match event {
-            Event::Access(access) if access.source.is_contention() => Some(access.stall.0),
+            Event::Access(access) => Some(access.lost.0),
             _ => None,
         });
         prop_assert_eq!(summary.lost_cycles, contended.sum::<u64>());

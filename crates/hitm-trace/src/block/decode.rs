@@ -257,6 +257,7 @@ struct State {
     last_new_line: u64,
     last_line: u64,
     last_base: [u64; DataSource::ALL.len()],
+    losses: Losses,
     actors: Vec<(ThreadId, CpuId)>,
     codes: Vec<Code>,
     lines: Vec<u64>,
@@ -269,12 +270,6 @@ impl State {
         head: u8,
         cursor: &mut Cursor<'_>,
     ) -> Result<(Access, Outcome), DecodeFault> {
-        if head & HEAD_RESERVED != 0 {
-            return Err(DecodeFault::Reserved {
-                field: "head",
-                found: head,
-            });
-        }
         let flags = cursor.byte()?;
         let op = OPS[usize::from(head & HEAD_OP_MASK)];
         let size = match head >> HEAD_SIZE_SHIFT & SIZE_EXPLICIT {
@@ -300,7 +295,30 @@ impl State {
             op,
             code: CodeAddr(self.codes[code].addr),
         };
-        Ok((access, self.outcome(flags, cursor)?))
+        let mut outcome = self.outcome(flags, cursor)?;
+        self.loss(head, op, &mut outcome, cursor)?;
+        Ok((access, outcome))
+    }
+
+    /// The part of the stall that others caused.
+    #[inline(always)]
+    fn loss(
+        &mut self,
+        head: u8,
+        op: AccessOp,
+        outcome: &mut Outcome,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(), DecodeFault> {
+        if head & HEAD_LOST == 0 {
+            outcome.lost = self.losses.expected(op, outcome);
+            return Ok(());
+        }
+        outcome.lost = Cycles(cursor.varint()?);
+        if outcome.lost > outcome.stall {
+            return Err(out_of_range("lost", outcome.lost.0));
+        }
+        self.losses.learn(op, outcome);
+        Ok(())
     }
 
     #[inline(always)]
@@ -417,6 +435,7 @@ impl State {
             latency: Cycles(latency),
             queued: Cycles(queued),
             stall: Cycles(stall),
+            lost: Cycles::ZERO,
         })
     }
 }

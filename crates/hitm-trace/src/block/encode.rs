@@ -14,8 +14,8 @@ use crate::limits::{self, LATENCY_MAX, PATH_CALLERS_MAX, check_callers, check_co
 use crate::wire::{VARINT_LEN_MAX, delta, push_varint, put_varint};
 
 /// Room that must be left before an access is begun. It covers the three fixed bytes, the size, and
-/// a varint for time, actor index, thread, CPU, code index, code, line, base, queued and stall.
-const ACCESS_LEN_MAX: usize = 4 + 10 * VARINT_LEN_MAX;
+/// a varint for time, actor index, thread, CPU, code index, code, line, base, queued, stall and lost.
+const ACCESS_LEN_MAX: usize = 4 + 11 * VARINT_LEN_MAX;
 
 /// Room for a path: kind, length, thread, reference, count, and the calls.
 const PATH_LEN_MAX: usize = 1 + (4 + PATH_CALLERS_MAX) * VARINT_LEN_MAX;
@@ -261,11 +261,17 @@ fn check_access(access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
         });
     }
     check_count("time", access.time.0)?;
-    let all_bits = outcome.latency.0 | outcome.queued.0 | outcome.stall.0;
+    let all_bits = outcome.latency.0 | outcome.queued.0 | outcome.stall.0 | outcome.lost.0;
     if all_bits > LATENCY_MAX {
         return Err(EncodeError::OutOfRange {
             field: "latency, wait or stall",
             found: all_bits,
+        });
+    }
+    if outcome.lost > outcome.stall {
+        return Err(EncodeError::OutOfRange {
+            field: "lost",
+            found: outcome.lost.0,
         });
     }
     check_line(access.line())
@@ -280,6 +286,7 @@ struct State {
     last_new_line: u64,
     last_line: u64,
     last_base: [u64; DataSource::ALL.len()],
+    losses: Losses,
     actors: Dictionary,
     codes: Dictionary,
     lines: Dictionary,
@@ -295,6 +302,7 @@ impl State {
             last_new_line: 0,
             last_line: 0,
             last_base: [0; DataSource::ALL.len()],
+            losses: Losses::default(),
             actors: Dictionary::new(),
             codes: Dictionary::new(),
             lines: Dictionary::new(),
@@ -309,6 +317,7 @@ impl State {
         self.last_new_line = 0;
         self.last_line = 0;
         self.last_base = [0; DataSource::ALL.len()];
+        self.losses = Losses::default();
         self.actors.clear();
         self.codes.clear();
         self.lines.clear();
@@ -325,7 +334,8 @@ impl State {
     ) -> usize {
         let at = self.encode_who_and_when(access, out);
         let at = self.encode_where(access, out, at);
-        self.encode_outcome(outcome, out, at)
+        let at = self.encode_outcome(outcome, out, at);
+        self.encode_loss(access.op, outcome, out, at)
     }
 
     /// Head byte, size, time and actor. The outcome byte at 1 is filled in later.
@@ -430,6 +440,23 @@ impl State {
         };
         out[1] = flags | stall << OUTCOME_STALL_SHIFT;
         at
+    }
+
+    /// The part of the stall that others caused, where it does not go without saying.
+    #[inline(always)]
+    fn encode_loss(
+        &mut self,
+        op: AccessOp,
+        outcome: &Outcome,
+        out: &mut [u8; ACCESS_LEN_MAX],
+        at: usize,
+    ) -> usize {
+        if outcome.lost == self.losses.expected(op, outcome) {
+            return at;
+        }
+        self.losses.learn(op, outcome);
+        out[0] |= HEAD_LOST;
+        put_varint(out, at, outcome.lost.0)
     }
 }
 

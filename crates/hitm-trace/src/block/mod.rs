@@ -5,7 +5,7 @@
 //! in docs/formats/trace.md; the constants here are its names.
 //!
 //! ```text
-//!  access:  head | outcome | [size] | time | [actor] | code | place | [line] | [base] | [queued] | [stall]
+//!  access:  head | outcome | [size] | time | [actor] | code | place | [line] | [base] | [queued] | [stall] | [lost]
 //!  others:  kind | length | payload
 //! ```
 //! An access usually takes six to ten bytes: what repeats (who, which instruction, which line, what
@@ -20,7 +20,7 @@ mod paths;
 pub use decode::{BlockDecoder, BlockSummary, DecodeError, DecodeFault, Visitor, decode_block};
 pub use encode::{BlockEncoder, EncodeError};
 
-use hitm_base::{AccessOp, Cycles};
+use hitm_base::{AccessOp, Cycles, Outcome};
 
 /// The most bytes that a block may have before compression.
 pub const BLOCK_LEN_MAX: usize = 4 << 20;
@@ -46,8 +46,8 @@ const HEAD_SIZE_SHIFT: u32 = 2;
 const SIZE_EXPLICIT: u8 = 7;
 /// Head byte, bits 0 and 1: the operation.
 const HEAD_OP_MASK: u8 = 0x03;
-/// Head byte, bit 5: no meaning yet, zero.
-const HEAD_RESERVED: u8 = 0x20;
+/// Head byte, bit 5: the part of the stall that others caused is a varint; else it is as [`Losses`] expects.
+const HEAD_LOST: u8 = 0x20;
 
 /// Outcome byte, bits 0 to 3: the source of the data.
 const OUTCOME_SOURCE_MASK: u8 = 0x0f;
@@ -89,6 +89,43 @@ const OPS: [AccessOp; 4] = [
     AccessOp::LockedRmw,
     AccessOp::Fence,
 ];
+
+/// The part of a stall that others caused, as it is expected: all of it where another CPU answered, less what
+/// a locked operation costs without others; the wait behind others elsewhere.
+#[derive(Debug, Clone, Copy, Default)]
+struct Losses {
+    /// What the last locked operation whose loss was given would have cost without others.
+    alone: Cycles,
+}
+
+impl Losses {
+    #[inline(always)]
+    fn expected(self, op: AccessOp, outcome: &Outcome) -> Cycles {
+        let known = Outcome::by_source(
+            outcome.source,
+            outcome.latency,
+            outcome.queued,
+            outcome.stall,
+        );
+        match Losses::is_priced_alone(op, outcome) {
+            true => known.lost.saturating_sub(self.alone),
+            false => known.lost,
+        }
+    }
+
+    /// Returns true for a locked operation that another CPU answered.
+    #[inline(always)]
+    fn is_priced_alone(op: AccessOp, outcome: &Outcome) -> bool {
+        op == AccessOp::LockedRmw && outcome.source.is_contention()
+    }
+
+    /// A loss was given.
+    fn learn(&mut self, op: AccessOp, outcome: &Outcome) {
+        if Losses::is_priced_alone(op, outcome) {
+            self.alone = outcome.stall.saturating_sub(outcome.lost);
+        }
+    }
+}
 
 /// Returns true if an access can exist: within one line, and of no size exactly when it is a fence.
 const fn is_valid(op: AccessOp, offset: u8, size: u8) -> bool {

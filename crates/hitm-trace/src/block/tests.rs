@@ -15,12 +15,12 @@ const LOAD: Access = Access {
     code: CodeAddr(0x40_1000),
 };
 
-const HITM: Outcome = Outcome {
-    source: DataSource::RemoteHitm,
-    latency: Cycles(700),
-    queued: Cycles(200),
-    stall: Cycles(700),
-};
+const HITM: Outcome = Outcome::by_source(
+    DataSource::RemoteHitm,
+    Cycles(700),
+    Cycles(200),
+    Cycles(700),
+);
 
 fn encode(records: &[Record]) -> Vec<u8> {
     let mut encoder = BlockEncoder::new(vec![0; 4096]);
@@ -69,6 +69,7 @@ fn what_repeats_takes_few_bytes() {
         queued: Cycles(0),
         latency: Cycles(500),
         stall: Cycles(0),
+        lost: Cycles(0),
         ..HITM
     };
     check(
@@ -269,6 +270,7 @@ fn odd_sizes_fences_and_extreme_numbers_survive() {
         latency: Cycles(0),
         queued: Cycles(LATENCY_MAX),
         stall: Cycles(1),
+        lost: Cycles(1),
         ..HITM
     };
     let records = [

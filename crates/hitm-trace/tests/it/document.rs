@@ -22,12 +22,12 @@ fn records() -> Vec<Record> {
         op: AccessOp::Load,
         code: CodeAddr(0x40_1000),
     };
-    let outcome = Outcome {
-        source: DataSource::RemoteHitm,
-        latency: Cycles(700),
-        queued: Cycles(200),
-        stall: Cycles(700),
-    };
+    let outcome = Outcome::by_source(
+        DataSource::RemoteHitm,
+        Cycles(700),
+        Cycles(200),
+        Cycles(700),
+    );
     let later = Access {
         time: Cycles(1002),
         ..access

@@ -204,15 +204,15 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[8] = 2,
         expect![[r#"
-            error: trace format 2.6, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
-            error: trace format 2.6, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.7, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.7, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
         "#]],
     );
     check_damage(
         |bytes, _| bytes[30] ^= 1,
         expect![[r#"
-            error: the header (bytes 0 to 304) is damaged: checksum 0xe17da91f, expected 0x543ee5fd
-            error: the header (bytes 0 to 304) is damaged: checksum 0xe17da91f, expected 0x543ee5fd
+            error: the header (bytes 0 to 304) is damaged: checksum 0xa45215ec, expected 0x1111590e
+            error: the header (bytes 0 to 304) is damaged: checksum 0xa45215ec, expected 0x1111590e
         "#]],
     );
 }
@@ -222,23 +222,23 @@ fn a_lost_tail_is_described() {
     check_damage(
         |bytes, at| bytes.truncate(at[2] + 100),
         expect![[r#"
-        1010 records, 2 chunks, missing 100 bytes, 0 chunks: byte 1993, where chunk 2 belongs: the file ends after 100 of 854 bytes
-        1010 records, 2 chunks, missing 100 bytes, 0 chunks: byte 1993, where chunk 2 belongs: the file ends after 100 of 854 bytes
-    "#]],
+            1008 records, 2 chunks, missing 100 bytes, 0 chunks: byte 1984, where chunk 2 belongs: the file ends after 100 of 894 bytes
+            1008 records, 2 chunks, missing 100 bytes, 0 chunks: byte 1984, where chunk 2 belongs: the file ends after 100 of 894 bytes
+        "#]],
     );
     check_damage(
         |bytes, at| bytes.truncate(at[2]),
         expect![[r#"
-        1010 records, 2 chunks, missing 0 bytes, 0 chunks: byte 1993, where chunk 2 belongs: the file ends without the mark of a clean end
-        1010 records, 2 chunks, missing 0 bytes, 0 chunks: byte 1993, where chunk 2 belongs: the file ends without the mark of a clean end
-    "#]],
+            1008 records, 2 chunks, missing 0 bytes, 0 chunks: byte 1984, where chunk 2 belongs: the file ends without the mark of a clean end
+            1008 records, 2 chunks, missing 0 bytes, 0 chunks: byte 1984, where chunk 2 belongs: the file ends without the mark of a clean end
+        "#]],
     );
     // A page that never reached the disk.
     check_damage(
         |bytes, at| bytes[at[2]..at[2] + 16].fill(0),
         expect![[r#"
-            error: the trace is damaged, though not only at its end: byte 1993, where chunk 2 belongs: found [00 00 00 00 00 00 00 00], expected [a7 68 69 74 6d 43 48 4b]
-            2495 records, 5 chunks, missing 854 bytes, 1 chunks: byte 1993, where chunk 2 belongs: found [00 00 00 00 00 00 00 00], expected [a7 68 69 74 6d 43 48 4b]
+            error: the trace is damaged, though not only at its end: byte 1984, where chunk 2 belongs: found [00 00 00 00 00 00 00 00], expected [a7 68 69 74 6d 43 48 4b]
+            2496 records, 5 chunks, missing 894 bytes, 1 chunks: byte 1984, where chunk 2 belongs: found [00 00 00 00 00 00 00 00], expected [a7 68 69 74 6d 43 48 4b]
         "#]],
     );
     check_damage(
@@ -247,8 +247,8 @@ fn a_lost_tail_is_described() {
             bytes[at[2] + 70..].fill(0);
         },
         expect![[r#"
-            1010 records, 2 chunks, missing 854 bytes, 0 chunks: byte 1993, where chunk 2 belongs: payload checksum 0x004e3e0c, expected 0xa072771e
-            1010 records, 2 chunks, missing 854 bytes, 0 chunks: byte 1993, where chunk 2 belongs: payload checksum 0x004e3e0c, expected 0xa072771e
+            1008 records, 2 chunks, missing 894 bytes, 0 chunks: byte 1984, where chunk 2 belongs: payload checksum 0xf205a708, expected 0xd50f7af4
+            1008 records, 2 chunks, missing 894 bytes, 0 chunks: byte 1984, where chunk 2 belongs: payload checksum 0xf205a708, expected 0xd50f7af4
         "#]],
     );
 }
@@ -259,15 +259,15 @@ fn changes_in_the_middle_are_described() {
     check_damage(
         |bytes, at| drop(bytes.drain(at[1] + 60..at[2] + 10)),
         expect![[r#"
-            error: the trace is damaged, though not only at its end: byte 1144, where chunk 1 belongs: payload checksum 0x7a93608f, expected 0x4ac2df3b
-            1990 records, 4 chunks, missing 904 bytes, 2 chunks: byte 1144, where chunk 1 belongs: payload checksum 0x7a93608f, expected 0x4ac2df3b
+            error: the trace is damaged, though not only at its end: byte 1142, where chunk 1 belongs: payload checksum 0x91c8b7c6, expected 0xa022e07a
+            1992 records, 4 chunks, missing 944 bytes, 2 chunks: byte 1142, where chunk 1 belongs: payload checksum 0x91c8b7c6, expected 0xa022e07a
         "#]],
     );
     check_damage(
         |bytes, at| drop(bytes.drain(at[1]..at[2])),
         expect![[r#"
-            error: the trace is damaged, though not only at its end: byte 1144, where chunk 1 belongs: the chunks before chunk 2 are missing
-            2495 records, 5 chunks, missing 0 bytes, 1 chunks: byte 1144, where chunk 1 belongs: the chunks before chunk 2 are missing
+            error: the trace is damaged, though not only at its end: byte 1142, where chunk 1 belongs: the chunks before chunk 2 are missing
+            2496 records, 5 chunks, missing 0 bytes, 1 chunks: byte 1142, where chunk 1 belongs: the chunks before chunk 2 are missing
         "#]],
     );
     check_damage(
@@ -276,22 +276,22 @@ fn changes_in_the_middle_are_described() {
             bytes.splice(at[2]..at[2], chunk);
         },
         expect![[r#"
-            error: the trace is damaged, though not only at its end: byte 1993, where chunk 2 belongs: found chunk 1 again
-            3000 records, 6 chunks, missing 849 bytes, 0 chunks: byte 1993, where chunk 2 belongs: found chunk 1 again
+            error: the trace is damaged, though not only at its end: byte 1984, where chunk 2 belongs: found chunk 1 again
+            3000 records, 6 chunks, missing 842 bytes, 0 chunks: byte 1984, where chunk 2 belongs: found chunk 1 again
         "#]],
     );
     check_damage(
         |bytes, at| drop(bytes.drain(at[4]..at[6])),
         expect![[r#"
-        error: the trace is damaged, though not only at its end: byte 3803, where chunk 4 belongs: the chunks before chunk 6 are missing
-        2020 records, 4 chunks, missing 0 bytes, 2 chunks: byte 3803, where chunk 4 belongs: the chunks before chunk 6 are missing
-    "#]],
+            error: the trace is damaged, though not only at its end: byte 3848, where chunk 4 belongs: the chunks before chunk 6 are missing
+            2016 records, 4 chunks, missing 0 bytes, 2 chunks: byte 3848, where chunk 4 belongs: the chunks before chunk 6 are missing
+        "#]],
     );
     check_damage(
         |bytes, _| bytes.push(b'\n'),
         expect![[r#"
-            3000 records, 6 chunks, missing 1 bytes, 0 chunks: byte 5513, where chunk 6 belongs: the file goes on after its end
-            3000 records, 6 chunks, missing 1 bytes, 0 chunks: byte 5513, where chunk 6 belongs: the file goes on after its end
+            3000 records, 6 chunks, missing 1 bytes, 0 chunks: byte 5576, where chunk 6 belongs: the file goes on after its end
+            3000 records, 6 chunks, missing 1 bytes, 0 chunks: byte 5576, where chunk 6 belongs: the file goes on after its end
         "#]],
     );
 }

@@ -84,8 +84,11 @@ prop_compose! {
         latency in latency(),
         queued in prop_oneof![Just(Cycles::ZERO), latency()],
         stall in prop_oneof![Just(None), latency().prop_map(Some)],
+        saved in prop_oneof![Just(None), latency().prop_map(Some)],
     ) -> Outcome {
-        Outcome { source, latency, queued, stall: stall.unwrap_or(latency) }
+        let outcome = Outcome::by_source(source, latency, queued, stall.unwrap_or(latency));
+        let lost = saved.map(|saved| outcome.stall.saturating_sub(saved));
+        Outcome { lost: lost.unwrap_or(outcome.lost), ..outcome }
     }
 }
 
@@ -294,12 +297,12 @@ pub(crate) fn numbered(number: u64) -> Record {
         op: AccessOp::Store,
         code: CodeAddr(0x40_1000 + number % 5 * 4),
     };
-    let outcome = Outcome {
-        source: DataSource::LocalHitm,
-        latency: Cycles(100 + number % 11),
-        queued: Cycles(number % 11),
-        stall: Cycles(0),
-    };
+    let outcome = Outcome::by_source(
+        DataSource::LocalHitm,
+        Cycles(100 + number % 11),
+        Cycles(number % 11),
+        Cycles(0),
+    );
     if number % 100 == 99 {
         return Record::ThreadPlaced(ThreadPlaced {
             thread: ThreadId(1),

@@ -3,6 +3,7 @@
 mod clears;
 mod core;
 mod counters;
+mod lost;
 mod moves;
 mod properties;
 mod replay;

@@ -329,12 +329,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             op,
             code: CodeAddr(0),
         };
-        let outcome = Outcome {
-            source: DataSource::L1,
-            latency: Cycles(0),
-            queued: Cycles(0),
-            stall: Cycles(0),
-        };
+        let outcome = Outcome::by_source(DataSource::L1, Cycles(0), Cycles(0), Cycles(0));
         Record::Access { access, outcome }
     });
     let step = (stretch(), prop::bool::weighted(0.1));

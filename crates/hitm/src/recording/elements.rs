@@ -68,12 +68,7 @@ mod tests {
             code: CodeAddr(code),
         };
         let cycles = Cycles(0);
-        let outcome = Outcome {
-            source: DataSource::L1,
-            latency: cycles,
-            queued: cycles,
-            stall: cycles,
-        };
+        let outcome = Outcome::by_source(DataSource::L1, cycles, cycles, cycles);
         collector.add(&access, &outcome);
     }
 

@@ -42,17 +42,12 @@ impl Sums {
     pub(super) fn of_access(access: &Access, outcome: &Outcome) -> Sums {
         let is_load = access.op != AccessOp::Store;
         let is = |source| u64::from(is_load && outcome.source == source);
-        let is_contended = outcome.source.is_contention();
         Sums {
             accesses: 1,
             local_hitm: is(DataSource::LocalHitm),
             remote_hitm: is(DataSource::RemoteHitm),
             stall: outcome.stall,
-            lost: if is_contended {
-                outcome.stall
-            } else {
-                Cycles::ZERO
-            },
+            lost: outcome.lost,
         }
     }
 

@@ -393,12 +393,12 @@ mod tests {
                 op: ops[number / 4 % 4],
                 code: CodeAddr(0x40_1000),
             };
-            let outcome = Outcome {
+            let outcome = Outcome::by_source(
                 source,
-                latency: Cycles(number as u64),
-                queued: Cycles(0),
-                stall: Cycles(number as u64),
-            };
+                Cycles(number as u64),
+                Cycles(0),
+                Cycles(number as u64),
+            );
             all.add(&access, &outcome);
             some.add(&access, &outcome);
         }

@@ -17,12 +17,7 @@ fn access(cpu: u16, op: AccessOp, addr: u64, time: u64) -> Access {
 }
 
 fn outcome(source: DataSource, stall: u64) -> Outcome {
-    Outcome {
-        source,
-        latency: Cycles(stall),
-        queued: Cycles::ZERO,
-        stall: Cycles(stall),
-    }
+    Outcome::by_source(source, Cycles(stall), Cycles::ZERO, Cycles(stall))
 }
 
 fn pairs(giving: &Giving) -> Vec<(u16, u16, u64, u64, u64)> {

@@ -37,12 +37,12 @@ fn access(number: u64, addr: u64, stall: u64) -> Record {
             op: [AccessOp::Load, AccessOp::Store, AccessOp::LockedRmw][number as usize % 3],
             code: CodeAddr(0x40_1000 + number % 7),
         },
-        outcome: Outcome {
-            source: DataSource::ALL[number as usize % DataSource::ALL.len()],
-            latency: Cycles(stall),
-            queued: Cycles(0),
-            stall: Cycles(stall),
-        },
+        outcome: Outcome::by_source(
+            DataSource::ALL[number as usize % DataSource::ALL.len()],
+            Cycles(stall),
+            Cycles(0),
+            Cycles(stall),
+        ),
     }
 }
 
