@@ -177,10 +177,23 @@ impl AccessCounts {
         store_hits(&self.stores) + store_hits(&self.locked)
     }
 
+    /// Writes whose core had the data, and only had to take the line from other ones.
+    pub fn upgrades(&self) -> u64 {
+        [&self.loads, &self.stores, &self.locked]
+            .map(upgrades_of)
+            .iter()
+            .sum()
+    }
+
     /// Stores and locked operations that had to leave the L1.
     pub fn store_misses(&self) -> u64 {
         self.stores.total() + self.locked.total() - self.store_hits()
     }
+}
+
+/// Accesses of `sources` whose core had the data, but not alone.
+pub(crate) fn upgrades_of(sources: &SourceCounts) -> u64 {
+    sources.get(DataSource::LocalUpgrade) + sources.get(DataSource::RemoteUpgrade)
 }
 
 /// Accesses of `sources` that hit the store buffer or the L1.

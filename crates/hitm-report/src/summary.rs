@@ -4,11 +4,12 @@ use std::path::Path;
 
 use hitm_base::grouped;
 use hitm_coherence::sharing::Verdict;
+use hitm_coherence::stats::SourceCounts;
 
 use crate::Report;
 use crate::fields::{LINE_FIELDS, TOTALS_FIELDS, by_id};
 use crate::handed::HANDED_SHARE_MIN;
-use crate::model::LineReport;
+use crate::model::{AccessCounts, LineReport, upgrades_of};
 use crate::pictures::Structure;
 
 /// A sentence of the summary.
@@ -39,7 +40,10 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
         ),
         sentence(
             "Why",
-            first.map_or_else(|| "No line has fights worth a verdict.".into(), reason),
+            first.map_or_else(
+                || "No line has fights worth a verdict.".into(),
+                |line| reason(report, line),
+            ),
         ),
         sentence(
             "Do",
@@ -103,14 +107,43 @@ fn elsewhere(report: &Report) -> String {
     }
 }
 
-fn reason(line: &LineReport) -> String {
+fn reason(report: &Report, line: &LineReport) -> String {
     let threads = by_id(LINE_FIELDS, "thread_count").text(line);
-    let (remote, local) = (grouped(line.remote_hitm()), grouped(line.local_hitm()));
     let mut text = line.verdict_text.clone();
     if let Some(first) = text.get(..1) {
         text.replace_range(..1, &first.to_uppercase());
     }
-    format!("{text}: {threads} threads, {remote} remote and {local} local HITMs.")
+    let evidence = match report.run.sampled {
+        Some(_) => {
+            let (remote, local) = (grouped(line.remote_hitm()), grouped(line.local_hitm()));
+            format!("{remote} remote and {local} local HITMs")
+        }
+        None => hand_overs(&line.counts),
+    };
+    format!("{text}: {threads} threads, {evidence}.")
+}
+
+/// How often a line went from CPU to CPU, and by what: `3 hand-overs (1 load, 2 stores)`.
+fn hand_overs(counts: &AccessCounts) -> String {
+    let fetched = |sources: &SourceCounts| sources.contended() - upgrades_of(sources);
+    let kinds = [
+        (fetched(&counts.loads), "load"),
+        (fetched(&counts.stores), "store"),
+        (fetched(&counts.locked), "locked operation"),
+        (counts.upgrades(), "upgrade"),
+    ];
+    let all = kinds.iter().map(|(count, _)| count).sum();
+    let some = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let some: Vec<String> = some.map(|(count, kind)| counted(count, kind)).collect();
+    match some.as_slice() {
+        [] => counted(all, "hand-over"),
+        some => format!("{} ({})", counted(all, "hand-over"), some.join(", ")),
+    }
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
 }
 
 /// The command that says most about the costliest line.

@@ -84,7 +84,8 @@ fn a_summary_comes_first() {
           Lost   20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
                  contended.
           Where  83.0% of it on f at 0x4040c0.
-          Why    False sharing: 4 threads, 2,000 remote and 0 local HITMs.
+          Why    False sharing: 4 threads, 3,500 hand-overs (2,000 loads, 1,500
+                 upgrades).
           Do     Give f.w, f.y and f.z, which different threads write, a cache line
                  each, away from f.x, which is only read (align to 64 bytes), and assert
                  the offsets at compile time: the false sharing that this ends costs
