@@ -260,7 +260,13 @@ fn a_result_that_cannot_be_written_is_no_success() {
     for args in RESULTS {
         let written = run(directory, args);
         let said = String::from_utf8_lossy(&written.stderr);
-        assert_eq!(written.status.code(), Some(0), "{args:?}: {said}");
+        // A host with one CPU lacks something, which `hitm doctor` says.
+        let expected: &[Option<i32>] = match args {
+            ["doctor"] => &[Some(0), Some(3)],
+            _ => &[Some(0)],
+        };
+        let code = written.status.code();
+        assert!(expected.contains(&code), "{args:?}: {code:?}: {said}");
         assert!(!written.stdout.is_empty(), "{args:?}");
         for (script, reason) in [
             (r#"exec "$@" >&-"#, "standard output is closed"),

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,8 +308,13 @@ static void signals(void)
 	CHECK(in_handler > 0);
 }
 
+// Threads that have locked a thousand times.
+static atomic_int underway;
+
 static void *lock_until_killed(void *argument)
 {
+	lock_times(1000);
+	atomic_fetch_add(&underway, 1);
 	for (;;)
 		lock_times(1000);
 	return argument;
@@ -344,7 +350,8 @@ int main(int argc, char **argv)
 		// The process ends while threads take locks.
 		for (int i = 0; i < 3; i++)
 			start(lock_until_killed, NULL);
-		sleep_ms(30);
+		while (atomic_load(&underway) < 3)
+			sleep_ms(1);
 		if (!strcmp(name, "kill"))
 			kill(getpid(), SIGKILL);
 	} else if (!strcmp(name, "dlopen")) {

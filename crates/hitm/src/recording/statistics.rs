@@ -7,21 +7,56 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use hitm_base::{Access, CodeAddr, LineAddr, Outcome};
+use hitm_base::{Access, CodeAddr, Cycles, DataSource, LineAddr, Outcome};
 use hitm_coherence::stats::{CallCollector, CallStats, Collector, Statistics};
 use hitm_trace::{RawChunk, ReadError, Record, TraceReader, Visitor, decode_chunk};
 use rayon::prelude::*;
 
 /// Blocks are decoded together until they have this many bytes: 8 blocks as the recorder writes them. An
-/// access of five bytes takes 64 when it is decoded, so no batch takes more than some 150 MiB.
+/// access of five bytes takes 56 when it is decoded, so no batch takes more than some 130 MiB.
 const BATCH_BYTES: usize = 2 << 20;
 
 /// Shards of a recording: a power of two well above the cores of most machines.
 pub(super) const SHARDS: usize = 16;
 
+/// An access with its outcome, whose cycles no recording lets be more than 32 bits hold
+/// ([`hitm_trace::LATENCY_MAX`]).
+struct Kept {
+    access: Access,
+    latency: u32,
+    queued: u32,
+    stall: u32,
+    lost: u32,
+    source: DataSource,
+}
+
+impl Kept {
+    fn of(access: &Access, outcome: &Outcome) -> Kept {
+        Kept {
+            access: *access,
+            latency: outcome.latency.0 as u32,
+            queued: outcome.queued.0 as u32,
+            stall: outcome.stall.0 as u32,
+            lost: outcome.lost.0 as u32,
+            source: outcome.source,
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let cycles = |count: u32| Cycles(count.into());
+        Outcome {
+            source: self.source,
+            latency: cycles(self.latency),
+            queued: cycles(self.queued),
+            stall: cycles(self.stall),
+            lost: cycles(self.lost),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Decoded {
-    shards: [Vec<(Access, Outcome)>; SHARDS],
+    shards: [Vec<Kept>; SHARDS],
     /// The accesses whose callers are known.
     calls: Vec<(Access, Outcome, Arc<[CodeAddr]>)>,
     /// Callers of the function of the next access.
@@ -35,7 +70,7 @@ impl Visitor for Decoded {
         if let Some(callers) = self.callers.take() {
             self.calls.push((*access, *outcome, callers));
         }
-        self.shards[shard_of(access.line())].push((*access, *outcome));
+        self.shards[shard_of(access.line())].push(Kept::of(access, outcome));
     }
 
     fn record(&mut self, record: Record) {
@@ -138,8 +173,8 @@ pub(super) fn pass<R: Read, S: Shard>(
             .enumerate()
             .for_each(|(shard, counter)| {
                 for chunk in &decoded {
-                    for (access, outcome) in &chunk.shards[shard] {
-                        counter.add(access, outcome);
+                    for kept in &chunk.shards[shard] {
+                        counter.add(&kept.access, &kept.outcome());
                     }
                 }
             });
