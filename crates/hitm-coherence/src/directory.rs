@@ -69,7 +69,8 @@ pub struct Grant {
     pub queued: Cycles,
     /// Set if a core of another NUMA node had modified the line and answered.
     pub other_node: bool,
-    /// Set if the core would have had the line if no other one used it.
+    /// Set if another CPU's use of the line caused the request: it answers, or has taken the line from a
+    /// core that would have it still.
     pub taken: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Statistics of each line, apart from the mechanism that produced them.
 //!
-//! A [`Collector`] is fed one ([`Access`](hitm_base::Access), [`Outcome`](hitm_base::Outcome)) pair
+//! A [`Collector`] is fed one ([`Access`](hitm_base::Access), [`Outcome`]) pair
 //! at a time, by a reader of recorded outcomes or by a simulation. [`Collector::finish`] makes the
 //! ordered [`Statistics`] that reports read. Two of them over disjoint lines merge by
 //! concatenation, which is what sharded replays do; the result does not depend on the number of
